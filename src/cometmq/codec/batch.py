@@ -99,7 +99,7 @@ def decode_batch(body: bytes) -> list[BatchItem]:
 
 
 def cut_batch(body: bytes, count_max: int) -> Iterator[int]:
-    """Where a batch can be cut: the end of each piece, the last one is its own.
+    """Cut a batch into pieces: the end of each piece; the last one is the batch's own.
 
     Args:
         body: the batch.
@@ -136,5 +136,5 @@ def cut_batch(body: bytes, count_max: int) -> Iterator[int]:
 
 
 def _item_error(position: int, what: str) -> CodecError:
-    """What is wrong with the item at a position."""
+    """The error for the item at a position."""
     return CodecError(f"the batch item at byte {position} has {what}")

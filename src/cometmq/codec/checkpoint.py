@@ -23,7 +23,7 @@ SAFETY_MS = 3000
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What is known to be on disk.
+    """The store times up to which log, queues and index are known to be on disk.
 
     Attributes:
         log_timestamp: store time of the newest record flushed to the commitlog, ms.

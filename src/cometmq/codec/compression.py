@@ -94,7 +94,7 @@ def decompress(body: bytes, sys_flag: int, *, limit: int) -> bytes:
 
 
 def _bomb_text(body: bytes, limit: int) -> str:
-    """What to tell about a body that would grow beyond the limit."""
+    """The message for a body that would grow beyond the limit."""
     return f"a body of {len(body)} bytes decompresses to more than {limit}"
 
 

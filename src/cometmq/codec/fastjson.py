@@ -95,7 +95,7 @@ def _check_nesting(value: object) -> None:
 
 
 def int_keys(mapping: Mapping[Any, Value]) -> dict[int, Value]:
-    """The same map with whole numbers as keys, however its writer wrote them.
+    """A copy of a map with whole numbers as keys, however its writer wrote them.
 
     Raises:
         CodecError: a key is no whole number.
@@ -144,7 +144,7 @@ def dumps(
 
 
 def _plain(value: object) -> object:
-    """What orjson knows in place of what it does not."""
+    """A value that orjson knows in place of one that it does not."""
     if isinstance(value, set | frozenset):
         return list(value)
     if isinstance(value, Mapping):

@@ -45,7 +45,7 @@ def decode_fields(header: type[Header], values: dict[str, str]) -> Header:
 
 
 def _decode_carefully(header: type[Header], values: dict[str, str]) -> Header:
-    """The same for any values; says what is wrong with one."""
+    """Decode a header from any values; says what is wrong with one."""
     read: dict[str, Any] = {}
     for attribute, name, reader, _, is_required, _ in _layout(header):  # type: ignore[arg-type]
         text = values.get(name)

@@ -73,12 +73,12 @@ def index_file_size(slots: int = SLOTS_DEFAULT, entries: int = ENTRIES_DEFAULT) 
 
 
 def slot_position(slot: int) -> int:
-    """Where slot number `slot`, from 0, lies in the file."""
+    """The position of slot number `slot`, from 0, in the file."""
     return INDEX_HEADER_SIZE + slot * INDEX_SLOT_SIZE
 
 
 def entry_position(number: int, slots: int) -> int:
-    """Where entry `number`, from 1, lies in a file of that many slots."""
+    """The position of entry `number`, from 1, in a file of that many slots."""
     return INDEX_HEADER_SIZE + slots * INDEX_SLOT_SIZE + number * INDEX_ENTRY_SIZE
 
 

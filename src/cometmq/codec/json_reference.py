@@ -91,7 +91,7 @@ def _path_of(value: object) -> str | None:
 
 
 def _target(path: str, root: object, holder: object, above: object) -> object:
-    """What a path names; when that is a reference itself, what that one names."""
+    """The value that a path names; when that is a reference itself, the value that it names."""
     for _ in range(_HOPS_MAX):
         target = _lookup(path, root, holder, above)
         next_path = _path_of(target)
@@ -102,7 +102,7 @@ def _target(path: str, root: object, holder: object, above: object) -> object:
 
 
 def _lookup(path: str, root: object, holder: object, above: object) -> object:
-    """What a path names."""
+    """The value that a path names."""
     if path in ("@", ".."):
         return holder if path == "@" else above
     if not path.startswith("$"):

@@ -104,7 +104,7 @@ class _JsonReader:
         self._text = text
 
     def error(self, position: int, what: str) -> CodecError:
-        """What is wrong where, with a few characters of it."""
+        """The error at a position, with a few characters of the text."""
         return CodecError(
             f"JSON: {what} at character {position}: {self._text[position : position + 20]!r}"
         )

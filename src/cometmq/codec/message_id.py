@@ -154,7 +154,7 @@ class UniqueIds:
 
 
 def unique_id_time(unique_id: str, *, now_ms: int, zone: tzinfo | None = None) -> int:
-    """When a unique id was made, ms since 1970, taken as within the month before now.
+    """The time when a unique id was made, ms since 1970, taken as within the month before now.
 
     Args:
         unique_id: 32 or 56 hex digits.

@@ -64,7 +64,7 @@ class BatchEntry(NamedTuple):
 
 
 class ExtendedUnit(NamedTuple):
-    """What stands for an entry of an extended queue.
+    """A unit of an extended queue, which stands for an entry.
 
     Attributes:
         tags_code: hash of the message's tag.
@@ -99,7 +99,7 @@ def is_extended_address(tags_code: int) -> bool:
 
 
 def extended_place(tags_code: int) -> int:
-    """Where an address points to: bytes from the start of the queue's extended files."""
+    """The place to which an address points: bytes from the start of the queue's extended files."""
     return tags_code - _LONG_MIN
 
 

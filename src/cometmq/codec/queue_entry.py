@@ -34,7 +34,7 @@ _READ_BY_ENTRY = (SCHEDULE_TOPIC, WHEEL_TIMER_TOPIC)
 
 
 class QueueEntry(NamedTuple):
-    """Where a message of a queue lies in the log, and what its tag is.
+    """An entry of a queue: the place of a message in the log, and the hash of its tag.
 
     Attributes:
         physical_offset: of its record in the commitlog, bytes.
@@ -72,7 +72,7 @@ def gap_entries(count: int, topic: str, next_offset: int, next_size: int) -> byt
 
 
 def place_of_entry(physical_offset: int, size: int, tags_code: int) -> int:
-    """Where an entry stands in the order of the log: its record's place, or for a gap the next's."""
+    """The place of an entry in the order of the log: its record's, or for a gap the next one's."""
     return tags_code if size == BLANK_SIZE and not physical_offset else physical_offset
 
 

@@ -16,7 +16,7 @@ _VERSION = "v1"
 
 
 class RecallHandle(NamedTuple):
-    """What a handle says.
+    """The parts of a recall handle.
 
     Attributes:
         topic: of the message.
@@ -37,7 +37,7 @@ def encode_recall_handle(handle: RecallHandle) -> str:
 
 
 def decode_recall_handle(text: str) -> RecallHandle:
-    """What a text says.
+    """Decode a recall handle.
 
     Raises:
         CodecError: it is no such handle.

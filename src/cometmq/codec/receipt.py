@@ -48,7 +48,7 @@ class Receipt(NamedTuple):
     queue_offset: int = -1
 
     def __str__(self) -> str:
-        """As it is sent."""
+        """The handle as it is sent."""
         return " ".join(map(str, self))
 
 

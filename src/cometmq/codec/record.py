@@ -165,7 +165,7 @@ def record_size(*, body: int, topic: int, properties: int, sys_flag: int = 0) ->
 
 
 def store_time_at(sys_flag: int) -> int:
-    """Where the store time lies, bytes from the record's start."""
+    """The position of the store time, bytes from the record's start."""
     return STORE_TIME_AT + HOST_V6_EXTRA if sys_flag & BORN_HOST_V6 else STORE_TIME_AT
 
 

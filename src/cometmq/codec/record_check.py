@@ -29,7 +29,7 @@ _SYS_FLAG = Struct(">i")
 
 
 class NoRecordError(CodecError):
-    """What stands where a record should, and why it is none.
+    """Raised where no record stands; says what does, and why it is none.
 
     Attributes:
         why: how the walk ends here; WalkEnd.UNKNOWN for a record whose parts or CRC are wrong.
@@ -91,7 +91,7 @@ def check_record(
 def _parts_end(
     buffer: bytes | bytearray | memoryview, *, start: int, body_end: int, end: int, magic: int
 ) -> int:
-    """Where the properties end by the sizes stored; 0 if these leave the record."""
+    """The end of the properties by the sizes stored; 0 if these leave the record."""
     width = 1 if magic == MAGIC_V1 else 2
     topic_start = body_end + width
     if body_end < start or topic_start > end:

@@ -62,7 +62,7 @@ class Command(NamedTuple):
     kind: int = JSON
 
     def without_content(self) -> "Command":
-        """What an answer needs of a request that waits: a header may have 64 KB that nobody asked for."""
+        """The parts of a waiting request that its answer needs; a header may have 64 KB that nobody asked for."""
         return Command(self.code, self.flag, self.opaque)
 
     @property

@@ -1,4 +1,4 @@
-"""What a master and its slaves say to each other at the HA port.
+"""The protocol between a master and its slaves at the HA port.
 
 | direction | bytes |
 | --- | --- |
@@ -41,14 +41,14 @@ NO_PROOF = bytes(PROOF_SIZE)
 
 
 class Verdict(IntEnum):
-    """What the master says of a slave of ours."""
+    """The verdict of a master on a slave of ours."""
 
     WELCOME = 0
     NOT_PROVEN = 1
 
 
 def proof_of(secret: bytes | None, who: bytes, *parts: bytes) -> bytes:
-    """What only a holder of the secret can say; zeros without one.
+    """The proof that only a holder of the secret can make; zeros without a secret.
 
     Args:
         secret: the bytes of haSecretFile.

@@ -37,7 +37,7 @@ def json_text(text: str) -> str:
 
 
 def front_text(code: int, group: str, topic: str, default_topic: str, queues: int) -> str:
-    """What stands before the queue's number.
+    """The text of a send's header before the queue's number.
 
     Args:
         code: SEND_MESSAGE_V2 or a request like it.
@@ -53,7 +53,7 @@ def front_text(code: int, group: str, topic: str, default_topic: str, queues: in
 
 
 def middle_text(sys_flag: int, born_ms: int, flag: int, properties: str, more: str = "") -> str:
-    """What a message adds behind its queue's number.
+    """The text of a send's header behind the queue's number that belongs to the message.
 
     Args:
         sys_flag: bits of `model.flags`.
@@ -67,7 +67,7 @@ def middle_text(sys_flag: int, born_ms: int, flag: int, properties: str, more: s
 
 @lru_cache(maxsize=1024)  # Brokers are few.
 def back_text(broker_name: str, command_flag: int = 0) -> str:
-    """What stands between the message's own fields and the opaque.
+    """The text of a send's header between the message's own fields and the opaque.
 
     Args:
         broker_name: whom it goes to.

@@ -51,7 +51,7 @@ def _keyed(secret: bytes) -> "tuple[Hash, Hash]":
 def signed_content(
     fields: Mapping[str, str], body: bytes, *, without: str | None = None
 ) -> bytes:
-    """What is signed of a request.
+    """The bytes of a request that its signature covers.
 
     Args:
         fields: of its header; `Signature` is left out.

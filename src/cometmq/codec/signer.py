@@ -43,7 +43,7 @@ class Signer:
         return command._replace(fields=fields)
 
     def signed_pieces(self, pieces: SendPieces, body: bytes) -> SendPieces:
-        """The same for a send whose header is there as text (`codec.send_text`)."""
+        """Sign a send whose header is there as text (`codec.send_text`)."""
         front, queue_id, middle, back = pieces
         header = orjson.loads(f"{front}{queue_id}{middle}{back}0{END}")
         fields = {**header["extFields"], **self._own}

@@ -85,12 +85,12 @@ class TimerUnit(NamedTuple):
 
     @property
     def time_ms(self) -> int:
-        """When it is due."""
+        """The time when the unit is due, ms since 1970."""
         return self.write_ms + self.delay_ms
 
 
 class TimerCheck(NamedTuple):
-    """How far the timer is known to be.
+    """The progress of the timer, as `timercheck` keeps it.
 
     Attributes:
         read_ms: slots before this time are delivered.
@@ -148,7 +148,7 @@ def encode_check(check: TimerCheck) -> bytes:
 
 
 def decode_check(content: bytes) -> TimerCheck:
-    """What timercheck says.
+    """Decode the file timercheck.
 
     Raises:
         CodecError: it has fewer than 56 bytes.

@@ -23,7 +23,7 @@ _NULL = "null"
 
 
 class TraceKind(StrEnum):
-    """What a record tells of."""
+    """The kind of a trace record."""
 
     PUB = "Pub"
     SUB_BEFORE = "SubBefore"
@@ -43,7 +43,7 @@ class TracedMessage(IntEnum):
 
 
 class TraceOutcome(IntEnum):
-    """How a listener ended (ConsumeReturnType)."""
+    """The outcome of a listener (ConsumeReturnType)."""
 
     SUCCESS = 0
     TIME_OUT = 1

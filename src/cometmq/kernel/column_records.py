@@ -1,4 +1,4 @@
-"""What becomes of sends that are columns, in plain Python: records, queue entries, answers.
+"""Makes records, queue entries and answers of sends that are columns, in plain Python.
 
 The same bytes as `sends.pack_records`, `show_entries` and `encode_answers` make of puts. Compiled: `_column_records`.
 
@@ -121,7 +121,7 @@ def answer_columns(batch: SendBatch[End], first: int, last: int, host: str) -> b
 def answers_of(
     batch: SendBatch[End], first: int, last: int, host: str
 ) -> tuple[list[Pending], list[PutResult]]:
-    """What answers those requests, as `encode_answers` takes it."""
+    """The answers to a range of requests, as `encode_answers` takes them."""
     pending: list[Pending] = []
     results: list[PutResult] = []
     for one, (index, count) in zip(

@@ -35,7 +35,7 @@ class SendBatch(Generic[End]):
     WIDTH = 14
 
     def __init__(self, suffix: bytes) -> None:
-        """There are none; `suffix` is what the broker adds to each message's properties."""
+        """Begin without sends; `suffix` is what the broker adds to each message's properties."""
         self.count = self.packed = self.request_count = 0
         self.suffix = suffix
         self.lanes: list[Lane[End]] = []
@@ -59,7 +59,7 @@ class SendBatch(Generic[End]):
         return memoryview(self.buffers[self.origins[index]])[start:end]
 
     def host(self, index: int) -> bytes:
-        """Where a send comes from, as records say it."""
+        """The host of a send, as records have it."""
         return self.hosts[self.origins[index]]
 
     def block(self, index: int) -> bytes:
@@ -71,7 +71,7 @@ class SendBatch(Generic[End]):
         return bytes(self.text[start:end])
 
     def puts(self) -> list[Put[End]]:
-        """The same as puts, an object for each."""
+        """The sends as puts, an object for each."""
         puts: list[Put[End]] = []
         for index, lane in enumerate(self.lanes):
             *_, tags_code, born_ms, flag, tried, _, _, _, _ = self.row(index)
@@ -88,7 +88,7 @@ class SendBatch(Generic[End]):
         return [(index, size) for index, size in sizes if size]
 
     def pending(self, first: int, last: int) -> list[Pending]:
-        """What is needed to answer those requests, an object for each."""
+        """The fields needed to answer a range of requests, an object for each."""
         pending: list[Pending] = []
         for index, _ in self.requests(first, last):
             _, _, _, _, key_at, key_end, *_, opaque, is_oneway, _, is_unnamed = self.row(index)
@@ -97,7 +97,7 @@ class SendBatch(Generic[End]):
         return pending
 
     def results(self, first: int, last: int) -> list[PutResult]:
-        """Where some of those that are packed lie, an object for each."""
+        """The places of a range of packed sends, an object for each."""
         return [self._place(index) for index in range(max(first, 0), min(last, self.packed))]
 
     def _place(self, index: int) -> PutResult:

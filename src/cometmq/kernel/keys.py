@@ -1,4 +1,4 @@
-"""Which keys of a message the index has, and their hashes: its unique key, then each word of its KEYS.
+"""The keys of a message that the index has, and their hashes: its unique key, then each word of its KEYS.
 
 Follows IndexService.buildIndex of RocketMQ 5.3.3: half messages are indexed, under the topic they
 are stored in, and records of the kind "rollback" are not.
@@ -82,7 +82,7 @@ def _topic_of(block: bytes) -> bytes:
 
 
 def record_keys(records: Sequence[tuple[Any, ...]]) -> Keys:
-    """The same of records that stand in the log (`codec.record.Record`)."""
+    """The keys and their places of records in the log (`codec.record.Record`)."""
     texts: list[bytes] = []
     places: list[tuple[int, int]] = []
     for record in records:
@@ -127,7 +127,7 @@ def insert_keys(
 
 
 def hashed_texts(topic: bytes, block: Buffer) -> list[bytes]:
-    """What is hashed for a message, "topic#key" for each of its keys, in the index's order.
+    """The texts that are hashed for a message, "topic#key" for each key, in the index's order.
 
     Args:
         topic: its topic with the mark behind it, "topic#".

@@ -1,4 +1,4 @@
-"""Which bytes stand where: of frames, records, queue and index entries, batches. Each is declared here, once.
+"""The byte layouts of frames, records, queue and index entries, batches; each is declared here, once.
 
 Plain Python reads a layout's `struct`, `size` and `at`; the compiled kernel has the same numbers as constants
 in `_layouts.pxd`, which `tools/sync_layouts.py` makes from this file (`make sync`). What the bytes mean is drawn in codec.

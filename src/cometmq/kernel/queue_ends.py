@@ -1,4 +1,4 @@
-"""Where a queue goes on, and its newest entries: all that the kernel reads and writes of a queue.
+"""The end of a queue, and its newest entries: all that the kernel reads and writes of a queue.
 
 A store's queue is one of these and more (`store.consume_queue`); what more it is the kernel does not know. Compiled:
 `_queue_ends`, where a field is a place in memory and no look-up by name.

@@ -1,4 +1,4 @@
-"""What a request for messages reads: fields of its header to values, entries of a queue to the records that they name.
+"""Reads requests for messages: fields of a header to values, entries of a queue to records.
 
 Both take what is plain and give None for the rest, which is read with more care (codec.fields, store.reader).
 Compiled: `_reads`.

@@ -70,7 +70,7 @@ def plain_records(
 
 
 def record_places(chunk: bytes, position: int, last: int) -> tuple[bytes, int]:
-    """Where records start, by their sizes alone; nothing else of them is looked at.
+    """Find where records start, by their sizes alone; nothing else of them is looked at.
 
     Args:
         chunk: a piece of the log.

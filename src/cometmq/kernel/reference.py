@@ -134,7 +134,7 @@ def length_error(length: int, limit: int) -> CodecError:
 
 
 class WalkEnd(IntEnum):
-    """Why a walk over records stopped."""
+    """The reason why a walk over records stopped."""
 
     WHOLE = 0  # Exactly at the end of what was given.
     SHORT = 1  # The next record is not all there.
@@ -244,7 +244,7 @@ def gather(view: memoryview, base: int, runs: list[Run]) -> bytes:
 
 
 def count_records(piece: Buffer) -> int:
-    """How many records a piece of the log is made of, as their sizes say.
+    """Count the records in a piece of the log, by their sizes.
 
     Args:
         piece: records, one behind the other, in the order of the log.
@@ -303,7 +303,7 @@ def java_hash_many(texts: Sequence[bytes]) -> list[int]:
 
 
 def _java_hash(text: bytes) -> int:
-    """The same for one text of any kind, by its UTF-16 units; a broken one as Java decodes it."""
+    """Java's hash of one text of any kind, by its UTF-16 units; a broken one as Java decodes it."""
     if text.isascii():
         units: Sequence[int] = text
     else:
@@ -368,7 +368,7 @@ def _powers(count: int) -> Sequence[int]:
 
 
 def _powers_of_31(count: int) -> tuple[int, ...]:
-    """The same, computed: 31 has period 2**29 or less, so this is for long texts only."""
+    """The powers of 31, computed: 31 has period 2**29 or less, so this is for long texts only."""
     powers = [1]
     for _ in range(count - 1):
         powers.append(powers[-1] * 31 & 0xFFFFFFFF)

@@ -55,7 +55,7 @@ ACCESS_KEY, SIGNATURE, STRANGE = b"AccessKey", b"Signature", b""
 
 
 class Header(NamedTuple):
-    """What a header says.
+    """The header of a send, split into fields.
 
     Attributes:
         code: of the request: one of the three that send.

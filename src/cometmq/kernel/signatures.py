@@ -17,7 +17,7 @@ _HEAD = FRAME_HEAD.struct
 
 
 def signing_key(secret: bytes) -> bytes:
-    """What `signed_sends` needs of a secret; only the kernel that made it can read it."""
+    """The key of a secret for `signed_sends`; only the kernel that made it can read it."""
     return secret
 
 
@@ -30,7 +30,7 @@ def signed_sends(
     frame_size_max: int,
     header_size_max: int,
 ) -> tuple[int, list[bytes]]:
-    """How many sends in a row a user has signed, and the topics that they name.
+    """Count the sends in a row that a user has signed, and collect the topics that they name.
 
     Args:
         data: what was read.

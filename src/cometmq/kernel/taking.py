@@ -33,7 +33,7 @@ NAMES_MAX = 16
 
 
 class _PlainBlock(NamedTuple):
-    """What stands in a block of properties: where its unique key begins and ends, 0 where it has none; its tag."""
+    """The unique key's place in a block of properties, 0 where there is none; and the tag."""
 
     key_at: int
     key_end: int
@@ -200,7 +200,7 @@ def _add(
 
 
 def _look(block: bytes) -> _PlainBlock | None:
-    """What stands in a block of properties; None where anything in it may be special."""
+    """Look a block of properties over; None where anything in it may be special."""
     if not block:
         return _PlainBlock(0, 0, b"")
     if block[-1:] != b"\2" or any(mark in block for mark in _SPECIAL_MARKS):

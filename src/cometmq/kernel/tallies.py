@@ -1,4 +1,4 @@
-"""How many messages, how many bytes, how long: numbers that a turn adds to once for each run of a queue.
+"""Tallies: counts of messages, bytes and times that a turn adds to.
 
 A tally adds to all that are above it, too: a queue's to its topic's, and that to the broker's. Compiled: `_tallies`.
 
@@ -45,7 +45,7 @@ class Tally:
     )
 
     def __init__(self, of: Any, above: "Tally | None", fresh: "list[Tally]") -> None:
-        """It is 0; with the first addition it goes to the end of `fresh`, and once more after each `looked_at`."""
+        """Begin at 0; the first addition puts the tally at the end of `fresh`, and once more after each `looked_at`."""
         self.of, self.above, self.fresh = of, above, fresh
         self.count = self.size = self.time_us = self.times = 0
         self.sizes: tuple[int, ...] = ()
@@ -53,11 +53,11 @@ class Tally:
         self.is_fresh = False
 
     def add(self, count: int, size: int, time_us: int) -> None:
-        """So many messages of so many bytes, each of which took so long."""
+        """Add messages, their bytes, and the time that each took."""
         self._add(count, size, count * time_us, ())
 
     def looked_at(self) -> None:
-        """Its owner has taken note of it."""
+        """Note that the owner has seen the tally."""
         self.is_fresh = False
 
     def _add(self, count: int, size: int, time_us: int, sizes: Sequence[int]) -> None:
@@ -112,7 +112,7 @@ def count_columns(batch: "SendBatch[Any]", first: int, last: int, time_us: int) 
 def count_puts(
     puts: Sequence[tuple[Any, ...]], results: Sequence[tuple[int, int, int]], time_us: int
 ) -> None:
-    """The same for puts that are objects; `results` say where each lies."""
+    """Count puts that are objects; `results` say where each lies."""
     queue: Any = None
     sizes: list[int] = []
     for put, (_, _, size) in zip(puts, results, strict=True):

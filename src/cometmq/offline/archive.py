@@ -46,7 +46,7 @@ SPLITS = "_archive/splits"
 
 @dataclass(frozen=True)
 class ArchiveRules:
-    """What an archive holds and how; picklable.
+    """The content and form of an archive; picklable.
 
     Attributes:
         place: a folder: a path, or a URI that pyarrow's file systems know.
@@ -147,7 +147,7 @@ class ArchiveManifest:
 
 
 def read_manifest(place: str) -> ArchiveManifest | None:
-    """What an archive holds; None where there is none.
+    """Read the manifest of an archive; None where there is none.
 
     Raises:
         SettingsError: it was written by a later version.

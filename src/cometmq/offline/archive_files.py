@@ -157,7 +157,7 @@ def _bounded(schema: pa.Schema) -> list[str]:
 
 
 def _unfinished(path: str) -> str:
-    """Where a file grows: hidden from readers of the folder by its first sign."""
+    """The path of a file while it grows: readers of the folder skip names that begin with a dot."""
     folder, _, name = path.rpartition("/")
     return f"{folder}/.{name}"
 

@@ -114,7 +114,7 @@ def _of_records(
 
 
 def coverage_of_archive(place: str) -> Coverage:
-    """What an archive says that it holds.
+    """The coverage that an archive's manifest states.
 
     Raises:
         SettingsError: it does not say it, or there is none.

@@ -33,7 +33,7 @@ def read_store(
     columns: Sequence[str] = (),
     mode: str = "PERMISSIVE",
 ) -> pa.RecordBatchReader:
-    """What `cometmq.offline.read` says."""
+    """Read the messages of a store as Arrow batches; `cometmq.offline.read` describes the arguments."""
     for name, given in (("topics", topics), ("columns", columns)):
         if isinstance(given, str):
             raise SettingsError(

@@ -30,7 +30,7 @@ class BatchWanted(NamedTuple):
 
 
 class BatchCheck:
-    """What the batches of a part of the log ask for.
+    """Collects the entries that the batches of a part of the log need.
 
     Attributes:
         wanted: their entries, in the order of the log.

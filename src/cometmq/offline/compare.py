@@ -43,7 +43,7 @@ class StoreDifference(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """What a comparison found.
+    """The result of a comparison of two stores.
 
     Attributes:
         queues: how many queues there are in either.
@@ -160,7 +160,7 @@ class Comparer:
 
 
 def messages_of(store: MessageStore) -> int:
-    """How many messages the queues of a store have."""
+    """The number of messages in the queues of a store."""
     queues = [queue for topic in store.topics() for queue in store.queues_of(topic)]
     return sum(queue.max_offset - queue.min_offset for queue in queues)
 

@@ -1,4 +1,4 @@
-"""What the wanted rows have in common: values and ranges of columns.
+"""Conditions that all wanted rows meet: values and ranges of columns.
 
 Whoever reads less by them may read too much, never too little: the rows are checked again.
 
@@ -22,7 +22,7 @@ Bounds = tuple[int, int]
 
 @dataclass(frozen=True)
 class Conditions:
-    """What the rows of a query have in common.
+    """Conditions that all rows of a query meet.
 
     Attributes:
         choices: column -> the values of which it has one.
@@ -46,13 +46,13 @@ class Conditions:
         return low, high
 
     def with_choice(self, column: str, values: Iterable[Any]) -> Self:
-        """And the column has one of these values."""
+        """These conditions, and the column has one of these values."""
         given = frozenset(value for value in values if value is not None)
         allowed = given & self.choices[column] if column in self.choices else given
         return replace(self, choices={**self.choices, column: allowed})
 
     def with_bounds(self, column: str, low: int | None, high: int | None) -> Self:
-        """And the column lies between these numbers, both included; None: nobody knows."""
+        """These conditions, and the column lies between two numbers, both included; None: no bound is known."""
         if low is None or high is None:
             return self
         known_low, known_high = self.bounds.get(column, (LEAST, MOST))

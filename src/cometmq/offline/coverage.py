@@ -1,4 +1,4 @@
-"""What a copy of messages should hold: only what both of two copies should hold can be compared.
+"""The messages that a copy should hold: only those that both of two copies should hold can be compared.
 
 A store and a topic hold each queue from its first offset on. An archive holds ranges: physical ones of
 a store's log, or ranges of queues.
@@ -24,7 +24,7 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True)
 class Coverage:
-    """What a copy should hold; picklable.
+    """The messages that a copy should hold; picklable.
 
     Attributes:
         firsts: the first offset that it holds of each queue; a queue that is not named: all of it.
@@ -37,7 +37,7 @@ class Coverage:
     ranges: Mapping[Queue, Sequence[Range]] | None = None
 
     def without_brokers(self) -> "Coverage":
-        """The same for queues of which nobody says the broker."""
+        """This coverage for queues whose broker is unknown."""
         ranges = self.ranges
         if ranges is not None:
             ranges = {(topic, "", number): of for (topic, _, number), of in ranges.items()}
@@ -45,7 +45,7 @@ class Coverage:
         return replace(self, firsts=firsts, ranges=ranges)
 
     def holds(self, batch: pa.RecordBatch) -> Flags:
-        """Which messages of a batch it should hold, too."""
+        """Marks the messages of a batch that the copy should hold, too."""
         keep = np.ones(batch.num_rows, np.bool_)
         if self.physical is not None:
             keep &= _within(np.asarray(batch.column("commitLogOffset")), self.physical)
@@ -86,7 +86,7 @@ def queue_runs(batch: pa.RecordBatch) -> Iterator[tuple[Queue, npt.NDArray[np.in
 
 
 def coverage_of_store(folder: StoreFolder) -> Coverage:
-    """What a store should hold: where its oldest log files are deleted, not the oldest messages.
+    """The coverage of a store: where its oldest log files are deleted, not the oldest messages.
 
     Raises:
         StoreDamaged: there is no log.

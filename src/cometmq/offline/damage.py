@@ -24,5 +24,5 @@ class Damage(NamedTuple):
     why: str
 
     def __str__(self) -> str:
-        """Where it is, and what."""
+        """The place of the damage, and what it is."""
         return f"{self.path} at byte {self.at} (physical offset {self.start}): {self.why}"

@@ -154,7 +154,7 @@ def _hashes(batch: pa.RecordBatch) -> Hashes:
 
 
 def _fields(batch: pa.RecordBatch) -> tuple[Hashes, ...]:
-    """What is compared, a number each: `_FIELDS`."""
+    """The compared fields of a batch, a number each: `_FIELDS`."""
     flags = (np.asarray(batch.column("sysFlag")).astype(np.int64) & ~HOST_BITS) << 32
     flags |= np.asarray(batch.column("flag")).astype(np.int64) & 0xFFFFFFFF
     born = np.asarray(batch.column("bornTimestamp").view(pa.int64()))
@@ -217,7 +217,7 @@ def _added(digests: Iterable[Digest]) -> Mapping[Block, tuple[int, int]]:
 def differences(
     one: Iterable[MessageHashes], other: Iterable[MessageHashes]
 ) -> list[MessageDifference]:
-    """How the messages of some blocks differ, message by message; A is `one`."""
+    """The differences between the messages of some blocks; A is `one`."""
     left, right = _by_place(one), _by_place(other)
     found = []
     for place in sorted(left.keys() | right.keys()):

@@ -1,4 +1,4 @@
-"""What verification finds, gathered for people and programs.
+"""Findings of a verification, gathered for people and programs.
 
 Next: cometmq.offline.verify
 """

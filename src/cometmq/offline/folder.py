@@ -60,7 +60,7 @@ class OpenFile:
             os.posix_fadvise(self._fd, place, size, os.POSIX_FADV_WILLNEED)
 
     def written(self, place: int) -> tuple[int, int] | None:
-        """Where the first piece from here on that is more than a hole begins and ends; None: nowhere.
+        """The first range from a place on that is no hole; None: there is none.
 
         It may be zeros. A log file is allocated whole before it is used: most of the last one may be
         a hole.
@@ -140,7 +140,7 @@ class StoreFolder:
             return bytes(stream.read())
 
     def entries(self, path: str) -> list[fs.FileInfo]:
-        """What a folder holds, by name; nothing where there is none."""
+        """The entries of a folder, by name; none where there is no folder."""
         wanted = fs.FileSelector(path, allow_not_found=True)
         return sorted(self.files.get_file_info(wanted), key=lambda each: each.base_name)
 

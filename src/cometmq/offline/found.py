@@ -1,4 +1,4 @@
-"""What lies in a directory: the log's files, the queues, the index, and how it was left.
+"""Finds the parts of a store directory: the log's files, the queues, the index, and how it was left.
 
 Next: cometmq.offline.log_scan
 """

@@ -33,7 +33,7 @@ _EVERYWHERE = 1 << 63
 
 
 class IndexCount(NamedTuple):
-    """What a part of the log says of the index.
+    """The counts of a part of the log against the index.
 
     Attributes:
         matched: entries that are keys of the part's records.

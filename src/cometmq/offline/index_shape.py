@@ -1,4 +1,4 @@
-"""How many slots and entries an index file has, found out from the file itself.
+"""Finds the numbers of slots and entries of an index file from the file itself.
 
 Its size fits many shapes. RocketMQ's default is known by its size; of the others that one is
 right in which the first entry is the first record's, its slot leads to an entry of that slot, and
@@ -70,7 +70,7 @@ def _shapes_by_last_entry(
 
 
 def _last_byte(disk: Disk, fd: int) -> int:
-    """Where the last byte stands that is not zero."""
+    """The position of the last byte that is not zero."""
     for first, stop in reversed(disk.written(fd, 0)):
         end = stop
         while end > first:

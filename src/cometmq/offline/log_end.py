@@ -1,4 +1,4 @@
-"""Where a log ends: for a reader of all that is there, and for one that wants only what will stay.
+"""Finds the end of a log: for a reader of all that is there, and for one that wants only what will stay.
 
 A log file is allocated whole before it is used, so its size says nothing. A directory that was
 closed in order ends where the records end. While the marker `abort` is there a broker writes, or
@@ -47,7 +47,7 @@ def is_open(folder: StoreFolder) -> bool:
 
 
 def fixed_end(folder: StoreFolder, files: Sequence[ListedFile]) -> int | None:
-    """Where the records end now, where more may come; None for a directory that nobody writes."""
+    """The present end of the records where more may come; None for a directory that nobody writes."""
     return present_end(folder, files) if is_open(folder) else None
 
 
@@ -105,7 +105,7 @@ def durable_end(folder: StoreFolder, start: int) -> int:
 
 
 def flushed_offset(folder: StoreFolder) -> int | None:
-    """How far our own checkpoint says that the log is on the device; None where Java wrote last."""
+    """The end of the log on the device, as our own checkpoint says; None where Java wrote last."""
     progress = decode_progress(folder.read(PROGRESS_FILE) or b"")
     if progress is None or progress.log_ms != _times(folder).log_timestamp:
         return None

@@ -68,7 +68,7 @@ class PieceScan(Generic[Piece]):
         self.records = 0
 
     def __iter__(self) -> Iterator[Piece]:
-        """What comes of the pieces that have valid records."""
+        """The results of the pieces that have valid records."""
         if self._part is not None and not self._is_begun(self._part):
             return
         begin = self.end
@@ -176,7 +176,7 @@ def _is_blank(file: LogFile, offset: int) -> bool:
 def _take(
     file: LogFile, position: int, limit: int, walk: Walk[Piece]
 ) -> tuple[Piece, int, int, WalkEnd | None]:
-    """What comes of records from an offset on, their number, their end, and why not further.
+    """Read a chunk of records: the result, their number, their end, and why not further.
 
     All of them start before the limit; it is at least a magic's end behind the offset. The reason is
     None where the file goes on.
@@ -196,7 +196,7 @@ def _take(
 
 
 def _magic_places(piece: bytes) -> list[int]:
-    """Where in a piece a record's magic stands, in order."""
+    """The places of a record's magic in a piece, in order."""
     places = []
     for magic in _MAGICS:
         at = piece.find(magic)
@@ -207,7 +207,7 @@ def _magic_places(piece: bytes) -> list[int]:
 
 
 def _why_invalid(file: LogFile, offset: int) -> str:
-    """What is wrong with the record at an offset, in words."""
+    """The fault of the record at an offset, in words."""
     head = file.read(offset, 4)
     size = min(max(int.from_bytes(head), _MAGIC_END), file.end - offset, 1 << 26)
     try:

@@ -19,7 +19,7 @@ from cometmq.offline.wanted_walk import WantedWalk
 
 
 class PartVerdict(NamedTuple):
-    """What the check of a part has found.
+    """The result of the check of a part of the log.
 
     Attributes:
         start: physical offset at which the part begins.
@@ -51,7 +51,7 @@ class PartVerdict(NamedTuple):
 
     @classmethod
     def of(cls, row: list[Any]) -> "PartVerdict":
-        """One that went through JSON, as a manifest keeps it."""
+        """Rebuild a verdict that went through JSON, as a manifest keeps it."""
         (
             start,
             stop,

@@ -1,4 +1,4 @@
-"""What a read of the log covers: its range by offsets and times, cut into tasks.
+"""Plans a read of the log: its range by offsets and times, cut into tasks.
 
 Next: cometmq.offline.scan
 """
@@ -18,7 +18,7 @@ Task = tuple[Split, ...]
 
 @dataclass(frozen=True)
 class LogRange:
-    """What of the log is read.
+    """The range of the log that is read.
 
     Attributes:
         start: physical offset; None: from the oldest file on.

@@ -1,4 +1,4 @@
-"""What a query's filters spare a read of the log: pieces of it that have no row of the query.
+"""Skips pieces of the log that have no row of a query.
 
 The queues and the index of a store are not asked: they may be what is broken, and a row that they do not
 know would be missing. The log alone tells, by physical offsets and by times, which rise.
@@ -43,7 +43,7 @@ def narrowed(
 
 
 def wanted_rows(window: RecordWindow, conditions: Conditions) -> Flags:
-    """Which records may be rows of the query, before anything of them is decoded."""
+    """Marks the records that may be rows of the query, before anything of them is decoded."""
     keep = np.ones(len(window), np.bool_)
     columns: dict[str, Callable[[], Longs]] = {
         "queueId": lambda: window.int32(QUEUE_ID_AT),
@@ -80,7 +80,7 @@ def _in_time(
     """The pieces that can hold records of the times; where no record tells, more are kept."""
 
     def stored_ms(piece: Split) -> int | None:
-        """When the first record of a piece was stored; None where it has none."""
+        """The store time of the first record of a piece, ms since 1970; None where it has none."""
         for found in scan(folder, piece):
             if not isinstance(found, Damage):
                 return int(found.window.stored_ms()[0])

@@ -26,7 +26,7 @@ _GATHERED_MAX = 500_000  # Entries of all queues that wait to be compared: 10 MB
 
 
 class QueueCount(NamedTuple):
-    """What a part of the log says of a queue.
+    """The counts of a part of the log against one queue.
 
     Attributes:
         topic: of the queue.
@@ -108,7 +108,7 @@ class QueueCheck:
         return run
 
     def compare_many(self, count: int) -> None:
-        """So many records more have been taken, by the kernel or here; compare when it is time."""
+        """Count records that were taken, by the kernel or here; compare when it is time."""
         self._gathered += count
         if self._gathered >= _GATHERED_MAX:
             self._compare_all()

@@ -1,4 +1,4 @@
-"""What a split of the log asks of the queues: packed entries, a row for each run of a queue.
+"""Makes queue entries of a split of the log: packed, a row for each run of a queue.
 
 A run is entries of one queue whose offsets follow each other, 20 bytes each, end to end
 (docs/format/queue-entry.md). A hundred thousand messages make a handful of rows, which is why queues

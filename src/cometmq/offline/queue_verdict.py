@@ -137,7 +137,7 @@ class QueueVerdict:
 
 
 def _added(counts: Iterable[QueueCount]) -> dict[QueueId, QueueCount]:
-    """What all parts together say of each queue."""
+    """The counts of all parts together, by queue."""
     queues: dict[QueueId, QueueCount] = {}
     for count in counts:
         key = QueueId(count.topic, count.queue_id)

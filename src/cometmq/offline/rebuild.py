@@ -35,7 +35,7 @@ REBUILT = "rebuilt"  # The folder beside the old files in which new ones grow.
 
 @dataclass(frozen=True)
 class RebuildTarget:
-    """Where queue files go; picklable.
+    """The target of rebuilt queue files; picklable.
 
     Attributes:
         root: a local directory; the files go below `consumequeue` in it.
@@ -93,7 +93,7 @@ def found_settings(root: str, settings: StoreSettings | None = None) -> StoreSet
 def target_of(
     root: str, settings: StoreSettings, *, out: str | None = None, topics: Sequence[str] = ()
 ) -> RebuildTarget:
-    """Where a rebuild writes: beside the old files until `install`, or below another directory."""
+    """The target of a rebuild: beside the old files until `install`, or below another directory."""
     place = out or f"{root}/{REBUILT}"
     file_size = settings.queue_entries_per_file * QUEUE_ENTRY_SIZE
     return RebuildTarget(place, file_size, tuple(settings.delay_levels_ms), tuple(topics))

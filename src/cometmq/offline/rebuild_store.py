@@ -28,7 +28,7 @@ Row = list[Any]
 
 
 class RebuildResult(NamedTuple):
-    """What a rebuild has done.
+    """The result of a rebuild.
 
     Attributes:
         counts: how many queue entries, keys and queues.

@@ -42,7 +42,7 @@ _WRAP_SIZE_MAX = 4 << 20  # RocketMQ's maxMessageSize.
 
 
 class RepairPlan(NamedTuple):
-    """What a repair does, or would do.
+    """The plan of a repair.
 
     Attributes:
         damages: bytes of the log that are no record though records follow.

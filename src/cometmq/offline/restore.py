@@ -79,7 +79,7 @@ class RestoredFile:
     missing: tuple[tuple[int, int], ...] = ()
 
     def findings(self) -> Iterator[Finding]:
-        """What the archive lacks of the file."""
+        """The ranges of the file that the archive lacks, as findings."""
         for lo, hi in self.missing:
             yield Finding(
                 "archive", f"{lo} to {hi} of the log", "the archive has no record of it"
@@ -252,7 +252,7 @@ def _write_records(fd: int, part: LogPart, batch: pa.RecordBatch) -> list[tuple[
 
 
 def _missing(part: LogPart, extents: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """What lies between the records.
+    """The ranges between the records.
 
     Raises:
         StoreDamaged: two overlap.

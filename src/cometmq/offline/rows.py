@@ -54,7 +54,7 @@ _WRAPPED = flags.INNER_BATCH | flags.NEED_UNWRAP
 
 
 class Mode(StrEnum):
-    """What becomes of what is broken, with the names of Spark's own sources."""
+    """The treatment of broken records, with the names of Spark's own sources."""
 
     PERMISSIVE = "PERMISSIVE"
     DROPMALFORMED = "DROPMALFORMED"
@@ -63,7 +63,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class RowRules:
-    """How records become rows.
+    """The rules by which records become rows.
 
     Attributes:
         mode: what becomes of what is broken.
@@ -279,7 +279,7 @@ class _Rows:
 
 
 def sound_bodies(window: RecordWindow) -> Flags:
-    """Which bodies have the CRC that their record says."""
+    """Marks the bodies that have the CRC that their record says."""
     said = window.int32(BODY_CRC_AT).tobytes()
     spans = window.body.starts.tobytes(), window.body.ends.tobytes()
     sound: Flags = np.frombuffer(crcs_match(window.buffer, *spans, said), np.bool_)
@@ -287,7 +287,7 @@ def sound_bodies(window: RecordWindow) -> Flags:
 
 
 def _grouped(window: RecordWindow, valid: Flags) -> tuple[RecordWindow, Flags]:
-    """The same records by topic and day of storing: to order them costs less than to part their columns."""
+    """The records sorted by topic and day of storing: that costs less than to part their columns."""
     topics = take_text(pa.py_buffer(window.buffer), window.topic).dictionary_encode()
     days = window.stored_ms() // DAY_MS
     groups = indices_of(topics) + (days - days.min()) * len(topics.dictionary)

@@ -165,7 +165,7 @@ class Walk:
     # --- gaps
 
     def _gap(self, position: int, piece: bytes) -> tuple[Damage | None, int | None]:
-        """What stands where no record starts, and where to go on; None for nowhere."""
+        """The damage where no record starts, and the place to go on; None for nowhere."""
         split, file = self._split, self._file
         following = self._next_record(position + 1)
         if following is not None:
@@ -253,7 +253,7 @@ def _is_blank(head: bytes, left: int) -> bool:
 
 
 def _why_none(piece: bytes, position: int) -> str:
-    """Why no record starts at the beginning of a piece, in words."""
+    """The reason why no record starts at the beginning of a piece, in words."""
     try:
         check_record(piece, 0, is_crc_checked=False)
     except NoRecordError as error:

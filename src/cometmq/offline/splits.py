@@ -58,7 +58,7 @@ def cut(files: Sequence[ListedFile], split_bytes: int) -> list[Split]:
 
 
 def between(splits: Sequence[Split], start: int | None, end: int | None) -> list[Split]:
-    """What of the splits lies in [start, end): records that start there.
+    """The parts of the splits within [start, end): records that start there.
 
     The log is to end at `end`: what stands behind is nobody's concern.
     """
@@ -87,7 +87,7 @@ def joined(splits: Sequence[Split], task_bytes: int) -> list[tuple[Split, ...]]:
 
 
 def proven_places(piece: bytes, offset: int, file_end: int) -> Iterator[int]:
-    """Where in a piece records start that prove themselves, in order.
+    """The places in a piece where records start that prove themselves, in order.
 
     A magic counts if the record says of itself that it lies where it does.
 

@@ -1,4 +1,4 @@
-"""What is in a store, in numbers: files, queues, times, how it was left.
+"""A store in numbers: files, queues, times, how it was left.
 
 Next: cometmq.offline.found
 """
@@ -26,7 +26,7 @@ class QueueSummary(NamedTuple):
 
     @property
     def messages(self) -> int:
-        """How many messages it has."""
+        """The number of messages in the queue."""
         return self.next - self.first
 
 
@@ -107,7 +107,7 @@ def summarize(store: FoundStore) -> Summary:
 
 
 def _log_end(store: FoundStore) -> tuple[int, Record | None]:
-    """Where the log ends, and its newest record."""
+    """The end of the log, and its newest record."""
     for file in reversed(store.log.chain.files):
         if record_at(file, file.start) is not None:
             scan, last = LogScan(store, start=file.start), None

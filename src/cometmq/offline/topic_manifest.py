@@ -1,4 +1,4 @@
-"""What an archive of topics holds: `_archive/topics.json`, ranges of offsets for each queue.
+"""The manifest of an archive of topics: `_archive/topics.json`, ranges of offsets for each queue.
 
     {"queues": {"orders": {"broker-a": {"0": [[0, 5120]]}}}, "v": 1}
 
@@ -54,7 +54,7 @@ class TopicManifest:
 
 
 def read_topic_manifest(place: str) -> TopicManifest | None:
-    """What an archive of topics holds; None where there is none.
+    """Read the manifest of an archive of topics; None where there is none.
 
     Raises:
         SettingsError: it was written by a later version.

@@ -1,4 +1,4 @@
-"""What a repair knew when it began, for the case that it is broken off.
+"""The file `repair.cometmq`: the facts that a repair needs to be taken up again after it was broken off.
 
     repair.cometmq     JSON; there while a repair runs
 
@@ -36,7 +36,7 @@ def note(disk: Disk, root: str, settings: StoreSettings) -> None:
 
 
 def known(disk: Disk, root: str, settings: StoreSettings) -> StoreSettings | None:
-    """What the repair knew that was broken off here; None where none was."""
+    """The facts kept by a repair that was broken off here; None where none was."""
     with suppress(FileNotFoundError, CodecError, KeyError, TypeError, AttributeError):
         found: dict[str, Any] = loads(read_file(disk, f"{root}/{NAME}"))
         index = replace(

@@ -24,7 +24,7 @@ from cometmq.store.disk import read_file
 
 @dataclass(frozen=True, slots=True)
 class StoreVerdict:
-    """What verification found.
+    """The result of a verification.
 
     Attributes:
         records: valid records in the log.

@@ -20,7 +20,7 @@ from cometmq.store.stored_record import valid_record
 
 
 class WantedPiece(NamedTuple):
-    """What the records of a piece of the log ask for.
+    """The index keys that the records of a piece of the log need.
 
     Attributes:
         records: how many there are.
@@ -74,7 +74,7 @@ class WantedWalk:
         return valid_record(chunk, position, offset, is_whole_checked=self._is_whole_checked)
 
     def _take_one(self, record: Record, keys: bytearray) -> None:
-        """What a record asks for that the kernel does not take."""
+        """Collect the needs of a record that the kernel does not take."""
         if self._queues is not None:
             self._queues.take(record)
         self._batches.take(record)

@@ -39,7 +39,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class RequestModeConfig:
-    """How a group consumes a topic where the broker shares queues out.
+    """The way a group consumes a topic where the broker shares queues out.
 
     Attributes:
         topic: the topic.

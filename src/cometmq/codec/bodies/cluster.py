@@ -15,7 +15,7 @@ from cometmq.model.route import BrokerData
 
 @dataclass(frozen=True, slots=True)
 class ClusterInfo:
-    """What a nameserver knows of brokers.
+    """The brokers that a nameserver knows.
 
     Attributes:
         brokers: each broker group by its name.

@@ -1,4 +1,4 @@
-"""Who is connected: answers to GET_CONSUMER_CONNECTION_LIST 203, 204 (producers) and 328 (all of them).
+"""Connected clients: answers to GET_CONSUMER_CONNECTION_LIST 203, 204 (producers) and 328 (all of them).
 
 Source: ConsumerConnection, ProducerConnection, Connection and ProducerTableInfo of RocketMQ 5.3.3.
 """

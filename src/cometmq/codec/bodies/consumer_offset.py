@@ -86,7 +86,7 @@ def _file_json(table: OffsetTable) -> dict[str, Any]:
 
 
 def decode_offset_table(content: bytes | str) -> OffsetTable:
-    """Such a body, or the text of consumerOffset.json or lmqConsumerOffset.json.
+    """Decode a table of offsets, a body or the text of consumerOffset.json or lmqConsumerOffset.json.
 
     Raises:
         CodecError: it is no table of offsets; the message names the field.

@@ -1,4 +1,4 @@
-"""How far each delay level is delivered: delayOffset.json, and the answer to GET_ALL_DELAY_OFFSET 45.
+"""The delivered offset of each delay level: delayOffset.json, and the answer to GET_ALL_DELAY_OFFSET 45.
 
 Source: ScheduleMessageService and DelayOffsetSerializeWrapper of RocketMQ 5.3.3. An offset is the next
 one to deliver in the level's queue. 4.9 writes the offset table alone.
@@ -35,7 +35,7 @@ def encode_delay_offsets(table: DelayOffsets) -> str:
 
 
 def decode_delay_offsets(text: bytes | str) -> DelayOffsets:
-    """The same read back.
+    """Decode the delivered offsets of delay levels.
 
     Raises:
         CodecError: it is no such table; the message names the field.

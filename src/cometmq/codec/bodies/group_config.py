@@ -42,7 +42,7 @@ def encode_groups_file(table: GroupTable) -> str:
 
 
 def decode_group_table(content: bytes | str) -> GroupTable:
-    """Such a body, or the text of subscriptionGroup.json.
+    """Decode a table of groups, a body or the text of subscriptionGroup.json.
 
     Raises:
         CodecError: it is no table of groups; the message names the field.

@@ -1,4 +1,4 @@
-"""How the copies of a broker's log stand: the answer to GET_BROKER_HA_STATUS 907.
+"""The state of the copies of a broker's log: the answer to GET_BROKER_HA_STATUS 907.
 
 Source: HARuntimeInfo of RocketMQ 5.3.3, whose names these are. Its readers pass over what they do not know, so an
 answer of ours says more: why a member does not copy, ids, how old its newest record is, and how its metadata is.

@@ -143,7 +143,7 @@ class JsonObject:
         return self.member(key).as_version()
 
     def as_version(self) -> DataVersion:
-        """This object as a data version; 4.9 has no stateVersion."""
+        """Read this object as a data version; 4.9 has no stateVersion."""
         return DataVersion(
             self.int64("timestamp", 0), self.int64("counter", 0), self.int64("stateVersion", 0)
         )

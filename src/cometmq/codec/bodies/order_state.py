@@ -16,7 +16,7 @@ Place = tuple[str, str, int]  # Group, topic, queue.
 
 @dataclass(slots=True)
 class OrderState:
-    """What a group was handed out of a queue.
+    """The messages of a queue that a group was handed out in order.
 
     Attributes:
         offsets: queue offsets of the messages, rising.
@@ -39,7 +39,7 @@ class OrderState:
     counts: dict[int, int] = field(default_factory=dict)
 
     def visible_at(self, index: int) -> int:
-        """When a message that is not acknowledged comes again, ms."""
+        """The time when a message that is not acknowledged comes again, ms since 1970."""
         return self.visible.get(self.offsets[index], self.pop_time_ms + self.invisible_ms)
 
 

@@ -1,4 +1,4 @@
-"""What pop keeps in the revive topic: check points and acknowledgements, as JSON bodies.
+"""Records of pop in the revive topic: check points and acknowledgements, as JSON bodies.
 
 A check point (tag `ck`) says which messages of a queue a group was given and until when they are
 hidden; an acknowledgement (`ack`, `bAck` for several) names a check point and offsets of it. Source:

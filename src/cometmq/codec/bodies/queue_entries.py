@@ -1,4 +1,4 @@
-"""What a broker shows of a queue (QUERY_CONSUME_QUEUE 321): bounds, entries, and what a group wants.
+"""The answer to QUERY_CONSUME_QUEUE 321: bounds and entries of a queue, and the subscription of a group.
 
 Source: QueryConsumeQueueResponseBody and ConsumeQueueData of RocketMQ 5.3.3. Entries carry no file of
 filter bits here, so that `eval` is false and `bitMap` missing, as from a Java broker without

@@ -1,4 +1,4 @@
-"""What a broker tells a nameserver, the body of REGISTER_BROKER 103 (docs/format/register.md).
+"""The body of REGISTER_BROKER 103, with which a broker registers at a nameserver (docs/format/register.md).
 
 JSON, or compressed: a zlib stream of parts, each with its length before it (big-endian):
 
@@ -107,7 +107,7 @@ def topic_size(config: TopicConfig) -> int:
 
 
 def body_crc(body: bytes) -> int:
-    """What the header's bodyCrc32 must be: CRC-32 without its sign bit (UtilAll.crc32)."""
+    """The bodyCrc32 of a header: CRC-32 without its sign bit (UtilAll.crc32)."""
     return zlib.crc32(body) & 0x7FFF_FFFF
 
 
@@ -153,7 +153,7 @@ def _topic_text(config: TopicConfig) -> bytes:
 
 
 def _inflated(body: bytes) -> bytearray:
-    """What a body unpacks to, in no more memory than that: it is measured first, piece by piece.
+    """Decompress a body in no more memory than its content: it is measured first, piece by piece.
 
     zlib's own result is built twice as large, and 250 KiB can ask for 256 MiB of it.
     """

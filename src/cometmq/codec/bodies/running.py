@@ -1,4 +1,4 @@
-"""What a consumer tells of itself (307), and how it did with one message that it was given (309).
+"""The state of a consumer (307), and the outcome of one message that it was given (309).
 
 Source: ConsumerRunningInfo, ProcessQueueInfo, PopProcessQueueInfo, ConsumeStatus and ConsumeMessageDirectlyResult of RocketMQ
 5.3.3. Consoles read the texts of `properties` by the names PROP_….
@@ -64,7 +64,7 @@ class PopState:
 
 @dataclass(frozen=True, slots=True)
 class ConsumeRates:
-    """How a group does with a topic.
+    """The rates at which a group consumes a topic.
 
     Attributes:
         pull_ms: mean time of a pull that found messages.
@@ -105,7 +105,7 @@ class RunningState:
 
 
 class DirectResult(StrEnum):
-    """What became of a message that was given to a consumer directly (CMResult)."""
+    """The outcome of a message that was given to a consumer directly (CMResult)."""
 
     SUCCESS = "CR_SUCCESS"
     LATER = "CR_LATER"
@@ -117,7 +117,7 @@ class DirectResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DirectOutcome:
-    """How a listener did with a message.
+    """The outcome of one message at a listener, with time and reason.
 
     Attributes:
         result: its verdict.

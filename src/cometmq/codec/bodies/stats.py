@@ -24,7 +24,7 @@ from cometmq.model.queue import MessageQueue
 
 @dataclass(frozen=True, slots=True)
 class QueueBounds:
-    """What a queue holds.
+    """The smallest and the next offset of a queue, and the time of its last message.
 
     Attributes:
         min_offset: of its oldest message.
@@ -47,7 +47,7 @@ class TopicStats:
 
 @dataclass(frozen=True, slots=True)
 class QueueProgress:
-    """How far a group is in a queue.
+    """The progress of a group in a queue.
 
     Attributes:
         broker_offset: what the next message of the queue gets.
@@ -82,7 +82,7 @@ class ConsumeStats:
 
 @dataclass(frozen=True, slots=True)
 class TimeSpan:
-    """Where a group stands in a queue, told in times.
+    """The progress of a group in a queue, told in times.
 
     Attributes:
         queue: which.
@@ -285,7 +285,7 @@ def decode_stats_windows(content: bytes | str) -> StatsWindows:
 
 
 def _time_text(time_ms: int) -> str:
-    """As UtilAll.timeMillisToHumanString2 of RocketMQ: local time to the ms."""
+    """A time as UtilAll.timeMillisToHumanString2 of RocketMQ writes it: local time to the ms."""
     moment = datetime.fromtimestamp(max(time_ms, 0) / 1000).astimezone()
     return f"{moment:%Y-%m-%d %H:%M:%S},{moment.microsecond // 1000:03d}"
 

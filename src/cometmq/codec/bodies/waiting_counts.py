@@ -1,4 +1,4 @@
-"""How many messages of each topic wait: the files timermetrics and transactionMetrics, and the answer to 61.
+"""The number of waiting messages of each topic: the files timermetrics and transactionMetrics, and the answer to 61.
 
 Source: TimerMetrics and TransactionMetrics of RocketMQ 5.3.3; docs/format/waiting-counts.md.
 """
@@ -16,7 +16,7 @@ TIMER, TRANSACTION = "timingCount", "transactionCount"
 
 @dataclass(frozen=True, slots=True)
 class WaitingTable:
-    """Such a table.
+    """A table of waiting messages by topic.
 
     Attributes:
         version: of the table.

@@ -20,7 +20,7 @@ class RegisterBroker:
 
 @dataclass(frozen=True, slots=True)
 class RegisterBrokerResponse:
-    """What a slave learns of its master; both None for a master."""
+    """The answer to a registration: a slave learns of its master; both None for a master."""
 
     ha_server_addr: str | None = None
     master_addr: str | None = None
@@ -106,14 +106,14 @@ class BrokerNameRequest:
 
 @dataclass(frozen=True, slots=True)
 class WipeWritePermResponse:
-    """How many topics lost their write permission."""
+    """The number of topics that lost their write permission."""
 
     wipe_topic_count: int
 
 
 @dataclass(frozen=True, slots=True)
 class AddWritePermResponse:
-    """How many topics got their write permission back."""
+    """The number of topics that got their write permission back."""
 
     add_topic_count: int
 

@@ -5,7 +5,7 @@ from cometmq.model.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class QueryConsumerOffset:
-    """Where a group stands in a queue, QUERY_CONSUMER_OFFSET 14."""
+    """Ask for the offset of a group in a queue, QUERY_CONSUMER_OFFSET 14."""
 
     consumer_group: str
     topic: str

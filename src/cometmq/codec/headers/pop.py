@@ -33,7 +33,7 @@ class PopRequest:
 
 @dataclass(frozen=True, slots=True)
 class PopResponse:
-    """What handles are made of; the three texts: `codec.receipt`."""
+    """The fields of which handles are made; the three texts: `codec.receipt`."""
 
     pop_time: int
     invisible_time: int
@@ -71,7 +71,7 @@ class ChangeInvisibleTimeRequest:
 
 @dataclass(frozen=True, slots=True)
 class ChangeInvisibleTimeResponse:
-    """What the new handle is made of."""
+    """The fields of which the new handle is made."""
 
     pop_time: int
     invisible_time: int
@@ -93,7 +93,7 @@ class NotificationRequest:
 
 @dataclass(frozen=True, slots=True)
 class PeekRequest:
-    """What would a pop give; queue_id -1: of any queue."""
+    """Ask what a pop would give; queue_id -1: of any queue."""
 
     consumer_group: str
     topic: str
@@ -103,7 +103,7 @@ class PeekRequest:
 
 @dataclass(frozen=True, slots=True)
 class PollingInfoRequest:
-    """How many pops wait for this queue (-1: for any)."""
+    """Ask how many pops wait for a queue (-1: for any)."""
 
     consumer_group: str
     topic: str

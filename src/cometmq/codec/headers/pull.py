@@ -28,7 +28,7 @@ class PullRequest:
 
 @dataclass(frozen=True, slots=True)
 class PullResponse:
-    """What a pull is answered, found or not (PullMessageResponseHeader)."""
+    """The answer to a pull, found or not (PullMessageResponseHeader)."""
 
     next_begin_offset: int
     min_offset: int

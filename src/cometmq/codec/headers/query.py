@@ -23,7 +23,7 @@ class QueryMessageRequest:
 
 @dataclass(frozen=True, slots=True)
 class QueryMessageResponse:
-    """How far the index is: store time in ms and physical offset in bytes."""
+    """The end of the index: store time in ms and physical offset in bytes."""
 
     index_last_update_timestamp: int
     index_last_update_phyoffset: int

@@ -52,7 +52,7 @@ class SendRequestV2:
 
 @dataclass(frozen=True, slots=True)
 class SendResponse:
-    """What a send is answered; a batch has its message ids joined by commas."""
+    """The answer to a send; a batch has its message ids joined by commas."""
 
     msg_id: str
     queue_id: int

@@ -138,7 +138,7 @@ def _before_empty(block: bytes, name: bytes) -> bytes | None:
 
 
 def _looked_up(name: str) -> Fetch:
-    """What `split_block` has of a property."""
+    """A function that fetches a property from the result of `split_block`."""
     plain = name.encode()
     return lambda values: values.get(plain)
 
@@ -180,7 +180,7 @@ _READ: dict[Kind, Reading] = {
 
 
 def _readings(left: Kind, right: Kind) -> tuple[Reading, Reading]:
-    """How the two sides are read so that they can be compared (ComparisonExpression.__compare)."""
+    """The readings of both sides that make them comparable (ComparisonExpression.__compare)."""
     if left is right or Kind.NULL in (left, right):
         return _same, _same
     if left is Kind.STRING:

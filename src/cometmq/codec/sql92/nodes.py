@@ -1,4 +1,4 @@
-"""What an expression is made of. Every operand's type is known before a message is seen.
+"""The nodes of an expression; every operand's type is known before a message is seen.
 
 A property is a string or missing, a constant has its own type, everything else is a truth value that
 may be unknown. Follows the classes in org.apache.rocketmq.filter.expression (RocketMQ 5.3.3).

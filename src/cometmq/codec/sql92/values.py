@@ -1,4 +1,4 @@
-"""How the text of a property is read as a number or a truth value: as Java's valueOf reads it.
+"""Reads the text of a property as a number or a truth value, as Java's valueOf does.
 
 Integer.valueOf and Long.valueOf take decimal digits with a sign, within 32 or 64 bits; Double.valueOf
 takes blanks around, an exponent, a suffix of f or d, NaN, Infinity and hexadecimal floats. What

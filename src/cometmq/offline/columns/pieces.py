@@ -39,7 +39,7 @@ def number_array(values: npt.NDArray[Any], is_there: Flags | None = None) -> pa.
 
 
 def indices_of(encoded: pa.DictionaryArray) -> npt.NDArray[np.int32]:
-    """Which of the dictionary's values each row has; none may be null. Without pandas, as above."""
+    """The index of each row's value in the dictionary; none may be null; works without pandas."""
     indices = encoded.indices
     octets = indices.buffers()[1] or b""
     found: npt.NDArray[np.int32] = np.frombuffer(octets, np.int32)

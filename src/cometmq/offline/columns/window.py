@@ -28,7 +28,7 @@ Octets = bytes | npt.NDArray[np.uint8]
 
 
 def record_starts(buffer: bytes) -> Longs:
-    """Where each record of a pull answer's body starts, by walking their sizes.
+    """The start of each record in a pull answer's body, by walking their sizes.
 
     Raises:
         CodecError: when something else than whole records stands in it.
@@ -105,7 +105,7 @@ class RecordWindow:
         return self._head(field, ">i8")
 
     def select(self, rows: Flags | Longs) -> "RecordWindow":
-        """The same buffer with only the records that are marked, or those of these numbers in their order."""
+        """A window on the same buffer with only the marked records, or those of the given numbers in their order."""
         chosen = object.__new__(RecordWindow)
         chosen.buffer, chosen.octets = self.buffer, self.octets
         chosen.starts, chosen.sys_flag = self.starts[rows], self.sys_flag[rows]
@@ -141,15 +141,15 @@ class RecordWindow:
         return RecordPieces(at, at + self.store_host_size)
 
     def born_ms(self) -> Longs:
-        """When the producer made it, ms since 1970."""
+        """The times when producers made the records, ms since 1970."""
         return self.int64(layout.BORN_TIME_AT)
 
     def stored_ms(self) -> Longs:
-        """When the broker stored it, ms since 1970."""
+        """The times when the broker stored the records, ms since 1970."""
         return self._gather(self.born_host.ends, ">i8")
 
     def reconsume_times(self) -> Longs:
-        """How often it has come back."""
+        """The number of times that each message has come back."""
         return self._gather(self.store_host.ends, ">i4")
 
     def prepared_offset(self) -> Longs:
@@ -177,7 +177,7 @@ class RecordWindow:
         return size
 
     def _are_v2(self) -> Flags:
-        """Which records are of version 2; all others are of version 1."""
+        """Marks the records of version 2; all others are of version 1."""
         magic = self.int32(layout.MAGIC_AT) & 0xFFFFFFFF
         is_v2: Flags = magic == MAGIC_V2
         known = is_v2 | (magic == MAGIC_V1)

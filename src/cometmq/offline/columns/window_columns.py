@@ -26,7 +26,7 @@ _MS_LIMIT = (1 << 63) // 1000 - 1
 
 @dataclass(frozen=True)
 class WindowColumns:
-    """What the columns of one window are made from; properties are split once, when needed.
+    """The source of one window's columns; properties are split once, when needed.
 
     Attributes:
         window: the records.
@@ -61,7 +61,7 @@ class WindowColumns:
 
     @cached_property
     def offset_ids(self) -> pa.Array:
-        """Where each record lies, as an id."""
+        """The place of each record, as an offset message id."""
         return offset_id_column(self.window)
 
     def batch(self, schema: pa.Schema) -> pa.RecordBatch:
