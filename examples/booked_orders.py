@@ -41,7 +41,7 @@ class Shop:
         raise NotImplementedError
 
     def check(self, message: StoredMessage) -> TransactionState:
-        """Asked by the broker about an order whose program died: was it booked?"""
+        """Answer the broker, which asks whether an order was booked whose program died."""
         with self._connection() as database:
             [order_id] = message.keys
             row = database.execute("SELECT 1 FROM orders WHERE id = ?", (order_id,)).fetchone()

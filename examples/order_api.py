@@ -16,14 +16,14 @@ from cometmq.errors import CometError
 
 
 class Order(BaseModel):
-    """What customers post and consumers of the topic get."""
+    """The order that customers post and consumers of the topic get."""
 
     id: str
     cents: int
 
 
 class Accepted(BaseModel):
-    """What customers are told."""
+    """The answer to a customer whose order was taken."""
 
     message_id: str
 

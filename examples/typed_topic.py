@@ -26,7 +26,7 @@ CUSTOMERS, EACH = 5, 4
 
 
 class Payment(msgspec.Struct):
-    """What the topic's bodies are."""
+    """The body of a message of the topic."""
 
     customer: str
     cents: int
@@ -37,7 +37,7 @@ PAYMENTS = Topic("payments", MsgspecCodec(Payment))
 
 
 class Accounts:
-    """What each customer has paid, in the order of the payments."""
+    """The payments of each customer, in their order."""
 
     def __init__(self) -> None:
         self.paid: dict[str, list[int]] = {}

@@ -28,7 +28,7 @@ RETRIES = 1
 
 @dataclass
 class Job:
-    """What is to be done."""
+    """A job as the topic's messages carry it."""
 
     name: str
     failures: int

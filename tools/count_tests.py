@@ -28,7 +28,7 @@ BAD = ("failure", "error")
 
 
 class Counts(NamedTuple):
-    """How many tests of a run did what.
+    """The numbers of tests of a run, by outcome.
 
     Attributes:
         passed: at the first or the second try.
@@ -64,7 +64,7 @@ def passed_later(report: Path) -> set[str]:
 
 
 def counts_of(report: Path) -> Counts:
-    """What the tests of one report did."""
+    """The numbers of tests in one report, by outcome."""
     tests = failed = skipped = 0
     for suite in ElementTree.parse(report).getroot().iter("testsuite"):
         tests += int(suite.get("tests", 0))
@@ -87,7 +87,7 @@ def reasons(reports: Path) -> Iterator[str]:
 
 
 def total(reports: Path, *, failed_suites: int, suites: int) -> Counts:
-    """What the tests of the whole run did."""
+    """The numbers of tests in the whole run, by outcome."""
     files = sorted(reports.glob("*.xml"))
     found = [counts_of(report) for report in files]
     passed, failed, skipped, late = (

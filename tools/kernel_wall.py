@@ -68,7 +68,7 @@ ATTRIBUTE = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\.([A-Za-z_]\w*)|\.([A-Za-z_]\w
 
 
 def check(root: Path) -> list[str]:
-    """What is wrong in the kernel below `root`, in order of files."""
+    """The faults in the kernel below `root`, in order of files."""
     paths = sorted(path for path in (root / KERNEL).iterdir() if path.suffix in SUFFIXES)
     texts = {path: path.read_text(encoding="utf-8") for path in paths}
     names, types = declared(texts)
@@ -104,7 +104,7 @@ def declared(texts: dict[Path, str]) -> tuple[set[str], set[str]]:
 
 
 def fields_of(node: ast.ClassDef) -> Iterator[str]:
-    """What a class of plain Python declares: fields, methods, and what `self` is given."""
+    """The fields of a class of plain Python: declared ones, methods, and what `self` is given."""
     for inner in ast.walk(node):
         if isinstance(inner, ast.FunctionDef):
             yield inner.name

@@ -56,7 +56,7 @@ SCENARIOS = [
 
 
 def shape(frame: Frame) -> tuple[object, ...]:
-    """What makes two frames the same kind of frame."""
+    """The traits that make two frames the same kind of frame."""
     kind, header, body = parts_of(frame.bytes)
     names = (
         tuple(sorted(json.loads(header).get("extFields") or {}))

@@ -78,7 +78,7 @@ def page() -> str:
 
 
 def attribute_meanings(kind: type) -> dict[str, str]:
-    """What the Attributes sections of a class and of those it is made from say of each."""
+    """The meaning of each attribute, from the Attributes sections of a class and its bases."""
     meanings: dict[str, str] = {}
     for part in reversed(kind.__mro__[:-1]):
         _, _, section = inspect.cleandoc(part.__doc__ or "").partition("Attributes:\n")

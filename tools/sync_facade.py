@@ -210,7 +210,7 @@ def _iter(item: Function, _owner: str) -> str:
 
 
 def _how(item: Function) -> tuple[str, str]:
-    """What the twin gives, and by which method of the portal."""
+    """The type that the twin returns, and the method of the portal that calls it."""
     returned = _returned(item)
     if returned.startswith("AsyncIterator["):
         return returned.removeprefix("Async"), "iterate"

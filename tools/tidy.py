@@ -54,6 +54,8 @@ GATED_PACKAGES = (
     "store",
     "wire",
 )
+# Where strangers read: what is installed, what they copy, and what they run. A test's docstring may speak of its name.
+PLAIN_FOLDERS = ("src", "tools", "examples")
 CLASS = re.compile(r"^(?:cdef )?class _*(\w+)", re.MULTILINE)
 COMPILED_SUFFIXES = (".pyx", ".pxd")
 COMPILED_FUNCTION = re.compile(
@@ -63,6 +65,14 @@ COMPILED_FUNCTION = re.compile(
 COMPILED_DOCSTRING = re.compile(r'^ *"""(?:[^"]|"(?!""))*"""$', re.MULTILINE)
 COMPILED_MODULE_DOCSTRING = re.compile(r'(?:#[^\n]*\n)*"""[^"]')
 LOCAL_TYPES = re.compile(r" +cdef ")
+# First words of a docstring that lean on what stands above it: clauses without a sentence, and pronouns of nothing.
+LEANING_START = re.compile(
+    r"(?:What|Who|Whose|Whom|Which|Where|When|How|Why|It|Its|They|Their|Those|Such|Also|So|And|Or|But|As|There|The same)\b"
+    r"|Whether (?:it|they|he|she|this|those|these|there)\b"
+    r"|\w+ (?:it|them|him|her)\b"
+    r"|(?:All|Any|Some|Each|Both|One|None|Most) of (?:it|them|these|those)\b"
+    r"|(?:This|That|These)[,.:]"
+)
 NEXT_LINE = re.compile(r"^Next: (?P<name>\S+)$", re.MULTILINE)
 TEXT_SUFFIXES = {
     ".py",
@@ -95,11 +105,12 @@ class Source:
 
     @property
     def is_code(self) -> bool:
-        """Whether it is Python, or what is compiled to go with it."""
+        """Whether the file is Python, or compiled to go with it."""
         return self.tree is not None or self.path.suffix in COMPILED_SUFFIXES
 
 
 Complaint = tuple[int, str]
+Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 Rule = Callable[[Source], Iterator[Complaint]]
 
 
@@ -122,7 +133,7 @@ def function_size(source: Source) -> Iterator[Complaint]:
 
 
 def compiled_function_size(source: Source) -> Iterator[Complaint]:
-    """The same of a compiled function, besides the types of its locals."""
+    """A compiled function has at most FUNCTION_LINES_MAX lines besides its docstring and the types of its locals."""
     if source.path.suffix != ".pyx":
         return
     heads = [*COMPILED_FUNCTION.finditer(source.text)]
@@ -153,6 +164,22 @@ def module_docstring(source: Source) -> Iterator[Complaint]:
         is_silent = not COMPILED_MODULE_DOCSTRING.match(source.text)
     if is_silent and source.text.strip():
         yield 1, "no module docstring: what is it, how does it work?"
+
+
+def first_line(source: Source) -> Iterator[Complaint]:
+    """A docstring's first line is a sentence or a noun phrase that needs nothing above it."""
+    for node in ast.walk(source.tree) if source.tree is not None else ():
+        if not isinstance(node, Documented) or source.path.parts[0] not in PLAIN_FOLDERS:
+            continue
+        first = (ast.get_docstring(node) or ".").split("\n")[0]
+        line = 1 if isinstance(node, ast.Module) else node.lineno
+        if leaning := LEANING_START.match(first):
+            yield (
+                line,
+                f"a docstring begins with {leaning[0]!r}: say what it is or does, in itself",
+            )
+        if not first.endswith("."):
+            yield line, f"the first line of a docstring is no whole sentence: {first!r}"
 
 
 def next_module(source: Source) -> Iterator[Complaint]:
@@ -234,7 +261,7 @@ def unknown_noun(source: Source) -> Iterator[Complaint]:
 
 
 def open_end(source: Source) -> Iterator[Complaint]:
-    """What is not done stands in an issue, not in a comment."""
+    """No comment announces work that is not done; an issue does."""
     for number, line in enumerate(source.text.splitlines(), 1):
         if source.is_code and OPEN_END.search(line):
             yield number, "an open end: do it, or file it"
@@ -245,6 +272,7 @@ RULES: tuple[Rule, ...] = (
     function_size,
     compiled_function_size,
     module_docstring,
+    first_line,
     next_module,
     empty_words,
     machine_path,

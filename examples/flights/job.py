@@ -37,7 +37,7 @@ def make_table(spark: SparkSession, nameserver: str, folder: Path) -> tuple[Path
 
 
 def count_by_carrier(spark: SparkSession, nameserver: str) -> Report:
-    """How many messages each carrier's tag has in the topic, the most first."""
+    """Count the messages of each carrier's tag in the topic, the most first."""
     options = stats.StatsOptions(nameserver=nameserver, topic=TOPIC, by="tag")
     return stats.run(spark, options)
 

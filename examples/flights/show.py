@@ -1,4 +1,4 @@
-"""What the demo shows: a table on the terminal and a chart in a file."""
+"""Shows the demo's result: a table on the terminal and a chart in a file."""
 
 from collections.abc import Mapping
 from pathlib import Path

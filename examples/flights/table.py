@@ -22,7 +22,7 @@ Group = tuple[str, int]
 
 
 class Delays(NamedTuple):
-    """What is computed of one carrier in one hour of the day.
+    """The departures and delays of one carrier in one hour of the day.
 
     Attributes:
         flights: that were scheduled.

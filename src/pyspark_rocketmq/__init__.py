@@ -1,4 +1,4 @@
-"""Where Spark finds the format "rocketmq" by itself.
+"""Lets Spark find the format "rocketmq" by itself.
 
 Spark imports every top-level module named `pyspark_*` when a session first uses any Python data
 source, and takes its `DefaultSource`. A module that failed here would fail every other source of
@@ -27,5 +27,5 @@ class DefaultSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What stands in `format(...)` and `USING ...`."""
+        """The name in `format(...)` and `USING ...`."""
         return "rocketmq"

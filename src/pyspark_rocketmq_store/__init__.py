@@ -1,4 +1,4 @@
-"""Where Spark finds the format "rocketmq-store" by itself, as `pyspark_rocketmq` is for "rocketmq".
+"""Lets Spark find the format "rocketmq-store" by itself, as `pyspark_rocketmq` does "rocketmq".
 
 Next: cometmq.spark.store.format
 """
@@ -23,5 +23,5 @@ class DefaultSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What stands in `format(...)` and `USING ...`."""
+        """The name in `format(...)` and `USING ...`."""
         return "rocketmq-store"

@@ -49,6 +49,12 @@ def test_a_file_that_keeps_the_rules_is_not_named(tmp_path):
         (GOOD + "\n\nclass TopicInfo:\n    pass\n", "'info' names nothing"),
         (GOOD + "# see /ro" + "ot/notes\n", "a path of one machine"),
         (GOOD + "# TO" + "DO later\n", "an open end"),
+        (GOOD.replace("Read.", "What it reads."), "begins with 'What'"),
+        (GOOD.replace("Read.", "Read it."), "begins with 'Read it'"),
+        (GOOD.replace("Read.", "Whether it is read."), "begins with 'Whether it'"),
+        (GOOD.replace("Read.", "The same of a file."), "begins with 'The same'"),
+        (GOOD.replace("Read.", "All of them."), "begins with 'All of them'"),
+        (GOOD.replace("Read.", "Read\n    a file."), "no whole sentence: 'Read'"),
     ],
 )
 def test_each_rule_names_its_breach(tmp_path, text, complaint):

@@ -53,7 +53,7 @@ class AccountFiles:
     """
 
     def __init__(self, folder: str, *, is_white_unsigned: bool = False) -> None:
-        """Read them.
+        """Read all files of accounts in a folder.
 
         Raises:
             SettingsError: there is none, or one of them cannot be used; the message names it.

@@ -153,7 +153,7 @@ class AuthFile:
         unasked: frozenset[int] = frozenset(),
         unauthorized: frozenset[int] = frozenset(),
     ) -> None:
-        """Read it; without one there are no users yet.
+        """Read the file; without one there are no users yet.
 
         Raises:
             SettingsError: it cannot be used; the message names it and holds nothing of it.

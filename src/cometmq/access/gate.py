@@ -1,4 +1,4 @@
-"""The gate with access control: who sends a request, and may he do all that it does?
+"""The gate with access control: checks who sends a request, and that he may do all that it does.
 
 Whoever cannot show who he is learns nothing but that: an unknown user, a disabled one and a wrong signature have one answer and cost
 the same work. What is refused has a line in the log `cometmq.audit`, which holds no secret; lines of a kind are bounded and
@@ -89,7 +89,7 @@ class AccessGate:
         return True
 
     def check(self, rule: RequestRule, request: Command | RawCommand, peer: Peer) -> None:
-        """Ask who it is and whether he may.
+        """Ask who sent a request, and check that he may.
 
         Raises:
             RequestError: NO_PERMISSION: he may not, or is nobody.

@@ -48,7 +48,7 @@ class AccessKeys(AuthKeys):
 
     @property
     def is_guarded(self) -> bool:
-        """Whether there is access control."""
+        """Whether access control is on."""
         return self.is_acl_enabled or self.is_authentication_enabled
 
     def account_folder(self) -> str:

@@ -34,6 +34,6 @@ class LoginFailures:
             self._of_address.popitem(last=False)
 
     def is_too_many(self, address: str) -> bool:
-        """Whether its signatures are not looked at any more for a while."""
+        """Whether signatures from an address are not looked at any more for a while."""
         count, ends = self._of_address.get(address, (0, 0.0))
         return count >= FAILURES_MAX and self._clock.monotonic() < ends

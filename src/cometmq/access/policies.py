@@ -68,7 +68,7 @@ class PolicyEntry:
     is_allowed: bool
 
     def fits(self, access: Access, address: IPv4Address | IPv6Address) -> bool:
-        """Whether it is about a thing that is asked for."""
+        """Whether the entry is about the thing that is asked for."""
         if self.kind is not None and self.kind is not access.resource:
             return False
         if self.actions.isdisjoint(access.actions):
@@ -112,7 +112,7 @@ class UserPolicies:
     entries: Mapping[str, tuple[PolicyEntry, ...]]
 
     def may(self, access: Access, ip: str) -> bool:
-        """Whether they allow a thing."""
+        """Whether the policies allow a thing."""
         decided = self.deciding(access, ip)
         return decided is not None and decided[1].is_allowed
 
@@ -127,7 +127,7 @@ class UserPolicies:
         return None
 
     def merged(self, other: "UserPolicies") -> "UserPolicies":
-        """These, with those of another: an entry of the same resource takes the place of what was."""
+        """These policies and another user's: an entry of the same resource takes the place of what was."""
         entries = {**self.entries}
         for policy, more in other.entries.items():
             by_resource = {each.resource: each for each in (*entries.get(policy, ()), *more)}
@@ -137,7 +137,7 @@ class UserPolicies:
         return merged
 
     def without(self, policy: str, resource: str) -> "UserPolicies":
-        """These, without the entry of a resource.
+        """These policies without the entry of a resource.
 
         Raises:
             SettingsError: there is none.
@@ -148,7 +148,7 @@ class UserPolicies:
         return UserPolicies({**self.entries, policy: kept}).trimmed()
 
     def trimmed(self) -> "UserPolicies":
-        """These, without policies that have no entry."""
+        """These policies without those that have no entry."""
         return UserPolicies({policy: each for policy, each in self.entries.items() if each})
 
     def about(self, resource: str) -> "UserPolicies":

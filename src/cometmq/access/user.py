@@ -18,7 +18,7 @@ class User(Asker, Protocol):
 
     @property
     def is_enabled(self) -> bool:
-        """Whether he may ask at all."""
+        """Whether the user may ask at all."""
         ...
 
 

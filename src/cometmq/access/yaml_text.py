@@ -57,7 +57,7 @@ class YamlNode:
         return "" if is_none else value.strip()
 
     def truth(self, of: str) -> bool:
-        """Whether it says true."""
+        """Whether the node says true."""
         said = self.text(of).lower()
         if said not in ("true", "false", ""):
             raise self.wrong(f"{of} must be true or false")

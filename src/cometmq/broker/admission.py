@@ -81,7 +81,7 @@ class Admitted:
 
     @property
     def is_ordinary(self) -> bool:
-        """Whether it may be stored and answered together with others."""
+        """Whether the send may be stored and answered together with others."""
         return not self.is_batch and self.is_flush_awaited and self.saving is None
 
 

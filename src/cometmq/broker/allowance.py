@@ -18,7 +18,7 @@ class Allowance:
         self._since = clock.monotonic()
 
     def take(self) -> bool:
-        """Whether one more may be done now; it counts as done then."""
+        """Take one from the allowance; False where it is used up."""
         now = self._clock.monotonic()
         self._left = min(self._most, self._left + (now - self._since) * self._per_second)
         self._since = now

@@ -39,7 +39,7 @@ class BusyPoll:
             self._next_poll = self._loop.call_soon(self._poll)
 
     def end(self) -> None:
-        """End it: somebody sent something."""
+        """End the busy poll: somebody sent something."""
         if self._next_poll is not None:
             self._next_poll.cancel()
             self._next_poll = None

@@ -56,7 +56,7 @@ class ByteQuotas:
         return span.first
 
     def forget_others(self, kept: set[ConsumeQueue]) -> None:
-        """Remember these queues only."""
+        """Forget all queues but these."""
         spans = self._spans
         for queue in spans.keys() - kept:
             del spans[queue]

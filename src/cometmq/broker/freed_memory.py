@@ -22,7 +22,7 @@ _LOOK_SECONDS = 2.0
 
 
 def keep_freed_memory() -> bool:
-    """Do it for this process; False where the C library has no such setting."""
+    """Keep freed memory in this process; False where the C library has no such setting."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):

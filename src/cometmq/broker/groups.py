@@ -125,7 +125,7 @@ class Groups:
         return self._groups.get(name)
 
     def table(self) -> GroupTable:
-        """All of them, as they are now."""
+        """All groups, as they are now."""
         return GroupTable(self.version, dict(self._groups), dict(self._forbidden))
 
     def put(self, config: GroupConfig) -> asyncio.Future[None]:

@@ -31,7 +31,7 @@ class InSteps(Generic[Item]):
         return len(self._left)
 
     def add(self, items: Iterable[Item]) -> None:
-        """Do it for these, behind all that are left."""
+        """Put items behind all that are left."""
         self._left.extend(items)
         if not self._is_begun:
             self._step()

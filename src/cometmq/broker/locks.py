@@ -90,7 +90,7 @@ class QueueLocks:
         }
 
     def is_group_ordered(self, group: str) -> bool:
-        """Whether some client of a group holds a lock at present (isLockAllExpired)."""
+        """Whether a client of the group holds a lock at present (isLockAllExpired)."""
         now = self._clock.monotonic()
         return any(until > now for _, until in self._groups.get(group, {}).values())
 

@@ -50,7 +50,7 @@ class HeldPull:
 
     @property
     def size(self) -> int:
-        """Bytes that it keeps in memory; what comes from heartbeats is kept by the group."""
+        """Bytes that the held pull keeps in memory; its group keeps what comes from heartbeats."""
         text = self.request.subscription
         if text is None:
             return _SIZE
@@ -114,7 +114,7 @@ class LongPolls:
             queue.watched = queue in self._held
 
     def arrived(self, queue: ConsumeQueue, tags_codes: list[int]) -> None:
-        """Messages with these tags are visible in a watched queue (`MessageStore.on_arrival`)."""
+        """Wake pulls of a watched queue: messages with these tags are visible (`MessageStore.on_arrival`)."""
         for on_arrival in self._watchers.get(queue, ()):
             on_arrival(queue)
         self._wake(
@@ -123,11 +123,11 @@ class LongPolls:
         )
 
     def wake_group(self, queue: ConsumeQueue, group: str) -> None:
-        """Do those of a group again: its offset was reset."""
+        """Run the held pulls of a group again: its offset was reset."""
         self._wake(queue, lambda pull: pull.request.consumer_group == group)
 
     def expire(self, now: float) -> None:
-        """Answer those whose time is over; a queue that was deleted has nothing to wait for."""
+        """Answer held pulls whose time is over; a queue that was deleted has nothing to wait for."""
         if not len(self._expiring):  # Else the last pass is still under way.
             self._now, self._first_due = now, math.inf
             self._expiring.add(list(self._held))
@@ -145,7 +145,7 @@ class LongPolls:
             self.on_due(deadline)
 
     def _wake(self, queue: ConsumeQueue, is_due: Callable[[HeldPull], bool]) -> None:
-        """Do those of a queue again that are due."""
+        """Run the held pulls of a queue again that are due."""
         waiting = self._held.get(queue)
         if waiting is None:
             return

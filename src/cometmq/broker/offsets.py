@@ -130,7 +130,7 @@ class Offsets:
         self._resets.setdefault(key, {})[queue_id] = offset
 
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
-        """Whether there was a reset that nobody was told of yet."""
+        """Whether a reset waits that nobody was told of yet."""
         if not self._resets:  # As good as always, and this is asked at every pull.
             return False
         return queue_id in self._resets.get(topic + TOPIC_GROUP_SEPARATOR + group, ())
@@ -276,7 +276,7 @@ class Offsets:
             self.saver.changed()
 
     def table(self) -> OffsetTable:
-        """All of them, as they are now."""
+        """All offsets, as they are now."""
         offsets = {key: dict(queues) for key, queues in self._offsets.items()}
         return OffsetTable(self._version, offsets)
 

@@ -181,7 +181,7 @@ class Registrar:
         yield from self._all_of(rounds, seconds=_UNREGISTER_TIMEOUT_MS / 1000)
 
     def _all_of(self, rounds: "Sequence[_Round]", *, seconds: float) -> Steps[None]:
-        """Wait until these are over, or so long."""
+        """Wait until these registrations are over, or until a timeout."""
         if any(not each.is_over for each in rounds):
             yield from called_back(partial(_call_back, rounds, self.timers, seconds))
 
@@ -229,7 +229,7 @@ class Registrar:
                 told(news)
 
     def _is_news(self, address: str, version: DataVersion) -> Steps[bool]:
-        """Whether this nameserver has other topics of ours than we have; a sign of life, too."""
+        """Ask a nameserver whether it has other topics of ours than we have; a sign of life, too."""
         answer = yield from self._call(
             address,
             RequestCode.QUERY_DATA_VERSION,
@@ -325,7 +325,7 @@ class _Round:
         self.on_end: list[Callable[[], None]] = []
 
     def end(self) -> None:
-        """Tell those who wait."""
+        """Tell those who wait that the round is over."""
         self.is_over = True
         for tell in self.on_end:
             tell()
@@ -393,7 +393,7 @@ class _Link:
         return self._next_round
 
     def wake(self) -> None:
-        """Begin it now, or behind the one that is under way."""
+        """Begin a registration now, or behind the one that is under way."""
         if self._machine is not None:
             self._machine.wake()
 
@@ -436,7 +436,7 @@ class _Link:
             self.is_up = True
 
     def _tell_singly(self, names: set[str]) -> Steps[bool]:
-        """Tell of these topics alone; False: all must be told."""
+        """Register these topics alone; False: all must be told."""
         registrar = self._registrar
         due = self._whole_at + registrar.settings.period_seconds
         if not self.is_up or not names or registrar.timers.monotonic() >= due:
@@ -474,7 +474,7 @@ class _Link:
 
 
 def _is_large(table: TopicTable) -> bool:
-    """Whether it takes long to make a body of it."""
+    """Whether making a body of the topics takes long."""
     if len(table.topics) > WHOLE_MAX:
         return True
     attributes = (config.attributes for config in table.topics.values() if config.attributes)

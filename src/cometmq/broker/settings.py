@@ -201,7 +201,7 @@ class BrokerSettings(MetricsKeys):
 
     @property
     def is_slave(self) -> bool:
-        """Whether it copies a master's log."""
+        """Whether the broker copies a master's log."""
         return self.broker_role is BrokerRole.SLAVE
 
 

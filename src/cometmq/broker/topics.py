@@ -92,7 +92,7 @@ class Topics:
         self.add_system_topics()
 
     def add_system_topics(self) -> None:
-        """Make those of the system's topics that the settings want and that are missing."""
+        """Make the system's topics that the settings want and that are missing."""
         missing = [each for each in self._system_topics() if each.name not in self._topics]
         for config in missing:
             self._system.add(config.name)
@@ -175,7 +175,7 @@ class Topics:
         return found
 
     def table(self) -> TopicTable:
-        """All of them, as they are now."""
+        """All topics, as they are now."""
         return TopicTable(self.version, dict(self._topics))
 
     def is_system(self, name: str) -> bool:

@@ -215,7 +215,7 @@ def _each(
 def _tell(
     nameserver: str, work: "Callable[[UserApi, str], Awaitable[None]]", done: str
 ) -> None:
-    """Do it at every broker; status 3 where one did not."""
+    """Make a change at every broker; status 3 where one did not."""
     from cometmq.client.admin.accounts import each_member
     from cometmq.client.api.users import UserApi
 

@@ -171,7 +171,7 @@ def restore_store(
 
 
 def need_arrow() -> None:
-    """See to it that what rows are made with is installed.
+    """Check that the packages are installed with which rows are made.
 
     Raises:
         CometError: it is not.

@@ -1,4 +1,4 @@
-"""Bodies of answers, read within bounds: who answers may be broken, and everybody else of the loop goes on.
+"""Decodes bodies of answers within bounds, so that a broken broker does not stop the event loop.
 
 A small body is read at once. A large one is read in a thread: a megabyte of JSON that is not strict takes a
 second. What a client asks for by itself, again and again, has a bound of its own; what its user asks for may fill
@@ -23,7 +23,7 @@ _SIZE_AT_ONCE = 16 << 10
 async def read_body(
     decode: Callable[[bytes], Value], body: bytes, what: str, *, size_max: int | None = None
 ) -> Value:
-    """The value of a body.
+    """Decode the body of an answer.
 
     Args:
         decode: reads it.

@@ -1,4 +1,4 @@
-"""Work that requests of brokers begin: tasks, as many as a client can bear.
+"""Bounds the tasks that requests of brokers begin in a client.
 
 A broker asks to check transactions, to run a listener on a message, to reset offsets. Each request is a task that
 holds its message; thousands that come at once, or that wait for a listener that never ends, have a bound in
@@ -20,7 +20,7 @@ class AskedWork:
     """The tasks of one owner."""
 
     def __init__(self, owner: str) -> None:
-        """`owner` is the first part of each task's name in logs."""
+        """Name the tasks; `owner` is the first part of each task's name in logs."""
         self._tasks = Tasks(owner)
         self._size = 0
 

@@ -22,7 +22,7 @@ def own_ip(toward: str) -> str:
 
 
 def checked_ip(text: str) -> str:
-    """An address as a setting gives it.
+    """Check an address that a setting gives.
 
     Raises:
         SettingsError: it is a name, or no address at all.
@@ -36,7 +36,7 @@ def checked_ip(text: str) -> str:
 
 
 def make_client_id(ip: str, instance_name: str, chance: random.Random) -> str:
-    """`ip@instance#random`.
+    """Make a client id: `ip@instance#random`.
 
     The random part keeps apart clients in containers whose ip and process id are the same: two
     members of a group with one id would take the same queues.
@@ -45,7 +45,7 @@ def make_client_id(ip: str, instance_name: str, chance: random.Random) -> str:
 
 
 def make_unique_ids(ip: str, clock: Clock, chance: random.Random) -> UniqueIds:
-    """The message ids of one client."""
+    """Make the generator of a client's message ids."""
     return UniqueIds(
         ip=ip_address(ip).packed, pid=os.getpid(), loader=chance.getrandbits(32), clock=clock
     )

@@ -16,13 +16,13 @@ _SEPARATOR = "%"
 
 
 class Namespace:
-    """A namespace; the empty one changes nothing."""
+    """A namespace before names of topics and groups; the empty one changes nothing."""
 
     def __init__(self, name: str) -> None:
         self._front = f"{name}{_SEPARATOR}" if name else ""
 
     def wrap(self, resource: str) -> str:
-        """The name of a topic or group as brokers know it; the system's have no namespace."""
+        """The name of a topic or group with its namespace, as brokers know it; the system's have none."""
         if (
             not self._front
             or is_system_topic(resource)
@@ -35,7 +35,7 @@ class Namespace:
         return resource if name.startswith(self._front) else f"{prefix}{self._front}{name}"
 
     def unwrap(self, resource: str) -> str:
-        """The name as users know it."""
+        """The name of a topic or group without its namespace, as users know it."""
         if not self._front:
             return resource
         prefix, name = _split(resource)

@@ -1,4 +1,4 @@
-"""Work that is done again and again, and that no failure of one round may end."""
+"""Repeats work again and again; no failure of one round ends it."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ async def repeat(
     every_ms: int,
     is_awaited: Callable[[], bool] = lambda: False,
 ) -> NoReturn:
-    """Do `work` every so many ms, for the first time after the first of them, until cancelled.
+    """Run `work` every so many ms, for the first time after the first of them, until cancelled.
 
     It leaves all as it is where nothing else happens (see `beat_later`), but while `is_awaited`.
     """

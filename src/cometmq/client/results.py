@@ -88,7 +88,7 @@ PULL_STATUSES = {
 
 
 class RawPull(NamedTuple):
-    """A pull's answer as it came: `codec.record.decode_records(body)` reads it.
+    """The answer to a pull as it came: `codec.record.decode_records(body)` reads it.
 
     Attributes:
         status: what was found.
@@ -108,7 +108,7 @@ class RawPull(NamedTuple):
 
 
 class PullResult(NamedTuple):
-    """A pull's answer with its messages; attributes as `RawPull`."""
+    """The answer to a pull with its messages; attributes as `RawPull`."""
 
     status: PullStatus
     next_offset: int
@@ -130,5 +130,5 @@ class QueueRange(NamedTuple):
 
     @property
     def message_count(self) -> int:
-        """Messages in it."""
+        """The number of messages in the queue."""
         return self.max_offset - self.min_offset

@@ -1,4 +1,4 @@
-"""Looks at each value of a client's settings when they are made: what cannot work is refused by its name.
+"""Checks each value of a client's settings when they are made: what cannot work is refused by its name.
 
     @dataclass(frozen=True)
     class PushSettings:
@@ -25,7 +25,7 @@ def number(default: Any, *, least: int = 1, most: int = INT_MAX) -> Any:
 
 
 def check_settings(settings: object) -> None:
-    """Look at every field of a settings dataclass.
+    """Check every field of a settings dataclass.
 
     Raises:
         SettingsError: a value is of another kind or out of its bounds.

@@ -34,7 +34,7 @@ _POP_DELAYS = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 18
 
 
 def nameserver_addresses(text: str | None) -> tuple[str, ...]:
-    """The addresses of "ip:port;ip:port"; None asks NAMESRV_ADDR, then 127.0.0.1:9876.
+    """Split "ip:port;ip:port" into addresses; None takes NAMESRV_ADDR, then 127.0.0.1:9876.
 
     Raises:
         SettingsError: an address without a port.
@@ -135,7 +135,7 @@ class ClientSettings:
     tls: TlsSettings | None = None
 
     def __post_init__(self) -> None:
-        """Look at every value.
+        """Check every value.
 
         Raises:
             SettingsError: one cannot be used.
@@ -153,7 +153,7 @@ class ClientSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSettings(ClientSettings):
-    """Of a producer (DefaultMQProducer).
+    """Settings of a producer (DefaultMQProducer).
 
     Attributes:
         send_timeout_ms: sendMsgTimeout; one deadline for all attempts.
@@ -196,7 +196,7 @@ class ProducerSettings(ClientSettings):
     in_flight_bytes_max: int = number(100 * 1024 * 1024, most=_LONG_MAX)
 
     def __post_init__(self) -> None:
-        """See `ClientSettings`."""
+        """Check every value."""
         # By name: super() does not find its class where dataclass makes another one with slots.
         ClientSettings.__post_init__(self)
         least, most = _LEVELS.get(self.compression, (-(2**17), 22))
@@ -207,7 +207,7 @@ class ProducerSettings(ClientSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSettings(ClientSettings):
-    """Of consumers, push and pull (DefaultMQPushConsumer, DefaultLitePullConsumer).
+    """Settings of push and pull consumers (DefaultMQPushConsumer, DefaultLitePullConsumer).
 
     Attributes:
         pull_count: pullBatchSize; messages a pull asks for (a broker gives at most 32).
@@ -252,21 +252,21 @@ class ConsumerSettings(ClientSettings):
     offsets_folder: str = ""
 
     def __post_init__(self) -> None:
-        """See `ClientSettings`."""
+        """Check every value."""
         ClientSettings.__post_init__(self)
         # As DefaultLitePullConsumerImpl: such a pull is given up before a broker answers it.
         if self.suspended_timeout_ms <= self.suspend_ms:
             raise refused(self, "suspended_timeout_ms", f"over suspend_ms ({self.suspend_ms})")
 
     def offsets_path(self, ip: str, group: str) -> Path:
-        """The offsets.json of a broadcasting group on this machine, where Java's client keeps it."""
+        """The path of a broadcasting group's offsets.json on this machine, where Java's client keeps it."""
         folder = Path(self.offsets_folder or Path.home() / ".rocketmq_offsets")
         return folder / f"{ip}@{self.instance_name or 'DEFAULT'}" / group / "offsets.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimpleSettings(ClientSettings):
-    """Of a simple consumer, which pops.
+    """Settings of a simple consumer.
 
     Attributes:
         invisible_ms: popInvisibleTime; how long a message is hidden before it comes again.
@@ -283,7 +283,7 @@ class SimpleSettings(ClientSettings):
     body_size_max: int = number(64 * 1024 * 1024)
 
     def __post_init__(self) -> None:
-        """See `ClientSettings`."""
+        """Check every value."""
         ClientSettings.__post_init__(self)
         if self.consume_from is ConsumeFrom.TIMESTAMP:
             raise refused(self, "consume_from", "FIRST or LAST: a pop knows no other")
@@ -291,7 +291,7 @@ class SimpleSettings(ClientSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushSettings(ConsumerSettings):
-    """Of a push consumer, besides.
+    """Settings of a push consumer, besides those of all consumers.
 
     Attributes:
         concurrency: consumeThreadMax; listeners that run at once.
@@ -341,7 +341,7 @@ class PushSettings(ConsumerSettings):
     pop_delays_ms: tuple[int, ...] = number(tuple(1000 * seconds for seconds in _POP_DELAYS))
 
     def __post_init__(self) -> None:
-        """See `ClientSettings`."""
+        """Check every value."""
         ConsumerSettings.__post_init__(self)
         if self.commit_by_listener and not self.orderly:
             raise refused(self, "commit_by_listener", "False without orderly")

@@ -30,31 +30,31 @@ Value = TypeVar("Value")
 
 
 class BodyCodec(Protocol[Value]):
-    """Makes bytes of a topic's values and values of bytes; may raise what it likes where it cannot."""
+    """Encodes a topic's values and decodes them; may raise any error where it cannot."""
 
     def encode(self, value: Value) -> bytes:
-        """The body of a message."""
+        """Encode a value as the body of a message."""
         ...
 
     def decode(self, body: bytes) -> Value:
-        """The value of a body."""
+        """Decode the body of a message."""
         ...
 
 
 class JsonCodec:
-    """JSON as Python has it: dicts, lists, texts, numbers, also dataclasses and datetimes to write."""
+    """A codec of JSON as Python has it: dicts, lists, texts, numbers; also writes dataclasses and datetimes."""
 
     def encode(self, value: Any) -> bytes:
-        """See `BodyCodec`."""
+        """Encode a value as JSON."""
         return orjson.dumps(value)
 
     def decode(self, body: bytes) -> Any:
-        """See `BodyCodec`."""
+        """Decode JSON."""
         return orjson.loads(body)
 
 
 class PydanticCodec(Generic[Value]):
-    """JSON of a pydantic model, or of whatever `pydantic.TypeAdapter` takes: dataclasses, TypedDicts, lists of them.
+    """A codec of a pydantic model's JSON, or of any type that `pydantic.TypeAdapter` takes.
 
     Args:
         kind: the type of the topic's values.
@@ -67,16 +67,16 @@ class PydanticCodec(Generic[Value]):
         self._adapter = _imported("pydantic").TypeAdapter(kind)
 
     def encode(self, value: Value) -> bytes:
-        """See `BodyCodec`."""
+        """Encode a value as JSON."""
         return cast(bytes, self._adapter.dump_json(value, warnings="error"))
 
     def decode(self, body: bytes) -> Value:
-        """See `BodyCodec`."""
+        """Decode and validate JSON."""
         return cast(Value, self._adapter.validate_json(body))
 
 
 class MsgspecCodec(Generic[Value]):
-    """JSON or MessagePack of a msgspec Struct, or of whatever msgspec takes.
+    """A codec of a msgspec Struct's JSON or MessagePack, or of any type that msgspec takes.
 
     Args:
         kind: the type of the topic's values.
@@ -94,17 +94,17 @@ class MsgspecCodec(Generic[Value]):
         self._decoder = module.Decoder(kind)
 
     def encode(self, value: Value) -> bytes:
-        """See `BodyCodec`."""
+        """Encode a value as JSON or MessagePack."""
         return cast(bytes, self._encoder.encode(value))
 
     def decode(self, body: bytes) -> Value:
-        """See `BodyCodec`."""
+        """Decode and validate JSON or MessagePack."""
         return cast(Value, self._decoder.decode(body))
 
 
 @dataclass(frozen=True, slots=True)
 class Received(Generic[Value]):
-    """A message of a typed topic.
+    """A received message of a typed topic, with its value.
 
     Attributes:
         value: what its body is.
@@ -128,7 +128,7 @@ class Topic(Generic[Value]):
         self._codec = codec
 
     def __repr__(self) -> str:
-        """Name and codec."""
+        """The name and the codec."""
         return f"Topic({self.name!r}, {type(self._codec).__name__})"
 
     def message(
@@ -141,7 +141,7 @@ class Topic(Generic[Value]):
         delay_level: int = 0,
         deliver: timedelta | datetime | None = None,
     ) -> Message:
-        """A message with this value, for any method that sends.
+        """Make a message with this value, for any method that sends.
 
         Args:
             value: what consumers get.

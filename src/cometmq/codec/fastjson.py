@@ -221,7 +221,7 @@ class _Writer:
         parts.append("}")
 
     def _are_numbers(self, content: Mapping[Any, object]) -> bool:
-        """Whether this is a map of whole numbers to whole numbers, as offset tables consist of."""
+        """Whether a map has whole numbers for keys and values, as offset tables do."""
         if (
             not content
             or self._is_quoted

@@ -58,7 +58,7 @@ class BatchEntry(NamedTuple):
 
     @property
     def is_written(self) -> bool:
-        """Whether there is an entry at all (BatchConsumeQueue.recover)."""
+        """Whether an entry stands here at all (BatchConsumeQueue.recover)."""
         is_counted = self.size > 0 and self.message_count > 0
         return is_counted and min(self.physical_offset, self.first_offset) >= 0
 

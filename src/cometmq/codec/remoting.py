@@ -67,7 +67,7 @@ class Command(NamedTuple):
 
     @property
     def is_response(self) -> bool:
-        """Whether this answers a request."""
+        """Whether the command is a response."""
         return self.flag & RESPONSE != 0
 
     @property

@@ -136,7 +136,7 @@ def encode_blank(left: int) -> bytes:
 
 
 def is_blank(buffer: bytes | memoryview, position: int) -> bool:
-    """Whether this mark stands at a position."""
+    """Whether the mark of a blank stands at a position."""
     if len(buffer) - position < TIMER_BLANK_SIZE:
         return True
     return bool(TIMER_BLANK.unpack_from(buffer, position)[2] == _BLANK_MAGIC)

@@ -50,12 +50,12 @@ class Session:
 
     @property
     def is_admin(self) -> bool:
-        """Whether he may change things."""
+        """Whether the user may change things."""
         return self.role is Role.ADMIN
 
     @property
     def is_of_cluster(self) -> bool:
-        """Whether he is a user of the cluster."""
+        """Whether the session is that of a user of the cluster."""
         return self.credentials is not None
 
     def has_token(self, token: str) -> bool:
@@ -133,7 +133,7 @@ class Sessions:
         self._by_hash.pop(_hashed(token), None)
 
     def drop_ended(self, now_ms: int) -> None:
-        """Forget those whose time is over, with the secrets that they hold."""
+        """Forget sessions whose time is over, with the secrets that they hold."""
         for key, each in list(self._by_hash.items()):
             if now_ms - each.seen_ms > IDLE_MS_MAX or now_ms - each.begun_ms > AGE_MS_MAX:
                 del self._by_hash[key]

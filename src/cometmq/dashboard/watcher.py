@@ -64,7 +64,7 @@ class WatchedBroker:
         return _rates(self.samples[-2], self.samples[-1])
 
     def told(self, name: str) -> str | None:
-        """One of its numbers."""
+        """One of the broker's runtime numbers."""
         return self.state.runtime.get(name)
 
 
@@ -104,7 +104,7 @@ class Watcher:
 
     @property
     def is_begun(self) -> bool:
-        """Whether it has looked once."""
+        """Whether the watcher has looked once."""
         return self._is_begun
 
     @property
@@ -150,7 +150,7 @@ class Watcher:
         )
 
     def broker(self, name: str, broker_id: int) -> WatchedBroker | None:
-        """One of them."""
+        """One broker by its name and id; None where it was not seen."""
         return self._brokers.get((name, broker_id))
 
     def troubles(self) -> list[Trouble]:

@@ -112,7 +112,7 @@ class SendBatch(Generic[End]):
         ]
 
     def keyed(self) -> list[tuple[bytes, bytes, PutResult]]:
-        """Of those that are packed what their keys stand in: the topic block, their own properties; and the place."""
+        """The topic blocks, properties and places of packed sends, of which index keys are made."""
         return [
             (self.lanes[index][1], self._own(index), self._place(index))
             for index in range(self.packed)

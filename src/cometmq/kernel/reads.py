@@ -61,7 +61,7 @@ def plain_fields(
 
 
 def is_number(text: str) -> bool:
-    """Whether it is a number as JSON writes it, of at most 18 digits."""
+    """Whether a text is a number as JSON writes it, of at most 18 digits."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS_MAX):
         return False

@@ -32,7 +32,7 @@ class DataVersion:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> "DataVersion":
-        """Read it back; 4.9 has no stateVersion.
+        """Read a data version from JSON; 4.9 has no stateVersion.
 
         Raises:
             TypeError, ValueError, AttributeError: on a value that is no data version; bodies

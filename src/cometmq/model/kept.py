@@ -37,7 +37,7 @@ class Kept(dict[Key, Made]):
         self.size = 0
 
     def __missing__(self, key: Key) -> Made:
-        """Make it; whatever `make` raises is raised, and nothing is kept of it."""
+        """Make the value of a text; what `make` raises is raised, and nothing is kept of it."""
         made = self._make(key)
         size = self._size_of(key, made)
         if size > self._size_max // _SHARE:

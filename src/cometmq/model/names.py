@@ -106,12 +106,12 @@ def dead_letter_topic(group: str) -> str:
 
 
 def is_retry_topic(topic: str) -> bool:
-    """Whether this is the retry topic of some group."""
+    """Whether a topic is the retry topic of some group."""
     return topic.startswith(RETRY_PREFIX)
 
 
 def is_derived_topic(topic: str) -> bool:
-    """Whether this is a topic that the system makes for a group: for retries, or dead letters."""
+    """Whether a topic is one that the system makes for a group: for retries, or dead letters."""
     return topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
 
 

@@ -68,9 +68,9 @@ class Asker(Protocol):
 
     @property
     def is_super(self) -> bool:
-        """Whether he may do everything."""
+        """Whether the asker may do everything."""
         ...
 
     def may(self, access: Access, right: Right, ip: str) -> bool:
-        """Whether he may do a thing, asked by a request of this right from an address."""
+        """Whether the asker may do a thing, by a request of this right from an address."""
         ...

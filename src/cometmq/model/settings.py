@@ -246,7 +246,7 @@ class SettingsInForce(Generic[Settings]):
         return [name for name in values if name not in by_name or not by_name[name].is_remote]
 
     def change(self, values: Mapping[str, str]) -> None:
-        """Put these values in force, all or none.
+        """Put values in force, all or none.
 
         Raises:
             SettingsError: a key or value that cannot be used.

@@ -34,7 +34,7 @@ def nameserver(
 
 
 def main() -> None:
-    """Run it; a failure is one line and a status of `model.exit_status`."""
+    """Run the nameserver; a failure is one line and a status of `model.exit_status`."""
     try:
         app()
     except (CometError, OSError) as error:

@@ -117,6 +117,6 @@ class KvConfig:
 
 
 def _save(file: ConfigFile, text: str) -> None:
-    """Write it; with a fresh home its folder is not there before the first change."""
+    """Write the file; with a fresh home its folder is not there before the first change."""
     Path(file.path).parent.mkdir(parents=True, exist_ok=True)
     file.save(text)

@@ -43,7 +43,7 @@ class BrokerConnection(Protocol):
     ip: str
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
         ...
 
 
@@ -216,7 +216,7 @@ class RouteTable:
         addresses: Mapping[int, str],
         registration: RegisterBrokerBody,
     ) -> bool:
-        """Whether this id belongs to another living broker of a later master epoch."""
+        """Whether a broker id belongs to another living broker of a later master epoch."""
         owner = addresses.get(header.broker_id)
         if owner is None or owner == header.broker_addr:
             return False
@@ -464,6 +464,6 @@ def queues_told(
 
 
 def _is_prime_slave(header: RegisterBroker, addresses: Mapping[int, str]) -> bool:
-    """Whether this is the slave that would act as master. Brokers before 5.0 know no such thing."""
+    """Whether a broker is the slave that would act as master; brokers before 5.0 know no such thing."""
     is_least = MASTER_ID < header.broker_id == min(addresses)
     return header.enable_acting_master is not None and is_least

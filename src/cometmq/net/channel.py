@@ -297,7 +297,7 @@ class Channel(asyncio.Protocol):
             self._first_outgoing()
 
     def send(self, pieces: SendPieces, body: bytes, waiter: Waiter, deadline: float) -> None:
-        """As `start`, for a send whose header is there as text.
+        """Send a request whose header is there as text, and give its answer to a waiter.
 
         Args:
             pieces: the header (`codec.send_text`).
@@ -344,7 +344,7 @@ class Channel(asyncio.Protocol):
         self._send(self._wire.oneway(command))
 
     def send_oneway(self, pieces: SendPieces, body: bytes) -> None:
-        """As `oneway`, for a send whose header is there as text.
+        """Send a request whose header is there as text; nobody answers it.
 
         Raises:
             ConnectionLost, CodecError: as `send`.

@@ -92,14 +92,14 @@ class HeldBytes:
         return bool(self._held)
 
     def close_late(self, seconds: float, is_late: "Callable[[Peer], bool]") -> None:
-        """Close those that hold something for so long, and are late with it."""
+        """Close connections that have held something for so long, and are late with it."""
         latest = self._clock.monotonic() - seconds
         for peer, held in list(self._held.items()):
             if held.since <= latest and peer.is_read and is_late(peer):
                 self._drop(peer, f"after {seconds:.0f} s no header of it is whole")
 
     def close_stuck(self) -> None:
-        """Close those that have not got on since the last look, 10 s ago; for bytes that should grow until they are whole."""
+        """Close connections whose bytes have not grown since the last look, 10 s ago."""
         now = self._clock.monotonic()
         if now < self._next_look:
             return

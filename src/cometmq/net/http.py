@@ -184,7 +184,7 @@ class HttpPeer(asyncio.Protocol):
         self._server.forget(self)
 
     def abort(self) -> None:
-        """End it at once."""
+        """End the connection at once."""
         if self._transport is not None:
             self._transport.abort()
 

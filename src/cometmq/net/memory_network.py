@@ -153,7 +153,7 @@ class _Pipe:
 
     @property
     def waiting_size(self) -> int:
-        """Of them those for which the reader's socket has no room, so that they wait with the writer."""
+        """Bytes for which the reader's socket has no room, so that they wait with the writer."""
         return max(self.size - SOCKET_SIZE, 0)
 
     def write(self, data: bytes) -> None:
@@ -293,17 +293,17 @@ class MemoryTransport(asyncio.Transport):
     # --- the end
 
     def is_closing(self) -> bool:
-        """Whether it is closed, or will be."""
+        """Whether the transport is closed, or will be."""
         return self._is_closing
 
     def close(self) -> None:
-        """Close it when everything is written."""
+        """Close the transport when everything is written."""
         if not self._is_closing:
             self._is_closing = True
             self._was_read()
 
     def abort(self) -> None:
-        """Close it at once; what waits here is not written."""
+        """Close the transport at once; what waits here is not written."""
         self._is_closing = True
         self._writes.drop_waiting()
         self._end_soon()

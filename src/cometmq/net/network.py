@@ -41,7 +41,7 @@ class Accepted(Protocol):
         ...
 
     def close(self) -> None:
-        """Turn it away; only before `attach`, or when that has failed."""
+        """Turn the connection away; only before `attach`, or when that has failed."""
         ...
 
 

@@ -45,7 +45,7 @@ class BatchHandler(Protocol):
     """Handles all commands of a turn that carry its codes."""
 
     def handle(self, reads: "list[Read]") -> None:
-        """Do them all and give the answers to `write` of their peers."""
+        """Handle all requests, and give the answers to `write` of their peers."""
         ...
 
     def written(self) -> None:
@@ -139,7 +139,7 @@ class Gate(Protocol):
     """Decides whether a request may pass."""
 
     def is_asked(self, rule: RequestRule) -> bool:
-        """Whether any request of this code could be refused."""
+        """Whether any request of a code could be refused."""
         ...
 
     def check(self, rule: RequestRule, request: Command | RawCommand, peer: "Peer") -> None:
@@ -294,7 +294,7 @@ class _GatedBatch:
             self._batch.handle(allowed)
 
     def written(self) -> None:
-        """Pass it on."""
+        """Tell the handler behind the gate that its answers are written."""
         self._batch.written()
 
 

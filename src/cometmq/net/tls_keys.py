@@ -58,7 +58,7 @@ class TlsKeys:
     is_server_verified: bool = setting(default=True, key="tls.client.authServer")
 
     def server_tls(self) -> ServerTls | None:
-        """TLS of its port; None: plain only.
+        """The TLS settings of the port; None: plain only.
 
         Raises:
             SettingsError: it cannot be as it is said.
@@ -90,7 +90,7 @@ class TlsKeys:
         return ServerTls(mode, files)
 
     def client_tls(self) -> TlsSettings | None:
-        """TLS of its own connections; None: plain.
+        """The TLS settings of own connections to others; None: plain.
 
         Raises:
             SettingsError: it cannot be as it is said.

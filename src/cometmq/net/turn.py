@@ -166,7 +166,7 @@ class Turn:
         return now
 
     def _handle(self, waiting: "deque[Peer]", count_max: int) -> int:
-        """Handle about so many requests together, in equal shares; gives how many there were."""
+        """Handle about so many requests together, in equal shares; gives their number."""
         reads, count = self._gather(waiting, count_max)
         if not reads:
             self._dispatcher.handle_taken()

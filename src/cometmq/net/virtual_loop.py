@@ -78,11 +78,11 @@ class VirtualClock:
         return self._seconds
 
     def turn(self, seconds: float) -> None:
-        """Let so many seconds pass."""
+        """Turn the clock on by some seconds."""
         self._seconds += seconds
 
     def leap(self, seconds: float) -> None:
-        """Let so many seconds pass in which nothing happens."""
+        """Turn the clock on by some seconds in which nothing happens."""
         self._seconds += seconds
         self._leapt += seconds
 
@@ -97,7 +97,7 @@ class Beat:
         self.call: Callable[[], None] | None = call
 
     def cancel(self) -> None:
-        """Take it back."""
+        """Cancel the beat."""
         self.call = None
 
 
@@ -133,7 +133,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self.clock.all_seconds()
 
     def run_forever(self) -> None:
-        """Run until it is stopped; what its caller did meanwhile is no quiet."""
+        """Run until the loop is stopped; work that its caller did meanwhile ends the quiet."""
         self.not_quiet()
         super().run_forever()
 

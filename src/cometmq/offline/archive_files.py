@@ -79,7 +79,7 @@ class ArchiveFiles:
         self._writers: dict[Group, pq.ParquetWriter] = {}
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[ArchivedFile]:
-        """All of them.
+        """Write all files.
 
         Raises:
             OSError: something could not be written.

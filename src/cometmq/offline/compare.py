@@ -59,7 +59,7 @@ class Comparison(NamedTuple):
 
     @property
     def is_same(self) -> bool:
-        """Whether both hold the same."""
+        """Whether both stores hold the same."""
         return not self.differing
 
 

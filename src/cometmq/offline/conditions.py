@@ -46,13 +46,13 @@ class Conditions:
         return low, high
 
     def with_choice(self, column: str, values: Iterable[Any]) -> Self:
-        """These conditions, and the column has one of these values."""
+        """Narrow to rows whose column has one of these values."""
         given = frozenset(value for value in values if value is not None)
         allowed = given & self.choices[column] if column in self.choices else given
         return replace(self, choices={**self.choices, column: allowed})
 
     def with_bounds(self, column: str, low: int | None, high: int | None) -> Self:
-        """These conditions, and the column lies between two numbers, both included; None: no bound is known."""
+        """Narrow to rows whose column lies between two numbers, both included; None: no bound is known."""
         if low is None or high is None:
             return self
         known_low, known_high = self.bounds.get(column, (LEAST, MOST))

@@ -37,7 +37,7 @@ class Coverage:
     ranges: Mapping[Queue, Sequence[Range]] | None = None
 
     def without_brokers(self) -> "Coverage":
-        """This coverage for queues whose broker is unknown."""
+        """The coverage for queues whose broker is unknown."""
         ranges = self.ranges
         if ranges is not None:
             ranges = {(topic, "", number): of for (topic, _, number), of in ranges.items()}

@@ -29,7 +29,7 @@ class Finding(NamedTuple):
 
 
 class Findings:
-    """All of them.
+    """All findings of a verification.
 
     Attributes:
         kept: the first ones.

@@ -42,7 +42,7 @@ class OpenFile:
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
 
     def __call__(self, place: int, size: int) -> bytes:
-        """Up to so many bytes at a place, fewer at the file's end only."""
+        """Read up to so many bytes at a place; fewer at the file's end only."""
         if self._fd >= 0:
             return os.pread(self._fd, size, place)
         return bytes(self._file.read_at(size, place))
@@ -120,7 +120,7 @@ class StoreFolder:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is of this machine's own file system."""
+        """Whether the folder is on this machine's own file system."""
         return isinstance(self.files, fs.LocalFileSystem)
 
     def path(self, name: str) -> str:
@@ -128,7 +128,7 @@ class StoreFolder:
         return f"{self.root}/{name}"
 
     def exists(self, name: str) -> bool:
-        """Whether there is a file or folder of this name."""
+        """Whether a file or folder of a name exists."""
         found = self.files.get_file_info(self.path(name))
         return bool(found.type != fs.FileType.NotFound)
 

@@ -34,7 +34,7 @@ class FolderDisk(RealDisk):
         return number
 
     def close(self, fd: int) -> None:
-        """Close it."""
+        """Close the file."""
         self._open.pop(fd).close()
 
     def size(self, fd: int) -> int:
@@ -55,7 +55,7 @@ class FolderDisk(RealDisk):
         """Nothing."""
 
     def written(self, fd: int, offset: int) -> list[tuple[int, int]]:
-        """All of it: nobody knows of holes."""
+        """The whole file, as one range: nobody knows of holes."""
         size = self.size(fd)
         return [(offset, size)] if offset < size else []
 

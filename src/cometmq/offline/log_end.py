@@ -62,7 +62,7 @@ def present_end(folder: StoreFolder, files: Sequence[ListedFile]) -> int:
 
 
 def _is_written(folder: StoreFolder, file: ListedFile, offset: int) -> bool:
-    """Whether there is anything but zeros right before a physical offset in a file."""
+    """Whether anything but zeros stands right before a physical offset in a file."""
     if not file.start < offset <= file.end:
         return False
     begin = max(file.start, offset - _TAIL_BYTES)

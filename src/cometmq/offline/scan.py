@@ -73,7 +73,7 @@ class Walk:
         self._seen = split.lo  # Behind what the last search has met and is not all zeros.
 
     def run(self) -> Iterator[SoundRecords | Damage]:
-        """All of it."""
+        """Walk over the whole split."""
         split = self._split
         position = split.lo if split.is_whole_begin else self._next_record(split.lo, split.hi)
         while position is not None and not self._is_over(position):

@@ -1,4 +1,4 @@
-"""Looks at everything in a store: is what the files say about each other true?
+"""Verifies a store: checks that what its files say about each other is true.
 
 A walk over each part of the log checks every record (sizes, offset, CRC of the body), and compares the entries that they
 ask for with queues and index (`part_check`); what only the whole shows is judged here. `cometmq store verify` has one

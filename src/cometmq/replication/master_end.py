@@ -73,7 +73,7 @@ class MasterEnd:
 
     @property
     def is_copying(self) -> bool:
-        """Whether it gets frames."""
+        """Whether the slave gets frames of the log."""
         return self._step is MasterStep.COPYING
 
     def received(self, content: bytes, log: LogBounds, now: float) -> None:

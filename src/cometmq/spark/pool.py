@@ -24,7 +24,7 @@ class Pooled(Protocol):
         """Whether somebody is in the middle of something with it."""
 
     def close(self) -> None:
-        """Close its connections; nobody will use it again."""
+        """Close the client's connections; nobody will use it again."""
 
 
 C = TypeVar("C", bound=Pooled)

@@ -221,13 +221,13 @@ class Appender:
             end = file.end - BLANK_TAIL_SIZE
 
     def _size_of_all(self, puts: list[Put]) -> int:
-        """Bytes of their records, which must lie in one file."""
+        """Bytes of the records of puts, which must lie in one file."""
         size = sum(map(self._size_of, puts))
         self._check_size(size)
         return size
 
     def _size_of(self, put: Put) -> int:
-        """Bytes of its record."""
+        """Bytes of the record of a put."""
         _, topic, body, properties, _, _, _, _, born_host, _, _, _ = put
         return self._layouts[len(born_host)][1] + len(body) + len(topic) + len(properties)
 

@@ -117,7 +117,7 @@ class Background:
         return self._log.ahead.needed(self._log.positions.written)
 
     def make_file(self, plan: FilePlan) -> Exception | None:
-        """Make it; gives why it could not be made. Any thread; raises nothing."""
+        """Make the next log file; gives why it could not be made; any thread; raises nothing."""
         return self._log.ahead.make(plan)
 
     def adopt(self, plan: FilePlan, error: Exception | None) -> None:

@@ -43,7 +43,7 @@ _NO_ENTRY = BatchEntry(0, 0, 0, 0, 0, 0)
 
 
 class BatchQueue(ConsumeQueue):
-    """One of them: its offsets count messages, its entries records.
+    """A batch queue: its offsets count messages, its entries records.
 
     Attributes:
         first_entry: number of the first entry that there is a file for.

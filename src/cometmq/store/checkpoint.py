@@ -59,7 +59,7 @@ class Progress(NamedTuple):
     log_ms: int = 0
 
     def without(self, entries: int) -> "Progress":
-        """This progress after a topic's queues, with so many entries, are deleted."""
+        """The progress after a topic's queues, with so many entries, are deleted."""
         return self._replace(entries=max(self.entries - entries, 0))
 
 
@@ -165,7 +165,7 @@ class CheckpointJob:
         return self.error is not None and self.error.errno in NO_DESCRIPTOR
 
     def run(self) -> None:
-        """Do it, again where it was put off. Any thread; raises nothing."""
+        """Make the checkpoint, again where it was put off; any thread; raises nothing."""
         self.error = None
         try:
             for sync in self._syncs:

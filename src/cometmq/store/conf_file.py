@@ -41,7 +41,7 @@ class ConfFile:
             raise SettingsError(f"{self._path}: {reason}") from error
 
     def remember(self, changes: Mapping[str, str]) -> None:
-        """Keep these values for the next start, too.
+        """Keep values for the next start, too.
 
         Raises:
             OSError: they could not be written.

@@ -148,7 +148,7 @@ class ConsumeQueues:
             self.dirty.pop(queue, None)
 
     def write_tails(self, queues: Iterable[ConsumeQueue], *, is_kept: bool = True) -> None:
-        """Write these queues' tails; one that fails keeps its own for the next time.
+        """Write the tails of queues; one that fails keeps its own for the next time.
 
         One that alone cannot be written is passed over: it is stuck, until `write_stuck` can write it.
 

@@ -20,7 +20,7 @@ class Sync(Protocol):
     """The changes that a checkpoint brings to the device."""
 
     def run(self) -> None:
-        """Bring it there; again where it was put off. Any thread.
+        """Bring the changes to the device; again where that was put off; any thread.
 
         Raises:
             OSError: it failed; what the checkpoint said before is still true.

@@ -92,7 +92,7 @@ class Disk(Protocol):
         ...
 
     def close(self, fd: int) -> None:
-        """Close it."""
+        """Close a file."""
         ...
 
     def size(self, fd: int) -> int:
@@ -104,11 +104,11 @@ class Disk(Protocol):
         ...
 
     def resize(self, fd: int, size: int) -> None:
-        """Set its size; what is added is a hole."""
+        """Set the size of a file; what is added is a hole."""
         ...
 
     def allocate(self, fd: int, size: int) -> None:
-        """Give it `size` bytes that really exist; ENOSPC when they do not."""
+        """Give a file `size` bytes that really exist; ENOSPC when they do not."""
         ...
 
     def pwrite(self, fd: int, piece: Buffer, offset: int) -> int:
@@ -132,7 +132,7 @@ class Disk(Protocol):
         ...
 
     def read_normally(self, fd: int) -> None:
-        """Let it read ahead again."""
+        """Let the system read ahead in a file again."""
         ...
 
     def written(self, fd: int, offset: int) -> list[tuple[int, int]]:

@@ -74,7 +74,7 @@ class DiskRoom:
         self._flags.raise_flag(Flag.DISK_FULL, reason)
 
     def _has_descriptor(self) -> bool:
-        """Whether this process may open one more file."""
+        """Whether the process may open one more file."""
         try:
             self._disk.close(self._disk.open(self._queue_directory, write=False))
         except OSError as error:

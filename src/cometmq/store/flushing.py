@@ -78,7 +78,7 @@ class Flushing:
         return target
 
     def _is_worth_it(self, dirty: int) -> bool:
-        """Whether so many bytes are flushed by now."""
+        """Whether enough bytes are dirty to flush by now."""
         settings = self._settings
         waited_ms = (self._clock.monotonic() - self._ended_at) * 1000
         if dirty >= settings.flush_least_pages * PAGE_SIZE:

@@ -197,7 +197,7 @@ class IndexFile:
         self.close()
 
     def close(self) -> None:
-        """Close it."""
+        """Close the file."""
         if self._fd >= 0:
             self._disk.close(self._fd)
             self._fd = -1

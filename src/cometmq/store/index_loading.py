@@ -134,7 +134,7 @@ class DerivedIndex:
             yield partial(self._truncate, offset)
 
     def _truncate(self, offset: int) -> None:
-        """Cut it; what stays is in its files. Any thread.
+        """Cut the index; what stays is in its files; any thread.
 
         Raises:
             OSError: the disk failed.

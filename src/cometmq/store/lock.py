@@ -85,7 +85,7 @@ class AbortMarker:
                 raise
 
     def clear(self) -> None:
-        """Mark it as cleanly closed."""
+        """Mark the directory as cleanly closed."""
         with suppress(FileNotFoundError):
             self._disk.unlink(self._path)
         self._disk.sync_directory(os.path.dirname(self._path))  # noqa: PTH120

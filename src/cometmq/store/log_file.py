@@ -56,7 +56,7 @@ class LogFile:
 
     @property
     def view(self) -> memoryview:
-        """All its bytes, mapped when they are first asked for."""
+        """The bytes of the file, mapped when they are first asked for."""
         if self._view is None:
             size = self.end - self.start
             self._view = self._disk.map_readonly(self.fd, size, is_random=self._is_random)
@@ -68,12 +68,12 @@ class LogFile:
         return self._disk.modified_ms(self.fd)
 
     def open(self) -> None:
-        """Open it for reading and writing, unless it is open."""
+        """Open the file for reading and writing, unless it is open."""
         if self._fd < 0:
             self._fd = self._disk.open(self.path)
 
     def open_readonly(self) -> None:
-        """Open it for reading, where writing is not allowed."""
+        """Open the file for reading, where writing is not allowed."""
         if self._fd < 0:
             self._fd = self._disk.open(self.path, write=False)
 
@@ -120,7 +120,7 @@ class LogFile:
         self._disk.begin_writing(self.fd, offset - self.start, size)
 
     def flush(self) -> None:
-        """Bring it to the device. Any thread."""
+        """Bring the file to the device; any thread."""
         self._disk.fdatasync(self.fd)
 
     def clear_from(self, offset: int) -> None:
@@ -128,7 +128,7 @@ class LogFile:
         self._disk.clear_from(self.fd, offset - self.start)
 
     def keep_in_memory(self) -> None:
-        """Lock its pages in memory until it is cold or closed. Any thread.
+        """Lock the file's pages in memory until it is cold or closed; any thread.
 
         Raises:
             OSError: the system does not allow it, or has not so much memory.
@@ -143,7 +143,7 @@ class LogFile:
             unlock()
 
     def unlink(self) -> None:
-        """Remove its name; who has it open can read it still. Any thread.
+        """Remove the file's name; who has it open can read it still; any thread.
 
         Raises:
             OSError: it could not be removed.
@@ -153,7 +153,7 @@ class LogFile:
         self._disk.sync_directory(self.path.rpartition("/")[0])
 
     def close(self) -> None:
-        """Close it."""
+        """Close the file."""
         self.forget_view()
         if self._fd >= 0:
             self._disk.close(self._fd)

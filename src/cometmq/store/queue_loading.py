@@ -68,7 +68,7 @@ class EntryFile:
         self.start = start
 
     def open(self) -> None:
-        """Open it, unless it is open."""
+        """Open the file, unless it is open."""
         if self._fd < 0:
             self._fd = self._disk.open(self.path, write=False)
             self._head = self._disk.pread(self._fd, FIRST_ENTRIES * QUEUE_ENTRY_SIZE, 0)
@@ -103,7 +103,7 @@ class EntryFile:
         return any(memoryview(self._head)[at:])
 
     def close(self) -> None:
-        """Close it."""
+        """Close the file."""
         if self._fd >= 0:
             self._disk.close(self._fd)
             self._fd = -1

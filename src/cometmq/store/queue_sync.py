@@ -23,7 +23,7 @@ class QueueSync:
         self._directories = directories
 
     def run(self) -> None:
-        """Bring them to the device. Any thread.
+        """Bring the queues' files to the device; any thread.
 
         Raises:
             OSError: it failed; what the checkpoint said before is still true.

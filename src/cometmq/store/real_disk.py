@@ -26,7 +26,7 @@ class RealDisk:
         return os.open(path, flags | (os.O_CREAT if create else 0), 0o644)
 
     def close(self, fd: int) -> None:
-        """Close it."""
+        """Close a file."""
         os.close(fd)
 
     def size(self, fd: int) -> int:
@@ -40,11 +40,11 @@ class RealDisk:
         return os.fstat(fd).st_mtime_ns // 1_000_000
 
     def resize(self, fd: int, size: int) -> None:
-        """Set its size."""
+        """Set the size of a file."""
         os.ftruncate(fd, size)
 
     def allocate(self, fd: int, size: int) -> None:
-        """Reserve its blocks."""
+        """Reserve the blocks of a file."""
         os.posix_fallocate(fd, 0, size)
 
     # Without a frame of its own: each message that comes alone goes through here.
@@ -138,14 +138,14 @@ class RealDisk:
             os.close(fd)
 
     def map_readonly(self, fd: int, size: int, *, is_random: bool = False) -> memoryview:
-        """Map it; the map lives as long as a view of it does."""
+        """Map a file; the map lives as long as a view of it does."""
         mapped = mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ)
         if is_random:
             mapped.madvise(mmap.MADV_RANDOM)
         return memoryview(mapped)
 
     def lock_pages(self, fd: int, size: int) -> Unlock:
-        """Lock its pages."""
+        """Lock the pages of a map in memory."""
         return lock_pages(fd, size)
 
     def lock(self, fd: int) -> bool:

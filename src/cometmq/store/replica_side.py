@@ -40,7 +40,7 @@ class ReplicaSide:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no log yet, so that it may begin at any file."""
+        """Whether the store has no log yet, so that it may begin at any file."""
         return not self._log.chain.files and not self._positions.written
 
     @property
@@ -64,7 +64,7 @@ class ReplicaSide:
         return self._checkpoints.master_flushed
 
     def note_master_flushed(self, offset: int) -> None:
-        """Note it; the next checkpoint has it, for a Java broker that is given the directory."""
+        """Note how far the master had flushed; the next checkpoint has it, for a Java broker."""
         self._checkpoints.master_flushed = offset
 
     def begin_copying(self) -> None:

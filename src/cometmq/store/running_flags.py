@@ -47,7 +47,7 @@ class RunningFlags:
         return sum(self._reasons)
 
     def has(self, flag: Flag) -> bool:
-        """Whether this reason stands."""
+        """Whether a reason stands."""
         return flag in self._reasons
 
     def raise_flag(self, flag: Flag, reason: str) -> None:

@@ -101,7 +101,7 @@ class Upkeep:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether there is nothing to do but to look at the disk, until something is dispatched or flushed."""
+        """Whether nothing is to do but to look at the disk, until something is dispatched or flushed."""
         has_job = self._ready or self._job_out or self._job_put_off or self._is_plan_given_up
         has_tails = self._queues.dirty or self._is_in_round or self._index.has_work
         return not (has_job or has_tails or self._is_checkpoint_old())

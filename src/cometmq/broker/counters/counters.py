@@ -94,7 +94,7 @@ class Counters:
 
     @property
     def put_size(self) -> int:
-        """Bytes of their records."""
+        """Bytes of the records of all puts."""
         return self.puts.all.size
 
     @property

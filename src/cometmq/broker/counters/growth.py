@@ -66,7 +66,7 @@ class TallyGrowth:
         tally.kept = None
 
     def is_kept(self, tally: Tally) -> bool:
-        """Whether it is known how a tally grew."""
+        """Whether the growth of the tally is known."""
         return tally.kept is not None or self.kept < self._kept_max
 
     def of(self, tally: Tally, now: float) -> tuple[Growth, ...]:

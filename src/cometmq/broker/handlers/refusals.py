@@ -43,6 +43,6 @@ class RefusalHandler(Feature):
         self.answers = dict.fromkeys(_REASONS, self.refuse)
 
     def refuse(self, command: Command, _peer: Peer) -> Answer:
-        """Any of them."""
+        """Refuse a request of any of these codes."""
         code, reason = _REASONS[Code(command.code)]
         raise RequestError(code, reason)

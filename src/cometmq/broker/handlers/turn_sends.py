@@ -31,7 +31,7 @@ class Sends:
         self.ends: list[tuple[Peer, int]] = []
 
     def end(self, peer: Peer) -> None:
-        """Note that those behind the last end are the peer's."""
+        """Note that the sends behind the last end are the peer's."""
         count, ends = len(self.puts), self.ends
         if ends and ends[-1][0] is peer:
             ends[-1] = (peer, count)

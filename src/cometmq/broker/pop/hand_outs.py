@@ -388,7 +388,7 @@ class HandOuts:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether there is nothing to be put on record, or said, before something comes in (`on_work`)."""
+        """Whether nothing is to be put on record, or said, before something comes in (`on_work`)."""
         return not (self._changed or self._unsaid) and all(
             not needed or needed[0][1].state is State.OPEN for needed in self._needed
         )

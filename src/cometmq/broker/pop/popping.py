@@ -149,7 +149,7 @@ class Popping:
     def notification(
         self, request: NotificationRequest, caller: Caller[NoticeResult]
     ) -> NoticeResult | None:
-        """Whether there is something to pop; None: the question waits until there is, or its time is over.
+        """Ask whether messages can be popped; None: the question waits until they can, or its time is over.
 
         Raises:
             RequestError: the topic may not be popped, or not by this group.

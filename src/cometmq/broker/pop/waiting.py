@@ -150,7 +150,7 @@ class PopLongPolls:
             self._woken[key] = None
 
     def wake_ordered(self) -> None:
-        """Look for those who wait for a queue that may be open again by now."""
+        """Wake pops that wait for a queue that may be open again by now."""
         for key in self._ordered:
             self.wake(key)
 
@@ -161,7 +161,7 @@ class PopLongPolls:
         return min(self._due, self._swept + _SWEEP_SECONDS) - now
 
     def expire(self, now: float) -> None:
-        """Answer those whose time is over, and forget those whose connection is closed."""
+        """Answer held pops whose time is over, and forget those whose connection is closed."""
         if now < self._due and now < self._swept + _SWEEP_SECONDS:
             return
         self._swept, self._due = now, math.inf

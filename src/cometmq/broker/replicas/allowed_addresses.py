@@ -38,11 +38,11 @@ class AllowedAddresses:
         self._looking: asyncio.Future[None] | None = None
 
     def has(self, ip: str) -> bool:
-        """Whether an address may, as far as is known."""
+        """Whether an address may fetch the log, as far as is known."""
         return ip in self._members or any(ip_address(ip) in each for each in self._networks)
 
     def knows(self, ip: str) -> bool:
-        """As `has`; about an address that is not known nameservers are asked, for the next time."""
+        """Whether an address may fetch the log; nameservers are asked about one that is not known, for next time."""
         if self.has(ip):
             return True
         self._begin_look()

@@ -52,7 +52,7 @@ class LogIntake:
 
     @property
     def is_due(self) -> bool:
-        """Whether there may be a whole record."""
+        """Whether the bytes held may make a whole record."""
         return len(self._held) >= self._wanted
 
     @property

@@ -99,7 +99,7 @@ class MasterLink(asyncio.Protocol):
             self.gone.set_result(None)
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
         if self._transport is not None:
             self._transport.abort()
 

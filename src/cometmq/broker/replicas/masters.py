@@ -117,7 +117,7 @@ class MasterPort:
             self._tasks.spawn(follow_certificate(self._tls), "certificate")
 
     async def close(self) -> None:
-        """Let them go, and give the port up."""
+        """Close all connections, and give the port up."""
         if self._bound is not None:
             self._bound.close()
         if self._timer is not None:

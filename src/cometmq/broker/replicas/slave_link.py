@@ -156,13 +156,13 @@ class SlaveLink(asyncio.Protocol):
             asyncio.get_running_loop().call_soon(self._pump_again)
 
     def fail(self, why: str) -> None:
-        """Close it, for a reason that is told."""
+        """Close the connection, for a reason that is told."""
         if self._transport is not None and not self._transport.is_closing():
             self._port.failed(self, why)
             self._transport.abort()
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
         if self._transport is not None:
             self._transport.abort()
 

@@ -85,5 +85,5 @@ class ReplicationState:
 
     @property
     def has_master(self) -> bool:
-        """Whether this is a slave that copies just now: its log is known to be its master's."""
+        """Whether a slave copies just now, so that its log is known to be its master's."""
         return self.master is not None and self.master.is_active

@@ -1,4 +1,4 @@
-"""Locks of those who consume in order: a member of a group asks for queues, and has them for itself for a while.
+"""Queue locks of consumers in order: a member of a group asks for queues, and has them for itself for a while.
 
 Follows AdminBrokerProcessor of RocketMQ 5.3.3.
 
@@ -44,7 +44,7 @@ class MemberLocks:
         self._broker_name = broker_name
 
     def lock(self, request: LockRequest) -> LockResult | Awaitable[LockResult]:
-        """Lock those queues that nobody else of the group has; a later result is one that is on disk.
+        """Lock the queues that nobody else of the group has; a result that comes later is on disk.
 
         Raises:
             RequestError: the client's id is too long, or its group is not there.

@@ -14,7 +14,7 @@ def _never_changes() -> None:
 
 
 class MasterTable(NamedTuple):
-    """One of them.
+    """One table that a slave copies from its master.
 
     Attributes:
         code: of the request that gives it.

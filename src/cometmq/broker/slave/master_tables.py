@@ -28,7 +28,7 @@ _OFFSETS_AT_ONCE = 2_000
 
 
 class OwnTables:
-    """Takes them into the broker's own."""
+    """Takes a master's tables into the broker's own."""
 
     def __init__(
         self, *, topics: Topics, groups: Groups, offsets: Offsets, store: MessageStore
@@ -42,7 +42,7 @@ class OwnTables:
         self._going: dict[str, int] = {}
 
     def all(self) -> Sequence[MasterTable]:
-        """All of them, in Java's order (SlaveSynchronize.syncAll)."""
+        """All tables, in Java's order (SlaveSynchronize.syncAll)."""
         topics, groups, offsets = self._topics, self._groups, self._offsets
         return (
             MasterTable(

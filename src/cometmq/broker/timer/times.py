@@ -85,7 +85,7 @@ def timer_topic(topics: Topics) -> TopicConfig:
 
 
 def _asks_for_time(properties: dict[str, str]) -> bool:
-    """Whether it does, and not for a second time (HookUtils.checkIfTimerMessage)."""
+    """Whether a send asks for a time, and not for a second time (HookUtils.checkIfTimerMessage)."""
     return keys_of.TIMER_OUT_MS not in properties and (
         keys_of.TIMER_DELIVER_MS in properties
         or keys_of.TIMER_DELAY_MS in properties

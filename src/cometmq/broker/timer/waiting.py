@@ -41,7 +41,7 @@ class TimerQueue:
         self._precision_ms = precision_ms
 
     def has_any_from(self, offset: int) -> bool:
-        """Whether there is anything to read."""
+        """Whether the queue has a message from an offset on."""
         queue = self._store.queue(WHEEL_TIMER_TOPIC, 0)
         return queue is not None and offset < queue.max_offset
 

@@ -105,7 +105,7 @@ class StateChecks:
         )
 
     def _may_be_asked(self, transaction: OpenTransaction, now_ms: int) -> bool:
-        """Whether its immunity is over; a message from the future has none, as in RocketMQ."""
+        """Whether the immunity of a half is over; a message from the future has none, as in RocketMQ."""
         age_ms = now_ms - transaction.born_ms
         seconds = transaction.immunity_seconds
         immunity_ms = (

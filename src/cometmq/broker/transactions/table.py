@@ -128,7 +128,7 @@ class OpenTransaction:
 
     @property
     def is_open(self) -> bool:
-        """Whether it can be ended and asked about."""
+        """Whether the transaction can be ended and asked about."""
         return self.state in OPEN_STATES
 
 

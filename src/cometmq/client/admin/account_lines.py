@@ -49,7 +49,7 @@ class EntryLine(NamedTuple):
 
 
 def user_lines(said: "Mapping[str, Sequence[UserTold]]") -> list[UserLine]:
-    """Each user once for each way in which brokers know him."""
+    """A line for each user, and for each way in which brokers know him."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for broker, known in said.items():
         for each in known:
@@ -58,7 +58,7 @@ def user_lines(said: "Mapping[str, Sequence[UserTold]]") -> list[UserLine]:
 
 
 def entry_lines(said: Mapping[str, Mapping[str, Sequence[Any]]]) -> list[EntryLine]:
-    """Each entry once, with the brokers that have it.
+    """A line for each entry of a policy, with the brokers that have it.
 
     Raises:
         SettingsError: a broker has what is no policy.
@@ -84,7 +84,7 @@ def entry_lines(said: Mapping[str, Mapping[str, Sequence[Any]]]) -> list[EntryLi
 def new_entry(
     resource: str, actions: Sequence[str], sources: Sequence[str], *, is_allowed: bool
 ) -> dict[str, Any]:
-    """An entry of a policy, RocketMQ's JSON, looked at before any broker gets it.
+    """Check a new entry of a policy, and make RocketMQ's JSON of it.
 
     Raises:
         SettingsError: it cannot be used.

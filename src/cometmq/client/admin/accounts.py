@@ -50,14 +50,14 @@ async def each_member(
 
 
 class Accounts:
-    """Asks and tells for one client.
+    """Asks brokers about users and policies, and changes them, for one client.
 
     Attributes:
         api: what one broker is asked.
     """
 
     def __init__(self, instance: ClientInstance) -> None:
-        """Over this client's connections."""
+        """Use this client's connections."""
         self._instance = instance
         self.api = UserApi(instance)
 
@@ -123,7 +123,7 @@ class Accounts:
         await self._all(lambda address: self.api.put_entry(address, name, entry))
 
     async def delete_entry(self, name: str, resource: str) -> None:
-        """Take away what is said of a resource in a user's Custom policy, at every broker.
+        """Delete the entry of a resource from a user's Custom policy, at every broker.
 
         Raises:
             CometError: not every broker did it; the message says which did not, and why.

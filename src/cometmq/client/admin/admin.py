@@ -39,7 +39,7 @@ Value = TypeVar("Value")
 
 
 class AsyncAdmin:
-    """An administrator. Its methods raise NetError, BrokerRefused and CodecError besides what they name.
+    """Administers a cluster: topics, groups, routes, offsets, messages, connections.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
@@ -66,7 +66,7 @@ class AsyncAdmin:
         self._moves = GroupOffsetAdmin(self._instance)
 
     def __repr__(self) -> str:
-        """Client and nameservers."""
+        """The client id and the nameservers."""
         return f"<{type(self).__name__} of {self._instance!r}>"
 
     async def start(self) -> None:
@@ -79,7 +79,7 @@ class AsyncAdmin:
             await self._instance.close()
 
     async def __aenter__(self) -> Self:
-        """Start."""
+        """Start the administrator."""
         await self.start()
         return self
 
@@ -89,7 +89,7 @@ class AsyncAdmin:
         _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        """Close."""
+        """Close the administrator."""
         await self.close()
 
     # --- clusters
@@ -132,7 +132,7 @@ class AsyncAdmin:
         await self._brokers.change_settings(address, values)
 
     async def drain(self, broker_name: str) -> int:
-        """Have nobody send to a broker any more, by routes without write permission; what it has is consumed.
+        """Stop sends to a broker by taking write permission from its routes; what it has can be consumed.
 
         Routes say so until `undrain`, until the nameservers start again, or until the broker registers changed topics.
 
@@ -146,7 +146,7 @@ class AsyncAdmin:
         return await self._instance.nameserver_api.wipe_write_perm(broker_name)
 
     async def undrain(self, broker_name: str) -> int:
-        """Have messages sent to a broker again that was drained; of how many topics.
+        """Let messages be sent again to a broker that was drained; the number of its topics.
 
         Raises:
             BrokerNotFound: no such master is registered.
@@ -326,7 +326,7 @@ class AsyncAdmin:
     async def delete_group(
         self, group: str, *, delete_offsets: bool = True, cluster: str | None = None
     ) -> None:
-        """Delete a consumer group, and where it stood.
+        """Delete a consumer group and its offsets.
 
         Raises:
             BrokerNotFound: no broker is there.
@@ -356,7 +356,7 @@ class AsyncAdmin:
         share_queues: int = 0,
         cluster: str | None = None,
     ) -> None:
-        """Say how a group consumes a topic where its members let brokers share the queues out.
+        """Set how a group consumes a topic where its members let brokers share the queues out.
 
         Args:
             topic: of the queues.
@@ -414,7 +414,7 @@ class AsyncAdmin:
     async def reset_offsets(
         self, group: str, topic: str, timestamp_ms: int | None
     ) -> dict[MessageQueue, int]:
-        """Have a group go on elsewhere, in all queues of a topic; its members are sent there.
+        """Move a group to a time in all queues of a topic; its members are sent there.
 
         Args:
             group: the consumer group; the brokers must know it.
@@ -441,7 +441,7 @@ class AsyncAdmin:
         return await self._moves.at(topic, timestamp_ms)
 
     async def set_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Have a group go on at these offsets; its members are sent there.
+        """Move a group to these offsets; its members are sent there.
 
         Args:
             group: the consumer group.
@@ -455,7 +455,7 @@ class AsyncAdmin:
         await self._moves.put(group, offsets)
 
     async def recall(self, handle: str) -> str:
-        """Take back a message that waits for its time; its message id.
+        """Take back a message that waits for its time; gives its message id.
 
         Args:
             handle: `SendResult.recall_handle`; the broker must have recallMessageEnable.

@@ -1,4 +1,4 @@
-"""Dead letters: what groups gave up, found, and sent again, each once.
+"""Dead letters of groups: found, and sent again, each once.
 
 Next: cometmq.client.admin.replay
 """
@@ -50,7 +50,7 @@ class DeadLetterFilter(NamedTuple):
     key: str = ""
 
     def takes(self, letter: StoredMessage) -> bool:
-        """Whether it is one of them.
+        """Whether a dead letter is in the choice.
 
         Raises:
             ExpressionError: `sql` is no expression.
@@ -66,12 +66,12 @@ class DeadLetters:
     """Finds dead letters for one client."""
 
     def __init__(self, instance: ClientInstance) -> None:
-        """Over this client's connections."""
+        """Use this client's connections."""
         self._instance = instance
         self._states = States(instance)
 
     async def counts(self) -> list[DeadLetterCount]:
-        """The groups that have some, by name."""
+        """The groups that have dead letters, by name."""
         found = []
         for topic in await self._instance.nameserver_api.topics():
             if not topic.startswith(DLQ_PREFIX):
@@ -89,7 +89,7 @@ class DeadLetters:
     async def read(
         self, group: str, wanted: DeadLetterFilter, *, last: int | None = None
     ) -> AsyncIterator[StoredMessage]:
-        """A group's dead letters up to now, queue by queue, each in order.
+        """The dead letters of a group up to now, queue by queue, each in order.
 
         Args:
             group: the consumer group.

@@ -1,4 +1,4 @@
-"""Looks a whole cluster over: asks everybody what can be asked, and gives what is not well.
+"""Examines a whole cluster: asks everybody what can be asked, and gives what is not well.
 
 Who does not answer is a symptom and costs the others nothing: requests go side by side. A queue that no member has may be
 on its way from one to another, so what is unread is looked at twice.
@@ -33,16 +33,16 @@ _ANY_QUEUE = -1  # What a member that pops from all queues of a broker has.
 
 
 class Doctor:
-    """Looks for one client."""
+    """Examines a cluster for one client."""
 
     def __init__(self, instance: ClientInstance) -> None:
-        """Over this client's connections."""
+        """Use this client's connections."""
         self._instance = instance
         self._api = BrokerApi(instance)
         self._states = States(instance)
 
     async def look(self, lag_max: int) -> list[Symptom]:
-        """All that is not well."""
+        """Examine the cluster; all that is not well."""
         nameservers = await self._instance.nameserver_api.each_cluster()
         clusters = {
             address: answer

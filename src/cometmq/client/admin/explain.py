@@ -111,17 +111,17 @@ class _Case:
 
 
 class Explainer:
-    """Explains for one client."""
+    """Explains for one client why a group has not consumed a message."""
 
     def __init__(self, instance: ClientInstance) -> None:
-        """Requests over these connections."""
+        """Use these connections."""
         self._instance = instance
         self._queries = MessageQueries(instance)
         self._offsets = OffsetApi(instance)
         self._api = BrokerApi(instance)
 
     async def explain(self, message_id: str, group: str, topic: str | None) -> Explanation:
-        """Look at everything.
+        """Look at every place that can keep a message from a group.
 
         Raises:
             MessageError: neither `topic` nor the group's members say where to look.

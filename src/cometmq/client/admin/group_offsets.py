@@ -1,4 +1,4 @@
-"""Moves consumer groups: to a time, to offsets that somebody chose, or to where another group stands.
+"""Moves the offsets of consumer groups: to a time, to chosen offsets, or to those of another group.
 
 Two ways lead there. A broker that moves groups itself (useServerSideResetOffset) stores the offset and sends whoever
 pulls next to it. Any other only tells the members, so that an exact offset can be stored while nobody is there alone.
@@ -24,7 +24,7 @@ class GroupOffsetAdmin:
     """Moves groups for one client."""
 
     def __init__(self, instance: ClientInstance) -> None:
-        """Over this client's connections."""
+        """Use this client's connections."""
         self._instance = instance
         self._offsets = OffsetApi(instance)
         self._brokers = BrokerApi(instance)
@@ -47,7 +47,7 @@ class GroupOffsetAdmin:
     async def reset(
         self, group: str, topic: str, timestamp_ms: int | None
     ) -> dict[MessageQueue, int]:
-        """Have a group go on at a time, in all queues of a topic."""
+        """Move a group to a time, in all queues of a topic."""
         at_ms = -1 if timestamp_ms is None else timestamp_ms
         queues = (await self._instance.known(topic)).read_queues
         offsets: dict[MessageQueue, int] = {}
@@ -62,7 +62,7 @@ class GroupOffsetAdmin:
         return offsets
 
     async def put(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Have a group go on at these offsets; all of them are looked at before any is stored."""
+        """Move a group to these offsets; all of them are looked at before any is stored."""
         bounds = await self._bounds(offsets)
         for queue, offset in offsets.items():
             first, end = bounds[queue]

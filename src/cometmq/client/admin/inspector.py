@@ -31,7 +31,7 @@ from cometmq.model.route import MASTER_ID
 
 
 class AsyncInspector:
-    """Asks a cluster. Its methods raise NetError, BrokerRefused and CodecError besides what they name.
+    """Inspects a cluster: its brokers and groups, and why something does not move.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
@@ -57,7 +57,7 @@ class AsyncInspector:
         self._doctor = Doctor(self._instance)
 
     def __repr__(self) -> str:
-        """Client and nameservers."""
+        """The client id and the nameservers."""
         return f"<{type(self).__name__} of {self._instance!r}>"
 
     async def start(self) -> None:
@@ -70,7 +70,7 @@ class AsyncInspector:
             await self._instance.close()
 
     async def __aenter__(self) -> Self:
-        """Start."""
+        """Start the inspector."""
         await self.start()
         return self
 
@@ -80,7 +80,7 @@ class AsyncInspector:
         _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        """Close."""
+        """Close the inspector."""
         await self.close()
 
     # --- brokers
@@ -99,7 +99,7 @@ class AsyncInspector:
         return await self._api.runtime(address)
 
     async def settings(self, broker_name: str, broker_id: int = MASTER_ID) -> SettingsTold:
-        """The settings in force of a broker.
+        """The settings that are in force at a broker.
 
         Raises:
             BrokerNotFound: it is not registered.
@@ -108,7 +108,7 @@ class AsyncInspector:
         return await self._api.settings(address)
 
     async def stats(self, broker_name: str, name: str, key: str) -> StatsWindows:
-        """A number of a master in its minute, hour and day, by its name in RocketMQ (`TOPIC_PUT_NUMS`) and whose it is.
+        """The sums of one of RocketMQ's statistics (`TOPIC_PUT_NUMS`) at a master, for its last minute, hour and day.
 
         Raises:
             BrokerNotFound: it is not registered.
@@ -136,7 +136,7 @@ class AsyncInspector:
         return await self._states.groups_of_topic(topic)
 
     async def groups(self) -> list[GroupState]:
-        """Every consumer group with its lag and how many members it has, by name; brokers are asked side by side."""
+        """Every consumer group with its lag and number of members, by name; brokers are asked side by side."""
         return await self._states.groups()
 
     async def group(self, group: str) -> GroupState:
@@ -161,7 +161,7 @@ class AsyncInspector:
     # --- what does not move
 
     async def examine(self, *, lag_max: int = LAG_DEFAULT) -> list[Symptom]:
-        """All of the cluster that is not well, with what to do, the worst first; it takes 2 s more where a queue has no reader.
+        """Find all that is not well in the cluster, the worst first, with what to do; takes 2 s more where a queue has no reader.
 
         Args:
             lag_max: messages that a group may lack.
@@ -209,7 +209,7 @@ class AsyncInspector:
     # --- dead letters
 
     async def replayed(self, group: str, letters: Sequence[StoredMessage]) -> list[bool]:
-        """Of each dead letter of a group whether it was sent again, by this client or anybody else.
+        """Whether each dead letter of a group was sent again, by this client or anybody else.
 
         What the ledger in the cluster says, which the command `dlq replay`, the dashboard and Spark's job share.
         """
@@ -239,7 +239,7 @@ class AsyncInspector:
         return await run.these(letters, again=again)
 
     async def resume_transaction(self, offset_message_id: str) -> None:
-        """Have a half message checked again that was discarded after too many checks.
+        """Have a half message checked again that was given up after too many checks.
 
         Args:
             offset_message_id: of the message in TRANS_CHECK_MAX_TIME_TOPIC.

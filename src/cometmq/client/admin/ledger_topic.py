@@ -69,7 +69,7 @@ class LedgerTopic:
         self._next = 0
 
     async def open(self, consumer: AsyncPullConsumer, *, is_made: bool) -> None:
-        """Find it, or make it where `is_made`; and read it with this consumer from now on.
+        """Find the ledger's topic, or make it where `is_made`; and read it with this consumer from now on.
 
         Raises:
             RequestError: the group's name is too long for a topic of that name.
@@ -110,7 +110,7 @@ class LedgerTopic:
             await self.read()
 
     async def read(self) -> None:
-        """Take what has come since."""
+        """Read the entries that have come since."""
         if self._queue is None:
             return
         assert self._consumer is not None, "`open` was there"

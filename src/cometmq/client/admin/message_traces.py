@@ -16,11 +16,11 @@ class MessageTraces:
     """Finds traces for one client."""
 
     def __init__(self, instance: ClientInstance) -> None:
-        """Over this client's connections."""
+        """Use this client's connections."""
         self._queries = MessageQueries(instance)
 
     async def of(self, message_id: str, topic: str) -> list[Trace]:
-        """The records of a message: its sends, then each call of a listener with its end.
+        """The trace records of a message: its sends, then each call of a listener with its end.
 
         Raises:
             TopicNotFound: there is no such trace topic.

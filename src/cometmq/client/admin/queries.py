@@ -31,7 +31,7 @@ class MessageQueries:
     """Asks brokers for messages. Its methods raise what `ClientInstance.ask` raises, and CodecError."""
 
     def __init__(self, instance: ClientInstance) -> None:
-        """Requests over these connections."""
+        """Use these connections."""
         self._instance = instance
         self._api = MessageApi(instance)
 
@@ -63,7 +63,7 @@ class MessageQueries:
         ]
 
     async def view(self, offset_message_id: str) -> StoredMessage:
-        """The message that lies where an offset message id says."""
+        """The message at the place that an offset message id names."""
         host, offset = decode_message_id(offset_message_id)
         address = decode_host(host)
         record = await self._api.view(address, offset)
@@ -110,7 +110,7 @@ class MessageQueries:
 
 
 def is_offset_message_id(message_id: str) -> bool:
-    """Whether an id may be one that says where a message lies."""
+    """Whether an id may be an offset message id."""
     try:
         decode_message_id(message_id)
     except CodecError:

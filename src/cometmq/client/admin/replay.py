@@ -1,4 +1,4 @@
-"""Sends a group's dead letters back to where they came from: once, whoever runs it how often.
+"""Sends a group's dead letters back to where they came from: each once, however often and by whomever it is run.
 
 What was sent stands in a ledger, one queue of a topic beside the dead letters (`ReplayLedger` says how its entries decide).
 A letter keeps its id, and says in the property REPLAY_OF which one it was: so a run that takes over from one that died
@@ -77,7 +77,7 @@ class ReplayPlan:
 
 
 class Replay:
-    """One run of one plan.
+    """A run of a plan of replay.
 
     Args:
         instance: connections.
@@ -106,7 +106,7 @@ class Replay:
         self._due = 0.0
 
     async def run(self) -> ReplayResult:
-        """Do it.
+        """Send the dead letters.
 
         Raises:
             TopicNotFound: the group has no dead letters.
@@ -124,7 +124,7 @@ class Replay:
         return self.result
 
     async def these(self, letters: Sequence[StoredMessage], *, again: bool) -> list[str]:
-        """Send these, and wait for nobody; see `AsyncInspector.replay`."""
+        """Send these letters, and wait for nobody; see `AsyncInspector.replay`."""
         ids = [id_of(each) for each in letters]
         homed = list({id_of(each): each for each in letters if self._target(each)}.values())
         async with AsyncPullConsumer(group=TOOLS_GROUP, instance=self._instance) as consumer:
@@ -160,7 +160,7 @@ class Replay:
         return self._plan.to_topic or origin_of(letter)
 
     async def _replay(self, batch: Sequence[StoredMessage]) -> list[StoredMessage]:
-        """Send those of a batch that nobody has sent; what another run holds, or there was no time for, is given back."""
+        """Send the letters of a batch that nobody has sent; those of another run, or out of time, are given back."""
         ledger = self._ledger.state
         by_id = {id_of(letter): letter for letter in batch}
         open_ = {each: letter for each, letter in by_id.items() if each not in ledger.done}
@@ -217,7 +217,7 @@ class Replay:
     async def _send(
         self, letters: Sequence[StoredMessage], until: float
     ) -> tuple[list[StoredMessage], list[StoredMessage]]:
-        """Send them; those that surely went nowhere, and those of which nobody knows."""
+        """Send letters; gives those that surely went nowhere, and those of which nobody knows."""
         unsent: list[StoredMessage] = []
         unsure: list[StoredMessage] = []
         started: list[tuple[StoredMessage, asyncio.Future[SendResult]]] = []
@@ -336,7 +336,7 @@ async def sent_before(queries: MessageQueries, letters: Sequence[Sought]) -> set
 async def replayed(
     instance: ClientInstance, group: str, letters: Sequence[StoredMessage]
 ) -> list[bool]:
-    """Of each letter whether it was sent again; see `AsyncInspector.replayed`."""
+    """Whether each letter was sent again; see `AsyncInspector.replayed`."""
     ids = [id_of(each) for each in letters]
     ledger = LedgerTopic(instance, group, only=ids)
     async with AsyncPullConsumer(group=TOOLS_GROUP, instance=instance) as consumer:

@@ -37,7 +37,7 @@ class LetterId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A run wants these letters.
+    """An entry by which a run claims letters.
 
     Attributes:
         run: its id.
@@ -52,7 +52,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """A run goes on with claims whose lease would be over.
+    """An entry by which a run renews claims whose lease would be over.
 
     Attributes:
         run: whose.
@@ -100,7 +100,7 @@ class ReplayLedger:
     """
 
     def __init__(self, only: Collection[LetterId] | None = None) -> None:
-        """Of all letters, or only of these: who asks of a few keeps nothing of a hundred thousand."""
+        """Keep all letters, or only these: who asks of a few keeps nothing of a hundred thousand."""
         self.done: dict[LetterId, str] = {}
         self._only = None if only is None else frozenset(only)
         self._held: dict[LetterId, _HeldClaim] = {}
@@ -108,7 +108,7 @@ class ReplayLedger:
         self._claims: dict[tuple[str, int], list[tuple[int, LetterId]]] = {}
 
     def take(self, entry: Entry, stored_ms: int) -> None:
-        """One more entry, which the broker stored then."""
+        """Take in one more entry, with the time at which the broker stored it."""
         if isinstance(entry, Claim):
             self._claim(entry, stored_ms)
         elif isinstance(entry, Renewal):
@@ -156,7 +156,7 @@ class ReplayLedger:
                 self.done[letter] = "" if place in before else done.run
 
     def won(self, claim: Claim) -> dict[LetterId, bool]:
-        """The letters that a claim got; whether somebody may have sent one of them before."""
+        """The letters that a claim got, and whether somebody may have sent one of them before."""
         found = {}
         for letter in claim.letters:
             held = self._held.get(letter)
@@ -175,7 +175,7 @@ def _is_free(held: _HeldClaim, claim: Claim, stored_ms: int) -> bool:
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """The body of a message of the ledger."""
+    """Encode an entry as the body of a message."""
     if isinstance(entry, Renewal):
         return fastjson.dumps({"run": entry.run, "renews": list(entry.numbers)})
     values: dict[str, Any] = {"run": entry.run, "number": entry.number}
@@ -189,7 +189,7 @@ def encode_entry(entry: Entry) -> bytes:
 
 
 def decode_entry(content: bytes) -> Entry:
-    """The entry in such a body.
+    """Decode the entry in the body of a message.
 
     Raises:
         CodecError: it is none.

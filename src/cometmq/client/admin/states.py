@@ -27,7 +27,7 @@ Value = TypeVar("Value")
 
 
 class BrokerState(NamedTuple):
-    """A member of a broker group, and what it says of itself.
+    """A member of a broker group, with the state that it reports.
 
     Attributes:
         cluster: of the group.
@@ -74,7 +74,7 @@ class GroupState:
 
     @property
     def lag(self) -> int:
-        """Messages of all its queues that it has not consumed yet."""
+        """Messages of all queues that the group has not consumed yet."""
         return sum(max(each.lag, 0) for each in self.progress.values())
 
     @property
@@ -84,10 +84,10 @@ class GroupState:
 
 
 class States:
-    """Asks for one client."""
+    """Asks for the state of brokers, topics and groups, for one client."""
 
     def __init__(self, instance: ClientInstance) -> None:
-        """Requests over these connections."""
+        """Use these connections."""
         self._instance = instance
         self._api = BrokerApi(instance)
 
@@ -117,7 +117,7 @@ class States:
         ]
 
     async def _is_writable(self, broker_name: str) -> bool | None:
-        """Whether it may be sent to, as the route of the topic says that each broker has of its own name."""
+        """Whether messages may be sent to a broker, as the route of its own topic says."""
         try:
             route = await self._instance.nameserver_api.route(broker_name)
         except TopicNotFound:
@@ -182,7 +182,7 @@ class States:
         ]
 
     async def group(self, group: str) -> GroupState:
-        """One consumer group."""
+        """The state of one consumer group."""
         masters = await self._instance.nameserver_api.masters()
         addresses = list(masters.values())
         configs = all_of(await side_by_side(self._api.groups, addresses))

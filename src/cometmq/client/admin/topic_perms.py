@@ -17,7 +17,7 @@ async def change_perm(
     change: Callable[[int], int],
     broker_name: str | None = None,
 ) -> dict[str, int]:
-    """Change a topic's permission at its masters, or at one; what it is now, by broker name.
+    """Change a topic's permission at its masters, or at one; the permissions then, by broker name.
 
     Args:
         instance: connections.

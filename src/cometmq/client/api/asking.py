@@ -28,7 +28,7 @@ class Asks(Protocol):
     async def ask(
         self, address: str, command: Command, *, timeout_ms: float | None = None
     ) -> Command:
-        """The answer of a broker.
+        """Send a request to a broker, and give its answer.
 
         Raises:
             BrokerRefused: it is an error.
@@ -41,7 +41,7 @@ class Finds(Asks, Protocol):
     """A client that can send requests, and knows the brokers of queues."""
 
     async def broker_of(self, queue: MessageQueue) -> str:
-        """The address of a queue's broker.
+        """The address of the broker that has a queue.
 
         Raises:
             TopicNotFound, BrokerNotFound: nobody knows it.
@@ -58,7 +58,7 @@ class Finds(Asks, Protocol):
         ...
 
     async def channel_of(self, queue: MessageQueue) -> Channel:
-        """The connection to a queue's broker; raises what `broker_of` raises."""
+        """The connection to the broker that has a queue; raises what `broker_of` raises."""
         ...
 
     @property
@@ -68,7 +68,7 @@ class Finds(Asks, Protocol):
 
 
 def read_fields(header: type[Header], answer: Command, what: str) -> Header:
-    """The fields of an answer.
+    """Decode the fields of an answer.
 
     Raises:
         CodecError: one is missing or wrong; `what` says of which answer.
@@ -103,7 +103,7 @@ async def side_by_side(
 
 
 def all_of(answers: Iterable[Value | CometError]) -> list[Value]:
-    """The answers, where there is one to each.
+    """The answers, where none is an error.
 
     Raises:
         CometError: the first that stands in the place of an answer.
@@ -119,7 +119,7 @@ def all_of(answers: Iterable[Value | CometError]) -> list[Value]:
 async def ask_each(
     finds: Finds, asked: Sequence[tuple[MessageQueue, Command]]
 ) -> list[Command | CometError]:
-    """The answer of the broker of each queue, or what stands in its place.
+    """Ask the broker of each queue; the answers, errors in their place.
 
     `AT_ONCE` are under way; each is a future of its channel and no task.
     """

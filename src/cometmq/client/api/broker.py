@@ -1,4 +1,4 @@
-"""Requests of an administrator to one broker: its topics, its groups, who is connected, how far they are.
+"""Requests of an administrator to one broker: topics, groups, connections, progress.
 
 Each method takes the address of the broker and raises what `Asks.ask` raises: BrokerRefused, NetError and CodecError.
 
@@ -74,7 +74,7 @@ _CHANGE_TIMEOUT_MS = 10_000
 
 
 class SettingsTold(NamedTuple):
-    """The settings of a broker, as it tells them.
+    """The settings of a broker, as its answer tells them.
 
     Attributes:
         values: in force, by their keys.
@@ -86,10 +86,10 @@ class SettingsTold(NamedTuple):
 
 
 class BrokerApi:
-    """Asks brokers, one at a time."""
+    """Sends requests of an administrator, to one broker each."""
 
     def __init__(self, asks: Asks) -> None:
-        """Over these connections."""
+        """Use these connections."""
         self._asks = asks
 
     # --- itself
@@ -114,7 +114,7 @@ class BrokerApi:
         await self._asks.ask(address, command, timeout_ms=_CHANGE_TIMEOUT_MS)
 
     async def stats(self, address: str, name: str, key: str) -> StatsWindows:
-        """One of its statistics: a name of BrokerStatsManager, and whose number."""
+        """The sums of one of RocketMQ's statistics, by its name and key."""
         header = BrokerStatsRequest(name, key)
         answer = await self._ask(address, RequestCode.VIEW_BROKER_STATS_DATA, header)
         return decode_stats_windows(answer.body)
@@ -128,7 +128,7 @@ class BrokerApi:
         return await read_body(decode_topic_stats, answer.body, what)
 
     async def groups_of_topic(self, address: str, topic: str) -> tuple[str, ...]:
-        """The consumer groups that have offsets in a topic, or members who want it."""
+        """The consumer groups that have offsets in a topic, or members that subscribe to it."""
         header = TopicRequest(topic)
         answer = await self._ask(address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header)
         return decode_group_list(answer.body)
@@ -160,7 +160,7 @@ class BrokerApi:
         await self._change(address, RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequest(topic))
 
     async def topic_config(self, address: str, topic: str) -> TopicConfig:
-        """A topic's settings."""
+        """The settings of a topic."""
         answer = await self._ask(address, RequestCode.GET_TOPIC_CONFIG, TopicRequest(topic))
         return decode_topic_config(answer.body)
 
@@ -175,7 +175,7 @@ class BrokerApi:
     async def change_group(
         self, address: str, group: str, changes: Mapping[str, Any]
     ) -> GroupConfig | None:
-        """Change fields of a group's settings; what they are now, None where it has no such group."""
+        """Change fields of a group's settings; the settings then, None where the broker has no such group."""
         known = (await self.groups(address)).get(group)
         if known is None:
             return None
@@ -184,7 +184,7 @@ class BrokerApi:
         return changed
 
     async def delete_group(self, address: str, group: str, *, offsets: bool) -> None:
-        """Delete a consumer group, and where it stood where `offsets` is true."""
+        """Delete a consumer group, and its offsets where `offsets` is true."""
         header = DeleteGroup(group, clean_offset=offsets)
         await self._change(address, RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
 
@@ -201,7 +201,7 @@ class BrokerApi:
         return await read_body(decode_ha_status, answer.body, f"the copies of {address}")
 
     async def set_request_mode(self, address: str, config: RequestModeConfig) -> None:
-        """Say how a group consumes a topic whose queues brokers share out."""
+        """Set how a group consumes a topic whose queues brokers share out."""
         command = Command(
             RequestCode.SET_MESSAGE_REQUEST_MODE, body=encode_request_mode(config)
         )
@@ -236,7 +236,7 @@ class BrokerApi:
     async def reset_offsets(
         self, address: str, group: str, topic: str, timestamp_ms: int
     ) -> dict[MessageQueue, int] | None:
-        """Send a group to the first message of each queue stored at a time or later; -1: to the ends.
+        """Move a group to the first message of each queue stored at a time or later; -1: to the ends.
 
         Returns:
             Where it goes on; None where its members would have to move themselves and none is there.
@@ -253,7 +253,7 @@ class BrokerApi:
     async def put_offset(
         self, address: str, group: str, queue: MessageQueue, offset: int
     ) -> None:
-        """Send a group to an offset of one queue.
+        """Move a group to an offset of one queue.
 
         A broker of 4.9, or one with useServerSideResetOffset=false, takes it for a reset of all queues to their ends.
         """
@@ -294,7 +294,7 @@ class BrokerApi:
     async def consume_directly(
         self, address: str, group: str, client_id: str, offset_message_id: str
     ) -> DirectOutcome:
-        """Have a member of a group consume one message now, whoever it would come to; nothing is committed for it."""
+        """Have a member of a group consume one message now; nothing is committed for it."""
         header = DirectRequest(group, client_id, offset_message_id)
         command = Command(RequestCode.CONSUME_MESSAGE_DIRECTLY, fields=encode_fields(header))
         answer = await self._asks.ask(address, command, timeout_ms=_CHANGE_TIMEOUT_MS)

@@ -1,4 +1,4 @@
-"""Requests of a consumer: pull, pop, acknowledge, hide a message longer, give it back.
+"""Requests of a consumer: pull, pop, acknowledge, change the invisible time, send back.
 
 Next: cometmq.client.consumer.pull.pulls
 """
@@ -41,10 +41,10 @@ class PoppedRecords(NamedTuple):
 
 
 class ConsumeApi:
-    """Asks one broker for messages. Its methods raise BrokerRefused, NetError and CodecError."""
+    """Sends the requests of a consumer to one broker; raises BrokerRefused, NetError and CodecError."""
 
     def __init__(self, asks: Asks) -> None:
-        """Over these connections."""
+        """Use these connections."""
         self._asks = asks
 
     async def pop(self, address: str, header: PopRequest) -> PoppedRecords | None:
@@ -68,32 +68,32 @@ class ConsumeApi:
         return answer.fields.get("hasMsg") == "true"
 
     async def ack(self, address: str, header: AckRequest) -> None:
-        """A popped message is done with."""
+        """Acknowledge a popped message."""
         command = Command(RequestCode.ACK_MESSAGE, fields=encode_fields(header))
         await self._asks.ask(address, command)
 
     async def ack_many(self, address: str, broker_name: str, acks: Iterable[BatchAck]) -> None:
-        """Popped messages are done with, those of one check point in one part."""
+        """Acknowledge popped messages, those of one check point in one part."""
         body = encode_batch_ack(broker_name, acks)
         await self._asks.ask(address, Command(RequestCode.BATCH_ACK_MESSAGE, body=body))
 
     async def change_invisibility(
         self, address: str, header: ChangeInvisibleTimeRequest
     ) -> ChangeInvisibleTimeResponse:
-        """Hide a popped message for another time; what its new handle is made of."""
+        """Hide a popped message for another time; gives the parts of its new handle."""
         code = RequestCode.CHANGE_MESSAGE_INVISIBLETIME
         command = Command(code, fields=encode_fields(header))
         answer = await self._asks.ask(address, command)
         return read_fields(ChangeInvisibleTimeResponse, answer, f"the answer to {code.name}")
 
     async def send_back(self, address: str, header: SendBackRequest) -> None:
-        """Have a message given again later, or put into the dead letters."""
+        """Have a message delivered again later, or put into the dead letters."""
         command = Command(RequestCode.CONSUMER_SEND_MSG_BACK, fields=encode_fields(header))
         await self._asks.ask(address, command, timeout_ms=_SEND_BACK_TIMEOUT_MS)
 
 
 def pull_command(header: PullRequest) -> Command:
-    """PULL_MESSAGE 11. Whoever pulls in a loop starts it on a channel and reads the answer itself."""
+    """Make the request PULL_MESSAGE 11; who pulls in a loop sends it and reads the answer itself."""
     return Command(RequestCode.PULL_MESSAGE, fields=encode_fields(header))
 
 

@@ -1,4 +1,4 @@
-"""Requests of a member of a group: heartbeats, leaving, who else is there, which queues are whose, and their locks.
+"""Requests of a member of a group: heartbeats, leaving, other members, shares of queues, locks.
 
 Next: cometmq.client.consumer.rebalance
 """
@@ -28,23 +28,23 @@ _LOCKED_SIZE_MAX = 16 << 20
 
 
 class MemberApi:
-    """Asks one broker as a member. Its methods raise BrokerRefused, NetError and CodecError."""
+    """Sends the requests of a group's member to one broker; raises BrokerRefused, NetError and CodecError."""
 
     def __init__(self, asks: Asks) -> None:
-        """Over these connections."""
+        """Use these connections."""
         self._asks = asks
 
     async def beat(
         self, addresses: Iterable[str], heartbeat: Heartbeat
     ) -> dict[str, CometError | None]:
-        """Tell brokers which groups live here; what each of them said against it."""
+        """Send a heartbeat to brokers; the error of each that refused it."""
         command = Command(RequestCode.HEART_BEAT, body=encode_heartbeat(heartbeat))
         return await self._tell(addresses, command)
 
     async def leave(
         self, addresses: Iterable[str], client_id: str, group: str, *, is_producer: bool
     ) -> dict[str, CometError | None]:
-        """Tell brokers that a producer or a consumer of a group is gone; what each said against it."""
+        """Tell brokers that a producer or a consumer of a group is gone; the error of each that refused it."""
         header = UnregisterClient(
             client_id,
             producer_group=group if is_producer else None,
@@ -62,21 +62,21 @@ class MemberApi:
         return await read_body(decode_consumer_ids, answer.body, what, size_max=OWN_SIZE_MAX)
 
     async def assignment(self, address: str, query: AssignmentQuery) -> list[Assignment] | None:
-        """A member's queues, where the broker shares them out; None where it does not know the group yet."""
+        """The queues of a member, where the broker shares them out; None where it does not know the group yet."""
         command = Command(RequestCode.QUERY_ASSIGNMENT, body=encode_assignment_query(query))
         answer = await self._asks.ask(address, command)
         what = f"the share of {query.group} in {query.topic}"
         return await read_body(decode_assignments, answer.body, what, size_max=OWN_SIZE_MAX)
 
     async def lock(self, address: str, request: LockRequest) -> set[MessageQueue]:
-        """Lock queues for a member, or renew its locks; the queues that are its own now."""
+        """Lock queues for a member, or renew its locks; gives the queues that it has now."""
         command = Command(RequestCode.LOCK_BATCH_MQ, body=encode_lock_request(request))
         answer = await self._asks.ask(address, command)
         what = f"the answer of {address} to LOCK_BATCH_MQ"
         return set(await read_body(decode_locked, answer.body, what, size_max=_LOCKED_SIZE_MAX))
 
     async def unlock(self, address: str, request: LockRequest) -> None:
-        """Give locks of queues back."""
+        """Unlock queues of a member."""
         command = Command(RequestCode.UNLOCK_BATCH_MQ, body=encode_lock_request(request))
         await self._asks.ask(address, command)
 

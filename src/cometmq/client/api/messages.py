@@ -1,4 +1,4 @@
-"""Requests about single messages: by key or id, where they lie, and taking a delayed one back.
+"""Requests about single messages: find by key or id, read at a place, recall a delayed one.
 
 Next: cometmq.client.admin.queries
 """
@@ -31,10 +31,10 @@ class FoundRecords:
 
 
 class MessageApi:
-    """Asks one broker about messages. Its methods raise BrokerRefused, NetError and CodecError."""
+    """Sends requests about messages to one broker; raises BrokerRefused, NetError and CodecError."""
 
     def __init__(self, asks: Asks) -> None:
-        """Over these connections."""
+        """Use these connections."""
         self._asks = asks
 
     async def find(
@@ -77,13 +77,13 @@ class MessageApi:
             ) from None
 
     async def view(self, address: str, commitlog_offset: int) -> bytes:
-        """The record that lies at a place of a broker's log."""
+        """The record at a place of a broker's log."""
         header = ViewMessageRequest(commitlog_offset)
         command = Command(RequestCode.VIEW_MESSAGE_BY_ID, fields=encode_fields(header))
         return (await self._asks.ask(address, command)).body
 
     async def recall(self, address: str, topic: str, handle: str) -> str:
-        """Take back a message that waits for its time; its message id."""
+        """Take back a message that waits for its time; gives its message id."""
         fields = encode_fields(RecallRequest(topic, handle))
         command = Command(RequestCode.RECALL_MESSAGE, fields=fields)
         return (await self._asks.ask(address, command)).fields.get("msgId", "")

@@ -32,10 +32,10 @@ from cometmq.model.route import MASTER_ID, TopicRoute
 
 
 class NameserverApi:
-    """Asks whichever nameserver answers. Its methods raise NetError, BrokerRefused and CodecError."""
+    """Sends requests to whichever nameserver answers; raises NetError, BrokerRefused and CodecError."""
 
     def __init__(self, nameservers: Nameservers) -> None:
-        """Over these connections."""
+        """Use these connections."""
         self._nameservers = nameservers
 
     async def route(self, topic: str) -> TopicRoute:
@@ -74,7 +74,7 @@ class NameserverApi:
         return await read_body(decode_cluster_info, answer.body, what, size_max=size_max)
 
     async def each_cluster(self) -> dict[str, ClusterInfo | CometError]:
-        """`cluster` of each nameserver, by its address, or why it does not say."""
+        """The brokers and clusters that each nameserver knows, by its address, or the error in their place."""
         answers = await self._nameservers.ask_each(Command(RequestCode.GET_BROKER_CLUSTER_INFO))
         found: dict[str, ClusterInfo | CometError] = {}
         for address, answer in answers.items():
@@ -164,14 +164,14 @@ class NameserverApi:
         await self._nameservers.ask_all(command)
 
     async def wipe_write_perm(self, broker_name: str) -> int:
-        """Have every nameserver name a broker no more to those who send; of how many topics, at most."""
+        """Have every nameserver take write permission from a broker's routes; the number of topics, at most."""
         answers = await self._of_broker(RequestCode.WIPE_WRITE_PERM_OF_BROKER, broker_name)
         what = "the answer to WIPE_WRITE_PERM_OF_BROKER"
         told = [read_fields(WipeWritePermResponse, answer, what) for answer in answers]
         return max(each.wipe_topic_count for each in told)
 
     async def add_write_perm(self, broker_name: str) -> int:
-        """Have every nameserver name a broker to those who send again; of how many topics, at most."""
+        """Have every nameserver give write permission back to a broker's routes; the number of topics, at most."""
         answers = await self._of_broker(RequestCode.ADD_WRITE_PERM_OF_BROKER, broker_name)
         what = "the answer to ADD_WRITE_PERM_OF_BROKER"
         told = [read_fields(AddWritePermResponse, answer, what) for answer in answers]

@@ -1,4 +1,4 @@
-"""Offsets at the brokers of queues: first, last, by time, and where a consumer group stands; of one queue or of many.
+"""Requests about offsets of one queue or many: first, last, by time, and committed by a group.
 
 Next: cometmq.client.api.asking
 """
@@ -33,14 +33,14 @@ class Bounds(NamedTuple):
 
 
 class OffsetApi:
-    """Asks the brokers of queues about offsets. Its methods raise what `Finds` raises.
+    """Asks the brokers of queues about offsets; raises what `Finds` raises.
 
     A plural asks about all its queues side by side and gives, for each, an offset or the error that stands in
     its place: a broker that is away takes nothing from the queues of others.
     """
 
     def __init__(self, finds: Finds) -> None:
-        """Over these connections and routes."""
+        """Use these connections and routes."""
         self._finds = finds
         # Where a group has stored an offset: (group, topic, broker).
         self._begun: set[tuple[str, str, str]] = set()
@@ -68,7 +68,7 @@ class OffsetApi:
     # --- of many
 
     async def min_offsets(self, queues: Iterable[MessageQueue]) -> Offsets:
-        """`min_offset` of each."""
+        """The offset of the first message of each queue, or the error in its place."""
         found = await self._ask_each(queues, _min_offset)
         return {
             queue: max(offset, 0) if isinstance(offset, int) else offset
@@ -76,7 +76,7 @@ class OffsetApi:
         }
 
     async def max_offsets(self, queues: Iterable[MessageQueue]) -> Offsets:
-        """`max_offset` of each."""
+        """The offset that the next message of each queue will get, or the error in its place."""
         return await self._ask_each(queues, _max_offset)
 
     async def bounds(
@@ -90,7 +90,7 @@ class OffsetApi:
     async def offsets_by_time(
         self, times_ms: Mapping[MessageQueue, int], *, upper: bool = False
     ) -> Offsets:
-        """`offset_by_time` of each, at its own time."""
+        """The offset of the first message at a time or later in each queue, or the error in its place."""
         return await self._ask_each(
             times_ms, lambda queue: _by_time(queue, times_ms[queue], upper=upper)
         )
@@ -113,7 +113,7 @@ class OffsetApi:
     async def committed_offsets(
         self, group: str, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, int | CometError | None]:
-        """`committed` of each."""
+        """The offset that a group has committed in each queue, None for none, or the error in its place."""
         found = await self._ask_each(queues, lambda queue: _committed(group, queue))
         return {
             queue: None
@@ -137,7 +137,7 @@ class OffsetApi:
     async def commit_all(
         self, group: str, offsets: Mapping[MessageQueue, int], *, answered: bool = True
     ) -> None:
-        """Store where a group stands in several queues; the failure of one broker stops no other.
+        """Commit a group's offsets of several queues; the failure of one broker stops no other.
 
         Args:
             group: the consumer group.

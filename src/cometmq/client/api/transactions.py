@@ -1,4 +1,4 @@
-"""The request that ends a transaction: asked of the broker that has the half message, or told to one that asked.
+"""The request that ends a transaction: sent with an answer, or as the answer to a check.
 
 Next: cometmq.client.producer.transactions
 """
@@ -37,7 +37,7 @@ class TransactionApi:
     """Ends the transactions of one producer group."""
 
     def __init__(self, asks: Asks, group: str) -> None:
-        """Over these connections."""
+        """Use these connections."""
         self._asks = asks
         self._group = group
 
@@ -84,7 +84,7 @@ class TransactionApi:
         message_id: str,
         remark: str = "",
     ) -> None:
-        """Tell a broker that asked what became of a half message; it answers nothing.
+        """Answer a broker's check of a half message; the broker answers nothing.
 
         Raises:
             ConnectionLost: the broker is gone.

@@ -19,7 +19,7 @@ _SUBJECT = "User:"
 
 
 class UserTold(NamedTuple):
-    """A user, as brokers tell of him: never with his password.
+    """A user as brokers tell of him; never with his password.
 
     Attributes:
         name: his access key.
@@ -33,14 +33,14 @@ class UserTold(NamedTuple):
 
 
 class UserApi:
-    """Asks brokers about users, one at a time."""
+    """Sends requests about users and policies, to one broker each."""
 
     def __init__(self, asks: Asks) -> None:
-        """Over these connections."""
+        """Use these connections."""
         self._asks = asks
 
     async def users(self, address: str) -> list[UserTold]:
-        """All of them."""
+        """All users of a broker."""
         answer = await self._asks.ask(address, Command(RequestCode.AUTH_LIST_USER))
         return [
             UserTold(
@@ -75,7 +75,7 @@ class UserApi:
         await self._asks.ask(address, command)
 
     async def put_entry(self, address: str, name: str, entry: dict[str, Any]) -> None:
-        """Allow or deny a user something: an entry of his Custom policy, in place of one of the same resource."""
+        """Allow or deny a user something: sets the entry of a resource in his Custom policy."""
         policy = {"policyType": "Custom", "entries": [entry]}
         body = fastjson.dumps({"subject": _SUBJECT + name, "policies": [policy]})
         command = Command(
@@ -84,7 +84,7 @@ class UserApi:
         await self._asks.ask(address, command)
 
     async def put_policies(self, address: str, name: str, policies: Sequence[Any]) -> None:
-        """Add all entries of policies, RocketMQ's JSON; one of the same resource takes the place of what was."""
+        """Add all entries of policies, RocketMQ's JSON; an entry of the same resource is replaced."""
         body = fastjson.dumps({"subject": _SUBJECT + name, "policies": list(policies)})
         fields = {"subject": _SUBJECT + name}
         await self._asks.ask(
@@ -92,7 +92,7 @@ class UserApi:
         )
 
     async def delete_entry(self, address: str, name: str, resource: str) -> None:
-        """Take an entry away."""
+        """Delete the entry of a resource from a policy."""
         fields = {"subject": _SUBJECT + name, "policyType": "Custom", "resource": resource}
         await self._asks.ask(address, Command(RequestCode.AUTH_DELETE_ACL, fields=fields))
 

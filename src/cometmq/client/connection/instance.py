@@ -71,7 +71,7 @@ class Member(Protocol):
         ...
 
     def topics(self) -> list[str]:
-        """Topics whose routes it needs kept fresh."""
+        """The topics whose routes the member needs kept fresh."""
         ...
 
     def take_request(self, command: Command, channel: Channel) -> bool:
@@ -83,7 +83,7 @@ class Member(Protocol):
 
 
 class ClientInstance:
-    """Connections and knowledge of one client.
+    """The connections and routes of one client, with its members.
 
     Attributes:
         clock: time for this client.
@@ -104,7 +104,7 @@ class ClientInstance:
         clock: Clock | None = None,
         chance: random.Random | None = None,
     ) -> None:
-        """No I/O yet; `start` begins.
+        """Prepare without I/O; `start` begins.
 
         Raises:
             SettingsError: a nameserver address, the client's ip or the credentials of the environment cannot be read.
@@ -143,7 +143,7 @@ class ClientInstance:
         self._is_started = False
 
     def __repr__(self) -> str:
-        """Id and nameservers."""
+        """The client id and the nameservers."""
         return f"<ClientInstance {self.client_id} of {';'.join(self.nameservers.addresses)}>"
 
     # --- life
@@ -164,7 +164,7 @@ class ClientInstance:
         await self.channels.close()
 
     async def join(self, member: Member, *, everywhere: bool = False) -> None:
-        """Take in a producer or consumer, and tell the brokers of its topics at once.
+        """Add a producer or consumer, and tell the brokers of its topics at once.
 
         Args:
             member: it.
@@ -176,7 +176,7 @@ class ClientInstance:
         await self.beat()
 
     async def leave(self, member: Member) -> None:
-        """Let a member go; brokers are told, so that others need not wait for a timeout."""
+        """Remove a member; brokers are told, so that others need not wait for a timeout."""
         if member not in self._members:
             return
         self._members.remove(member)
@@ -333,7 +333,7 @@ class ClientInstance:
         )
 
     async def channel(self, address: str) -> Channel:
-        """The connection to a broker; on a new one the broker is told at once who we are.
+        """The connection to a broker; a new one is told at once which members live here.
 
         A broker forgets the members of groups with their connections, and gives their queues to
         others: waiting for the next heartbeat would have everyone consume twice.
@@ -373,7 +373,7 @@ class ClientInstance:
         await self.channels.oneway(address, command)
 
     async def broker_of(self, queue: MessageQueue) -> str:
-        """The address of who has a queue: its master, or one of its slaves while that is away.
+        """The address of the broker that has a queue: its master, or one of its slaves while that is away.
 
         Offsets that a slave is told come back to the master with it (findBrokerAddressInSubscribe of RocketMQ 5.3.3).
 
@@ -400,7 +400,7 @@ class ClientInstance:
     # --- heartbeats
 
     async def beat(self) -> None:
-        """Tell every broker of the routes, or every one there is, which groups live here."""
+        """Send heartbeats to every broker of the routes, or to all known brokers."""
         parts = [member.heartbeat_part() for member in self._members]
         producers = tuple(part for part in parts if isinstance(part, ProducerPart))
         consumers = tuple(part for part in parts if isinstance(part, ConsumerPart))

@@ -1,4 +1,4 @@
-"""The nameservers a client may ask: one is kept while it answers, the next is taken when it does not.
+"""The nameservers of a client: one is kept while it answers, the next is taken when it does not.
 
 They know nothing of each other and all brokers register with each of them, so any will do.
 
@@ -26,7 +26,7 @@ class Nameservers:
         timeout_ms: int,
         chance: random.Random,
     ) -> None:
-        """Begins with any of `addresses`, so that clients spread over them."""
+        """Begin with any of `addresses`, so that clients spread over them."""
         self.addresses = tuple(addresses)
         self._channels = channels
         self._timeout_ms = timeout_ms
@@ -62,11 +62,11 @@ class Nameservers:
         self._chosen = (self._chosen + 1) % len(self.addresses)
 
     def turn_to(self, address: str) -> None:
-        """Ask this one of `addresses` first from now on."""
+        """Ask the nameserver at this address first from now on."""
         self._chosen = self.addresses.index(address)
 
     async def ask(self, command: Command) -> Command:
-        """`call`, with a refusal raised.
+        """Send a request to a nameserver; a refusal is raised.
 
         Raises:
             NetError: none answered.
@@ -78,7 +78,7 @@ class Nameservers:
         return answer
 
     async def ask_all(self, command: Command) -> list[Command]:
-        """Ask every nameserver, for they know nothing of each other; the answers in their order.
+        """Ask every nameserver, since they know nothing of each other; the answers in their order.
 
         Raises:
             NetError, BrokerRefused, CodecError: of the first that did not do it.

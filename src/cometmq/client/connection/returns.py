@@ -1,4 +1,4 @@
-"""Brokers that are away: one attempt at a time to connect again, whoever waits for it.
+"""Reconnects to brokers that are away: one attempt at a time for each, whoever waits.
 
 Thousands of sends may be under way when a broker restarts. They wait here for one connection instead of
 each trying for itself.
@@ -57,6 +57,6 @@ class Returns:
             del self._trying[address], self._deadlines[address]
 
     def close(self) -> None:
-        """Wait for nobody any more; whoever does is cancelled."""
+        """Cancel everybody who waits."""
         for trying in self._trying.values():
             trying.cancel()

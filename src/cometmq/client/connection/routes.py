@@ -43,7 +43,7 @@ class TopicRoutes:
     """
 
     def __init__(self) -> None:
-        """Empty."""
+        """Begin without routes."""
         self.masters: Mapping[str, str] = {}
         self._topics: dict[str, KnownTopic] = {}
         self._brokers: dict[str, Mapping[int, str]] = {}
@@ -51,7 +51,7 @@ class TopicRoutes:
         self._cluster: dict[str, tuple[BrokerData, float]] = {}
 
     def put(self, topic: str, route: TopicRoute, *, is_inherited: bool = False) -> bool:
-        """Take in a route; whether it differs from what was known."""
+        """Take in a route; gives whether it differs from the known one."""
         if not self.is_new(topic, route, is_inherited=is_inherited):
             return False
         self.put_known(topic, known_topic(topic, route, is_inherited=is_inherited))
@@ -131,7 +131,7 @@ class TopicRoutes:
         return self._brokers.get(broker_name, {}).get(broker_id)
 
     def address_to_read(self, broker_name: str, broker_id: int = MASTER_ID) -> str | None:
-        """The member wanted, else the master, else any: whoever has the messages."""
+        """The address of the wanted member, else of the master, else of any that has the messages."""
         addresses = self._brokers.get(broker_name)
         if not addresses:
             return None
@@ -149,7 +149,7 @@ def known_topic(topic: str, route: TopicRoute, *, is_inherited: bool = False) ->
 
 
 def check_route(topic: str, route: TopicRoute) -> None:
-    """Pass a route whose queues can be listed.
+    """Check that the queues of a route can be listed, and give it back.
 
     Raises:
         CodecError: it has more than QUEUES_MAX.

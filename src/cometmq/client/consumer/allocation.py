@@ -40,7 +40,7 @@ _ROOM_SEPARATOR = "@"
 
 
 class ConsistentHash:
-    """A queue belongs to the member that follows its hash on a ring.
+    """A strategy that gives a queue to the member that follows its hash on a ring.
 
     Args:
         virtual_nodes: places of each member on the ring; more make shares more even.
@@ -76,7 +76,7 @@ class FixedQueues:
     """A strategy that always takes the given queues; nobody checks that each queue is taken by somebody."""
 
     def __init__(self, queues: Iterable[MessageQueue]) -> None:
-        """`queues` of any topics."""
+        """Take `queues` of any topics."""
         self._queues = frozenset(queues)
 
     def __call__(
@@ -87,16 +87,16 @@ class FixedQueues:
 
 
 class MachineRooms:
-    """Only queues of brokers in certain rooms, a broker being called `room@name`."""
+    """A strategy that takes only queues of brokers in certain rooms, a broker being called `room@name`."""
 
     def __init__(self, rooms: Collection[str]) -> None:
-        """`rooms` whose queues are consumed."""
+        """Take queues of brokers in these `rooms`."""
         self._rooms = frozenset(rooms)
 
     def __call__(
         self, queues: Sequence[MessageQueue], client_ids: Sequence[str], own_id: str
     ) -> list[MessageQueue]:
-        """A block of them, and one of the rest; arguments as `allocate_averagely`."""
+        """A block of the rooms' queues, and one of the rest; arguments as `allocate_averagely`."""
         members = sorted(client_ids)
         if own_id not in members:
             return []
@@ -110,7 +110,7 @@ class MachineRooms:
 
 
 class NearbyRoom:
-    """Members take queues of their own room; those of a room without members are for all.
+    """A strategy that gives members queues of their own room; those of a room without members are for all.
 
     Args:
         room_of_queue: where a queue's broker stands.

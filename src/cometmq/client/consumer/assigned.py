@@ -1,4 +1,4 @@
-"""Queues that the broker shares out: asks it for ours, and keeps a loop for each that is to be popped.
+"""Assignment by brokers: asks for this member's queues, and keeps a loop for each that is to be popped.
 
 What is to be pulled is given to the member, as if it had worked it out itself. Follows
 RebalanceImpl.getRebalanceResultFromBroker of RocketMQ 5.3.3 (docs/design/0020).
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class Assigned:
-    """The share of one member, as brokers say it.
+    """The share of one member, as brokers assign it.
 
     Attributes:
         loops: the queues that are popped now.
@@ -58,7 +58,7 @@ class Assigned:
         self._tasks = Tasks(f"{group} pop")
 
     async def pulled(self, topic: str, addresses: Iterable[str]) -> list[MessageQueue] | None:
-        """Our queues of a topic that are to be pulled; those to be popped are seen to here.
+        """The queues of a topic that this member is to pull; those to be popped are seen to here.
 
         Args:
             topic: of the queues.
@@ -112,7 +112,7 @@ class Assigned:
             self._tasks.spawn(loop.run(), f"pop {queue}")
 
     async def stop(self) -> None:
-        """Pop no more; what was popped may still be finished."""
+        """Stop popping; messages that were popped may still be finished."""
         await asyncio.gather(*(loop.stop() for loop in (*self.loops.values(), *self._dropped)))
         await self._tasks.close()
 

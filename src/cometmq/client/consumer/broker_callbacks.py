@@ -82,7 +82,7 @@ class BrokerCallbacks:
         self._started_ms = instance.clock.now_ms()
 
     def take(self, command: Command, channel: Channel) -> bool:
-        """Answer a question; whether it was one."""
+        """Answer a question of a broker; False where it was none."""
         match command.code:
             case RequestCode.GET_CONSUMER_RUNNING_INFO:
                 body = self._running_body(command.fields.get("jstackEnable") == "true")
@@ -120,7 +120,7 @@ class BrokerCallbacks:
         await self._direct.close()
 
     def running(self, *, is_with_stacks: bool = False) -> RunningState:
-        """The member as it is now."""
+        """The state of the member as it is now."""
         part = self._member.heartbeat_part()
         queues = {queue: self._state(loop) for queue, loop in self._member.loops.items()}
         assigned = self.assigned
@@ -135,7 +135,7 @@ class BrokerCallbacks:
         )
 
     def _properties(self, consume_type: str) -> dict[str, str]:
-        """Settings by their names, and what consoles look for by RocketMQ's."""
+        """The settings by name, with those that consoles look for by RocketMQ's names."""
         settings = {
             each.name: str(getattr(self._settings, each.name))
             for each in fields(self._settings)

@@ -39,7 +39,7 @@ class TopicCounts:
     failed: int = 0
 
     def called(self, seconds: float, count: int, *, is_consumed: bool) -> None:
-        """The listener was called with so many messages."""
+        """Count a call of the listener with its messages."""
         self.calls += 1
         self.consume_ms += seconds * 1000
         if is_consumed:

@@ -1,4 +1,4 @@
-"""Filters: which messages of a topic a consumer wants, by tag or by an expression over properties.
+"""Filters of a subscription: by tag, or by an expression over properties.
 
     PushConsumer(group="billing", listener=handle, subscriptions={"orders": Tag("paid", "sent")})
     consumer.subscribe("prices", Sql("region = 'hz' AND price > 100"))
@@ -21,7 +21,7 @@ from cometmq.model.subscription import SQL92, Subscription, parse_subscription
 
 @dataclass(frozen=True, slots=True, init=False)
 class Tag:
-    """Messages with one of these tags.
+    """A filter that selects messages with one of these tags.
 
     Attributes:
         tags: in their order, each once; empty: all messages, with any tag or none.
@@ -54,7 +54,7 @@ class Tag:
 
 @dataclass(frozen=True, slots=True)
 class Sql:
-    """Messages whose properties fulfil an SQL92 expression.
+    """A filter that selects messages whose properties fulfil an SQL92 expression.
 
     Attributes:
         expression: comparisons (=, <>, <, <=, >, >=, BETWEEN, IN, IS NULL, CONTAINS, STARTSWITH,
@@ -67,7 +67,7 @@ class Sql:
     expression: str
 
     def __post_init__(self) -> None:
-        """Parse it, so that it fails here and not at a broker."""
+        """Parse the expression, so that a wrong one fails here and not at a broker."""
         sql92_filter(self.expression)
 
     def __str__(self) -> str:
@@ -99,7 +99,7 @@ def subscription_of(topic: str, expression: Filter, *, version: int = 0) -> Subs
 
 
 def each_of(subscriptions: Subscriptions | None) -> Iterable[tuple[str, Filter]]:
-    """Topics with their filters.
+    """Yield topics with their filters.
 
     Raises:
         SubscriptionError: it is a single text, whose letters would be taken for topics.

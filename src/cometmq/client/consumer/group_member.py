@@ -69,11 +69,11 @@ class Turnstile(Protocol):
         ...
 
     async def settle(self, queues: list[MessageQueue]) -> list[MessageQueue]:
-        """End the consumption of queues; those of which nothing is consumed any more."""
+        """End the consumption of queues; the queues on which no listener works any more."""
         ...
 
     async def give_back(self, queues: Iterable[MessageQueue]) -> None:
-        """Let others have these."""
+        """Unlock queues, so that others can have them."""
         ...
 
 
@@ -83,7 +83,7 @@ Discard = Callable[[PullLoop, Record], None]
 
 
 class GroupMember:
-    """One member.
+    """One member of a consumer group.
 
     Attributes:
         group: the consumer group.
@@ -141,7 +141,7 @@ class GroupMember:
     def share_by_broker(
         self, settings: PushSettings, back: SendBack, deliver: DeliverPopped
     ) -> None:
-        """Let brokers say which queues are ours, and which of them are popped."""
+        """Let brokers assign the queues, and say which of them are popped."""
         namespace = namespace_of(settings.namespace)
         size_max = settings.body_size_max
         popping = PopContext(
@@ -205,7 +205,7 @@ class GroupMember:
             self._take(queue)
 
     async def stop_pulling(self) -> None:
-        """Pull no more; what was pulled may still be finished."""
+        """Stop pulling; messages that were pulled may still be finished."""
         await self._tasks.close()
         await self.callbacks.close()
         await self._resets.close()
@@ -255,7 +255,7 @@ class GroupMember:
         self._gate.set()
 
     def subscribe(self, subscription: Subscription) -> None:
-        """Want a topic; a running member takes its share at once. The version is made here."""
+        """Subscribe to a topic; a running member takes its share at once; the version is made here."""
         topic = subscription.topic
         self._subscriptions[topic] = replace(
             subscription, version=self._instance.clock.now_ms()
@@ -264,7 +264,7 @@ class GroupMember:
             self._tasks.spawn(self._announce(topic), f"subscribe {topic}")
 
     def unsubscribe(self, topic: str) -> None:
-        """Want a topic no more; a running member gives its queues up."""
+        """End the subscription to a topic; a running member gives its queues up."""
         if self._subscriptions.pop(topic, None) is not None and self._is_started:
             self._tasks.spawn(self._withdraw(topic), f"forget {topic}")
 
@@ -303,7 +303,7 @@ class GroupMember:
             await beat_wait(self._wake, pause)
 
     async def rebalance(self) -> None:
-        """Give up the queues that are not ours any more and take those that are new."""
+        """Give up the queues that are not this member's any more, and take those that are new."""
         shares = await self._shares.work_out(list(self._subscriptions))
         for topic, queues in shares.items():
             ours = set(queues) - self._leaving
@@ -332,7 +332,7 @@ class GroupMember:
         return at_rest
 
     def lose(self, queues: list[MessageQueue]) -> None:
-        """Somebody else holds these queues: how far we are says nothing any more."""
+        """Drop queues that somebody else holds: their progress here means nothing any more."""
         self._drop_loops(queues)
         self._leaving.difference_update(queues)
         self._wake.set()

@@ -40,7 +40,7 @@ BatchListener: TypeAlias = Callable[[list[StoredMessage]], Said | Awaitable[Said
 
 
 def first_key(message: StoredMessage) -> str:
-    """The first of a message's keys, to order by (`PushSettings.order_key`); without keys it stands for itself."""
+    """The first of a message's keys, to order by (`PushSettings.order_key`); its own id without keys."""
     return next(iter(message.keys), message.message_id)
 
 

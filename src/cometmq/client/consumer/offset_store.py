@@ -23,7 +23,7 @@ class OffsetStore(Protocol):
         ...
 
     async def write(self, changed: dict[MessageQueue, int], *, is_answered: bool) -> None:
-        """Store these offsets; `is_answered`: they are stored when it returns."""
+        """Store changed offsets; with `is_answered` they are stored when it returns."""
         ...
 
 
@@ -31,7 +31,7 @@ class ClusterOffsets:
     """A clustering group's offsets, at the brokers. Raises what `OffsetApi` raises."""
 
     def __init__(self, offsets: OffsetApi, group: str, *, is_written: bool = True) -> None:
-        """Of this group; not `is_written`: its user commits by hand."""
+        """Read and write the offsets of a group; without `is_written` its user commits by hand."""
         self._offsets = offsets
         self._group = group
         self._is_written = is_written
@@ -50,7 +50,7 @@ class LocalOffsets:
     """A broadcasting member's offsets, in a file that is replaced as a whole."""
 
     def __init__(self, path: Path) -> None:
-        """Nothing is read yet."""
+        """Name the file; nothing is read yet."""
         self._path = path
         self._stored: dict[MessageQueue, int] | None = None
 
@@ -130,7 +130,7 @@ class ConsumedProgress:
         self._places: dict[MessageQueue, QueuePlace] = {}
 
     def place(self, queue: MessageQueue) -> QueuePlace:
-        """The place in a queue, until `forget`; for who tells it with every message."""
+        """The place in a queue, until `forget`; for callers that update it with every message."""
         place = self._places.get(queue)
         if place is None:
             place = self._places[queue] = QueuePlace()
@@ -146,17 +146,17 @@ class ConsumedProgress:
         return await self._store.read(queue)
 
     def update(self, queue: MessageQueue, offset: int) -> None:
-        """Everything before `offset` is consumed."""
+        """Note that everything before `offset` is consumed."""
         self.place(queue).offset = offset
 
     def forget(self, queue: MessageQueue) -> None:
-        """The queue belongs to someone else now."""
+        """Forget a queue that belongs to someone else now."""
         self._places.pop(queue, None)
 
     async def store(
         self, queues: Iterable[MessageQueue] | None = None, *, is_answered: bool = False
     ) -> None:
-        """Store what changed.
+        """Store the offsets that changed.
 
         Args:
             queues: of these; None: of all.

@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class Shares:
-    """The shares of one member.
+    """Works out the shares of one member.
 
     Attributes:
         is_complete: whether the last `work_out` could do so for every topic.
@@ -45,7 +45,7 @@ class Shares:
         self._allocate = settings.allocation
 
     async def work_out(self, topics: Iterable[str]) -> dict[str, list[MessageQueue]]:
-        """Our queues of each topic; a topic for which nobody could be asked is left out."""
+        """The queues of each topic that are this member's; a topic is left out where nobody could be asked."""
         self.is_complete = True
         shares = {}
         for topic in topics:

@@ -53,7 +53,7 @@ class SendBack:
     async def give_back(
         self, message: StoredMessage, delay_level: int = BROKERS_CHOICE
     ) -> bool:
-        """Give a message back; whether someone has it now."""
+        """Give a message back; False where nobody has it now."""
         try:
             await self.tell(
                 message.queue.broker_name, message.commitlog_offset, delay_level, message
@@ -93,7 +93,7 @@ class SendBack:
     async def send_anew(
         self, message: StoredMessage, reason: object = "its last try was in vain"
     ) -> bool:
-        """Send a message to the retry topic, whose broker says what is next; whether it is there."""
+        """Send a message to the retry topic, whose broker delivers it again later; False where it is not there."""
         _log.info("%r was not taken back (%s); sending it to the retry topic", message, reason)
         properties = message.properties
         first_id = properties.get(keys_of.ORIGIN_MESSAGE_ID) or message.offset_message_id

@@ -15,7 +15,7 @@ _BEFORE_START_MS = 30 * 60 * 1000
 
 
 class StartOffset:
-    """The rule of one group.
+    """The rule by which one group begins in its queues.
 
     Args:
         progress: what is stored.

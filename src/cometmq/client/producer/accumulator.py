@@ -55,7 +55,7 @@ class Accumulator:
         )
 
     def send(self, message: Message, timeout_ms: int | None) -> asyncio.Future[SendResult]:
-        """Put a message into the batch that is being filled; the future of its own result."""
+        """Put a message into the batch that is being filled; gives the future of its own result."""
         key = (message.topic, message.wait_store_ok, timeout_ms)
         batch = self._filling.get(key)
         if batch is None:

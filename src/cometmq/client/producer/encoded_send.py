@@ -91,7 +91,7 @@ class SendEncoder:
         sys_flag: int = 0,
         more: str = "",
     ) -> EncodedSend:
-        """One message.
+        """Encode one message.
 
         Args:
             message: what to send.
@@ -140,7 +140,7 @@ class SendEncoder:
         return small, compressed_flag(sys_flag, settings.compression)
 
     def pack_batch(self, messages: Sequence[Message]) -> EncodedSend:
-        """Messages of one topic in one request (DefaultMQProducer.batch of 5.3.3).
+        """Encode messages of one topic as one request (DefaultMQProducer.batch of 5.3.3).
 
         Consumers of every language see the batch's id as that of each of its messages: the
         broker stores the properties of the batch behind those of the message.
@@ -174,7 +174,7 @@ class SendEncoder:
         return self._batch_parcel(first.topic, b"".join(items), own.decode(), ",".join(ids))
 
     def pack_encoded(self, topic: str, batch_body: bytes, properties: str) -> EncodedSend:
-        """A batch whose body is encoded already (`codec.batch.encode_batch`).
+        """Make a request of a batch whose body is encoded already (`codec.batch.encode_batch`).
 
         Raises:
             MessageError: it is empty or too long.
@@ -225,7 +225,7 @@ def _property_text(
 
 
 def _is_bare(message: Message) -> bool:
-    """Whether it has no properties but its tag."""
+    """Whether a message has no properties but its tag."""
     return not (
         message.properties or message.keys or message.delay_level or message.deliver is not None
     )

@@ -16,15 +16,15 @@ ISOLATION_LATENCY_MS = 10_000
 
 
 class FaultTable:
-    """Until when each broker is avoided."""
+    """The time until which each broker is avoided."""
 
     def __init__(self, clock: Clock) -> None:
-        """`clock` gives monotonic time."""
+        """Begin without faults; `clock` gives monotonic time."""
         self._clock = clock
         self._avoided_until: dict[str, float] = {}
 
     def note(self, broker_name: str, latency_ms: float) -> None:
-        """A request to this broker took so long; a failed one: `ISOLATION_LATENCY_MS`."""
+        """Note how long a request to a broker took; a failed one: `ISOLATION_LATENCY_MS`."""
         avoided_ms = avoided_for_ms(latency_ms)
         if avoided_ms:
             self._avoided_until[broker_name] = self._clock.monotonic() + avoided_ms / 1000
@@ -32,12 +32,12 @@ class FaultTable:
             self._avoided_until.pop(broker_name, None)
 
     def is_available(self, broker_name: str) -> bool:
-        """Whether messages should go there now."""
+        """Whether messages should go to a broker now."""
         until = self._avoided_until.get(broker_name)
         return until is None or self._clock.monotonic() >= until
 
 
 def avoided_for_ms(latency_ms: float) -> int:
-    """For how long a broker is avoided that took this long, ms."""
+    """The time for which a broker is avoided after such a latency, ms."""
     place = bisect_right(_LATENCY_CLASSES_MS, latency_ms) - 1
     return _AVOIDED_MS[place] if place >= 0 else 0

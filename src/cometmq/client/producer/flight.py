@@ -1,4 +1,4 @@
-"""Sends under way together: how many may be, and what became of them."""
+"""Sends under way together: bounds their number, and keeps their results."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -57,7 +57,7 @@ class Flight:
         return self._under_way >= self._window
 
     def add(self, send: asyncio.Future[SendResult]) -> None:
-        """One more was begun."""
+        """Add a send that was begun."""
         self._sends.append(send)
         self._under_way += 1
         send.add_done_callback(self._settled)

@@ -1,4 +1,4 @@
-"""Sends messages.
+"""The producer: sends messages.
 
     async with AsyncProducer("127.0.0.1:9876") as producer:
         result = await producer.send(Message("orders", b"...", tag="paid", keys="order-17"))
@@ -40,7 +40,7 @@ from cometmq.model.queue import MessageQueue
 
 
 class AsyncProducer:
-    """A producer of one group.
+    """A producer: sends messages, alone, in batches, as requests and in transactions.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
@@ -89,7 +89,7 @@ class AsyncProducer:
         self._membership.takers[check_code] = self._transactions.take_check
 
     def __repr__(self) -> str:
-        """Group, client and nameservers."""
+        """The group, client id and nameservers."""
         return f"<{type(self).__name__} {self.group} of {self._instance!r}>"
 
     @property
@@ -105,7 +105,7 @@ class AsyncProducer:
     # --- life
 
     async def start(self) -> None:
-        """Begin; brokers are met at the first send, with a `transaction_listener` at once."""
+        """Join the group; brokers are met at the first send, with a `transaction_listener` at once."""
         if self._sender is None:
             await self._instance.start()
             self._sender = EncodedSender(self._instance, self._settings)
@@ -134,7 +134,7 @@ class AsyncProducer:
             await self._instance.close()
 
     async def __aenter__(self) -> Self:
-        """Start."""
+        """Start the producer."""
         await self.start()
         return self
 
@@ -144,7 +144,7 @@ class AsyncProducer:
         _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        """Close."""
+        """Close the producer."""
         await self.close()
 
     def _running(self) -> EncodedSender:
@@ -375,7 +375,7 @@ class AsyncProducer:
         selector: Selector | None = None,
         timeout_ms: int | None = None,
     ) -> AsyncTransaction:
-        """A transaction to be used in `async with`: half message, your work, commit or rollback.
+        """Make a transaction for `async with`: half message, your work, commit or rollback.
 
         Args:
             message: what consumers get when it is committed.

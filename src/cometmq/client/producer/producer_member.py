@@ -30,10 +30,10 @@ class ProducerMember:
         return ProducerPart(self.group)
 
     def topics(self) -> list[str]:
-        """None: routes in use are refreshed anyway."""
+        """No topics: routes in use are refreshed anyway."""
         return []
 
     def take_request(self, command: Command, channel: Channel) -> bool:
-        """Take a request of a broker; whether it was for this producer."""
+        """Take a request of a broker; False where it was not for this producer."""
         taker = self.takers.get(command.code)
         return taker is not None and taker(command, channel)

@@ -25,7 +25,7 @@ Pick = Callable[[Sequence[MessageQueue]], MessageQueue]
 
 
 def by_hash(key: str) -> Selector:
-    """Always the same queue for the same key, as long as the number of queues stays."""
+    """A selector that keeps the messages of a key in one queue, as long as the number of queues stays."""
     value = abs(java_hash(str(key)))
 
     def select(queues: Sequence[MessageQueue], _message: Message) -> MessageQueue:
@@ -35,7 +35,7 @@ def by_hash(key: str) -> Selector:
 
 
 def at_random(chance: random.Random | None = None) -> Selector:
-    """Any queue."""
+    """A selector that takes any queue."""
     source = chance or random.Random()  # noqa: S311  Spreads load; nothing is secret about it.
 
     def select(queues: Sequence[MessageQueue], _message: Message) -> MessageQueue:
@@ -45,7 +45,7 @@ def at_random(chance: random.Random | None = None) -> Selector:
 
 
 def round_robin(chance: random.Random | None = None) -> Selector:
-    """One after the other; keep it and use it for all messages of a topic.
+    """A selector that takes one queue after the other; keep it for all messages of a topic.
 
     Without a selector sends go round robin, too, and are tried again on another broker.
     """
@@ -60,7 +60,7 @@ def round_robin(chance: random.Random | None = None) -> Selector:
 def nearby_room(
     room_of_broker: Callable[[str], str], own_room: str, within: Selector | None = None
 ) -> Selector:
-    """Queues of brokers in one's own room; of any where it has none.
+    """A selector that takes queues of brokers in one's own room; of any where it has none.
 
     Args:
         room_of_broker: where the broker of this name stands.
@@ -77,7 +77,7 @@ def nearby_room(
 
 
 def at_broker(broker_name: str) -> Pick:
-    """Any queue at this broker, or at another where it has none: for replies."""
+    """A selector that takes any queue at one broker, or at another where it has none: for replies."""
 
     def pick(queues: Sequence[MessageQueue]) -> MessageQueue:
         return next((queue for queue in queues if queue.broker_name == broker_name), queues[0])
@@ -113,7 +113,7 @@ def pick_of(
 
 
 class RoundRobin:
-    """One queue after the other, each topic by itself; on a retry on another broker.
+    """Takes one queue after the other, for each topic by itself; a retry goes to another broker.
 
     Args:
         chance: where to begin, so that many producers do not begin at one queue.

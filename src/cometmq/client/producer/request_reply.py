@@ -1,4 +1,4 @@
-"""Requests that are messages: sent to a topic, answered by whoever consumes them, each to who asked.
+"""Request and reply by messages: sent to a topic, answered by whoever consumes them, each to its asker.
 
     reply = await producer.request(Message("prices", b"AAPL"), timeout_ms=2000)
 
@@ -48,12 +48,12 @@ class Waiting:
         self._replies: dict[str, asyncio.Future[StoredMessage]] = {}
 
     def begin(self, timeout_ms: int) -> "OpenRequest":
-        """A request: send its message with `properties`, then `wait`."""
+        """Begin a request: send its message with `properties`, then `wait`."""
         number = uuid.UUID(int=self._instance.chance.getrandbits(128), version=4)
         return OpenRequest(self._replies, str(number), self._instance.client_id, timeout_ms)
 
     def take(self, command: Command, channel: Channel) -> bool:
-        """PUSH_REPLY_MESSAGE_TO_CLIENT 326; whether one of these requests waits for it."""
+        """Take a reply (PUSH_REPLY_MESSAGE_TO_CLIENT 326); False where no request waits for it."""
         header = decode_fields(PushReply, command.fields)
         properties = decode_properties((header.properties or "").encode())
         number = properties.get(keys_of.CORRELATION_ID, "")
@@ -101,7 +101,7 @@ class OpenRequest:
         replies[number] = self._reply
 
     async def wait(self, sent: asyncio.Future[SendResult], timeout_ms: float) -> StoredMessage:
-        """The reply to a request whose message is being sent.
+        """Wait for the reply to a request whose message is being sent.
 
         Raises:
             RequestTimeout: nobody replied in time.
@@ -128,7 +128,7 @@ class OpenRequest:
 def make_reply(
     request: StoredMessage, body: bytes, properties: Mapping[str, str]
 ) -> tuple[Message, dict[str, str]]:
-    """The message that replies to a request, and the system's properties of it.
+    """Make the message that replies to a request, and the system's properties of it.
 
     Raises:
         MessageError: the message asks for no reply.
@@ -149,7 +149,7 @@ def make_reply(
 def read_reply(
     header: PushReply, properties: dict[str, str], body: bytes, *, arrived_ms: int
 ) -> StoredMessage:
-    """The reply in PUSH_REPLY_MESSAGE_TO_CLIENT.
+    """Decode the reply in PUSH_REPLY_MESSAGE_TO_CLIENT.
 
     Raises:
         CodecError: its body cannot be read.

@@ -59,7 +59,7 @@ _result = tuple.__new__
 def header_pieces(
     encoded: EncodedSend, queue: MessageQueue, command_flag: int = 0
 ) -> SendPieces:
-    """The header of the request for one queue."""
+    """The pieces of the request's header for one queue."""
     _, front, middle, _, _ = encoded
     return front, queue.queue_id, middle, back_text(queue.broker_name, command_flag)
 
@@ -195,7 +195,7 @@ class PendingSend:
     # --- told by the channel (net.channel.Waiter)
 
     def answered(self, answer: RawCommand, /) -> None:
-        """The answer is here; a send that its caller cancelled counts as ended, too."""
+        """Take the answer; a send that its caller cancelled counts as ended, too."""
         queue, sender = self._queue, self._sender
         try:
             if answer[0] != _SUCCESS or sender.faults is not None or queue is None:
@@ -300,7 +300,7 @@ class PendingSend:
 def read_answer(
     answer: RawCommand, status: SendStatus, message_id: str, queue: MessageQueue
 ) -> SendResult:
-    """The result of a send that a broker took.
+    """Make the result of a send of the broker's answer.
 
     Raises:
         CodecError: the answer lacks its offset.

@@ -37,7 +37,7 @@ def make_interceptors(
 
 
 class SendChain:
-    """The way of one producer's sends.
+    """The chain of one producer's sends.
 
     Args:
         encoder: encodes messages.
@@ -90,7 +90,7 @@ def make_chain(
     group: str,
     settings: ProducerSettings,
 ) -> SendChain | None:
-    """The chain that the settings ask for; None: sends go straight out."""
+    """Make the chain that the settings ask for; None: sends go straight out."""
     interceptors = make_interceptors(instance, group, settings)
     accumulator = Accumulator(encoder, sender, settings) if settings.auto_batch else None
     if not interceptors and accumulator is None:

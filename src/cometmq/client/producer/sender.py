@@ -1,4 +1,4 @@
-"""The sends of one producer: how many may be under way, and where each goes.
+"""Sends requests of one producer: bounds how many are under way, and chooses queues.
 
 Beyond the bounds of `ProducerSettings` a send waits for room here, in the order in which it came, so
 that a producer that is faster than its broker holds messages back instead of flooding the line.
@@ -73,7 +73,7 @@ class EncodedSender:
         return result
 
     def ended(self, encoded: EncodedSend) -> None:
-        """A send that was begun has its result; those that wait for room may begin."""
+        """Note that a send has its result; those that wait for room may begin."""
         self._count_left += 1
         self._size_left += len(encoded[3])
         while self._waiting and self._count_left > 0 and self._size_left > 0:
@@ -119,7 +119,7 @@ class EncodedSender:
         pick: Pick | None,
         last_broker: str | None,
     ) -> MessageQueue:
-        """The queue of the next attempt."""
+        """Choose the queue of the next attempt."""
         if not queues:
             raise SendFailed(
                 f"no queue of {topic!r} can be written: its brokers took the permission or have no "

@@ -64,7 +64,7 @@ class TransactionState(IntEnum):
 
 
 class TransactionListener(Protocol):
-    """Your side of transactions; each method may be `def` (run in a thread) or `async def`."""
+    """The user's side of transactions; each method may be `def` (run in a thread) or `async def`."""
 
     def execute(
         self, message: Message, argument: Any
@@ -73,12 +73,12 @@ class TransactionListener(Protocol):
         ...
 
     def check(self, message: StoredMessage) -> TransactionState | Awaitable[TransactionState]:
-        """Say what became of it; asked again later after UNKNOWN or an exception."""
+        """Tell the outcome of a transaction; asked again later after UNKNOWN or an exception."""
         ...
 
 
 class TransactionResult(NamedTuple):
-    """Of `send_in_transaction`.
+    """The result of `send_in_transaction`.
 
     Attributes:
         send: where the half message went.
@@ -136,11 +136,11 @@ class ProducerTransactions:
 
     @property
     def can_tell_of_others(self) -> bool:
-        """Whether brokers may ask about what other processes began."""
+        """Whether brokers may ask about transactions that other processes began."""
         return self._listener is not None
 
     def check_listener(self) -> TransactionListener:
-        """The listener.
+        """The listener that answers checks.
 
         Raises:
             MessageError: there is none.
@@ -158,7 +158,7 @@ class ProducerTransactions:
     async def begin(
         self, sender: EncodedSender, message: Message, pick: Pick | None, timeout_ms: int | None
     ) -> SendResult:
-        """Send the half message.
+        """Send the half message of a transaction.
 
         Raises:
             MessageError: it has a delay, which a transaction cannot have.
@@ -185,7 +185,7 @@ class ProducerTransactions:
             del self._known[next(iter(self._known))]
 
     async def end(self, half: SendResult, state: TransactionState, remark: str = "") -> None:
-        """Tell the broker how it ends; a broker that cannot be reached will ask.
+        """Tell the broker how a transaction ends; a broker that cannot be reached will ask.
 
         Raises:
             BrokerRefused: it has ended otherwise, or the broker has lost it.
@@ -217,7 +217,7 @@ class ProducerTransactions:
     async def execute(
         self, half: SendResult, message: Message, argument: Any
     ) -> TransactionState:
-        """Run the listener's work and tell the broker.
+        """Run the listener's work and tell the broker its outcome.
 
         Raises:
             BrokerRefused: as `end`.
@@ -237,7 +237,7 @@ class ProducerTransactions:
     # --- what brokers ask
 
     def take_check(self, command: Command, channel: Channel) -> bool:
-        """CHECK_TRANSACTION_STATE 39; whether it was about this group."""
+        """Take CHECK_TRANSACTION_STATE 39; False where it was not about this group."""
         record = decode_record(command.body)
         properties = record.properties()
         if properties.get(keys_of.PRODUCER_GROUP) != self._group:
@@ -331,7 +331,7 @@ class AsyncTransaction:
         return self._half
 
     def commit(self) -> asyncio.Future[None]:
-        """Let consumers have the message. The block's end does it, too, and waits for it.
+        """Commit: consumers get the message; the block's end does so, too, and waits for it.
 
         Raises:
             MessageError: it has ended already.
@@ -340,7 +340,7 @@ class AsyncTransaction:
         return self._finish(TransactionState.COMMIT)
 
     def rollback(self) -> asyncio.Future[None]:
-        """Let nobody have the message. An exception that leaves the block does it, too.
+        """Roll back: nobody gets the message; an exception that leaves the block does so, too.
 
         Raises:
             MessageError, BrokerRefused: as `commit`.

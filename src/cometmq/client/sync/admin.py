@@ -20,7 +20,7 @@ from cometmq.model.topic import TopicConfig
 
 
 class Admin:
-    """An administrator. Its methods raise NetError, BrokerRefused and CodecError besides what they name.
+    """Administers a cluster: topics, groups, routes, offsets, messages, connections.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
@@ -37,7 +37,7 @@ class Admin:
         self._client = AsyncAdmin(nameservers, settings=settings)
 
     def __repr__(self) -> str:
-        """Client and nameservers."""
+        """The client id and the nameservers."""
         return repr(self._client).replace("Async", "", 1)
 
     def start(self) -> None:
@@ -49,7 +49,7 @@ class Admin:
         self._portal.call(self._client.close)
 
     def __enter__(self) -> Self:
-        """Start."""
+        """Start the administrator."""
         self.start()
         return self
 
@@ -59,7 +59,7 @@ class Admin:
         _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        """Close."""
+        """Close the administrator."""
         self.close()
 
     def cluster(self) -> ClusterInfo:
@@ -91,7 +91,7 @@ class Admin:
         self._portal.call(self._client.change_settings, broker_name, values)
 
     def drain(self, broker_name: str) -> int:
-        """Have nobody send to a broker any more, by routes without write permission; what it has is consumed.
+        """Stop sends to a broker by taking write permission from its routes; what it has can be consumed.
 
         Routes say so until `undrain`, until the nameservers start again, or until the broker registers changed topics.
 
@@ -105,7 +105,7 @@ class Admin:
         return result
 
     def undrain(self, broker_name: str) -> int:
-        """Have messages sent to a broker again that was drained; of how many topics.
+        """Let messages be sent again to a broker that was drained; the number of its topics.
 
         Raises:
             BrokerNotFound: no such master is registered.
@@ -257,7 +257,7 @@ class Admin:
     def delete_group(
         self, group: str, *, delete_offsets: bool = True, cluster: str | None = None
     ) -> None:
-        """Delete a consumer group, and where it stood.
+        """Delete a consumer group and its offsets.
 
         Raises:
             BrokerNotFound: no broker is there.
@@ -284,7 +284,7 @@ class Admin:
         share_queues: int = 0,
         cluster: str | None = None,
     ) -> None:
-        """Say how a group consumes a topic where its members let brokers share the queues out.
+        """Set how a group consumes a topic where its members let brokers share the queues out.
 
         Args:
             topic: of the queues.
@@ -343,7 +343,7 @@ class Admin:
     def reset_offsets(
         self, group: str, topic: str, timestamp_ms: int | None
     ) -> dict[MessageQueue, int]:
-        """Have a group go on elsewhere, in all queues of a topic; its members are sent there.
+        """Move a group to a time in all queues of a topic; its members are sent there.
 
         Args:
             group: the consumer group; the brokers must know it.
@@ -376,7 +376,7 @@ class Admin:
         return result
 
     def set_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Have a group go on at these offsets; its members are sent there.
+        """Move a group to these offsets; its members are sent there.
 
         Args:
             group: the consumer group.
@@ -390,7 +390,7 @@ class Admin:
         self._portal.call(self._client.set_offsets, group, offsets)
 
     def recall(self, handle: str) -> str:
-        """Take back a message that waits for its time; its message id.
+        """Take back a message that waits for its time; gives its message id.
 
         Args:
             handle: `SendResult.recall_handle`; the broker must have recallMessageEnable.

@@ -20,7 +20,7 @@ from cometmq.model.route import MASTER_ID
 
 
 class Inspector:
-    """Asks a cluster. Its methods raise NetError, BrokerRefused and CodecError besides what they name.
+    """Inspects a cluster: its brokers and groups, and why something does not move.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
@@ -37,7 +37,7 @@ class Inspector:
         self._client = AsyncInspector(nameservers, settings=settings)
 
     def __repr__(self) -> str:
-        """Client and nameservers."""
+        """The client id and the nameservers."""
         return repr(self._client).replace("Async", "", 1)
 
     def start(self) -> None:
@@ -49,7 +49,7 @@ class Inspector:
         self._portal.call(self._client.close)
 
     def __enter__(self) -> Self:
-        """Start."""
+        """Start the inspector."""
         self.start()
         return self
 
@@ -59,7 +59,7 @@ class Inspector:
         _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        """Close."""
+        """Close the inspector."""
         self.close()
 
     def brokers(self) -> list[BrokerState]:
@@ -77,7 +77,7 @@ class Inspector:
         return result
 
     def settings(self, broker_name: str, broker_id: int = MASTER_ID) -> SettingsTold:
-        """The settings in force of a broker.
+        """The settings that are in force at a broker.
 
         Raises:
             BrokerNotFound: it is not registered.
@@ -86,7 +86,7 @@ class Inspector:
         return result
 
     def stats(self, broker_name: str, name: str, key: str) -> StatsWindows:
-        """A number of a master in its minute, hour and day, by its name in RocketMQ (`TOPIC_PUT_NUMS`) and whose it is.
+        """The sums of one of RocketMQ's statistics (`TOPIC_PUT_NUMS`) at a master, for its last minute, hour and day.
 
         Raises:
             BrokerNotFound: it is not registered.
@@ -114,7 +114,7 @@ class Inspector:
         return result
 
     def groups(self) -> list[GroupState]:
-        """Every consumer group with its lag and how many members it has, by name; brokers are asked side by side."""
+        """Every consumer group with its lag and number of members, by name; brokers are asked side by side."""
         result: list[GroupState] = self._portal.call(self._client.groups)
         return result
 
@@ -140,7 +140,7 @@ class Inspector:
         return result
 
     def examine(self, *, lag_max: int = LAG_DEFAULT) -> list[Symptom]:
-        """All of the cluster that is not well, with what to do, the worst first; it takes 2 s more where a queue has no reader.
+        """Find all that is not well in the cluster, the worst first, with what to do; takes 2 s more where a queue has no reader.
 
         Args:
             lag_max: messages that a group may lack.
@@ -178,7 +178,7 @@ class Inspector:
         return result
 
     def replayed(self, group: str, letters: Sequence[StoredMessage]) -> list[bool]:
-        """Of each dead letter of a group whether it was sent again, by this client or anybody else.
+        """Whether each dead letter of a group was sent again, by this client or anybody else.
 
         What the ledger in the cluster says, which the command `dlq replay`, the dashboard and Spark's job share.
         """
@@ -205,7 +205,7 @@ class Inspector:
         return result
 
     def resume_transaction(self, offset_message_id: str) -> None:
-        """Have a half message checked again that was discarded after too many checks.
+        """Have a half message checked again that was given up after too many checks.
 
         Args:
             offset_message_id: of the message in TRANS_CHECK_MAX_TIME_TOPIC.

@@ -100,7 +100,7 @@ class Portal:
     def iterate(
         self, function: Callable[..., AsyncIterator[Value]], *args: Any, **kwargs: Any
     ) -> Generator[Value, None, None]:
-        """What an async iterator gives, one call each."""
+        """Run an async iterator on the loop, one call for each value that it yields."""
         source = cast("AsyncGenerator[Value]", function(*args, **kwargs))
         try:
             while True:

@@ -21,7 +21,7 @@ from cometmq.model.queue import MessageQueue
 
 
 class Producer:
-    """A producer of one group.
+    """A producer: sends messages, alone, in batches, as requests and in transactions.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
@@ -52,7 +52,7 @@ class Producer:
         )
 
     def __repr__(self) -> str:
-        """Group, client and nameservers."""
+        """The group, client id and nameservers."""
         return repr(self._client).replace("Async", "", 1)
 
     @property
@@ -66,7 +66,7 @@ class Producer:
         return self._client.client_id
 
     def start(self) -> None:
-        """Begin; brokers are met at the first send, with a `transaction_listener` at once."""
+        """Join the group; brokers are met at the first send, with a `transaction_listener` at once."""
         self._portal.call(self._client.start)
 
     def close(self) -> None:
@@ -77,7 +77,7 @@ class Producer:
         self._portal.call(self._client.close)
 
     def __enter__(self) -> Self:
-        """Start."""
+        """Start the producer."""
         self.start()
         return self
 
@@ -87,7 +87,7 @@ class Producer:
         _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        """Close."""
+        """Close the producer."""
         self.close()
 
     def send(
@@ -360,7 +360,7 @@ class Producer:
         selector: Selector | None = None,
         timeout_ms: int | None = None,
     ) -> Transaction:
-        """A transaction to be used in `with`: half message, your work, commit or rollback.
+        """Make a transaction for `with`: half message, your work, commit or rollback.
 
         Args:
             message: what consumers get when it is committed.

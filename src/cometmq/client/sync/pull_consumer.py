@@ -14,7 +14,7 @@ from cometmq.model.queue import MessageQueue
 
 
 class PullConsumer:
-    """A consumer that pulls.
+    """A consumer that reads messages on demand: by queue and offset, or the next of a subscription.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
@@ -43,7 +43,7 @@ class PullConsumer:
         )
 
     def __repr__(self) -> str:
-        """Group, client and nameservers."""
+        """The group, client id and nameservers."""
         return repr(self._client).replace("Async", "", 1)
 
     @property
@@ -65,7 +65,7 @@ class PullConsumer:
         self._portal.call(self._client.close)
 
     def __enter__(self) -> Self:
-        """Start."""
+        """Start the consumer."""
         self.start()
         return self
 
@@ -75,7 +75,7 @@ class PullConsumer:
         error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        """Close; what was being worked on when an error left the block comes again."""
+        """Close the consumer; what was being worked on when an error left the block comes again."""
         self.close()
 
     def queues(self, topic: str) -> list[MessageQueue]:
@@ -97,7 +97,7 @@ class PullConsumer:
         wait_ms: int = 0,
         expression: Filter = ALL,
     ) -> PullResult:
-        """The messages from an offset on.
+        """Pull messages from an offset on.
 
         Args:
             queue: where.
@@ -131,7 +131,7 @@ class PullConsumer:
         wait_ms: int = 0,
         expression: Filter = ALL,
     ) -> RawPull:
-        """The records from an offset on, as they came: for those who decode columns themselves.
+        """Pull records from an offset on as they came, for those who decode columns themselves.
 
         The broker filters by the tags' hashes only; compare tags yourself.
 
@@ -168,7 +168,7 @@ class PullConsumer:
         expression: Filter = ALL,
         broker_id: int | None = None,
     ) -> Iterator[RawPull]:
-        """The records of a range, with several pulls under way, in order.
+        """Yield the records of a range, in order, with several pulls under way.
 
         It ends at `end` or at the queue's end, whichever comes first. A gap (`start` was deleted)
         gives one answer OFFSET_ILLEGAL without a body and goes on at its `next_offset`.
@@ -199,7 +199,7 @@ class PullConsumer:
         return result
 
     def subscribe(self, topic: str, expression: Filter = ALL) -> None:
-        """Receive this topic's messages, sharing its queues with the group's other members.
+        """Subscribe to a topic; its queues are shared with the group's other members.
 
         Args:
             topic: one more, or one whose filter is to be another.
@@ -212,7 +212,7 @@ class PullConsumer:
         self._portal.call(self._client.subscribe, topic, expression)
 
     def unsubscribe(self, topic: str) -> None:
-        """Receive this topic no more; its queues go to the other members of the group.
+        """End the subscription to a topic; its queues go to the other members of the group.
 
         Raises:
             SubscriptionError: it is not subscribed.
@@ -220,7 +220,7 @@ class PullConsumer:
         self._portal.call(self._client.unsubscribe, topic)
 
     def assign(self, queues: Iterable[MessageQueue]) -> None:
-        """Receive the messages of exactly these queues, whoever else does; none of others.
+        """Receive exactly the messages of these queues, whoever else does.
 
         Raises:
             ClientError: topics were subscribed already.

@@ -13,7 +13,7 @@ from cometmq.codec.bodies.running import ConsumeRates
 
 
 class PushConsumer:
-    """A consumer with a listener.
+    """A consumer that calls a listener with each message of its topics.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
@@ -53,7 +53,7 @@ class PushConsumer:
         )
 
     def __repr__(self) -> str:
-        """Group, subscriptions, client and nameservers."""
+        """The group, subscriptions, client id and nameservers."""
         return repr(self._client).replace("Async", "", 1)
 
     @property
@@ -79,7 +79,7 @@ class PushConsumer:
         self._portal.call(self._client.subscribe, topic, expression)
 
     def unsubscribe(self, topic: str) -> None:
-        """Consume this topic no more; its queues go to the other members of the group.
+        """End the subscription to a topic; its queues go to the other members of the group.
 
         What was pulled is still given to the listener where its call has begun.
 
@@ -105,7 +105,7 @@ class PushConsumer:
         self._portal.call(self._client.wait)
 
     def __enter__(self) -> Self:
-        """Start."""
+        """Start the consumer."""
         self.start()
         return self
 
@@ -115,19 +115,19 @@ class PushConsumer:
         _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        """Close."""
+        """Close the consumer."""
         self.close()
 
     def pause(self) -> None:
-        """Pull no more until `resume`; what was pulled is still given to the listener."""
+        """Stop pulling until `resume`; what was pulled is still given to the listener."""
         self._portal.call(self._client.pause)
 
     def resume(self) -> None:
-        """Pull again."""
+        """Start pulling again after `pause`."""
         self._portal.call(self._client.resume)
 
     def set_concurrency(self, concurrency: int) -> None:
-        """Let so many listeners run at once from now on; those that run are not disturbed.
+        """Set how many listeners run at once; those that run are not disturbed.
 
         Raises:
             ClientClosed: it is not running.

@@ -12,7 +12,7 @@ from cometmq.model.message import StoredMessage
 
 
 class SimpleConsumer:
-    """A consumer that pops.
+    """A consumer that receives messages on demand and acknowledges each by itself (pop).
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
@@ -41,7 +41,7 @@ class SimpleConsumer:
         )
 
     def __repr__(self) -> str:
-        """Group, topics, client and nameservers."""
+        """The group, topics, client id and nameservers."""
         return repr(self._client).replace("Async", "", 1)
 
     @property
@@ -67,7 +67,7 @@ class SimpleConsumer:
         self._portal.call(self._client.subscribe, topic, expression)
 
     def unsubscribe(self, topic: str) -> None:
-        """Receive this topic no more; what was received of it can still be acknowledged.
+        """End the subscription to a topic; what was received of it can still be acknowledged.
 
         Raises:
             SubscriptionError: it is not subscribed.
@@ -75,7 +75,7 @@ class SimpleConsumer:
         self._portal.call(self._client.unsubscribe, topic)
 
     def start(self) -> None:
-        """Begin; messages are asked for by `receive` only."""
+        """Join the group; messages are asked for by `receive` only."""
         self._portal.call(self._client.start)
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ class SimpleConsumer:
         self._portal.call(self._client.close)
 
     def __enter__(self) -> Self:
-        """Start."""
+        """Start the consumer."""
         self.start()
         return self
 
@@ -93,7 +93,7 @@ class SimpleConsumer:
         _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        """Close."""
+        """Close the consumer."""
         self.close()
 
     def receive(
@@ -121,7 +121,7 @@ class SimpleConsumer:
         return result
 
     def ack(self, messages: StoredMessage | Sequence[StoredMessage]) -> None:
-        """Messages are done with and do not come again.
+        """Acknowledge messages: they do not come again.
 
         Args:
             messages: one, or any number of them with one request a broker.
@@ -133,7 +133,7 @@ class SimpleConsumer:
         self._portal.call(self._client.ack, messages)
 
     def change_invisibility(self, message: StoredMessage, invisible_ms: int) -> StoredMessage:
-        """Hide a message for so long from now; acknowledge the one that is given back.
+        """Hide a message for another time from now; acknowledge the one that is given back.
 
         Raises:
             ClientError: the broker refuses, or the message was not received here.

@@ -17,7 +17,7 @@ class Transaction:
 
     @property
     def half(self) -> SendResult:
-        """Where the half message went; its `message_id` is the transaction's.
+        """The result of sending the half message; its `message_id` is the transaction's.
 
         Raises:
             MessageError: it was not sent yet.
@@ -25,7 +25,7 @@ class Transaction:
         return self._transaction.half
 
     def commit(self) -> None:
-        """Let consumers have the message. The block's end does it, too.
+        """Commit: consumers get the message; the block's end does so, too.
 
         Raises:
             MessageError: it has ended already.
@@ -34,7 +34,7 @@ class Transaction:
         self._portal.call(self._transaction.commit)
 
     def rollback(self) -> None:
-        """Let nobody have the message. An exception that leaves the block does it, too.
+        """Roll back: nobody gets the message; an exception that leaves the block does so, too.
 
         Raises:
             MessageError, BrokerRefused: as `commit`.

@@ -42,7 +42,7 @@ class CacheGauge:
         _of_consumers.discard(self)
 
     def observed(self, place: int) -> Iterable[metrics.Observation]:
-        """A line for each topic: of messages (0), of bytes (1)."""
+        """Yield a line for each topic: of messages (0), or of bytes (1)."""
         for topic, counts in self._cached().items():
             yield metrics.Observation(counts[place], {"topic": topic, **self._labels})
 

@@ -19,23 +19,23 @@ CallEnded = Callable[[TraceOutcome, BaseException | None], None]
 
 
 class Interceptor(Protocol):
-    """Somebody who is told of sends and calls."""
+    """An observer that is told of sends and of calls of listeners."""
 
     def sending(self, message: Message) -> tuple[Message, SendEnded]:
-        """A message is sent: the message that is sent in its place, and whom to tell the end."""
+        """Observe a send: gives the message to send in its place, and a function to call at its end."""
         ...
 
     def calling(self, messages: Sequence[StoredMessage]) -> CallEnded:
-        """A listener is called, in whichever thread: whom to tell how it ended, in the same."""
+        """Observe a call of a listener: gives a function to call at its end, in the same thread."""
         ...
 
     async def close(self) -> None:
-        """Nothing more comes."""
+        """Release what the interceptor holds: nothing more comes."""
         ...
 
 
 def intercepted_call(call: ListenerCall, interceptors: Sequence[Interceptor]) -> ListenerCall:
-    """A listener's call with its interceptors told; itself when there are none."""
+    """Wrap a listener's call with its interceptors; the call itself when there are none."""
     if not interceptors:
         return call
     function = call.function

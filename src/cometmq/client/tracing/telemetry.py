@@ -37,7 +37,7 @@ _MS_OF_CALLS = (1, 5, 10, 100, 1_000, 10_000, 60_000)
 
 
 class Telemetry:
-    """The spans and times of one producer or consumer; a `Interceptor`.
+    """The OpenTelemetry spans and times of one producer or consumer.
 
     Args:
         instance: of the client.
@@ -63,7 +63,7 @@ class Telemetry:
         )
 
     def sending(self, message: Message) -> tuple[Message, SendEnded]:
-        """A span from the send to its acknowledgement; the message carries its context."""
+        """Begin a span that ends with the acknowledgement; the message carries its context."""
         span = self._tracer.start_span(
             f"send {message.topic}",
             kind=trace.SpanKind.PRODUCER,
@@ -86,7 +86,7 @@ class Telemetry:
         return replace(message, properties={**message.properties, **carrier}), ended
 
     def calling(self, messages: Sequence[StoredMessage]) -> CallEnded:
-        """A span while the listener runs, current within it, below the sender's of its first message."""
+        """Begin a span while the listener runs, current within it, below the sender's of its first message."""
         first = messages[0]
         parents = [propagate.extract(dict(each.properties)) for each in messages]
         span = self._tracer.start_span(
@@ -120,7 +120,7 @@ class Telemetry:
         return ended
 
     async def close(self) -> None:
-        """Nothing: spans are ended one by one."""
+        """Do nothing: spans are ended one by one."""
 
     def _ms_since(self, began: float) -> float:
         return (self._instance.clock.monotonic() - began) * 1000

@@ -42,7 +42,7 @@ _TRACE_GROUP = "_INNER_TRACE_PRODUCER"
 
 
 class Tracer:
-    """The traces of one producer or consumer; a `Interceptor`.
+    """The message traces of one producer or consumer.
 
     Attributes:
         dropped: records that were lost, because they came too fast or could not be sent.

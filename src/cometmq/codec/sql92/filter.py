@@ -81,5 +81,5 @@ def sql92_filter(expression: str) -> Sql92Filter:
 
 
 def is_compiled(expression: str) -> bool:
-    """Whether its filter is kept, so that asking for it takes no time."""
+    """Whether the filter of an expression is kept, so that asking for it takes no time."""
     return expression in _filters

@@ -325,7 +325,7 @@ def _negated(node: Operand) -> Constant | Negation:
 
 
 def _falls(low: Operand, high: Operand) -> bool:
-    """Whether both are literal numbers, and the second is less."""
+    """Whether both nodes are literal numbers, and the second is less."""
     for each in (low, high):
         if not isinstance(each, Constant) or not each.is_literal or each.kind not in NUMBERS:
             return False

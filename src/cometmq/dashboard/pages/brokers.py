@@ -11,7 +11,7 @@ from cometmq.model.errors import CometError
 
 
 async def show_brokers(asked: Asked) -> Response:
-    """All of them."""
+    """Show all brokers."""
     return asked.page(
         "brokers.html",
         "Brokers",

@@ -94,7 +94,7 @@ async def _replayed(asked: Asked, group: str, letters: Sequence[StoredMessage]) 
 
 
 async def replay(asked: Asked) -> Response:
-    """Send those that were chosen to the topics they came from; the dead letters stay."""
+    """Send the chosen dead letters back to the topics they came from; the dead letters stay."""
     group = needed(asked.fields, "name", "group")
     chosen = [text for name, text in sorted(asked.fields.items()) if name.startswith("pick")]
     asked.subject = f"{len(chosen)} dead letters of {group}"

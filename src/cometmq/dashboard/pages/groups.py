@@ -117,7 +117,7 @@ async def create_group(asked: Asked) -> Response:
 
 
 async def change_group(asked: Asked) -> Response:
-    """Give it other settings."""
+    """Change the settings of a group."""
     asked.subject = name = needed(asked.fields, "name", "group")
     before = (await asked.admin.groups()).get(name)
     if before is None:
@@ -142,7 +142,7 @@ def _config(asked: Asked, before: GroupConfig) -> GroupConfig:
 
 
 async def delete_group(asked: Asked) -> Response:
-    """Delete it with its offsets."""
+    """Delete a group with its offsets."""
     asked.subject = name = needed(asked.fields, "name", "group")
     if text_of(asked.fields, "sure") != name:
         raise WrongInput(

@@ -76,7 +76,7 @@ async def _move(
 
 
 async def reset(asked: Asked) -> Response:
-    """Do it."""
+    """Move a group to the chosen place."""
     name = needed(asked.fields, "name", "group")
     topic = needed(asked.fields, "topic", "topic")
     asked.subject = f"{name} in {topic}"

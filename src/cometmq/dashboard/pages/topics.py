@@ -160,7 +160,7 @@ async def create_topic(asked: Asked) -> Response:
 
 
 async def change_topic(asked: Asked) -> Response:
-    """Give it other queues or another permission; not if somebody else did meanwhile."""
+    """Change queues or permission of a topic; not if somebody else did meanwhile."""
     asked.subject = name = needed(asked.fields, "name", "topic")
     configs = await asked.admin.topic_configs(name)
     if asked.fields.get("seen") != _fingerprint(configs):
@@ -184,7 +184,7 @@ async def _put(asked: Asked, name: str) -> None:
 
 
 async def delete_topic(asked: Asked) -> Response:
-    """Delete it with its messages."""
+    """Delete a topic with its messages."""
     asked.subject = name = needed(asked.fields, "name", "topic")
     if text_of(asked.fields, "sure") != name:
         raise WrongInput(

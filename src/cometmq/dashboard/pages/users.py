@@ -118,7 +118,7 @@ async def create_user(asked: Asked) -> Response:
 
 
 async def change_user(asked: Asked) -> Response:
-    """Give him another kind, state or password; not if somebody else changed him meanwhile."""
+    """Change kind, state or password of a user; not if somebody else changed him meanwhile."""
     asked.subject = name = needed(asked.fields, "name", "user")
     _, users = await _known(asked)
     if asked.fields.get("seen") != _fingerprint(users):
@@ -137,7 +137,7 @@ async def change_user(asked: Asked) -> Response:
 
 
 async def delete_user(asked: Asked) -> Response:
-    """Delete him and his policies."""
+    """Delete a user and his policies."""
     asked.subject = name = needed(asked.fields, "name", "user")
     if text_of(asked.fields, "sure") != name:
         raise WrongInput(

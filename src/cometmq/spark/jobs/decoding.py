@@ -73,7 +73,7 @@ def decoded(options: BodyOptions, body: Column) -> Decoded:
 
 
 def schema_of(given: str) -> StructType:
-    """Columns from their text, or from the file that holds it.
+    """Read a schema from text, or from the file that holds it.
 
     Raises:
         SettingsError: it is none.

@@ -109,7 +109,7 @@ class JobFolder:
             return Manifest(**json.loads(stream.read()))
 
     def save(self, manifest: Manifest) -> None:
-        """Write it, whole or not at all."""
+        """Write the manifest, whole or not at all."""
         path = self._path(manifest.id)
         text = json.dumps(asdict(manifest), indent=1, default=str)
         self._files.create_dir(self._folder, recursive=True)

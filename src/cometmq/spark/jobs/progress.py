@@ -91,7 +91,7 @@ class RunProgress:
         self.show()
 
     def show(self, *, is_last: bool = False) -> None:
-        """Print where it is, if it is time to."""
+        """Print the progress, if it is time to."""
         with self._lock:
             now = self._clock()
             if self._style == "none" or (

@@ -60,7 +60,7 @@ class TimeMap:
         return cls(**manifest.ranges[0]) if manifest.ranges else None
 
     def note(self, manifest: Manifest) -> None:
-        """Keep it for the runs that go on."""
+        """Keep the map for runs that go on."""
         manifest.ranges = [asdict(self)]
 
     def delivery_ms(self, stored_ms: int) -> int:

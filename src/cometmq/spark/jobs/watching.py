@@ -25,7 +25,7 @@ _LOOK_EVERY_S = 0.5
 
 @contextmanager
 def watched_tasks(spark: SparkSession, group: str, progress: RunProgress) -> Iterator[None]:
-    """While it is open, Spark's jobs of this thread are one group, whose tasks are counted."""
+    """Put Spark's jobs of this thread into one group, whose tasks are counted, while the block runs."""
     context = spark.sparkContext
     context.setJobGroup(group, group)
     tracker, ended = context.statusTracker(), Event()

@@ -51,7 +51,7 @@ class MessageRows(NamedTuple):
     is_alone: npt.NDArray[np.bool_]
 
     def take(self, indexes: npt.NDArray[np.int64]) -> "MessageRows":
-        """Some of them."""
+        """The rows at some indexes."""
         return MessageRows(
             self.bodies.take(indexes),
             self.blocks.take(indexes),
@@ -215,7 +215,7 @@ def _map_entries(maps: pa.Array) -> pa.Array:
 
 
 def _texts(values: pa.Array) -> pa.Array:
-    """Text as it is; lists of words as one text each, with blanks between; a null word is none."""
+    """Texts of a column; lists of words become one text each, with blanks between; a null word is none."""
     if not pa.types.is_list(values.type):
         return values.cast(STRING)
     lists = values

@@ -64,7 +64,7 @@ class Halves:
         self.log_offsets.append(decode_message_id(result.offset_message_id)[1])
 
     def only(self, indexes: Iterable[int]) -> "Halves":
-        """Some of them."""
+        """The halves at some indexes."""
         chosen = list(indexes)
         return Halves(
             self.broker,

@@ -71,7 +71,7 @@ class Ledgers:
             raise CometError(f"{path} is no ledger: {error!r}") from error
 
     def begin(self, key: BatchKey, group: str, halves: Sequence[Halves]) -> None:
-        """Decide that these are committed. From here on they must be.
+        """Decide that a batch is committed; from here on it must be.
 
         Raises:
             CometError: somebody else has decided about the batch.

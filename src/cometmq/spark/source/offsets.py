@@ -209,7 +209,7 @@ def by_broker(queues: Iterable[MessageQueue]) -> dict[str, dict[str, list[int]]]
 
 
 def shown(brokers: Mapping[str, list[int]]) -> str:
-    """Brokers with their queues, for errors: "broker-a (queues 0 to 3)"."""
+    """Brokers and their queues as text for errors: "broker-a (queues 0 to 3)"."""
     some = [f"{name} ({_numbers(numbers)})" for name, numbers in list(brokers.items())[:5]]
     return ", ".join(some) + (f" and {len(brokers) - 5} others" if len(brokers) > 5 else "")
 

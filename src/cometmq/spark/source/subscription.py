@@ -82,7 +82,7 @@ class TopicChoice:
         )
 
     def covers(self, queue: MessageQueue) -> bool:
-        """Whether this queue of a wanted topic is read."""
+        """Whether a queue of a wanted topic is read."""
         if self.assignment is None:
             return True
         brokers = self.assignment.get(queue.topic, {})

@@ -286,7 +286,7 @@ class TimerFiles:
         return SaveJob(pages, end, fresh)
 
     def run(self, job: SaveJob) -> None:
-        """Bring it to the device: log, wheel, check. Any thread, one at a time.
+        """Bring a save to the device: log, wheel, check; any thread, one at a time.
 
         Raises:
             OSError: the disk failed; call `saving_failed`.

@@ -207,7 +207,7 @@ class TimerLog:
 
     @property
     def may_drop(self) -> bool:
-        """Whether there is a file that can go some time; the last one stays."""
+        """Whether a file can go some time; the last one stays."""
         return len(self.chain.files) > 1
 
     def drop_before(self, physical_offset: int) -> None:

@@ -1,4 +1,4 @@
-"""The queues that this client has for itself: locked at their brokers, renewed, and given back.
+"""The queues that this client has locked at their brokers: taken, renewed, and given back.
 
 A lock counts for 30 s from the moment it was asked for, half of what the broker gives, so that it is over
 here before anybody else can have it. Follows RebalanceImpl.lock, lockAll and unlock of RocketMQ 5.3.3.
@@ -49,11 +49,11 @@ class HeldQueues:
         self._tasks = Tasks(f"{group} locks")
 
     def start(self) -> None:
-        """Renew from now on."""
+        """Renew the locks from now on."""
         self._tasks.spawn(repeat(self.renew, every_ms=self._settings.lock_interval_ms), "renew")
 
     async def stop(self) -> None:
-        """Renew no more."""
+        """Renew the locks no more."""
         await self._tasks.close()
 
     @property
@@ -66,17 +66,17 @@ class HeldQueues:
         return self._until.get(queue, 0.0) > self._instance.clock.monotonic()
 
     async def take(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
-        """Lock queues; those that are ours now."""
+        """Lock queues; the ones that were granted."""
         _refused, granted = await self._ask(queues)
         return granted
 
     async def renew(self) -> None:
-        """Ask for all of them again; what is refused is lost."""
+        """Ask for all locks again; a queue that is refused is lost."""
         refused, _granted = await self._ask(self._until)
         self._give_up(refused)
 
     async def retake(self, queue: MessageQueue) -> None:
-        """Ask for one whose time is over; when it is refused it is lost."""
+        """Ask for a queue again whose lock has expired; when it is refused it is lost."""
         refused, _granted = await self._ask([queue])
         self._give_up(refused)
 
@@ -88,7 +88,7 @@ class HeldQueues:
             self._lost(sorted(refused))
 
     async def give_back(self, queues: Iterable[MessageQueue]) -> None:
-        """Let others have them at once."""
+        """Unlock queues, so that others can have them at once."""
         given = [queue for queue in queues if self._until.pop(queue, None) is not None]
         await asyncio.gather(
             *(

@@ -119,7 +119,7 @@ class Lines:
         line.arrived.set()
 
     async def settle(self, queue: MessageQueue, *, seconds: float) -> bool:
-        """Stop a queue's lines: no further call; whether those that ran have ended by then."""
+        """Stop a queue's lines: no further call; gives whether those that ran have ended by then."""
         lines = self._lines.get(queue)
         if lines is None:
             return True
@@ -136,7 +136,7 @@ class Lines:
         return True
 
     def forget(self, queue: MessageQueue) -> None:
-        """The queue is somebody else's; its stopped lines end."""
+        """Forget a queue that somebody else holds now; its stopped lines end."""
         self._lines.pop(queue, None)
 
     async def close(self, timeout_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""A consumer in order: its locks and its lines, and how queues come and go.
+"""Consumption in order: locks and lines of queues, and how queues come and go.
 
 Next: cometmq.client.consumer.order.held_queues
 """
@@ -20,7 +20,7 @@ _SETTLE_SECONDS = 1.0
 
 
 class Orderly:
-    """Lets one queue at a time in and out, and runs the listener in order.
+    """Admits and releases queues one by one, and runs the listener in order.
 
     Args:
         call: the listener.
@@ -57,14 +57,14 @@ class Orderly:
         return set(queues) if self._held is None else await self._held.take(queues)
 
     async def settle(self, queues: list[MessageQueue]) -> list[MessageQueue]:
-        """Stop the lines of queues; those that nothing is consumed of any more."""
+        """Stop the lines of queues; the queues on which no listener works any more."""
         at_rest = await asyncio.gather(
             *(self._lines.settle(queue, seconds=_SETTLE_SECONDS) for queue in queues)
         )
         return [queue for queue, is_at_rest in zip(queues, at_rest, strict=True) if is_at_rest]
 
     async def give_back(self, queues: Iterable[MessageQueue]) -> None:
-        """Let others have queues that are at rest and whose offsets are stored."""
+        """Unlock queues that are at rest and whose offsets are stored."""
         for queue in queues:
             self._lines.forget(queue)
         if self._held is not None:

@@ -1,1 +1,1 @@
-"""The consumer that acknowledges message by message, and pops for the others."""
+"""The simple consumer, which acknowledges message by message, and pop for the others."""

@@ -65,7 +65,7 @@ class PopContext:
 
 
 class PopLoop:
-    """The popping of one queue.
+    """Pops one queue.
 
     Attributes:
         queue: which; id -1: any of its broker.
@@ -100,13 +100,13 @@ class PopLoop:
 
     @property
     def cached(self) -> tuple[int, int]:
-        """These, and bytes of their bodies; in any thread."""
+        """The number of messages popped and not acknowledged, and bytes of their bodies; in any thread."""
         waiting = list(self._open.values())
         return len(waiting), sum(len(message.body) for _, message in waiting)
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether it pops no more and nothing of it is open."""
+        """Whether the loop pops no more and no message of it is open."""
         return not (self._is_running or self._open)
 
     async def run(self) -> None:
@@ -171,7 +171,7 @@ class PopLoop:
                 continue
 
     def is_over(self, messages: Sequence[StoredMessage]) -> bool:
-        """Whether messages are somebody else's by now, and no listener is to have them. Any thread."""
+        """Whether messages are somebody else's by now, so that no listener may have them; any thread."""
         now = self._popping.clock.monotonic()
         return any(
             self._open.get(message.properties[POP_CK], (0.0, None))[0] <= now
@@ -181,7 +181,7 @@ class PopLoop:
     # --- what becomes of messages
 
     def settle(self, messages: Sequence[StoredMessage], *, is_consumed: bool) -> None:
-        """A listener is done with messages."""
+        """Take the outcome of messages from a listener."""
         if is_consumed:
             self._finished += messages
             if not self._is_acknowledging:
@@ -231,7 +231,7 @@ class PopLoop:
         self._has_room.set()
 
     async def stop(self) -> None:
-        """Pop no more; messages that are on their way are still taken, so that `close` can give them back."""
+        """Stop popping; messages on their way are still taken, so that `close` can give them back."""
         self.is_dropped = True
         left = self._asked_at + _ANSWER_SECONDS - self._popping.clock.monotonic()
         try:

@@ -1,4 +1,4 @@
-"""One pop: the request, what its answer says, and the receipt handles that are made of it.
+"""Pop requests, their answers, and the receipt handles that are made of these.
 
 A handle is the property POP_CK of a message; the broker that gave it understands it. Follows
 MQClientAPIImpl.processPopResponse of RocketMQ 5.3.3.
@@ -93,7 +93,7 @@ class Popper:
         body_size_max: int,
         namespace: Namespace = NO_NAMESPACE,
     ) -> None:
-        """Requests over these connections; for the others see the attributes."""
+        """Use these connections; for the others see the attributes."""
         self._instance = instance
         self._api = ConsumeApi(_Introduced(instance))
         self._group = group
@@ -101,7 +101,7 @@ class Popper:
         self.namespace = namespace
 
     async def pop(self, broker_name: str, ask: PopAsk) -> list[StoredMessage]:
-        """The next messages of a broker; none when none came in time.
+        """Pop messages of a broker; none when none came in time.
 
         Raises:
             BrokerRefused, BrokerNotFound, NetError, CodecError: it gave no answer.
@@ -135,7 +135,7 @@ class Popper:
         return await self._api.notified(self._instance.address(broker_name), header)
 
     async def ack(self, messages: Sequence[StoredMessage]) -> None:
-        """Messages of one broker are done with.
+        """Acknowledge messages of one broker.
 
         Raises:
             BrokerRefused, BrokerNotFound, NetError: it did not say so.
@@ -157,7 +157,7 @@ class Popper:
     async def change_invisibility(
         self, message: StoredMessage, invisible_ms: int
     ) -> StoredMessage:
-        """Hide a message for another time; it is given back with its new handle.
+        """Hide a message for another time; gives it back with its new handle.
 
         Raises:
             BrokerRefused, BrokerNotFound, NetError, CodecError: the broker did not.
@@ -273,7 +273,7 @@ def _is_handle_of(broker_name: str, text: str) -> bool:
 
 
 def receipt_of(message: StoredMessage) -> Receipt:
-    """The handle of a message.
+    """The receipt handle of a message.
 
     Raises:
         ClientError: it was not popped.

@@ -47,7 +47,7 @@ _Place = tuple[str, str]  # Topic, broker.
 
 
 class AsyncSimpleConsumer:
-    """A consumer that pops.
+    """A consumer that receives messages on demand and acknowledges each by itself (pop).
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
@@ -96,7 +96,7 @@ class AsyncSimpleConsumer:
             self.subscribe(topic, expression)
 
     def __repr__(self) -> str:
-        """Group, topics, client and nameservers."""
+        """The group, topics, client id and nameservers."""
         return f"<{type(self).__name__} {self._group} of {[*self._subscriptions]} at {self._instance!r}>"
 
     @property
@@ -123,7 +123,7 @@ class AsyncSimpleConsumer:
         self._subscriptions[topic] = subscription_of(topic, expression, version=version)
 
     def unsubscribe(self, topic: str) -> None:
-        """Receive this topic no more; what was received of it can still be acknowledged.
+        """End the subscription to a topic; what was received of it can still be acknowledged.
 
         Raises:
             SubscriptionError: it is not subscribed.
@@ -134,7 +134,7 @@ class AsyncSimpleConsumer:
     # --- life
 
     async def start(self) -> None:
-        """Begin; messages are asked for by `receive` only."""
+        """Join the group; messages are asked for by `receive` only."""
         if not self._is_running:
             self._is_running = True
             await self._instance.start()
@@ -153,7 +153,7 @@ class AsyncSimpleConsumer:
             await self._instance.close()
 
     async def __aenter__(self) -> Self:
-        """Start."""
+        """Start the consumer."""
         await self.start()
         return self
 
@@ -163,7 +163,7 @@ class AsyncSimpleConsumer:
         _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        """Close."""
+        """Close the consumer."""
         await self.close()
 
     # --- messages
@@ -203,7 +203,7 @@ class AsyncSimpleConsumer:
                 await self._wait_for_any(places, deadline)
 
     async def ack(self, messages: StoredMessage | Sequence[StoredMessage]) -> None:
-        """Messages are done with and do not come again.
+        """Acknowledge messages: they do not come again.
 
         Args:
             messages: one, or any number of them with one request a broker.
@@ -221,7 +221,7 @@ class AsyncSimpleConsumer:
     async def change_invisibility(
         self, message: StoredMessage, invisible_ms: int
     ) -> StoredMessage:
-        """Hide a message for so long from now; acknowledge the one that is given back.
+        """Hide a message for another time from now; acknowledge the one that is given back.
 
         Raises:
             ClientError: the broker refuses, or the message was not received here.

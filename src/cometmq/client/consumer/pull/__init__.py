@@ -1,1 +1,1 @@
-"""The consumer that is asked for messages, and the pulls that all consumers make."""
+"""The pull consumer, and the pulls that all consumers make."""

@@ -19,21 +19,21 @@ class _Item(NamedTuple):
 
 
 class Inbox:
-    """Of one consumer."""
+    """The inbox of one pull consumer."""
 
     def __init__(self) -> None:
-        """Empty."""
+        """Begin empty."""
         self._waiting: deque[_Item] = deque()
         self._handed_out: list[_Item] = []
         self._arrived = asyncio.Event()
 
     def put(self, loop: PullLoop, messages: Batch) -> None:
-        """Messages came."""
+        """Put in messages that came."""
         self._waiting.extend(_Item(loop, loop.process_queue, message) for message in messages)
         self._arrived.set()
 
     def drop(self, loop: PullLoop) -> None:
-        """Forget what came from this loop: its queue is another's, or its position was moved."""
+        """Forget messages of this loop: its queue is another's, or its position was moved."""
         self._waiting = deque(item for item in self._waiting if item.loop is not loop)
         self._handed_out = [item for item in self._handed_out if item.loop is not loop]
 

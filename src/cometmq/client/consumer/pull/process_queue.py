@@ -18,7 +18,7 @@ class ProcessQueue:
     """
 
     def __init__(self) -> None:
-        """Empty."""
+        """Begin empty."""
         self.count = 0
         self.size = 0
         self.next_offset: int | None = None
@@ -26,7 +26,7 @@ class ProcessQueue:
         self._sizes: dict[int, int] = {}
 
     def add(self, arrived: Iterable[tuple[int, int]]) -> None:
-        """Messages came: (queue offset, bytes) of each, offsets rising."""
+        """Add messages: (queue offset, bytes) of each, offsets rising."""
         order, sizes = self._order, self._sizes
         was_empty = not order
         last = order[-1] if order else -1
@@ -44,7 +44,7 @@ class ProcessQueue:
             self.next_offset = order[0]
 
     def finish(self, offsets: Iterable[int]) -> None:
-        """Messages are consumed (or were sent back); one that is not cached is ignored."""
+        """Remove messages that were consumed, or sent back; one that is not cached is ignored."""
         order, sizes = self._order, self._sizes
         for offset in offsets:
             self.size -= sizes.pop(offset, 0)
@@ -57,7 +57,7 @@ class ProcessQueue:
 
     @property
     def cached(self) -> tuple[int, int]:
-        """Messages cached, and their bodies' bytes."""
+        """The number of cached messages, and bytes of their bodies."""
         return self.count, self.size
 
     @property
@@ -67,5 +67,5 @@ class ProcessQueue:
 
     @property
     def span(self) -> int:
-        """Between the smallest and the largest offset cached."""
+        """The distance between the smallest and the largest offset cached."""
         return self._order[-1] - self._order[0] if self._order else 0

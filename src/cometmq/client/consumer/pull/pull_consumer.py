@@ -1,4 +1,4 @@
-"""Reads messages when its user asks: by queue and offset, or as the next ones of a subscription.
+"""The pull consumer: reads messages when its user asks, by offset or as the next ones of a subscription.
 
     async with AsyncPullConsumer("127.0.0.1:9876", group="reports") as consumer:
         for queue in await consumer.queues("orders"):
@@ -41,7 +41,7 @@ from cometmq.net.tasks import Tasks
 
 
 class AsyncPullConsumer:
-    """A consumer that pulls.
+    """A consumer that reads messages on demand: by queue and offset, or the next of a subscription.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
@@ -90,7 +90,7 @@ class AsyncPullConsumer:
             self.subscribe(topic, expression)
 
     def __repr__(self) -> str:
-        """Group, client and nameservers."""
+        """The group, client id and nameservers."""
         return f"<{type(self).__name__} {self._group} of {self._instance!r}>"
 
     @property
@@ -127,7 +127,7 @@ class AsyncPullConsumer:
             await self._instance.close()
 
     async def __aenter__(self) -> Self:
-        """Start."""
+        """Start the consumer."""
         await self.start()
         return self
 
@@ -137,7 +137,7 @@ class AsyncPullConsumer:
         error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        """Close; what was being worked on when an error left the block comes again."""
+        """Close the consumer; what was being worked on when an error left the block comes again."""
         if error is not None:
             self._inbox.forget()
         await self.close()
@@ -170,7 +170,7 @@ class AsyncPullConsumer:
         wait_ms: int = 0,
         expression: Filter = ALL,
     ) -> PullResult:
-        """The messages from an offset on.
+        """Pull messages from an offset on.
 
         Args:
             queue: where.
@@ -209,7 +209,7 @@ class AsyncPullConsumer:
         wait_ms: int = 0,
         expression: Filter = ALL,
     ) -> RawPull:
-        """The records from an offset on, as they came: for those who decode columns themselves.
+        """Pull records from an offset on as they came, for those who decode columns themselves.
 
         The broker filters by the tags' hashes only; compare tags yourself.
 
@@ -241,7 +241,7 @@ class AsyncPullConsumer:
         expression: Filter = ALL,
         broker_id: int | None = None,
     ) -> AsyncIterator[RawPull]:
-        """The records of a range, with several pulls under way, in order.
+        """Yield the records of a range, in order, with several pulls under way.
 
         It ends at `end` or at the queue's end, whichever comes first. A gap (`start` was deleted)
         gives one answer OFFSET_ILLEGAL without a body and goes on at its `next_offset`.
@@ -269,7 +269,7 @@ class AsyncPullConsumer:
     # --- by subscription or assignment
 
     def subscribe(self, topic: str, expression: Filter = ALL) -> None:
-        """Receive this topic's messages, sharing its queues with the group's other members.
+        """Subscribe to a topic; its queues are shared with the group's other members.
 
         Args:
             topic: one more, or one whose filter is to be another.
@@ -286,7 +286,7 @@ class AsyncPullConsumer:
             self._tasks.spawn(self._member.start(), "join")
 
     def unsubscribe(self, topic: str) -> None:
-        """Receive this topic no more; its queues go to the other members of the group.
+        """End the subscription to a topic; its queues go to the other members of the group.
 
         Raises:
             SubscriptionError: it is not subscribed.
@@ -297,7 +297,7 @@ class AsyncPullConsumer:
         self._member.unsubscribe(full)
 
     async def assign(self, queues: Iterable[MessageQueue]) -> None:
-        """Receive the messages of exactly these queues, whoever else does; none of others.
+        """Receive exactly the messages of these queues, whoever else does.
 
         Raises:
             ClientError: topics were subscribed already.

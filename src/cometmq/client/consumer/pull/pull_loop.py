@@ -73,7 +73,7 @@ class PullContext:
 
 
 class PullLoop:
-    """The reading of one queue.
+    """Pulls one queue.
 
     Attributes:
         queue: which.
@@ -251,7 +251,7 @@ class PullLoop:
             self._reading.deliver(self, messages)
 
     def finish(self, process_queue: ProcessQueue, offsets: list[int]) -> None:
-        """Messages are consumed: their offsets, and the `process_queue` that they came with."""
+        """Note consumed messages by their offsets, with the `process_queue` that they came with."""
         process_queue.finish(offsets)
         if self.is_dropped or process_queue is not self.process_queue:
             return
@@ -263,7 +263,7 @@ class PullLoop:
         self._has_room.set()
 
     def seek(self, offset: int) -> None:
-        """Go on at another place; what was pulled and not consumed is forgotten."""
+        """Go on at another offset; what was pulled and not consumed is forgotten."""
         self.process_queue = ProcessQueue()
         self._next_offset = offset
         self._has_room.set()

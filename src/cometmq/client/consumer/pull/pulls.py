@@ -1,4 +1,4 @@
-"""One pull: the request, who is asked, and what the answer says.
+"""Pull requests: what is asked, of whom, and what the answer says.
 
 Both consumers use it: the pull consumer with its own subscription in each request, the push
 consumer with a long poll that the broker answers when something comes.
@@ -75,7 +75,7 @@ class Puller:
         self._suggested: dict[MessageQueue, int] = {}
 
     async def channel(self, queue: MessageQueue, broker_id: int | None = None) -> Channel:
-        """The connection on which this queue is pulled, from a certain member or the suggested.
+        """The connection on which a queue is pulled, to a certain member or the suggested one.
 
         Raises:
             BrokerNotFound, TopicNotFound, NetError: there is none.
@@ -91,7 +91,7 @@ class Puller:
         return await instance.channel(address)
 
     def command(self, queue: MessageQueue, offset: int, ask: Ask) -> Command:
-        """The request."""
+        """Make the request of a pull."""
         sys_flag = PULL_SUBSCRIPTION
         if ask.wait_ms:
             sys_flag |= PULL_SUSPEND

@@ -22,7 +22,7 @@ _Pull = tuple[int, int, asyncio.Future[Command]]
 
 
 class RangeReader:
-    """One range of one queue.
+    """Reads one range of one queue.
 
     Args:
         puller: who pulls.
@@ -56,7 +56,7 @@ class RangeReader:
         self._under_way: deque[_Pull] = deque()
 
     async def read(self) -> AsyncGenerator[RawPull, None]:
-        """The answers in order, until `end`, the queue's end, or an offset that is gone.
+        """Yield the answers in order, until `end`, the queue's end, or an offset that is gone.
 
         A range that begins before the queue's first message gives one answer OFFSET_ILLEGAL
         without a body, and goes on at its `next_offset`.

@@ -1,4 +1,4 @@
-"""A stored record as the message that users get: decompressed, with its ids and its first topic.
+"""Makes the message that users get of a stored record: decompressed, with its ids and its first topic.
 
 Next: cometmq.kernel.messages
 """
@@ -42,7 +42,7 @@ class Pulled(NamedTuple):
 
 
 class Room:
-    """Bytes that compressed bodies of one answer may still grow to.
+    """The bytes that compressed bodies of one answer may still grow to.
 
     Args:
         size: of all of them together.
@@ -54,7 +54,7 @@ class Room:
     def unpack(
         self, record: Record, queue: MessageQueue, *, body_size_max: int, namespace: Namespace
     ) -> StoredMessage | None:
-        """The message of a record as `unpack` gives it; None where there is no room for its body."""
+        """Make the message of a record; None where there is no room for its body."""
         if not record.sys_flag & COMPRESSED:
             return unpack(record, queue, body_size_max=body_size_max, namespace=namespace)
         limit = min(body_size_max, self._left)
@@ -88,7 +88,7 @@ class Unpacking:
     on_unreadable: Callable[[Record, CodecError], None] | None = None
 
     async def read(self, body: bytes) -> Pulled:
-        """The messages of all records of an answer, as many as were asked for.
+        """Make messages of the records of an answer, as many as were asked for.
 
         What grows by much is decompressed in a thread, and what grows too much is left for the next
         answer: a few hundred bytes may unpack to gigabytes.
@@ -155,7 +155,7 @@ def unpack(
     body_size_max: int,
     namespace: Namespace = NO_NAMESPACE,
 ) -> StoredMessage:
-    """The message of a record.
+    """Make the message of a record.
 
     A message that comes back for a retry lies in the group's retry topic; it is given with the
     topic that it was sent to, as RocketMQ's clients do.

@@ -1,1 +1,1 @@
-"""The consumer that calls a listener."""
+"""The push consumer, which calls a listener."""

@@ -35,7 +35,7 @@ class ListenerJob(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Whether it is somebody else's by now."""
+        """Whether the queue is somebody else's by now."""
         return self.loop.is_dropped
 
 
@@ -47,7 +47,7 @@ class PopJob(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Whether their invisible time is over."""
+        """Whether the invisible time of the messages is over."""
         return self.loop.is_over(self.messages)
 
 
@@ -115,7 +115,7 @@ class TaskWorkers:
         self.resize(concurrency)
 
     def resize(self, concurrency: int) -> None:
-        """Let so many work from now on; who is at work finishes it first."""
+        """Set the number of workers; those at work finish first."""
         for number in range(self._concurrency, concurrency):
             self._workers.append(self._tasks.spawn(self._work(), str(number)))
         for _ in range(concurrency, self._concurrency):
@@ -124,7 +124,7 @@ class TaskWorkers:
         self._workers = [task for task in self._workers if not task.done()]
 
     def submit(self, job: AnyJob) -> None:
-        """Hand it to the next free task."""
+        """Hand a job to the next free task."""
         self._jobs.put_nowait(job)
 
     async def _work(self) -> None:
@@ -146,7 +146,7 @@ class TaskWorkers:
             self._done(job, consumed, self._now() - began)
 
     async def close(self, timeout_ms: int) -> None:
-        """See `Workers`."""
+        """Close the workers, as `Workers.close`."""
         while not self._jobs.empty():
             self._jobs.get_nowait()
         for _ in self._workers:
@@ -189,7 +189,7 @@ class ThreadWorkers:
         self.resize(concurrency)
 
     def resize(self, concurrency: int) -> None:
-        """Let so many work from now on; who is at work finishes it first."""
+        """Set the number of workers; those at work finish first."""
         for number in range(self._concurrency, concurrency):
             self._alive += 1
             name = f"listener-{number}"
@@ -199,7 +199,7 @@ class ThreadWorkers:
         self._concurrency = concurrency
 
     def submit(self, job: AnyJob) -> None:
-        """Hand it to the next free thread."""
+        """Hand a job to the next free thread."""
         self._jobs.append(job)
         self._call_another()
 
@@ -257,7 +257,7 @@ class ThreadWorkers:
             self._stopped.set()
 
     async def close(self, timeout_ms: int) -> None:
-        """See `Workers`."""
+        """Close the workers, as `Workers.close`."""
         self._jobs.clear()
         for _ in range(self._alive):
             self._calls.put(_WakeUp.END)

@@ -1,4 +1,4 @@
-"""Listeners that run for too long: their messages are given back, so that somebody else gets them.
+"""Watches for listeners that run for too long: their messages are given back, so that somebody else gets them.
 
 A listener that hangs keeps its message, and with it the offset of the whole queue. After consumeTimeout
 (15 min) the message goes to the retry topic at level 3; what the listener says later counts no more.
@@ -38,19 +38,19 @@ class ConsumeTimeout:
         self._running: dict[int, tuple[float, ListenerJob]] = {}
 
     def begin(self, job: ListenerJob) -> None:
-        """A listener begins with a job. Any thread."""
+        """Note that a listener begins with a job; any thread."""
         self._running[id(job)] = self._now(), job
 
     def end(self, job: ListenerJob) -> bool:
-        """A listener is done with a job; False: it has been given back meanwhile."""
+        """Note that a listener is done with a job; False: it has been given back meanwhile."""
         return self._running.pop(id(job), None) is not None
 
     def is_any(self) -> bool:
-        """Whether listeners work on any."""
+        """Whether any listener is at work."""
         return bool(self._running)
 
     async def look(self) -> None:
-        """Give back what has been worked on for too long."""
+        """Give back jobs on which listeners have worked for too long."""
         before = self._now() - self._timeout_ms / 1000
         late = [job for began, job in list(self._running.values()) if began < before]
         for job in late:

@@ -145,7 +145,7 @@ class InProcesses:
         self._ours.close()
 
     def __enter__(self) -> Self:
-        """Nothing to start: the first process is there, the others come with messages."""
+        """Start nothing: the first process is there, the others come with messages."""
         return self
 
     def __exit__(
@@ -154,7 +154,7 @@ class InProcesses:
         _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        """Close."""
+        """Close the processes."""
         self.close()
 
 

@@ -1,4 +1,4 @@
-"""Calls your function with each message of its topics: the usual way to consume.
+"""The push consumer: calls your function with each message of its topics; the usual way to consume.
 
     async def handle(message: StoredMessage) -> None: ...
 
@@ -62,7 +62,7 @@ _LOCAL_RETRY_SECONDS = 5.0
 
 
 class AsyncPushConsumer:
-    """A consumer with a listener.
+    """A consumer that calls a listener with each message of its topics.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
@@ -123,7 +123,7 @@ class AsyncPushConsumer:
         self._gauge: CacheGauge | None = None
 
     def __repr__(self) -> str:
-        """Group, subscriptions, client and nameservers."""
+        """The group, subscriptions, client id and nameservers."""
         return (
             f"<{type(self).__name__} {self.group} of {self._subscribed} at {self._instance!r}>"
         )
@@ -152,7 +152,7 @@ class AsyncPushConsumer:
         self._subscribed[topic] = expression
 
     def unsubscribe(self, topic: str) -> None:
-        """Consume this topic no more; its queues go to the other members of the group.
+        """End the subscription to a topic; its queues go to the other members of the group.
 
         What was pulled is still given to the listener where its call has begun.
 
@@ -246,7 +246,7 @@ class AsyncPushConsumer:
         await self._closed.wait()
 
     async def __aenter__(self) -> Self:
-        """Start."""
+        """Start the consumer."""
         await self.start()
         return self
 
@@ -256,21 +256,21 @@ class AsyncPushConsumer:
         _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        """Close."""
+        """Close the consumer."""
         await self.close()
 
     # --- while it runs
 
     def pause(self) -> None:
-        """Pull no more until `resume`; what was pulled is still given to the listener."""
+        """Stop pulling until `resume`; what was pulled is still given to the listener."""
         self._member.pause()
 
     def resume(self) -> None:
-        """Pull again."""
+        """Start pulling again after `pause`."""
         self._member.resume()
 
     def set_concurrency(self, concurrency: int) -> None:
-        """Let so many listeners run at once from now on; those that run are not disturbed.
+        """Set how many listeners run at once; those that run are not disturbed.
 
         Raises:
             ClientClosed: it is not running.
@@ -320,7 +320,7 @@ class AsyncPushConsumer:
             self._consume_timeout.begin(job)
 
     def _done(self, job: AnyJob, is_consumed: bool, seconds: float) -> None:  # noqa: FBT001
-        """As `Done` gives it."""
+        """Count a finished job, and settle it."""
         job.loop.counts.called(seconds, len(job.messages), is_consumed=is_consumed)
         if isinstance(job, PopJob):
             job.loop.settle(job.messages, is_consumed=is_consumed)
