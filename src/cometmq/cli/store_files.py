@@ -102,13 +102,13 @@ def archive_store(
     need_arrow()
     from cometmq.offline.archive import ArchiveRules, archive_task, finish_archive, plan_archive
     from cometmq.offline.folder import StoreFolder
+    from cometmq.offline.place import same_place
     from cometmq.offline.plan import LogRange
 
     source = StoreFolder(str(folder.absolute()))
     end_ms = read_time(until, option="--until") if until else None
     splits = plan_archive(source, LogRange(end_ms=end_ms))
-    place = to if "://" in to else str(Path(to).absolute())
-    rules = ArchiveRules(place, is_raw=raw, topics=_names(topic))
+    rules = ArchiveRules(same_place(to), is_raw=raw, topics=_names(topic))
     files = []
     with progress_bar(sum(split.hi - split.lo for split in splits), "archiving") as show:
         done = 0
@@ -145,6 +145,7 @@ def restore_store(
     """
     need_arrow()
     from cometmq.net.clock import SystemClock
+    from cometmq.offline.place import same_place
     from cometmq.offline.restore import (
         begin_restore,
         finish_restore,
@@ -152,7 +153,7 @@ def restore_store(
         restore_task,
     )
 
-    place = archive if "://" in archive else str(Path(archive).absolute())
+    place = same_place(archive)
     to = str(folder.absolute())
     parts = plan_restore(place, to, start=start, end=end)
     begin_restore(parts)

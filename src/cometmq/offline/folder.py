@@ -11,12 +11,11 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 
 from pyarrow import NativeFile, fs
 
 from cometmq.model.errors import SettingsError, StoreDamaged
+from cometmq.offline.place import open_place
 from cometmq.store.opening import message_parts, refuse
 
 LOG_NAME_DIGITS = 20  # FileChain.NAME_DIGITS: a log file's name is its first physical offset.
@@ -111,12 +110,12 @@ class StoreFolder:
     @property
     def files(self) -> fs.FileSystem:
         """The file system."""
-        return _opened(self.place)[0]
+        return open_place(self.place)[0]
 
     @property
     def root(self) -> str:
         """The path in the file system."""
-        return _opened(self.place)[1]
+        return open_place(self.place)[1]
 
     @property
     def is_local(self) -> bool:
@@ -160,7 +159,7 @@ class StoreFolder:
         """
         names = [each.base_name for each in self.entries(self.root)]
         refuse(self.place, message_parts(names, self.exists))
-        folders = [_opened(path)[1] for path in self.log_paths] or [self.path("commitlog")]
+        folders = [open_place(path)[1] for path in self.log_paths] or [self.path("commitlog")]
         for path in folders if self.log_paths else ():
             if self.files.get_file_info(path).type != fs.FileType.Directory:
                 raise SettingsError(
@@ -200,19 +199,3 @@ def _chained(found: Sequence[fs.FileInfo]) -> list[ListedFile]:
         ListedFile(each.path, start, each.size, end, number == last)
         for number, (each, start, end) in enumerate(zip(found, starts, ends, strict=True))
     ]
-
-
-@lru_cache(maxsize=64)
-def _opened(place: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a place, and its path there.
-
-    Raises:
-        SettingsError: nobody knows such a place.
-    """
-    if "://" not in place:
-        return fs.LocalFileSystem(), str(Path(place).absolute())
-    try:
-        files, path = fs.FileSystem.from_uri(place)
-    except (ValueError, OSError, NotImplementedError) as error:
-        raise SettingsError(f"{place!r} is no folder that can be opened: {error}") from error
-    return files, path.rstrip("/")

@@ -17,11 +17,11 @@ from cometmq.net.clock import SystemClock
 from cometmq.offline import archive as kernel
 from cometmq.offline import restore as back
 from cometmq.offline.folder import StoreFolder
+from cometmq.offline.place import same_place
 from cometmq.offline.plan import LogRange, Task
 from cometmq.offline.store_sizes import chosen_sizes, kept_sizes, sizes_of
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
-from cometmq.spark.jobs.manifest import absolute
 from cometmq.spark.jobs.options import JobOptions
 from cometmq.spark.jobs.origin import ClusterOptions
 from cometmq.spark.jobs.run import Run, running
@@ -136,7 +136,7 @@ def _rounds(options: ArchiveOptions) -> _Rounds:
         SettingsError: neither store nor topics, or raw records of topics.
     """
     if options.store:
-        folder = StoreFolder(absolute(options.store))
+        folder = StoreFolder(same_place(options.store))
         return _Rounds(
             lambda: task_plan(
                 [(split,) for split in kernel.plan_archive(folder, _wanted(options))]
@@ -150,7 +150,7 @@ def _rounds(options: ArchiveOptions) -> _Rounds:
             "--raw keeps the records of a log, from which a store is restored: it needs --store"
         )
     until_ms = time_ms(options.until, "--until") if options.until else None
-    topics = TopicArchive(options.nameserver, options.topic, absolute(options.to), until_ms)
+    topics = TopicArchive(options.nameserver, options.topic, same_place(options.to), until_ms)
     return _Rounds(topics.planned, lambda spark, run: archive_round(spark, run, topics))
 
 
@@ -169,7 +169,7 @@ def _archive_new(
     wanted = LogRange(start=manifest.ahead["lo"], end=manifest.ahead["hi"])
     splits = kernel.plan_archive(folder, wanted)
     names = tuple(words(options.topic))
-    rules = kernel.ArchiveRules(absolute(options.to), is_raw=options.raw, topics=names)
+    rules = kernel.ArchiveRules(same_place(options.to), is_raw=options.raw, topics=names)
 
     def work(task: Task) -> list[Row]:
         files = kernel.archive_task(folder, task, rules)
@@ -198,8 +198,8 @@ def restore(spark: SparkSession, options: RestoreOptions) -> Report:
     Raises:
         SettingsError: no archive with raw records, or the directory is not empty.
     """
-    place = absolute(options.archive)
-    to = absolute(options.to)
+    place = same_place(options.archive)
+    to = same_place(options.to)
     with running(
         "restore", options, place="" if options.dry_run else str(Path(to).parent)
     ) as this:
@@ -249,7 +249,7 @@ def _planned(parts: Sequence[back.LogPart]) -> Report:
 def _sizes(options: RestoreOptions) -> StoreSettings:
     """The sizes of the files of a restored store."""
     return chosen_sizes(
-        kept_sizes(StoreFolder(absolute(options.archive))),
+        kept_sizes(StoreFolder(same_place(options.archive))),
         queue_file_size=options.queue_file_size,
         index_slots=options.index_slots,
         index_entries=options.index_entries,

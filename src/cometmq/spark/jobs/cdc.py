@@ -14,10 +14,10 @@ from pyspark.sql.types import StructType
 
 from cometmq.model.errors import SettingsError
 from cometmq.offline.columns.schema import nearest
+from cometmq.offline.place import hadoop_place
 from cometmq.spark.jobs.decoding import BodyOptions, decoded, schema_of
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
-from cometmq.spark.jobs.manifest import absolute
 from cometmq.spark.jobs.origin import FromOptions, plan, read_stream
 from cometmq.spark.jobs.run import read_before, running
 from cometmq.spark.jobs.streaming import FlowOptions, counted, drain
@@ -75,7 +75,7 @@ def run(spark: SparkSession, options: CdcOptions) -> Report:
                 rejects = changes.of(batch).where("reason IS NOT NULL").select(*BAD_COLUMNS)
                 name = f"batch={this.short_id}-{number}"
                 rejects.write.mode("overwrite").parquet(
-                    f"{absolute(options.to)}/{BAD_FOLDER}/{name}"
+                    f"{hadoop_place(options.to)}/{BAD_FOLDER}/{name}"
                 )
             return {**seen.get, **added, "bad": bad}
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from pyarrow import fs
 
-from cometmq.spark.jobs.manifest import file_system
+from cometmq.offline.place import open_place
 
 
 def checkpointed(place: str) -> dict[str, Any]:
     """Up to where a checkpoint's stream has read: `{topic: {broker: {queue: offset}}}`."""
-    files, root = file_system(place)
+    files, root = open_place(place)
     folder = f"{root}/commits"
     if files.get_file_info(folder).type != fs.FileType.Directory:
         return {}

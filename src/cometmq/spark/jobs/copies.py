@@ -20,10 +20,10 @@ from cometmq.offline.coverage import Coverage, coverage_of_store
 from cometmq.offline.digests import BLOCK_OFFSETS, COMPARED, Block
 from cometmq.offline.folder import StoreFolder
 from cometmq.offline.log_end import is_open
+from cometmq.offline.place import same_place
 from cometmq.offline.plan import plan_tasks
 from cometmq.offline.rows import RowRules, message_batches
 from cometmq.offline.topic_manifest import TOPICS_FILE, read_topic_manifest
-from cometmq.spark.jobs.manifest import absolute
 from cometmq.spark.jobs.tasks import by_name, log_size
 from cometmq.spark.options import words
 from cometmq.spark.schema import arrow_schema, message_schema
@@ -242,7 +242,7 @@ def copy_of(place: str, *, topics: str, nameserver: str, broker: str) -> Copy:
     is_folder = "/" in place or Path(place).is_dir()
     if not is_folder:
         return TopicCopy(",".join(words(place)), nameserver, broker)
-    folder, only = StoreFolder(absolute(place)), tuple(words(topics))
+    folder, only = StoreFolder(same_place(place)), tuple(words(topics))
     if folder.exists(ARCHIVE_FILE) or folder.exists(TOPICS_FILE):
         return ArchiveCopy(folder.place, only)
     if folder.exists("commitlog"):

@@ -22,9 +22,9 @@ from cometmq.model.clock import Clock
 from cometmq.model.errors import BrokerRefused, NetError
 from cometmq.model.queue import MessageQueue
 from cometmq.net.clock import SystemClock
+from cometmq.offline.place import open_place
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
-from cometmq.spark.jobs.manifest import absolute, file_system
 from cometmq.spark.jobs.options import JobOptions
 from cometmq.spark.jobs.origin import ClusterOptions
 from cometmq.spark.jobs.run import running
@@ -163,7 +163,7 @@ def _names(text: str) -> list[str]:
 
 def _keep(rows: Sequence[Row], place: str, name: str) -> None:
     """Write a sample: under another name first, so that no reader sees half of it."""
-    files, root = file_system(absolute(place))
+    files, root = open_place(place)
     columns = [
         pa.array(values, field.type)
         for values, field in zip(zip(*rows, strict=True), _SCHEMA, strict=True)

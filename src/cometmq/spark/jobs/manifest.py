@@ -12,12 +12,11 @@ Next: cometmq.spark.jobs.run
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 from pyarrow import fs
 
-from cometmq.model.errors import SettingsError
+from cometmq.offline.place import hadoop_place, open_place
 
 FOLDER = "_jobs"
 _ID_DIGITS = 12
@@ -88,8 +87,8 @@ class JobFolder:
     """
 
     def __init__(self, place: str) -> None:
-        self.place = absolute(place)
-        self._files, self._root = file_system(self.place)
+        self.place = hadoop_place(place)
+        self._files, self._root = open_place(self.place)
         self._folder = f"{self._root.rstrip('/')}/{FOLDER}"
 
     def checkpoint(self, run_id: str) -> str:
@@ -119,23 +118,3 @@ class JobFolder:
 
     def _path(self, run_id: str) -> str:
         return f"{self._folder}/{run_id}.json"
-
-
-def absolute(place: str) -> str:
-    """A URI as it is; a path from the root, since Spark and pyarrow understand "here" apart."""
-    return place if "://" in place else str(Path(place).absolute())
-
-
-def file_system(place: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a place, and its path there.
-
-    Raises:
-        SettingsError: nobody knows such a place.
-    """
-    # Hadoop's name of what pyarrow calls s3.
-    uri = place.replace("s3a://", "s3://", 1)
-    try:
-        files, path = fs.FileSystem.from_uri(uri)
-    except (ValueError, OSError, NotImplementedError) as error:
-        raise SettingsError(f"{place!r} is no folder that can be opened: {error}") from error
-    return files, path

@@ -15,9 +15,9 @@ from pyspark.sql import functions as f
 from cometmq.client import Admin
 from cometmq.model.errors import SettingsError, TopicNotFound
 from cometmq.model.queue import MessageQueue
+from cometmq.offline.place import hadoop_place
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
-from cometmq.spark.jobs.manifest import absolute
 from cometmq.spark.jobs.options import JobOptions
 from cometmq.spark.jobs.origin import FromOptions, plan, read_stream
 from cometmq.spark.jobs.replay import STATE_DEFAULT
@@ -127,7 +127,7 @@ def note_offsets(run: Run, target: SendTarget, spark: SparkSession, number: int)
     last = f.max_by(f.struct(*_MAP_COLUMNS[3:]), "sourceOffset").alias("last")
     table = pairs.groupBy(*_MAP_COLUMNS[:3]).agg(last).select(*_MAP_COLUMNS[:3], "last.*")
     name = f"{run.folder_of(OFFSETS_FOLDER)}/batch={run.short_id}-{number}"
-    table.coalesce(1).write.mode("overwrite").parquet(absolute(name))
+    table.coalesce(1).write.mode("overwrite").parquet(hadoop_place(name))
 
 
 def _placed(batch: DataFrame, places: Places) -> DataFrame:

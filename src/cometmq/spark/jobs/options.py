@@ -6,6 +6,7 @@ Next: cometmq.spark.jobs.job
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from cometmq.offline.place import same_place
 from cometmq.spark.jobs.field import option
 
 ProgressStyle = Literal["auto", "json", "none"]
@@ -30,7 +31,12 @@ class JobOptions:
     def what(self) -> dict[str, Any]:
         """The values that say what is done, by name: what tells one run from another."""
         return {
-            each.name: getattr(self, each.name)
+            each.name: _as_one(getattr(self, each.name))
             for each in fields(self)
             if each.metadata.get("is_what", True)
         }
+
+
+def _as_one(value: Any) -> Any:
+    """A URI in its one spelling: to `s3a://` is the run that was to `s3://`."""
+    return same_place(value) if isinstance(value, str) and "://" in value else value

@@ -16,11 +16,11 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from cometmq.model.errors import SettingsError
 from cometmq.offline.folder import StoreFolder
+from cometmq.offline.place import hadoop_place, open_place
 from cometmq.offline.plan import plan_tasks
 from cometmq.spark.format import RocketMQSource
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Report
-from cometmq.spark.jobs.manifest import absolute, file_system
 from cometmq.spark.jobs.tasks import task_plan
 from cometmq.spark.jobs.words import time_ms
 from cometmq.spark.schema import message_schema
@@ -86,7 +86,7 @@ def topic_options(options: FromOptions, columns: str) -> dict[str, str]:
 
 def store_options(options: FromOptions, columns: str) -> dict[str, str]:
     """The options of the format "rocketmq-store"; what is broken in a log fails the job."""
-    given = {"path": absolute(options.store), "topics": options.topic, "columns": columns}
+    given = {"path": hadoop_place(options.store), "topics": options.topic, "columns": columns}
     return {**given, "mode": "FAILFAST"}
 
 
@@ -114,7 +114,7 @@ def read_batch(
                 given[f"{name}Timestamp"] = str(time_ms(text, f"--{name}"))
         frame = spark.read.format("rocketmq-store").options(**given).load()
     else:
-        place = absolute(options.archive)
+        place = hadoop_place(options.archive)
         files = spark.read.schema(_archived(spark, place)).option("basePath", place)
         frame = files.parquet(f"{place}/{_ARCHIVED}")
     return _narrowed(frame, options)
@@ -149,7 +149,7 @@ def read_stream(
         given["maxBytesPerTrigger"] = str(_TRIGGER_BYTES)
         frame = spark.readStream.format("rocketmq-store").options(**given).load()
     else:
-        place = absolute(options.archive)
+        place = hadoop_place(options.archive)
         files = spark.readStream.schema(_archived(spark, place)).option("basePath", place)
         frame = files.option("maxFilesPerTrigger", 8).parquet(f"{place}/{_ARCHIVED}")
     return _narrowed(frame, options)
@@ -179,7 +179,7 @@ def plan(options: FromOptions, read: dict[str, Any] | None = None) -> Report:
     if _kind(options) == "topic":
         return _queue_ranges(topic_options(options, "topic"), read or {})
     if options.store:
-        return task_plan(plan_tasks(StoreFolder(absolute(options.store))))
+        return task_plan(plan_tasks(StoreFolder(hadoop_place(options.store))))
     return _files(options.archive)
 
 
@@ -220,7 +220,7 @@ def _queue_ranges(given: dict[str, str], read: dict[str, Any]) -> Report:
 
 
 def _files(place: str) -> Report:
-    files, root = file_system(absolute(place))
+    files, root = open_place(place)
     found = [
         each
         for each in files.get_file_info(fs.FileSelector(root, recursive=True))

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from cometmq.net.clock import SystemClock
+from cometmq.offline.place import same_place
 from cometmq.offline.rebuild_store import StoreRebuild
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
-from cometmq.spark.jobs.manifest import absolute
 from cometmq.spark.jobs.options import JobOptions
 from cometmq.spark.jobs.run import running
 from cometmq.spark.jobs.tasks import by_name, log_size, run_tasks, task_plan
@@ -45,9 +45,9 @@ def run(spark: SparkSession, options: RebuildOptions) -> Report:
     """
     topics = [topic.strip() for topic in options.topic.split(",") if topic.strip()]
     made = StoreRebuild.of(
-        absolute(options.store),
+        same_place(options.store),
         topics=topics,
-        out=absolute(options.out) if options.out else "",
+        out=same_place(options.out) if options.out else "",
         is_check=options.check,
     )
     tasks = made.tasks()

@@ -12,9 +12,9 @@ from pyspark.sql import functions as f
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import SettingsError
 from cometmq.offline.columns.schema import nearest
+from cometmq.offline.place import hadoop_place
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
-from cometmq.spark.jobs.manifest import absolute
 from cometmq.spark.jobs.origin import FromOptions, plan, read_batch, read_stream
 from cometmq.spark.jobs.run import Run, read_before, running
 from cometmq.spark.jobs.streaming import counted, drain
@@ -209,7 +209,7 @@ def _answer(
     }
     if options.to:
         # A folder of its own: what else lies in `to` is not overwritten.
-        place = f"{absolute(options.to)}/run={this.short_id}"
+        place = f"{hadoop_place(options.to)}/run={this.short_id}"
         rows = spark.createDataFrame(report.rows, table.schema).coalesce(1)
         rows.write.mode("overwrite").parquet(place)
     return report

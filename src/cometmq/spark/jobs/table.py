@@ -14,10 +14,10 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from cometmq.model.errors import SettingsError
+from cometmq.offline.place import hadoop_place
 from cometmq.spark.jobs.decoding import BodyOptions, Decoded, decoded
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
-from cometmq.spark.jobs.manifest import absolute
 from cometmq.spark.jobs.origin import FromOptions, plan, read_stream
 from cometmq.spark.jobs.run import Run, read_before, running
 from cometmq.spark.jobs.streaming import FlowOptions, counted, drain
@@ -58,7 +58,7 @@ def run(spark: SparkSession, options: TableOptions) -> Report:
     body = decoded(options, f.col("body"))
     with running("table", options, place=options.to) as this:
         stream = read_stream(spark, options, rows_max=options.rows_max)
-        table = Table(this, body, kept, absolute(options.to))
+        table = Table(this, body, kept, hadoop_place(options.to))
         _check_evolution(spark, options.to, table.of(stream).schema)
         drain(stream, this, options, table.write)
     return _report(this)
@@ -110,7 +110,7 @@ def _check_evolution(spark: SparkSession, place: str, schema: StructType) -> Non
         SettingsError: a column that is there has another type now, or none.
     """
     try:
-        present = spark.read.option("mergeSchema", "true").parquet(absolute(place)).schema
+        present = spark.read.option("mergeSchema", "true").parquet(hadoop_place(place)).schema
     except AnalysisException:
         return  # Nothing is there yet.
     wanted = {each.name: each.dataType for each in schema.fields}

@@ -11,9 +11,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from cometmq.codec.trace import FIELD_END, RECORD_END, TraceKind
+from cometmq.offline.place import hadoop_place
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
-from cometmq.spark.jobs.manifest import absolute
 from cometmq.spark.jobs.origin import FromOptions, plan, read_batch, read_stream
 from cometmq.spark.jobs.run import read_before, running
 from cometmq.spark.jobs.streaming import counted, drain
@@ -90,7 +90,7 @@ def run(spark: SparkSession, options: TraceOptions) -> Report:
                     "unconsumed": unconsumed(records).count(),
                 }
                 if options.to:
-                    place = f"{absolute(options.to)}/records"
+                    place = f"{hadoop_place(options.to)}/records"
                     records.write.mode("overwrite").parquet(place)
         finally:
             records.unpersist()

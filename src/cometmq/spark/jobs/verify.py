@@ -13,13 +13,13 @@ from cometmq.model.errors import SettingsError
 from cometmq.net.clock import SystemClock
 from cometmq.offline.found import FoundStore, find_store
 from cometmq.offline.part_check import PartVerdict, check_part, parts_of
+from cometmq.offline.place import same_place
 from cometmq.offline.splits import SPLIT_BYTES
 from cometmq.offline.verify import StoreCheck, StoreVerdict
 from cometmq.spark.jobs.comparing import CopyReading, compare
 from cometmq.spark.jobs.copies import copy_of
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
-from cometmq.spark.jobs.manifest import absolute
 from cometmq.spark.jobs.options import JobOptions
 from cometmq.spark.jobs.origin import ClusterOptions
 from cometmq.spark.jobs.run import Run, running
@@ -98,7 +98,7 @@ def _compare(spark: SparkSession, options: VerifyOptions) -> Report:
 
 def _check(spark: SparkSession, options: VerifyOptions) -> Report:
     """A store alone."""
-    store = find_store(absolute(options.store), None, RealDisk())
+    store = find_store(same_place(options.store), None, RealDisk())
     try:
         parts = {f"{part.start}-{part.stop}": part for part in parts_of(store, SPLIT_BYTES)}
         if options.dry_run:

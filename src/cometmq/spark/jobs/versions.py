@@ -14,7 +14,7 @@ from pyarrow import fs
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
-from cometmq.spark.jobs.manifest import absolute, file_system
+from cometmq.offline.place import hadoop_place, open_place
 from cometmq.spark.jobs.run import Run
 
 GONE = "is_gone"
@@ -47,7 +47,7 @@ class NewestByKey:
         self._last = last
         self._split_by = list(split_by)
         self._run = run
-        self._place = absolute(place)
+        self._place = hadoop_place(place)
         self._keys = list(keys)
         self._order = order
 
@@ -132,7 +132,7 @@ class NewestByKey:
 
     def _keep(self, versions: list[str]) -> None:
         """Only the last two stay."""
-        files, root = file_system(self._place)
+        files, root = open_place(self._place)
         self._run.manifest.files = versions[-2:]
         for name in versions[:-2]:
             for folder in (f"{root}/{name}", f"{root}/{GONE_FOLDER}/{name}"):

@@ -19,8 +19,8 @@ from pyspark.sql import functions as f
 
 from cometmq.model.durations import duration_ms
 from cometmq.model.errors import SettingsError
+from cometmq.offline.place import hadoop_place, open_place
 from cometmq.spark.jobs.field import option
-from cometmq.spark.jobs.manifest import absolute, file_system
 from cometmq.spark.jobs.run import Run
 from cometmq.spark.jobs.streaming import FlowOptions
 
@@ -103,7 +103,7 @@ class OpenWindows:
         fold: Callable[[DataFrame], DataFrame] = lambda rows: rows,
     ) -> None:
         self._run = run
-        self._place = absolute(place)
+        self._place = hadoop_place(place)
         self._window_ms, self._late_ms = options.window_ms, options.late_ms
         self._time = time
         self._table, self._left, self._fold = table, left, fold
@@ -153,7 +153,7 @@ class OpenWindows:
 
     def _keep(self, versions: list[str]) -> None:
         """The version before the last stays, for the micro-batch that comes again."""
-        files, root = file_system(self._place)
+        files, root = open_place(self._place)
         self._run.manifest.files = versions[-2:]
         for name in versions[:-2]:
             folder = f"{root}/{_OPEN}/{name}"

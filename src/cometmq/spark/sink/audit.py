@@ -10,8 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from pyarrow import fs
-
+from cometmq.offline.place import open_place
 from cometmq.spark.sink.task import TaskStored
 
 VERSION = 1
@@ -73,17 +72,9 @@ def write_audit(folder: str, tasks: Sequence[TaskStored], state: str) -> None:
     """
     if not tasks:
         return
-    files, root = _opened(folder)
+    files, root = open_place(folder)
     files.create_dir(root, recursive=True)
     path = f"{root}/{tasks[0].run.query}-{tasks[0].run.batch}.json"
     with files.open_output_stream(f"{path}.new") as stream:
         stream.write(json.dumps(audit_of(tasks, state), indent=1).encode())
     files.move(f"{path}.new", path)
-
-
-def _opened(folder: str) -> tuple[fs.FileSystem, str]:
-    if "://" not in folder:
-        return fs.LocalFileSystem(), folder.rstrip("/")
-    # Hadoop's name of what pyarrow calls s3.
-    files, root = fs.FileSystem.from_uri(folder.replace("s3a://", "s3://", 1))
-    return files, root.rstrip("/")

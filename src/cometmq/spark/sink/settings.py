@@ -12,6 +12,7 @@ from cometmq.client.namespace import namespace_of
 from cometmq.model.credentials import Credentials
 from cometmq.model.errors import SettingsError
 from cometmq.model.tls import TlsSettings
+from cometmq.offline.place import same_place
 from cometmq.spark.options import credentials_of, read_options, require, tls_of
 from cometmq.spark.sink.options import (
     AT_LEAST_ONCE,
@@ -75,7 +76,7 @@ class SinkSettings:
             id_column=value["idColumn"],
             write_id=value["writeId"],
             ledger_folder=folder and str(Path(folder).absolute()),
-            audit_folder=_place(value["auditDir"]),
+            audit_folder=value["auditDir"] and same_place(value["auditDir"]),
             immunity_ms=value["transactionImmunity"],
             queue_selector=value["queueSelector"],
             batch_rows_max=value["batch.maxMessages"],
@@ -86,13 +87,6 @@ class SinkSettings:
             timeout_ms=value["sendTimeoutMs"],
             delivery_timeout_ms=value["deliveryTimeoutMs"],
         )
-
-
-def _place(folder: str | None) -> str | None:
-    """A folder from the root; a URI as it is."""
-    if folder is None or "://" in folder:
-        return folder
-    return str(Path(folder).absolute())
 
 
 def _check_delivery(value: Mapping[str, Any], delivery: str, *, is_stream: bool) -> None:

@@ -1,0 +1,50 @@
+"""Places of files: a path of this machine, or a URI. One function opens them, for every reader and writer.
+
+`s3://` and `s3a://` name one place; pyarrow knows the first and Hadoop, by which Spark itself reads and
+writes, the second.
+
+Next: cometmq.offline.folder
+"""
+
+from functools import lru_cache
+from pathlib import Path
+
+from pyarrow import fs
+
+from cometmq.model.errors import SettingsError
+
+_S3, _S3A = "s3://", "s3a://"
+
+
+def same_place(place: str) -> str:
+    """The one spelling of a place: a path from the root, or a URI; `s3://` for `s3a://`."""
+    if place.startswith(_S3A):
+        return _S3 + place.removeprefix(_S3A)
+    return place if "://" in place else str(Path(place).absolute())
+
+
+def hadoop_place(place: str) -> str:
+    """A place as Spark's own readers and writers take it: `s3a://` for `s3://`."""
+    place = same_place(place)
+    return _S3A + place.removeprefix(_S3) if place.startswith(_S3) else place
+
+
+@lru_cache(maxsize=64)
+def open_place(place: str) -> tuple[fs.FileSystem, str]:
+    """The file system of a place, and its path there, without a slash at its end.
+
+    Raises:
+        SettingsError: nobody knows such a place.
+    """
+    place = same_place(place)
+    if "://" not in place:
+        return fs.LocalFileSystem(), place
+    try:
+        files, path = fs.FileSystem.from_uri(place)
+    except (ValueError, OSError, NotImplementedError) as error:
+        why = str(error).partition("\n")[0]
+        raise SettingsError(
+            f"{place!r} is no folder that can be opened: {why}; give a path, or a URI such as "
+            "file:///folder, s3://bucket/folder, gs://bucket/folder, hdfs://host/folder"
+        ) from error
+    return files, path.rstrip("/")
