@@ -15,12 +15,12 @@ from statistics import median
 from bench.commands_work import do_commands
 from bench.dashboard_work import do_dashboard
 from bench.load import run_loadgen
-from bench.store_work import JAVA_TOPICS_MAX, QUEUES, make_topics, settle, warm
+from bench.store_work import JAVA_TOPICS_MAX, QUEUES, ask_all, make_topics, settle, warm
 from bench.systems import COMETMQ, FLOOR, JAVA, Running, running
 from bench.work import Measured, Round
 from cometmq.codec.bodies.heartbeat import ConsumerPart, Heartbeat, encode_heartbeat
 from cometmq.model.subscription import parse_subscription
-from tests.support.frames import json_frame, parts_of, read_frame
+from tests.support.frames import json_frame
 from tests.support.processes import free_port
 
 TOPICS = (1_000, 10_000)
@@ -103,27 +103,13 @@ def groups_of(system: Running, prefix: str, count: int) -> Iterator[None]:
             beat = encode_heartbeat(Heartbeat("bench@1", (), (part,)))
             make = json.dumps({"groupName": name}).encode()
             place = {"consumerGroup": name, "queueId": "0", "commitOffset": "0"}
-            frames = [
-                json_frame(UPDATE_GROUP, {}, make),
-                json_frame(HEART_BEAT, {}, beat),
-                *(
-                    json_frame(UPDATE_CONSUMER_OFFSET, {**place, "topic": each})
-                    for each in topics
-                ),
-            ]
-            peer.sendall(b"".join(frames))
-            for _ in frames:
-                read_answer(peer)
+            # One after the other: a Java broker has a pool of threads for each kind of request, and refuses
+            # what is said of a group that is not there yet.
+            ask_all(peer, [json_frame(UPDATE_GROUP, {}, make)])
+            ask_all(peer, [json_frame(HEART_BEAT, {}, beat)])
+            offsets = [{**place, "topic": each} for each in topics]
+            ask_all(peer, [json_frame(UPDATE_CONSUMER_OFFSET, each) for each in offsets])
         yield
-
-
-def read_answer(peer: socket.socket) -> None:
-    """Read one; what the broker asks of a member by itself is passed over."""
-    header = json.loads(parts_of(read_frame(peer))[1])
-    while not header["flag"] & 1:
-        header = json.loads(parts_of(read_frame(peer))[1])
-    if header["code"]:
-        raise RuntimeError(f"a group could not be made: {header}")
 
 
 def scrape(port: int) -> int:

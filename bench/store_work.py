@@ -128,11 +128,25 @@ def make_topics(system: Running, prefix: str, count: int) -> None:
         # Many at once: they share the writing of topics.json.
         for start in range(0, count, MADE_AT_ONCE):
             some = names[start : start + MADE_AT_ONCE]
-            frames = (
-                json_frame(UPDATE_AND_CREATE_TOPIC, {**fields, "topic": name}) for name in some
+            ask_all(
+                peer,
+                [
+                    json_frame(UPDATE_AND_CREATE_TOPIC, {**fields, "topic": name})
+                    for name in some
+                ],
             )
-            peer.sendall(b"".join(frames))
-            for _ in some:
-                header = json.loads(parts_of(read_frame(peer))[1])
-                if header["code"] != 0:
-                    raise RuntimeError(f"{system.name} does not make a topic: {header}")
+
+
+def ask_all(peer: socket.socket, frames: list[bytes]) -> None:
+    """Send requests together, and wait until each was answered well.
+
+    Raises:
+        RuntimeError: one was refused.
+    """
+    peer.sendall(b"".join(frames))
+    for _ in frames:
+        header = json.loads(parts_of(read_frame(peer))[1])
+        while not header["flag"] & 1:  # What a broker asks of a member by itself.
+            header = json.loads(parts_of(read_frame(peer))[1])
+        if header["code"]:
+            raise RuntimeError(f"a request was refused: {header}")
