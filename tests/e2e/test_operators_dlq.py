@@ -180,8 +180,8 @@ def test_dead_letters_are_exported_and_purged(cluster: Embedded, tmp_path) -> No
 @pytest.mark.parametrize(
     ("arguments", "status", "says"),
     [
-        (("show", "nobody"), 3, "no route"),
-        (("replay", "nobody"), 3, "no route"),
+        (("show", "nobody"), 3, "'nobody' has no dead letters"),
+        (("replay", "nobody"), 3, "'nobody' has no dead letters"),
         (("replay", "stray", "--sql", "amount >"), 2, "--sql"),
         (("replay", "stray"), 1, "2 do not say where they came from: name a topic with --to"),
         (("replay", "stray", "--to", "SCHEDULE_TOPIC_XXXX"), 1, "belongs to the system"),

@@ -11,6 +11,7 @@ import pytest
 
 from cometmq.client import Admin, Message, Producer, PushConsumer
 from cometmq.embedded import Embedded
+from cometmq.errors import GroupNotFound
 from cometmq.model.queue import MessageQueue
 from tests.support import json_tables
 from tests.support.command_line import output, run
@@ -150,6 +151,35 @@ def test_a_file_that_is_no_export_is_refused(
     assert says in done.stderr.decode()
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "group show bilings",
+        "group show bilings --json",
+        "group set bilings --no-consume",
+        "group delete bilings --yes",
+        "offset show bilings",
+        "offset reset bilings orders --to earliest --yes",
+        "offset reset bilings orders --to-offset 0 --dry-run",
+        "offset skip bilings orders --yes",
+        "conflicts --group bilings",
+    ],
+)
+def test_a_misspelt_group_is_an_error(cluster: Embedded, command: str) -> None:
+    done = run(*command.split(), nameserver=cluster.nameserver)
+    assert (done.returncode, done.stdout) == (3, b"")
+    assert b"no broker knows the consumer group 'bilings'" in done.stderr
+    with Admin(cluster.nameserver) as admin, pytest.raises(GroupNotFound):
+        admin.lag("bilings")
+
+
+def test_no_queue_is_no_move(cluster: Embedded, member: list[bytes]) -> None:
+    arguments = ("offset", "reset", "billing", TOPIC, "--to", "earliest", "--queue", "7")
+    done = run(*arguments, "--json", "--yes", nameserver=cluster.nameserver)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"no such queue" in done.stderr
+
+
 def test_a_group_is_made_changed_and_deleted(cluster: Embedded) -> None:
     output("group", "create", "audit", "--retry-max", "3", cluster=cluster)
     again = run("group", "create", "audit", nameserver=cluster.nameserver)
@@ -161,5 +191,3 @@ def test_a_group_is_made_changed_and_deleted(cluster: Embedded) -> None:
     output("group", "delete", "audit", "--topics", "--yes", cluster=cluster)
     with Admin(cluster.nameserver) as admin:
         assert "audit" not in admin.groups()
-    missing = run("group", "set", "audit", "--consume", nameserver=cluster.nameserver)
-    assert missing.returncode == 2

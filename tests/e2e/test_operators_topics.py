@@ -121,3 +121,23 @@ def test_what_is_not_there_is_status_1(cluster: Embedded) -> None:
     assert (no_message.returncode, b"No such message" in no_message.stderr) == (1, True)
     no_trace = run("message", "trace", "0" * 32, "--trace-topic", "empty", nameserver=cluster.nameserver)  # fmt: skip
     assert (no_trace.returncode, b"No trace" in no_trace.stderr) == (1, True)
+    untraced = run("message", "trace", "0" * 32, nameserver=cluster.nameserver)
+    assert (untraced.returncode, b"No trace" in untraced.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("topic delete nowhere --yes", "no route of the topic 'nowhere'"),
+        ("topic perm empty --broker broker-b", "'empty' is at no broker 'broker-b'"),
+        ("dlq replay nobody", "the group 'nobody' has no dead letters"),
+        ("dlq purge nobody --yes", "the group 'nobody' has no dead letters"),
+    ],
+)
+def test_a_misspelt_name_is_an_error(cluster: Embedded, command: str, says: str) -> None:
+    output("topic", "create", "empty", cluster=cluster)
+    done = run(*command.split(), nameserver=cluster.nameserver)
+    assert (done.returncode, done.stdout) == (3, b"")
+    assert says in done.stderr.decode()
+    with Admin(cluster.nameserver) as admin:
+        assert not [each for each in admin.topics() if "nobody" in each]

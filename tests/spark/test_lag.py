@@ -1,12 +1,14 @@
 """The job "lag", which asks brokers and runs nothing on Spark."""
 
+import dataclasses
 import json
 
 import pyarrow.parquet as pq
 import pytest
 
 from cometmq.client import ConsumeFrom, Message, Producer, PushConsumer, PushSettings
-from cometmq.model.exit_status import ExitStatus
+from cometmq.errors import GroupNotFound
+from cometmq.model.exit_status import ExitStatus, status_of
 from cometmq.spark.jobs import lag
 from tests.spark.test_jobs import place
 from tests.support.processes import free_port, wait_until
@@ -64,3 +66,15 @@ def test_a_history_goes_on_when_the_cluster_is_away_and_says_so(tmp_path):
     assert report.counts["samples"] == 0
     assert report.status is ExitStatus.FOUND
     assert report.findings[0].startswith("2 samples could not be taken; the last: ")
+
+
+def test_a_misspelt_group_has_no_lag_of_0(cluster, topic, tmp_path):
+    known = lag.LagOptions(nameserver=cluster.nameserver, progress="none")
+    assert lag.measure(known).status is ExitStatus.WELL
+    for given in (
+        dataclasses.replace(known, group="bilings"),
+        dataclasses.replace(known, group="bilings", topic=topic, to=str(tmp_path), samples=3),
+    ):
+        with pytest.raises(GroupNotFound, match="no broker knows the consumer group 'bilings'"):
+            lag.measure(given)
+    assert ExitStatus.FAILED is status_of(GroupNotFound(""))

@@ -215,15 +215,20 @@ def purge(
     yes: Yes = False,
 ) -> None:
     """Delete all dead letters of a group, and what is known of their replays."""
+    from cometmq.client.admin.dead_letters import DeadLetters
     from cometmq.client.admin.ledger_topic import LEDGER_PREFIX
 
     confirm(f"Delete all dead letters of {group}?", yes=yes)
 
     async def work(clients: Clients) -> None:
         known = set(await clients.admin.topics())
-        for topic in (dead_letter_topic(group), LEDGER_PREFIX + group):
-            if topic in known:
-                await clients.admin.delete_topic(topic)
+        own = [
+            each for each in (dead_letter_topic(group), LEDGER_PREFIX + group) if each in known
+        ]
+        if not own:
+            await DeadLetters(clients.instance).check(group)
+        for topic in own:
+            await clients.admin.delete_topic(topic)
 
     ask(nameserver, work)
     notes().print(f"{visible(group)} has no dead letters any more.", markup=False)

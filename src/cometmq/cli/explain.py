@@ -85,6 +85,8 @@ def conflicts(
     from cometmq.client import Inspector
 
     with Inspector(nameserver) as inspector:
+        if group is not None:
+            inspector.group(group)  # A misspelt one contradicts nobody.
         found = inspector.conflicts(group)
     if as_json:
         print_json([asdict(each) for each in found])

@@ -216,10 +216,18 @@ def change(
     changes = _changes(enabled, broadcast, orderly, retry_queues, retry_max, timeout)
     if not changes:
         raise typer.BadParameter("say what is to change", param_hint="set")
-    changed = ask(nameserver, lambda clients: clients.admin.change_group(group, changes))
+
+    async def work(clients: Clients) -> list[str]:
+        await clients.admin.lag(group)  # A misspelt group has none, which is an error.
+        return sorted(await clients.admin.change_group(group, changes))
+
+    changed = ask(nameserver, work)
     if not changed:
-        raise typer.BadParameter(f"no broker has {visible(group)}", param_hint="GROUP")
-    notes().print(f"{visible(group)} is changed at {', '.join(sorted(changed))}.", markup=False)
+        raise typer.BadParameter(
+            f"no broker has settings of {visible(group)}; cometmq group create makes them",
+            param_hint="GROUP",
+        )
+    notes().print(f"{visible(group)} is changed at {', '.join(changed)}.", markup=False)
 
 
 @groups.command()
@@ -241,12 +249,13 @@ def delete(
     confirm(f"Delete {group}{more}?", yes=yes)
 
     async def work(clients: Clients) -> None:
+        known = set(await clients.admin.topics()) if topics else set()
+        own = [each for each in (retry_topic(group), dead_letter_topic(group)) if each in known]
+        if not own:
+            await clients.admin.lag(group)  # What nobody knows cannot be deleted.
         await clients.admin.delete_group(group, delete_offsets=not keep_offsets)
-        if topics:
-            known = set(await clients.admin.topics())
-            for topic in (retry_topic(group), dead_letter_topic(group)):
-                if topic in known:
-                    await clients.admin.delete_topic(topic)
+        for topic in own:
+            await clients.admin.delete_topic(topic)
 
     ask(nameserver, work)
     notes().print(f"{visible(group)} is deleted.", markup=False)

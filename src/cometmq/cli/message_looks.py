@@ -41,11 +41,17 @@ def trace(
         typer.Exit: with that status.
     """
     from cometmq.client.admin.message_traces import MessageTraces
+    from cometmq.model.errors import TopicNotFound
 
-    found = ask(
-        nameserver,
-        lambda clients: MessageTraces(clients.instance).of(message_id, trace_topic),
-    )
+    async def work(clients: Clients) -> "list[Trace]":
+        try:
+            return await MessageTraces(clients.instance).of(message_id, trace_topic)
+        except TopicNotFound:
+            if trace_topic != TRACE_TOPIC:
+                raise
+            return []  # It is made for the first trace.
+
+    found = ask(nameserver, work)
     if as_json:
         print_json([trace_json(each) for each in found])
     elif found:

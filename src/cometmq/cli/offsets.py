@@ -115,6 +115,7 @@ def reset(
     is_partly = bool(queue) or broker is not None or to_offset is not None
 
     async def find(clients: Clients) -> Wanted:
+        await clients.admin.lag(group)  # A misspelt group has none, which is an error.
         found = await clients.admin.offsets_at(topic, time_ms)
         return {
             each: offset if to_offset is None else to_offset
@@ -142,11 +143,15 @@ def skip(
     as_json: AsJson = False,
 ) -> None:
     """Have a group pass over all that it has not consumed."""
-    move = _OffsetMove(
-        group,
-        lambda clients: clients.admin.offsets_at(topic, None),
-        lambda clients, _: clients.admin.reset_offsets(group, topic, None),
-    )
+
+    async def find(clients: Clients) -> Wanted:
+        await clients.admin.lag(group)
+        return await clients.admin.offsets_at(topic, None)
+
+    async def do(clients: Clients, _: Wanted) -> object:
+        return await clients.admin.reset_offsets(group, topic, None)
+
+    move = _OffsetMove(group, find, do)
     _move(nameserver, move, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
@@ -274,8 +279,10 @@ def _move(
         return wanted, move_lines(wanted, now)
 
     wanted, lines = ask(nameserver, look)
-    print_lines(MoveLine, lines, as_json=as_json, nothing="There is no such queue.")
-    if dry_run or not lines:
+    if not lines:
+        raise typer.BadParameter("there is no such queue, or no such broker of the topic")
+    print_lines(MoveLine, lines, as_json=as_json, nothing="")
+    if dry_run:
         return
     confirm(said_of(move.group, lines), yes=yes)
     ask(nameserver, lambda clients: move.do(clients, wanted))

@@ -3,6 +3,7 @@
 Next: cometmq.client.admin.states
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -17,7 +18,7 @@ from cometmq.cli.options import (
     Watch,
 )
 from cometmq.cli.output import print_json, print_lines, print_table
-from cometmq.model.errors import BrokerNotFound, BrokerRefused
+from cometmq.model.errors import BrokerNotFound, BrokerRefused, GroupNotFound
 from cometmq.model.flags import PERM_READ, PERM_WRITE, is_readable, is_writable
 
 if TYPE_CHECKING:
@@ -149,21 +150,29 @@ def perm(
         return bits
 
     async def work(clients: Clients) -> list[PermLine]:
-        from cometmq.client.admin.topic_perms import change_perm
-
-        if read is None and write is None:
-            configs = await clients.admin.topic_configs(topic)
-            bits = {name: each.perm for name, each in configs.items()}
-        else:
-            bits = await change_perm(clients.instance, topic, change, broker)
+        is_changed = read is not None or write is not None
+        bits = await _perms(clients, topic, change if is_changed else None, broker)
         return [
             PermLine(name, is_readable(each), is_writable(each))
             for name, each in sorted(bits.items())
             if broker in (None, name)
         ]
 
-    lines = ask(nameserver, work)
+    if not (lines := ask(nameserver, work)) and broker is not None:
+        raise BrokerNotFound(f"{topic!r} is at no broker {broker!r}")
     print_lines(PermLine, lines, as_json=as_json, nothing="No broker has it.")
+
+
+async def _perms(
+    clients: Clients, topic: str, change: Callable[[int], int] | None, broker: str | None
+) -> dict[str, int]:
+    """The permission of a topic at each broker, after the change."""
+    from cometmq.client.admin.topic_perms import change_perm
+
+    if change is not None:
+        return await change_perm(clients.instance, topic, change, broker)
+    configs = await clients.admin.topic_configs(topic)
+    return {name: each.perm for name, each in configs.items()}
 
 
 def queue_lines(route: "TopicRoute", held: "TopicStats") -> list[QueueStateLine]:
@@ -197,7 +206,10 @@ async def _stats(clients: Clients, topic: str) -> dict[str, Any]:
     windows = [await _put(clients, broker, topic) for broker in brokers]
     groups = []
     for name in await clients.inspector.groups_of_topic(topic):
-        state = await clients.inspector.group(name)
+        try:
+            state = await clients.inspector.group(name)
+        except GroupNotFound:  # It went meanwhile.
+            continue
         lag = sum(max(each.lag, 0) for queue, each in state.progress.items() if queue.topic == topic)  # fmt: skip
         groups.append(ReaderLine(name, lag, round(state.rate, 3), len(state.members)))
     return stats_json(topic, held, windows, groups)

@@ -96,7 +96,12 @@ def delete(
     """Delete a topic and its messages, on every broker and at every nameserver."""
     if not yes:
         typer.confirm(f"Delete {topic} and all its messages?", abort=True, err=True)
-    _with_admin(nameserver, lambda admin: admin.delete_topic(topic))
+
+    async def work(admin: "AsyncAdmin") -> None:
+        await admin.route(topic)  # What nobody knows cannot be deleted.
+        await admin.delete_topic(topic)
+
+    _with_admin(nameserver, work)
     notes().print(f"{topic} is deleted.", markup=False)
 
 

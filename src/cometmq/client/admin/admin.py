@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 
 from cometmq.client.admin.group_offsets import GroupOffsetAdmin
 from cometmq.client.admin.queries import MessageQueries
+from cometmq.client.admin.states import group_not_found
 from cometmq.client.api.asking import all_of, side_by_side
 from cometmq.client.api.broker import BrokerApi
 from cometmq.client.api.messages import MessageApi
@@ -26,7 +27,7 @@ from cometmq.codec.bodies.cluster import ClusterInfo
 from cometmq.codec.bodies.connection import ClientConnection, ConsumerConnections
 from cometmq.codec.bodies.stats import QueueProgress
 from cometmq.codec.recall_handle import decode_recall_handle
-from cometmq.model.errors import BrokerNotFound, CometError, GroupNotFound
+from cometmq.model.errors import BrokerNotFound, CometError
 from cometmq.model.flags import PERM_READ_WRITE
 from cometmq.model.group import GroupConfig
 from cometmq.model.message import StoredMessage
@@ -406,9 +407,7 @@ class AsyncAdmin:
         """
         progress = await self.group_progress(group, topic)
         if not progress and group not in await self.groups():
-            raise GroupNotFound(
-                f"no broker knows the consumer group {group!r}: make it (create_group), or start a member"
-            )
+            raise group_not_found(group)
         return {queue: each.lag for queue, each in progress.items()}
 
     async def reset_offsets(

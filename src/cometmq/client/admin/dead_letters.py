@@ -100,6 +100,7 @@ class DeadLetters:
             TopicNotFound: it has none.
             ExpressionError: the filter is none.
         """
+        await self.check(group)
         settings = ConsumerSettings()
         async with AsyncPullConsumer(
             group=TOOLS_GROUP, instance=self._instance, settings=settings
@@ -112,6 +113,21 @@ class DeadLetters:
                         letter = unpack(record, queue, body_size_max=BODY_SIZE_MAX)
                         if wanted.takes(letter):
                             yield letter
+
+    async def check(self, group: str) -> None:
+        """See whether a group has dead letters.
+
+        Raises:
+            TopicNotFound: it has none.
+        """
+        topic = dead_letter_topic(group)
+        try:
+            await self._instance.nameserver_api.route(topic)
+        except TopicNotFound:
+            raise TopicNotFound(
+                f"the group {group!r} has no dead letters: no broker has their topic {topic!r}; "
+                "cometmq dlq list shows who has some"
+            ) from None
 
 
 def place_of(letter: StoredMessage, group: str) -> str:

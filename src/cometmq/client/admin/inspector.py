@@ -14,7 +14,7 @@ from typing import Self
 
 from cometmq.client.admin.doctor import Doctor
 from cometmq.client.admin.explain import Explainer, Explanation
-from cometmq.client.admin.states import BrokerState, GroupState, States
+from cometmq.client.admin.states import BrokerState, GroupState, States, group_not_found
 from cometmq.client.admin.symptoms import LAG_DEFAULT, Symptom
 from cometmq.client.api.asking import all_of, side_by_side
 from cometmq.client.api.broker import BrokerApi, SettingsTold
@@ -140,8 +140,15 @@ class AsyncInspector:
         return await self._states.groups()
 
     async def group(self, group: str) -> GroupState:
-        """One consumer group, with its members and its lag by queue."""
-        return await self._states.group(group)
+        """One consumer group, with its members and its lag by queue.
+
+        Raises:
+            GroupNotFound: no broker knows it.
+        """
+        state = await self._states.group(group)
+        if not state.is_known:
+            raise group_not_found(group)
+        return state
 
     async def running(
         self, group: str, client_id: str, *, stacks: bool = False

@@ -113,6 +113,7 @@ class Replay:
             ExpressionError: the filter is none.
             NetError, BrokerRefused, CodecError: the cluster cannot be asked; another run goes on.
         """
+        await self._letters.check(self._plan.group)  # Of nobody's letters there is no ledger.
         async with AsyncPullConsumer(group=TOOLS_GROUP, instance=self._instance) as consumer:
             await self._ledger.open(consumer, is_made=not self._plan.is_dry)
             held: list[StoredMessage] = []

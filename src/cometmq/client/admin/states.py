@@ -16,7 +16,7 @@ from cometmq.client.connection.instance import ClientInstance
 from cometmq.codec.bodies.connection import ClientConnection, ConsumerConnections
 from cometmq.codec.bodies.running import RunningState
 from cometmq.codec.bodies.stats import ConsumeStats, QueueProgress, TopicStats
-from cometmq.model.errors import BrokerRefused, CometError, TopicNotFound
+from cometmq.model.errors import BrokerRefused, CometError, GroupNotFound, TopicNotFound
 from cometmq.model.flags import is_writable
 from cometmq.model.group import GroupConfig
 from cometmq.model.queue import MessageQueue
@@ -78,9 +78,22 @@ class GroupState:
         return sum(max(each.lag, 0) for each in self.progress.values())
 
     @property
+    def is_known(self) -> bool:
+        """Whether a broker knows it: by its settings, by where it stands, or by a member."""
+        return bool(self.configs or self.progress or self.members)
+
+    @property
     def topics(self) -> list[str]:
         """The topics in which the group has offsets or that its members subscribe to, sorted."""
         return sorted({*self.subscriptions, *(queue.topic for queue in self.progress)})
+
+
+def group_not_found(group: str) -> GroupNotFound:
+    """The error that no broker knows a group, so that a misspelt one is none without a backlog."""
+    return GroupNotFound(
+        f"no broker knows the consumer group {group!r}: make it (cometmq group create, Admin.create_group), "
+        "or start a member"
+    )
 
 
 class States:
@@ -182,7 +195,7 @@ class States:
         ]
 
     async def group(self, group: str) -> GroupState:
-        """The state of one consumer group."""
+        """The state of one consumer group; empty where no broker knows it."""
         masters = await self._instance.nameserver_api.masters()
         addresses = list(masters.values())
         configs = all_of(await side_by_side(self._api.groups, addresses))

@@ -119,7 +119,11 @@ class Inspector:
         return result
 
     def group(self, group: str) -> GroupState:
-        """One consumer group, with its members and its lag by queue."""
+        """One consumer group, with its members and its lag by queue.
+
+        Raises:
+            GroupNotFound: no broker knows it.
+        """
         result: GroupState = self._portal.call(self._client.group, group)
         return result
 

@@ -19,7 +19,7 @@ from cometmq.dashboard.inputs import (
     text_of,
 )
 from cometmq.dashboard.paging import part_of
-from cometmq.model.errors import CometError
+from cometmq.model.errors import CometError, GroupNotFound
 from cometmq.model.names import SYSTEM_GROUP_PREFIX, SYSTEM_GROUPS
 
 
@@ -65,12 +65,12 @@ async def known_group(asked: Asked) -> GroupState:
         PageMissing: no broker has it.
     """
     name = needed(asked.fields, "name", "group")
-    state = await asked.inspector.group(name)
-    if not (state.configs or state.progress or state.members):
+    try:
+        return await asked.inspector.group(name)
+    except GroupNotFound:
         raise PageMissing(
             f"No broker knows a group {name[:100]!r}. A group is there once somebody made it, or a consumer of it came."
-        )
-    return state
+        ) from None
 
 
 async def _conflicts(asked: Asked, group: str) -> Sequence[Conflict]:

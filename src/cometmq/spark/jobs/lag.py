@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from cometmq.client import Admin
 from cometmq.client.results import QueueRange
 from cometmq.model.clock import Clock
-from cometmq.model.errors import BrokerRefused, NetError
+from cometmq.model.errors import BrokerRefused, GroupNotFound, NetError
 from cometmq.model.queue import MessageQueue
 from cometmq.net.clock import SystemClock
 from cometmq.offline.place import open_place
@@ -80,6 +80,7 @@ def measure(options: LagOptions, *, clock: Clock | None = None) -> Report:
 
     Raises:
         SettingsError: an interval that is none.
+        GroupNotFound: no broker knows a group.
         NetError, BrokerRefused: the cluster cannot be asked; of a history a sample is missed then.
     """
     clock = clock or SystemClock()
@@ -95,8 +96,10 @@ def measure(options: LagOptions, *, clock: Clock | None = None) -> Report:
                     sleep(pause_s)
                 try:
                     rows = list(_sample(options, clock.now_ms()))
-                except (NetError, BrokerRefused) as error:
-                    if not options.to or options.samples == 1:
+                except (NetError, BrokerRefused, GroupNotFound) as error:
+                    # A group that goes while its history is kept is missed; one that never was is misspelt.
+                    is_wrong = isinstance(error, GroupNotFound) and not taken
+                    if is_wrong or not options.to or options.samples == 1:
                         raise
                     missed, why = missed + 1, str(error)
                     continue
@@ -126,6 +129,8 @@ def _sample(options: LagOptions, now_ms: int) -> Iterator[Row]:
         groups = _names(options.group) or sorted(admin.groups())
         ranges: dict[str, dict[MessageQueue, QueueRange]] = {}
         for group in groups:
+            if options.group:
+                admin.lag(group)  # A misspelt group has none, which is an error.
             topics = _names(options.topic)
             if not topics:
                 topics = sorted({queue.topic for queue in admin.group_progress(group)})
