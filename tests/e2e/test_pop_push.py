@@ -20,7 +20,7 @@ from cometmq.client import (
     SimpleSettings,
     StoredMessage,
 )
-from cometmq.client.consumer.pop.pops import PopAsk, Popper
+from cometmq.client.consumer.pop.pops import Popper, PopTerms
 from cometmq.embedded.pair import AsyncEmbedded
 from cometmq.model.group import GroupConfig
 from cometmq.model.properties import POP_CK
@@ -148,7 +148,7 @@ async def test_a_close_gives_back_what_no_listener_has_begun_with(names):
 async def test_a_close_gives_back_what_is_on_its_way(names, monkeypatch):
     sent_at_once, pop = asyncio.Event(), Popper.pop
 
-    async def slowly(self: Popper, broker_name: str, ask: PopAsk) -> list[StoredMessage]:
+    async def slowly(self: Popper, broker_name: str, ask: PopTerms) -> list[StoredMessage]:
         messages = await pop(self, broker_name, ask)
         if messages:
             sent_at_once.set()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cometmq.client import PullConsumer, StoredMessage
-from cometmq.client.admin.replay import Sought, id_of
+from cometmq.client.admin.replay import ReplayCandidate, id_of
 from cometmq.errors import TopicNotFound
 from cometmq.spark.jobs import dlq, replay_claims, sending
 from cometmq.spark.jobs.replay_claims import ReplayClaims
@@ -142,7 +142,9 @@ def test_the_command_takes_over_from_a_job_that_died_and_finds_what_it_sent(
 
 def test_claims_are_renewed_while_they_are_needed(cluster, topic, letters, monkeypatch):
     monkeypatch.setattr(replay_claims, "RENEW_SECONDS", 0.05)
-    sought = [Sought(id_of(each), topic, each.message_id, "") for each in letters.values()]
+    sought = [
+        ReplayCandidate(id_of(each), topic, each.message_id, "") for each in letters.values()
+    ]
     first, *_ = (each.id for each in sought)
     with (
         ReplayClaims(cluster.nameserver, topic) as mine,

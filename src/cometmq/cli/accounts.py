@@ -24,7 +24,7 @@ from cometmq.model.errors import CometError, SettingsError
 from cometmq.model.exit_status import ExitStatus
 
 if TYPE_CHECKING:
-    from cometmq.client.api.users import UserApi, UserTold
+    from cometmq.client.api.users import UserApi, UserReport
     from cometmq.model.rights import Access
 
 Value = TypeVar("Value")
@@ -313,7 +313,7 @@ def decided(
     user: str,
     access: "Access",
     source: str,
-    known: "Sequence[UserTold]",
+    known: "Sequence[UserReport]",
     policies: Mapping[str, Sequence[Any]],
 ) -> dict[str, Any]:
     """Whether a user may do a thing at a broker, and which entry says so.

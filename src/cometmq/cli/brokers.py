@@ -23,7 +23,7 @@ from cometmq.cli.output import notes, print_json, print_lines, print_table
 from cometmq.model.exit_status import ExitStatus
 
 if TYPE_CHECKING:
-    from cometmq.client import BrokerState, SettingsTold
+    from cometmq.client import BrokerState, SettingsReport
 
 
 class BrokerLine(NamedTuple):
@@ -144,7 +144,7 @@ def config(
         raise typer.BadParameter("only a master's settings are changed", param_hint="--id")
     wanted = {*(keys or ()), *values}
 
-    async def work(clients: Clients) -> "SettingsTold":
+    async def work(clients: Clients) -> "SettingsReport":
         if values:
             await clients.admin.change_settings(broker, values)
         return await clients.inspector.settings(broker, broker_id)
@@ -212,7 +212,7 @@ def _number(numbers: Mapping[str, str], key: str) -> float | None:
     return None
 
 
-def config_lines(told: "SettingsTold") -> list[ConfigLine]:
+def config_lines(told: "SettingsReport") -> list[ConfigLine]:
     """Each setting of a broker beside what CometMQ knows of it."""
     from cometmq.broker.settings import BrokerSettings
     from cometmq.model.settings import setting_keys, settings_table
@@ -227,7 +227,7 @@ def config_lines(told: "SettingsTold") -> list[ConfigLine]:
     ]
 
 
-def _source(told: "SettingsTold", key: str, defaults: Mapping[str, str]) -> str:
+def _source(told: "SettingsReport", key: str, defaults: Mapping[str, str]) -> str:
     if key in told.changed:
         return "changed"
     return "default" if told.values[key] == defaults.get(key) else "set"

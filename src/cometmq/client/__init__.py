@@ -9,13 +9,13 @@ from cometmq.model.later import later
 
 if TYPE_CHECKING:
     from cometmq.client.admin.account_lines import EntryLine, UserLine
-    from cometmq.client.admin.accounts import Accounts, AccountsTold
+    from cometmq.client.admin.accounts import Accounts, AccountsReport
     from cometmq.client.admin.admin import AsyncAdmin
     from cometmq.client.admin.explain import ExplainFinding, Explanation
     from cometmq.client.admin.inspector import AsyncInspector
     from cometmq.client.admin.states import BrokerState, GroupState
     from cometmq.client.admin.symptoms import Symptom
-    from cometmq.client.api.broker import SettingsTold
+    from cometmq.client.api.broker import SettingsReport
     from cometmq.client.connection.instance import ClientInstance
     from cometmq.client.consumer.allocation import (
         ConsistentHash,
@@ -121,7 +121,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ALL",
     "Accounts",
-    "AccountsTold",
+    "AccountsReport",
     "Admin",
     "AsyncAdmin",
     "AsyncInspector",
@@ -188,7 +188,7 @@ __all__ = [
     "Selector",
     "SendResult",
     "SendStatus",
-    "SettingsTold",
+    "SettingsReport",
     "Side",
     "SimpleConsumer",
     "SimpleSettings",
@@ -228,10 +228,10 @@ __all__ = [
 # A process that wants a part of it, as each that Spark starts, does not wait for the rest.
 _NAMES = {
     "cometmq.client.admin.account_lines": "EntryLine UserLine",
-    "cometmq.client.admin.accounts": "Accounts AccountsTold",
+    "cometmq.client.admin.accounts": "Accounts AccountsReport",
     "cometmq.client.admin.admin": "AsyncAdmin",
     "cometmq.client.consumer.allocation": "ConsistentHash FixedQueues MachineRooms NearbyRoom allocate_averagely allocate_in_circle",
-    "cometmq.client.api.broker": "SettingsTold",
+    "cometmq.client.api.broker": "SettingsReport",
     "cometmq.client.producer.queue_selector": "Selector at_random by_hash nearby_room round_robin",
     "cometmq.client.consumer.counts": "TopicCounts",
     "cometmq.client.admin.explain": "Explanation ExplainFinding",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cometmq.cli.brokers import broker_line, config_lines
-from cometmq.client import BrokerState, SettingsTold
+from cometmq.client import BrokerState, SettingsReport
 
 NUMBERS = {
     "brokerVersionDesc": "V5_3_3",
@@ -48,7 +48,7 @@ def test_states(more: dict[str, object], said: str) -> None:
 
 
 def test_where_a_setting_comes_from() -> None:
-    told = SettingsTold(
+    told = SettingsReport(
         {"listenPort": "10911", "brokerName": "x", "maxMsgsNumBatch": "64", "ofJava": "1"},
         frozenset({"maxMsgsNumBatch"}),
     )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cometmq.client.consumer.pull.pulls import Ask
+from cometmq.client.consumer.pull.pulls import PullTerms
 from cometmq.client.consumer.pull.range_reader import RangeReader
 from cometmq.client.results import PullStatus, RawPull
 from cometmq.model.errors import ConnectionLost
@@ -16,7 +16,7 @@ from cometmq.model.subscription import Subscription
 from tests.support.virtual import run_virtually
 
 QUEUE = MessageQueue("T", "b", 0)
-ASK = Ask(Subscription("T"), max_count=32)
+PULL_TERMS = PullTerms(Subscription("T"), max_count=32)
 
 
 class Broker:
@@ -29,7 +29,7 @@ class Broker:
         self.asked: list[tuple[int, int]] = []
         self.under_way = self.most_under_way = 0
 
-    async def start(self, _queue, offset: int, ask: Ask) -> asyncio.Future:
+    async def start(self, _queue, offset: int, ask: PullTerms) -> asyncio.Future:
         self.asked.append((offset, ask.max_count))
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
@@ -54,7 +54,7 @@ class Broker:
 
 
 async def read(broker, start: int, end: int, depth: int = 8) -> tuple[list[int], list[RawPull]]:
-    reader = RangeReader(broker, QUEUE, start=start, end=end, ask=ASK, depth=depth)
+    reader = RangeReader(broker, QUEUE, start=start, end=end, ask=PULL_TERMS, depth=depth)
     pulls = [pull async for pull in reader.read()]
     return [int(part) for pull in pulls if pull.body for part in pull.body.split(b",")], pulls
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cometmq.client.consumer.pull.received import GROWTH_MAX, Unpacking, unpack
+from cometmq.client.consumer.pull.received import GROWTH_MAX, RecordUnpacker, unpack
 from cometmq.client.namespace import NO_NAMESPACE, namespace_of
 from cometmq.codec.compression import Compression, compress, compressed_flag
 from cometmq.codec.record import Record, decode_records, encode_record
@@ -45,7 +45,7 @@ QUEUES = st.sampled_from(["Orders", "%RETRY%group", "ns%Orders", "Ö"]).map(
 def test_together_or_one_by_one(body, queue, namespace):
     rules = {"body_size_max": LIMIT, "namespace": namespace}
     expected = [unpack(record, queue, **rules) for record in decode_records(body)]
-    pulled = run_virtually(Unpacking(queue, LIMIT, 6, namespace).read(body))
+    pulled = run_virtually(RecordUnpacker(queue, LIMIT, 6, namespace).read(body))
     assert pulled == (expected, None)
 
 
@@ -53,20 +53,22 @@ def test_together_or_one_by_one(body, queue, namespace):
 async def test_half_a_record_is_an_error(cut):
     body = 2 * encode_record(PLAIN)
     with pytest.raises(CodecError):
-        await Unpacking(QUEUE, LIMIT, 32).read(body[:-cut])
+        await RecordUnpacker(QUEUE, LIMIT, 32).read(body[:-cut])
 
 
 async def test_one_that_cannot_be_read_is_told_and_left_out():
     bad = [PLAIN._replace(property_block=b"TAGS\1\xff\2"), PLAIN._replace(sys_flag=COMPRESSED)]
     body = b"".join(map(encode_record, [PLAIN, bad[0], PLAIN, bad[1]]))
     told = []
-    unpacking = Unpacking(QUEUE, LIMIT, 32, on_unreadable=lambda record, _: told.append(record))
+    unpacking = RecordUnpacker(
+        QUEUE, LIMIT, 32, on_unreadable=lambda record, _: told.append(record)
+    )
     messages, rest = await unpacking.read(body)
     assert [message.body for message in messages] == [b"one", b"one"]
     assert rest is None
     assert [record.property_block for record in told] == [each.property_block for each in bad]
     with pytest.raises(CodecError, match="UTF-8"):
-        await Unpacking(QUEUE, LIMIT, 32).read(body)
+        await RecordUnpacker(QUEUE, LIMIT, 32).read(body)
 
 
 def numbered(record: Record, count: int) -> bytes:
@@ -76,14 +78,14 @@ def numbered(record: Record, count: int) -> bytes:
 @pytest.mark.parametrize("record", [PLAIN, PLAIN._replace(topic="%LMQ%other"), OTHERS[8]])
 @pytest.mark.parametrize("count", [32, 33, 5_000])
 async def test_more_than_was_asked_for_is_left_for_the_next_answer(record, count):
-    messages, rest = await Unpacking(QUEUE, LIMIT, 32).read(numbered(record, count))
+    messages, rest = await RecordUnpacker(QUEUE, LIMIT, 32).read(numbered(record, count))
     assert [message.queue_offset for message in messages] == list(range(32))
     assert rest == (None if count == 32 else 32)
 
 
 async def test_a_large_plain_record_is_read_whatever_its_size():
     body = numbered(PLAIN, 3) + numbered(PLAIN._replace(body=bytes(3 << 20)), 2)
-    messages, rest = await Unpacking(QUEUE, LIMIT, 32).read(body)
+    messages, rest = await RecordUnpacker(QUEUE, LIMIT, 32).read(body)
     assert [len(message.body) for message in messages] == [3, 3, 3, 3 << 20, 3 << 20]
     assert rest is None
 
@@ -94,10 +96,10 @@ async def test_what_unpacks_to_very_much_is_left_for_the_next_answer(algorithm):
     bomb = PLAIN._replace(
         body=compress(bytes(size), algorithm), sys_flag=compressed_flag(0, algorithm)
     )
-    messages, rest = await Unpacking(QUEUE, size, 32).read(numbered(bomb, 20))
+    messages, rest = await RecordUnpacker(QUEUE, size, 32).read(numbered(bomb, 20))
     assert rest == len(messages) == GROWTH_MAX // size
     assert {len(message.body) for message in messages} == {size}
-    messages, rest = await Unpacking(QUEUE, 2 * GROWTH_MAX, 32).read(numbered(bomb, 20))
+    messages, rest = await RecordUnpacker(QUEUE, 2 * GROWTH_MAX, 32).read(numbered(bomb, 20))
     assert rest == len(messages) == 2 * GROWTH_MAX // size  # One message may be as large.
 
 
@@ -106,6 +108,8 @@ async def test_a_bomb_is_told_and_left_out():
         body=compress(bytes(4 << 20)), sys_flag=compressed_flag(0, Compression.ZLIB)
     )
     told = []
-    unpacking = Unpacking(QUEUE, 3 << 20, 32, on_unreadable=lambda _, error: told.append(error))
+    unpacking = RecordUnpacker(
+        QUEUE, 3 << 20, 32, on_unreadable=lambda _, error: told.append(error)
+    )
     assert await unpacking.read(numbered(bomb, 2)) == ([], None)
     assert [type(error) for error in told] == [BombError, BombError]

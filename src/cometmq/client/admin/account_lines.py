@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from cometmq.client.api.users import UserTold
+    from cometmq.client.api.users import UserReport
 
 
 class UserLine(NamedTuple):
@@ -48,7 +48,7 @@ class EntryLine(NamedTuple):
     brokers: list[str]
 
 
-def user_lines(said: "Mapping[str, Sequence[UserTold]]") -> list[UserLine]:
+def user_lines(said: "Mapping[str, Sequence[UserReport]]") -> list[UserLine]:
     """A line for each user, and for each way in which brokers know him."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for broker, known in said.items():

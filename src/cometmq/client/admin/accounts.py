@@ -21,7 +21,7 @@ from cometmq.model.errors import CometError
 Value = TypeVar("Value")
 
 
-class AccountsTold(NamedTuple):
+class AccountsReport(NamedTuple):
     """The users and policies that all brokers report.
 
     Attributes:
@@ -61,7 +61,7 @@ class Accounts:
         self._instance = instance
         self.api = UserApi(instance)
 
-    async def told(self) -> AccountsTold:
+    async def told(self) -> AccountsReport:
         """All users and policies of all brokers.
 
         Raises:
@@ -73,7 +73,7 @@ class Accounts:
         }
         policies = await each_member(self._instance, self.api.policies) if answered else {}
         refusals = {name: each for name, each in users.items() if isinstance(each, CometError)}
-        return AccountsTold(
+        return AccountsReport(
             user_lines(answered),
             entry_lines({n: e for n, e in policies.items() if not isinstance(e, CometError)}),
             {**{n: e for n, e in policies.items() if isinstance(e, CometError)}, **refusals},

@@ -17,7 +17,7 @@ from cometmq.client.admin.explain import Explainer, Explanation
 from cometmq.client.admin.states import BrokerState, GroupState, States, group_not_found
 from cometmq.client.admin.symptoms import LAG_DEFAULT, Symptom
 from cometmq.client.api.asking import all_of, side_by_side
-from cometmq.client.api.broker import BrokerApi, SettingsTold
+from cometmq.client.api.broker import BrokerApi, SettingsReport
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.settings import ClientSettings
 from cometmq.codec.bodies.conflicts import Conflict
@@ -98,7 +98,7 @@ class AsyncInspector:
         address = await self._instance.nameserver_api.member(broker_name, broker_id)
         return await self._api.runtime(address)
 
-    async def settings(self, broker_name: str, broker_id: int = MASTER_ID) -> SettingsTold:
+    async def settings(self, broker_name: str, broker_id: int = MASTER_ID) -> SettingsReport:
         """The settings that are in force at a broker.
 
         Raises:

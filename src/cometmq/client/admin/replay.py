@@ -203,7 +203,7 @@ class Replay:
         return await sent_before(
             self._queries,
             [
-                Sought(
+                ReplayCandidate(
                     id_of(each),
                     self._target(each) or "",
                     each.message_id,
@@ -300,7 +300,7 @@ def id_of(letter: StoredMessage) -> LetterId:
     return LetterId(queue.broker_name, queue.queue_id, letter.queue_offset, letter.stored_ms)
 
 
-class Sought(NamedTuple):
+class ReplayCandidate(NamedTuple):
     """A dead letter that may have been sent.
 
     Attributes:
@@ -316,14 +316,16 @@ class Sought(NamedTuple):
     place: str
 
 
-async def sent_before(queries: MessageQueries, letters: Sequence[Sought]) -> set[LetterId]:
+async def sent_before(
+    queries: MessageQueries, letters: Sequence[ReplayCandidate]
+) -> set[LetterId]:
     """The letters of these of which a copy stands in the index of its topic.
 
     Raises:
         NetError, BrokerRefused, CodecError: a broker of the topic cannot be asked.
     """
 
-    async def is_sent(letter: Sought) -> bool:
+    async def is_sent(letter: ReplayCandidate) -> bool:
         try:
             copies = await queries.all_by_unique_id(letter.topic, letter.message_id)
         except TopicNotFound:

@@ -22,7 +22,7 @@ Header = TypeVar("Header")
 AT_ONCE = 512
 
 
-class Asks(Protocol):
+class BrokerAsker(Protocol):
     """A client that can send requests to brokers."""
 
     async def ask(
@@ -37,7 +37,7 @@ class Asks(Protocol):
         ...
 
 
-class Finds(Asks, Protocol):
+class QueueAsker(BrokerAsker, Protocol):
     """A client that can send requests, and knows the brokers of queues."""
 
     async def broker_of(self, queue: MessageQueue) -> str:
@@ -117,7 +117,7 @@ def all_of(answers: Iterable[Value | CometError]) -> list[Value]:
 
 
 async def ask_each(
-    finds: Finds, asked: Sequence[tuple[MessageQueue, Command]]
+    finds: QueueAsker, asked: Sequence[tuple[MessageQueue, Command]]
 ) -> list[Command | CometError]:
     """Ask the broker of each queue; the answers, errors in their place.
 

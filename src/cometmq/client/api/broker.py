@@ -1,6 +1,6 @@
 """Requests of an administrator to one broker: topics, groups, connections, progress.
 
-Each method takes the address of the broker and raises what `Asks.ask` raises: BrokerRefused, NetError and CodecError.
+Each method takes the address of the broker and raises what `BrokerAsker.ask` raises: BrokerRefused, NetError and CodecError.
 
 Next: cometmq.client.api.asking
 """
@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from cometmq.client.answer_bodies import read_body
-from cometmq.client.api.asking import Asks
+from cometmq.client.api.asking import BrokerAsker
 from cometmq.codec.bodies.assignment import RequestModeConfig, encode_request_mode
 from cometmq.codec.bodies.conflicts import Conflict, decode_conflicts
 from cometmq.codec.bodies.connection import (
@@ -73,7 +73,7 @@ from cometmq.model.topic import TopicConfig
 _CHANGE_TIMEOUT_MS = 10_000
 
 
-class SettingsTold(NamedTuple):
+class SettingsReport(NamedTuple):
     """The settings of a broker, as its answer tells them.
 
     Attributes:
@@ -88,7 +88,7 @@ class SettingsTold(NamedTuple):
 class BrokerApi:
     """Sends requests of an administrator, to one broker each."""
 
-    def __init__(self, asks: Asks) -> None:
+    def __init__(self, asks: BrokerAsker) -> None:
         """Use these connections."""
         self._asks = asks
 
@@ -99,11 +99,11 @@ class BrokerApi:
         answer = await self._asks.ask(address, Command(RequestCode.GET_BROKER_RUNTIME_INFO))
         return await read_body(decode_kv_table, answer.body, f"the numbers of {address}")
 
-    async def settings(self, address: str) -> SettingsTold:
+    async def settings(self, address: str) -> SettingsReport:
         """The settings that are in force at a broker."""
         answer = await self._asks.ask(address, Command(RequestCode.GET_BROKER_CONFIG))
         changed = answer.fields.get(CHANGED_KEYS, "")
-        return SettingsTold(
+        return SettingsReport(
             decode_java_properties(answer.body), frozenset(filter(None, changed.split(",")))
         )
 

@@ -6,7 +6,7 @@ Next: cometmq.client.consumer.pull.pulls
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from cometmq.client.api.asking import Asks, read_fields
+from cometmq.client.api.asking import BrokerAsker, read_fields
 from cometmq.codec.bodies.batch_ack import BatchAck, encode_batch_ack
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.pop import (
@@ -43,7 +43,7 @@ class PoppedRecords(NamedTuple):
 class ConsumeApi:
     """Sends the requests of a consumer to one broker; raises BrokerRefused, NetError and CodecError."""
 
-    def __init__(self, asks: Asks) -> None:
+    def __init__(self, asks: BrokerAsker) -> None:
         """Use these connections."""
         self._asks = asks
 

@@ -6,7 +6,7 @@ Next: cometmq.client.consumer.rebalance
 from collections.abc import Iterable
 
 from cometmq.client.answer_bodies import OWN_SIZE_MAX, read_body
-from cometmq.client.api.asking import Asks, side_by_side
+from cometmq.client.api.asking import BrokerAsker, side_by_side
 from cometmq.codec.bodies.assignment import (
     Assignment,
     AssignmentQuery,
@@ -30,7 +30,7 @@ _LOCKED_SIZE_MAX = 16 << 20
 class MemberApi:
     """Sends the requests of a group's member to one broker; raises BrokerRefused, NetError and CodecError."""
 
-    def __init__(self, asks: Asks) -> None:
+    def __init__(self, asks: BrokerAsker) -> None:
         """Use these connections."""
         self._asks = asks
 

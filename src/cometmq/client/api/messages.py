@@ -5,7 +5,7 @@ Next: cometmq.client.admin.queries
 
 from dataclasses import dataclass
 
-from cometmq.client.api.asking import Asks
+from cometmq.client.api.asking import BrokerAsker
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.query import QueryMessageRequest, ViewMessageRequest
 from cometmq.codec.headers.recall import RecallRequest
@@ -33,7 +33,7 @@ class FoundRecords:
 class MessageApi:
     """Sends requests about messages to one broker; raises BrokerRefused, NetError and CodecError."""
 
-    def __init__(self, asks: Asks) -> None:
+    def __init__(self, asks: BrokerAsker) -> None:
         """Use these connections."""
         self._asks = asks
 

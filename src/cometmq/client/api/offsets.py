@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from cometmq.client.api.asking import Finds, ask_each, read_fields
+from cometmq.client.api.asking import QueueAsker, ask_each, read_fields
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.offset import (
     OffsetResponse,
@@ -33,13 +33,13 @@ class Bounds(NamedTuple):
 
 
 class OffsetApi:
-    """Asks the brokers of queues about offsets; raises what `Finds` raises.
+    """Asks the brokers of queues about offsets; raises what `QueueAsker` raises.
 
     A plural asks about all its queues side by side and gives, for each, an offset or the error that stands in
     its place: a broker that is away takes nothing from the queues of others.
     """
 
-    def __init__(self, finds: Finds) -> None:
+    def __init__(self, finds: QueueAsker) -> None:
         """Use these connections and routes."""
         self._finds = finds
         # Where a group has stored an offset: (group, topic, broker).

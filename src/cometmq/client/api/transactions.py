@@ -5,7 +5,7 @@ Next: cometmq.client.producer.transactions
 
 from typing import NamedTuple
 
-from cometmq.client.api.asking import Asks
+from cometmq.client.api.asking import BrokerAsker
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.transaction import CheckTransaction, EndTransaction
 from cometmq.codec.remoting import Command
@@ -36,7 +36,7 @@ class HalfMessage(NamedTuple):
 class TransactionApi:
     """Ends the transactions of one producer group."""
 
-    def __init__(self, asks: Asks, group: str) -> None:
+    def __init__(self, asks: BrokerAsker, group: str) -> None:
         """Use these connections."""
         self._asks = asks
         self._group = group

@@ -1,6 +1,6 @@
 """Requests about users and their policies (Auth 2.0) to one broker: 3001 to 3010.
 
-Each method takes the address of the broker and raises what `Asks.ask` raises: BrokerRefused, NetError and CodecError.
+Each method takes the address of the broker and raises what `BrokerAsker.ask` raises: BrokerRefused, NetError and CodecError.
 
 Next: cometmq.client.api.asking
 """
@@ -8,7 +8,7 @@ Next: cometmq.client.api.asking
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from cometmq.client.api.asking import Asks
+from cometmq.client.api.asking import BrokerAsker
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject
 from cometmq.codec.remoting import Command
@@ -18,7 +18,7 @@ from cometmq.model.errors import CodecError
 _SUBJECT = "User:"
 
 
-class UserTold(NamedTuple):
+class UserReport(NamedTuple):
     """A user as brokers tell of him; never with his password.
 
     Attributes:
@@ -35,15 +35,15 @@ class UserTold(NamedTuple):
 class UserApi:
     """Sends requests about users and policies, to one broker each."""
 
-    def __init__(self, asks: Asks) -> None:
+    def __init__(self, asks: BrokerAsker) -> None:
         """Use these connections."""
         self._asks = asks
 
-    async def users(self, address: str) -> list[UserTold]:
+    async def users(self, address: str) -> list[UserReport]:
         """All users of a broker."""
         answer = await self._asks.ask(address, Command(RequestCode.AUTH_LIST_USER))
         return [
-            UserTold(
+            UserReport(
                 part.text("username"),
                 part.text("userType", "Normal"),
                 part.text("userStatus", "enable"),

@@ -15,9 +15,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from cometmq.client.asked_work import AskedWork
+from cometmq.client.bounded_tasks import BoundedTasks
 from cometmq.client.connection.instance import ClientInstance
-from cometmq.client.consumer.assigned import Assigned
+from cometmq.client.consumer.broker_assignment import BrokerAssignment
 from cometmq.client.consumer.pop.pop_loop import PopLoop
 from cometmq.client.consumer.pull.pull_loop import PullLoop
 from cometmq.client.consumer.pull.received import unpack
@@ -71,11 +71,11 @@ class BrokerCallbacks:
         settings: ConsumerSettings,
     ) -> None:
         self.consume: ConsumeDirectly | None = None
-        self.assigned: Assigned | None = None
+        self.assigned: BrokerAssignment | None = None
         self._member = member
         self._instance = instance
         self._settings = settings
-        self._direct = AskedWork(f"{member.group} direct")
+        self._direct = BoundedTasks(f"{member.group} direct")
         self._turn = asyncio.Semaphore(_DIRECT_AT_ONCE)
         # What was told of the member, with or without stacks, and until when it is told again.
         self._told: dict[bool, tuple[float, bytes]] = {}

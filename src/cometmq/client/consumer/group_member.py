@@ -13,9 +13,9 @@ from typing import Protocol
 
 from cometmq.client.answer_bodies import read_body
 from cometmq.client.api.offsets import OffsetApi
-from cometmq.client.asked_work import AskedWork
+from cometmq.client.bounded_tasks import BoundedTasks
 from cometmq.client.connection.instance import ClientInstance
-from cometmq.client.consumer.assigned import Assigned
+from cometmq.client.consumer.broker_assignment import BrokerAssignment
 from cometmq.client.consumer.broker_callbacks import BrokerCallbacks
 from cometmq.client.consumer.counts import SAMPLE_SECONDS, Counts
 from cometmq.client.consumer.offset_store import (
@@ -28,7 +28,7 @@ from cometmq.client.consumer.pop.pop_loop import PopContext, PopLoop
 from cometmq.client.consumer.pop.pops import Popper
 from cometmq.client.consumer.pull.pull_loop import Batch, PullContext, PullLoop
 from cometmq.client.consumer.pull.pulls import Puller
-from cometmq.client.consumer.rebalance import Shares
+from cometmq.client.consumer.rebalance import Rebalance
 from cometmq.client.consumer.send_back import SendBack
 from cometmq.client.consumer.start_offset import StartOffset
 from cometmq.client.namespace import namespace_of
@@ -61,7 +61,7 @@ _INCOMPLETE_PAUSE_SECONDS = 1.0
 _REBALANCE_PAUSE_SECONDS = 0.1
 
 
-class Turnstile(Protocol):
+class QueueAdmission(Protocol):
     """A guard that admits and releases queues for consumption in order."""
 
     async def take(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
@@ -92,7 +92,7 @@ class GroupMember:
         progress: where we stand.
         counts: what was done, by topic.
         callbacks: what brokers ask it on behalf of consoles.
-        turnstile: of a consumer in order; None: queues come and go as they are shared out.
+        admission: of a consumer in order; None: queues come and go as they are shared out.
 
     Args:
         instance: routes and connections.
@@ -125,15 +125,15 @@ class GroupMember:
         self.counts = Counts(instance.clock)
         self._gate = _open_gate()
         self._reading = self._make_reading(deliver, discard)
-        self._shares = Shares(instance, group, settings)
+        self._shares = Rebalance(instance, group, settings)
         self._subscriptions: dict[str, Subscription] = {}
         self._pulling: dict[MessageQueue, asyncio.Task[None]] = {}
-        self.turnstile: Turnstile | None = None
+        self.admission: QueueAdmission | None = None
         self._leaving: set[MessageQueue] = set()
         self._wake = asyncio.Event()
         self._tasks = Tasks(group)
         self.callbacks = BrokerCallbacks(self, instance, settings)
-        self._resets = AskedWork(f"{group} resets")
+        self._resets = BoundedTasks(f"{group} resets")
         self._is_started = self.is_assigned = False
         if is_push and not settings.broadcasting:
             self.subscribe(Subscription(retry_topic(group)))
@@ -155,7 +155,7 @@ class GroupMember:
             deliver,
             self._subscription_of,
         )
-        self._shares.assigned = self.callbacks.assigned = Assigned(
+        self._shares.assigned = self.callbacks.assigned = BrokerAssignment(
             self._instance, self.group, popping, want=self._want, unwant=self._unwant
         )
 
@@ -219,9 +219,9 @@ class GroupMember:
         await self._store(is_answered=True)
         for loop in self.loops.values():
             loop.is_dropped = True
-        if self.turnstile is not None:
-            await self.turnstile.give_back(list(self.loops))
-            self.turnstile = None
+        if self.admission is not None:
+            await self.admission.give_back(list(self.loops))
+            self.admission = None
         self._leaving.clear()
         self.loops.clear()
         if self._shares.assigned is not None:
@@ -316,17 +316,17 @@ class GroupMember:
 
     async def _granted(self, queues: list[MessageQueue]) -> list[MessageQueue]:
         """The new queues that nobody else holds; the others are tried again soon."""
-        if self.turnstile is None or not queues:
+        if self.admission is None or not queues:
             return queues
-        granted = await self.turnstile.take(queues)
+        granted = await self.admission.take(queues)
         self._shares.is_complete &= len(granted) == len(queues)
         return [queue for queue in queues if queue in granted]
 
     async def _settled(self, queues: list[MessageQueue]) -> list[MessageQueue]:
         """The queues on which no listener works; the others leave later."""
-        if self.turnstile is None or not queues:
+        if self.admission is None or not queues:
             return queues
-        at_rest = await self.turnstile.settle(queues)
+        at_rest = await self.admission.settle(queues)
         self._leaving = (self._leaving | set(queues)) - set(at_rest)
         self._shares.is_complete &= len(at_rest) == len(queues)
         return at_rest
@@ -343,8 +343,8 @@ class GroupMember:
             _log.info("%s gives up %s", self.group, queue)
         await self._store(queues, is_answered=True)
         self._drop_loops(queues)
-        if self.turnstile is not None:
-            await self.turnstile.give_back(queues)
+        if self.admission is not None:
+            await self.admission.give_back(queues)
 
     def _drop_loops(self, queues: Iterable[MessageQueue]) -> None:
         for queue in queues:

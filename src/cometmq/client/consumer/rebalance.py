@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from cometmq.client.api.members import MemberApi
 from cometmq.client.connection.instance import ClientInstance
-from cometmq.client.consumer.assigned import Assigned
+from cometmq.client.consumer.broker_assignment import BrokerAssignment
 from cometmq.client.settings import ConsumerSettings
 from cometmq.model.errors import BrokerRefused, CometError, TopicNotFound
 from cometmq.model.names import is_retry_topic
@@ -20,7 +20,7 @@ from cometmq.model.queue import MessageQueue
 _log = logging.getLogger(__name__)
 
 
-class Shares:
+class Rebalance:
     """Works out the shares of one member.
 
     Attributes:
@@ -37,7 +37,7 @@ class Shares:
         self, instance: ClientInstance, group: str, settings: ConsumerSettings
     ) -> None:
         self.is_complete = False
-        self.assigned: Assigned | None = None
+        self.assigned: BrokerAssignment | None = None
         self._instance = instance
         self._api = MemberApi(instance)
         self._group = group

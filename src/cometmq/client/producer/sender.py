@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from cometmq.client.connection.instance import ClientInstance
-from cometmq.client.connection.returns import Returns
+from cometmq.client.connection.reconnections import Reconnections
 from cometmq.client.producer.encoded_send import EncodedSend
 from cometmq.client.producer.fault_table import FaultTable
 from cometmq.client.producer.queue_selector import Pick, RoundRobin
@@ -44,7 +44,7 @@ class EncodedSender:
         self.settings = settings
         self.clock = instance.clock
         self.faults = FaultTable(instance.clock) if settings.latency_fault else None
-        self.returns = Returns(instance)
+        self.returns = Reconnections(instance)
         self.is_closed = False
         self.loop = asyncio.get_running_loop()
         self._timeout_seconds = settings.send_timeout_ms / 1000

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
 
 from cometmq.client.api.transactions import HalfMessage, TransactionApi
-from cometmq.client.asked_work import AskedWork
+from cometmq.client.bounded_tasks import BoundedTasks
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.consumer.pull.received import unpack
 from cometmq.client.producer.encoded_send import SendEncoder
@@ -131,7 +131,7 @@ class ProducerTransactions:
         self._listener = listener
         self._body_size_max = body_size_max
         self._known: dict[str, _Known] = {}
-        self._checks = AskedWork(f"{group} transactions")
+        self._checks = BoundedTasks(f"{group} transactions")
         self._checking: set[tuple[str, str]] = set()  # Address and message id.
 
     @property

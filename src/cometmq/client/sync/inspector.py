@@ -8,7 +8,7 @@ from cometmq.client.admin.explain import Explanation
 from cometmq.client.admin.inspector import AsyncInspector
 from cometmq.client.admin.states import BrokerState, GroupState
 from cometmq.client.admin.symptoms import LAG_DEFAULT, Symptom
-from cometmq.client.api.broker import SettingsTold
+from cometmq.client.api.broker import SettingsReport
 from cometmq.client.settings import ClientSettings
 from cometmq.client.sync.portal import portal
 from cometmq.codec.bodies.conflicts import Conflict
@@ -76,13 +76,15 @@ class Inspector:
         result: dict[str, str] = self._portal.call(self._client.runtime, broker_name, broker_id)
         return result
 
-    def settings(self, broker_name: str, broker_id: int = MASTER_ID) -> SettingsTold:
+    def settings(self, broker_name: str, broker_id: int = MASTER_ID) -> SettingsReport:
         """The settings that are in force at a broker.
 
         Raises:
             BrokerNotFound: it is not registered.
         """
-        result: SettingsTold = self._portal.call(self._client.settings, broker_name, broker_id)
+        result: SettingsReport = self._portal.call(
+            self._client.settings, broker_name, broker_id
+        )
         return result
 
     def stats(self, broker_name: str, name: str, key: str) -> StatsWindows:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from starlette.responses import Response
 
-from cometmq.client import AccountsTold, EntryLine, UserLine
+from cometmq.client import AccountsReport, EntryLine, UserLine
 from cometmq.dashboard.asked import Asked, Page
 from cometmq.dashboard.inputs import (
     FormRefused,
@@ -80,12 +80,12 @@ def _check_may_look(asked: Asked) -> None:
         )
 
 
-async def _told(asked: Asked) -> AccountsTold:
+async def _told(asked: Asked) -> AccountsReport:
     _check_may_look(asked)
     return await asked.link.accounts.told()
 
 
-async def _known(asked: Asked) -> tuple[AccountsTold, Sequence[UserLine]]:
+async def _known(asked: Asked) -> tuple[AccountsReport, Sequence[UserLine]]:
     """The users and policies that brokers report of the user of a page.
 
     Raises:

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from cometmq.client import Admin
-from cometmq.client.admin.replay import Sought
+from cometmq.client.admin.replay import ReplayCandidate
 from cometmq.client.admin.replay_ledger import LetterId
 from cometmq.model import properties as keys_of
 from cometmq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
@@ -160,7 +160,7 @@ def _taken(batch: DataFrame, to: Column, claims: ReplayClaims, run: str) -> Data
         *_PLACE, f.unix_millis("storeTimestamp").alias("ms"), "msgId", to.alias("to")
     ).toArrow()
     letters = [
-        Sought(
+        ReplayCandidate(
             LetterId(broker, queue, offset, stored_ms),
             goal or "",
             message_id,

@@ -14,7 +14,7 @@ from typing import Self
 from cometmq.client import AsyncPullConsumer, ClientInstance
 from cometmq.client.admin.ledger_topic import LedgerTopic
 from cometmq.client.admin.queries import MessageQueries
-from cometmq.client.admin.replay import Sought, sent_before
+from cometmq.client.admin.replay import ReplayCandidate, sent_before
 from cometmq.client.admin.replay_ledger import Claim, Done, LetterId, Renewal, places_of
 from cometmq.client.sync.portal import portal
 from cometmq.model.errors import CometError, NetError
@@ -59,7 +59,7 @@ class ReplayClaims:
         """Renew nothing any more, and close the connections."""
         self._portal.call(self._close)
 
-    def take(self, run: str, letters: Sequence[Sought]) -> set[LetterId]:
+    def take(self, run: str, letters: Sequence[ReplayCandidate]) -> set[LetterId]:
         """Claim the letters that this run is to send: those that nobody else has sent.
 
         Waits while another run has one of them. What is taken is renewed until `end`.
@@ -111,7 +111,7 @@ class ReplayClaims:
                     with contextlib.suppress(CometError):
                         await self._ledger.write(Renewal(self._claims[0].run, numbers))
 
-    async def _take(self, run: str, letters: Sequence[Sought]) -> set[LetterId]:
+    async def _take(self, run: str, letters: Sequence[ReplayCandidate]) -> set[LetterId]:
         by_id = {each.id: each for each in letters}
         own = {each for each in by_id if self._ledger.state.done.get(each) == run}
         left, won = set(by_id) - own, dict[LetterId, bool]()

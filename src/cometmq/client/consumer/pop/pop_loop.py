@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cometmq.client.consumer.counts import Counts
-from cometmq.client.consumer.pop.pops import PopAsk, Popper
+from cometmq.client.consumer.pop.pops import Popper, PopTerms
 from cometmq.client.consumer.pull.process_queue import ProcessQueue
 from cometmq.client.consumer.send_back import DEAD_LETTER, RETRIES_DEFAULT, SendBack
 from cometmq.client.settings import ConsumeFrom, PushSettings
@@ -132,7 +132,7 @@ class PopLoop:
     async def _pop_once(self) -> None:
         popping, settings = self._popping, self._popping.settings
         is_last = settings.consume_from is ConsumeFrom.LAST
-        ask = PopAsk(
+        ask = PopTerms(
             popping.subscription_of(self.queue.topic),
             settings.pop_count,
             settings.pop_invisible_ms,

@@ -39,7 +39,7 @@ ANY_QUEUE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class PopAsk:
+class PopTerms:
     """The parameters of a pop request.
 
     Attributes:
@@ -68,7 +68,7 @@ class _Introduced:
     async def ask(
         self, address: str, command: Command, *, timeout_ms: float | None = None
     ) -> Command:
-        """See `api.asking.Asks`."""
+        """See `api.asking.BrokerAsker`."""
         channel = await self._instance.channel(address)
         timeout_ms = timeout_ms or self._instance.settings.request_timeout_ms
         answer = await channel.call(command, timeout_ms=timeout_ms)
@@ -100,7 +100,7 @@ class Popper:
         self.body_size_max = body_size_max
         self.namespace = namespace
 
-    async def pop(self, broker_name: str, ask: PopAsk) -> list[StoredMessage]:
+    async def pop(self, broker_name: str, ask: PopTerms) -> list[StoredMessage]:
         """Pop messages of a broker; none when none came in time.
 
         Raises:
@@ -186,7 +186,7 @@ class Popper:
     # --- messages and their handles
 
     async def _messages(
-        self, broker_name: str, ask: PopAsk, given: PoppedRecords
+        self, broker_name: str, ask: PopTerms, given: PoppedRecords
     ) -> list[StoredMessage]:
         wanted = ask.subscription
         told, records = given

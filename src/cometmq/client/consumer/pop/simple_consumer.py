@@ -22,7 +22,7 @@ from typing import Self
 
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.consumer.filters import ALL, Filter, Subscriptions, each_of, subscription_of
-from cometmq.client.consumer.pop.pops import PopAsk, Popper, receipt_of
+from cometmq.client.consumer.pop.pops import Popper, PopTerms, receipt_of
 from cometmq.client.consumer.send_back import DEAD_LETTER, SendBack
 from cometmq.client.namespace import namespace_of
 from cometmq.client.settings import ConsumeFrom, SimpleSettings
@@ -260,7 +260,7 @@ class AsyncSimpleConsumer:
             wanted = self._subscriptions.get(topic)
             if wanted is None:
                 continue  # Unsubscribed meanwhile.
-            ask = PopAsk(
+            ask = PopTerms(
                 wanted,
                 max_count,
                 invisible_ms,

@@ -25,9 +25,9 @@ from cometmq.client.consumer.filters import ALL, Filter, Subscriptions, each_of,
 from cometmq.client.consumer.group_member import GroupMember
 from cometmq.client.consumer.pull.inbox import Inbox
 from cometmq.client.consumer.pull.pull_loop import PullLoop
-from cometmq.client.consumer.pull.pulls import Ask, Puller
+from cometmq.client.consumer.pull.pulls import Puller, PullTerms
 from cometmq.client.consumer.pull.range_reader import RangeReader
-from cometmq.client.consumer.pull.received import Unpacking
+from cometmq.client.consumer.pull.received import RecordUnpacker
 from cometmq.client.namespace import namespace_of
 from cometmq.client.results import PullResult, RawPull
 from cometmq.client.settings import ConsumerSettings
@@ -186,9 +186,11 @@ class AsyncPullConsumer:
         """
         self._check_running()
         subscription = subscription_of(queue.topic, expression)
-        ask = Ask(subscription, max_count, self._settings.pull_bytes or None, wait_ms)
+        ask = PullTerms(subscription, max_count, self._settings.pull_bytes or None, wait_ms)
         pull = await self._puller.pull(queue, offset, ask)
-        unpacking = Unpacking(queue, self._settings.body_size_max, max_count, self._namespace)
+        unpacking = RecordUnpacker(
+            queue, self._settings.body_size_max, max_count, self._namespace
+        )
         messages, rest = await unpacking.read(pull.body)
         wanted = tuple(each for each in messages if subscription.matches_tag(each.tag))
         return PullResult(
@@ -227,7 +229,7 @@ class AsyncPullConsumer:
         self._check_running()
         subscription = subscription_of(queue.topic, expression)
         return await self._puller.pull(
-            queue, offset, Ask(subscription, max_count, max_bytes, wait_ms)
+            queue, offset, PullTerms(subscription, max_count, max_bytes, wait_ms)
         )
 
     async def fetch_range_raw(
@@ -260,7 +262,9 @@ class AsyncPullConsumer:
             CometError: of one of the kinds that `fetch` names.
         """
         self._check_running()
-        ask = Ask(subscription_of(queue.topic, expression), max_count, broker_id=broker_id)
+        ask = PullTerms(
+            subscription_of(queue.topic, expression), max_count, broker_id=broker_id
+        )
         reader = RangeReader(self._puller, queue, start=start, end=end, ask=ask, depth=depth)
         async with aclosing(reader.read()) as pulls:
             async for pull in pulls:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from cometmq.client.consumer.counts import Counts
 from cometmq.client.consumer.offset_store import ConsumedProgress
 from cometmq.client.consumer.pull.process_queue import ProcessQueue
-from cometmq.client.consumer.pull.pulls import Ask, Puller
-from cometmq.client.consumer.pull.received import Unpacking
+from cometmq.client.consumer.pull.pulls import Puller, PullTerms
+from cometmq.client.consumer.pull.received import RecordUnpacker
 from cometmq.client.namespace import namespace_of
 from cometmq.client.results import PullStatus, RawPull
 from cometmq.client.settings import ConsumerSettings
@@ -152,7 +152,7 @@ class PullLoop:
         settings = self._settings
         is_told = settings.auto_commit and not settings.broadcasting
         commit_offset = self._place.offset if is_told else None
-        ask = Ask(
+        ask = PullTerms(
             self._subscription,
             settings.pull_count,
             settings.pull_bytes or None,
@@ -213,7 +213,7 @@ class PullLoop:
             _log.error("a message of %s cannot be read: %s", self.queue, error)
             unreadable.append(record)
 
-        messages, rest = await Unpacking(
+        messages, rest = await RecordUnpacker(
             self.queue,
             self._settings.body_size_max,
             self._settings.pull_count,

@@ -34,7 +34,7 @@ _BEYOND_END_MAX = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class PullTerms:
     """The parameters of a pull request.
 
     Attributes:
@@ -90,7 +90,7 @@ class Puller:
             raise instance.not_found(queue.broker_name, broker_id)
         return await instance.channel(address)
 
-    def command(self, queue: MessageQueue, offset: int, ask: Ask) -> Command:
+    def command(self, queue: MessageQueue, offset: int, ask: PullTerms) -> Command:
         """Make the request of a pull."""
         sys_flag = PULL_SUBSCRIPTION
         if ask.wait_ms:
@@ -115,7 +115,7 @@ class Puller:
         return pull_command(header)
 
     async def start(
-        self, queue: MessageQueue, offset: int, ask: Ask
+        self, queue: MessageQueue, offset: int, ask: PullTerms
     ) -> asyncio.Future[Command]:
         """Send a pull; give its answer to `read`.
 
@@ -125,7 +125,7 @@ class Puller:
         channel = await self.channel(queue, ask.broker_id)
         return channel.start_call(self.command(queue, offset, ask), timeout_ms=ask.timeout_ms)
 
-    async def pull(self, queue: MessageQueue, offset: int, ask: Ask) -> RawPull:
+    async def pull(self, queue: MessageQueue, offset: int, ask: PullTerms) -> RawPull:
         """Pull once.
 
         Raises:

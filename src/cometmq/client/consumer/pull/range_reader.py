@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 
-from cometmq.client.consumer.pull.pulls import Ask, Puller
+from cometmq.client.consumer.pull.pulls import Puller, PullTerms
 from cometmq.client.results import PullStatus, RawPull
 from cometmq.codec.remoting import Command
 from cometmq.model.queue import MessageQueue
@@ -40,7 +40,7 @@ class RangeReader:
         *,
         start: int,
         end: int,
-        ask: Ask,
+        ask: PullTerms,
         depth: int,
     ) -> None:
         self._puller = puller

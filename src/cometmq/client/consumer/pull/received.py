@@ -69,7 +69,7 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Unpacking:
+class RecordUnpacker:
     """Turns the records of an answer into messages; plain ones, which most are, are taken together.
 
     Attributes:

@@ -201,7 +201,7 @@ class AsyncPushConsumer:
         settings = self._settings
         call = intercepted_call(self._call, self._interceptors)
         if settings.orderly:
-            orderly = self._member.turnstile = Orderly(
+            orderly = self._member.admission = Orderly(
                 call,
                 self._instance,
                 self.group,

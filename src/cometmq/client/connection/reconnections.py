@@ -17,7 +17,7 @@ _PAUSE_SECONDS = 0.02
 _PAUSE_SECONDS_MAX = 0.5
 
 
-class Returns:
+class Reconnections:
     """The brokers that somebody waits for.
 
     Args:
@@ -26,7 +26,7 @@ class Returns:
 
     def __init__(self, instance: ClientInstance) -> None:
         self._instance = instance
-        self._tasks = Tasks(f"{instance.client_id} returns")
+        self._tasks = Tasks(f"{instance.client_id} reconnections")
         self._trying: dict[str, asyncio.Task[None]] = {}
         self._deadlines: dict[str, float] = {}
 

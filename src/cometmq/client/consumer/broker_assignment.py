@@ -24,7 +24,7 @@ from cometmq.net.tasks import Tasks
 _log = logging.getLogger(__name__)
 
 
-class Assigned:
+class BrokerAssignment:
     """The share of one member, as brokers assign it.
 
     Attributes:

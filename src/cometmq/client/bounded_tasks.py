@@ -16,7 +16,7 @@ SIZE_MAX = 32 << 20
 _TASK_SIZE = 4096
 
 
-class AskedWork:
+class BoundedTasks:
     """The tasks of one owner."""
 
     def __init__(self, owner: str) -> None:
