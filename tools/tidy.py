@@ -43,17 +43,6 @@ MACHINE_PATH = re.compile(
     r"(?<![\w.])/(?:work|root|home/\w+|Users/\w+)/|(?:\.\./|\b)shared/(?:design|golden|interop)"
 )
 OPEN_END = re.compile(r"#.*\b(?:TO[D]O|FIX[M]E)\b")
-# Packages whose names the glossary gates.
-GATED_PACKAGES = (
-    "broker",
-    "embedded",
-    "kernel",
-    "nameserver",
-    "net",
-    "offline",
-    "store",
-    "wire",
-)
 # Where strangers read: what is installed, what they copy, and what they run. A test's docstring may speak of its name.
 PLAIN_FOLDERS = ("src", "tools", "examples")
 CLASS = re.compile(r"^(?:cdef )?class _*(\w+)", re.MULTILINE)
@@ -242,9 +231,8 @@ def classes_of(source: Source) -> Iterator[tuple[int, str]]:
 
 
 def unknown_noun(source: Source) -> Iterator[Complaint]:
-    """The last word of a module's or class's name in the gated packages stands in the glossary."""
-    parts = source.path.parts
-    if parts[:2] != ("src", "cometmq") or parts[2] not in GATED_PACKAGES or not source.is_code:
+    """The last word of a module's or class's name in the package stands in the glossary."""
+    if source.path.parts[:2] != ("src", "cometmq") or not source.is_code:
         return
     names = [] if source.path.stem.startswith("__") else [(1, source.path.stem)]
     names += [

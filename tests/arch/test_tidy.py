@@ -139,7 +139,7 @@ def test_a_compiled_file_is_read_too(tmp_path, text, complaint):
             "'ghost'",
         ),
         ("src/cometmq/kernel/_count.pyx", COMPILED + "\n\ncdef class _Ghost:\n    pass\n", ""),
-        ("src/cometmq/client/ghost.py", GOOD, ""),
+        ("src/cometmq/client/ghost.py", GOOD, "'ghost'"),
         ("src/cometmq/store/__init__.py", GOOD, ""),
     ],
 )
