@@ -97,8 +97,6 @@ class Peer(asyncio.Protocol):
         self._wire: Connection[asyncio.Future[Command]] = Connection(
             header_size_max=HEADER_SIZE_MAX
         )
-        if server.strangers is not None:
-            self._wire.judge = self._judge
         self._transport: asyncio.Transport | None = None
         self._writer: SocketWriter | None = None
         self._is_unwanted = False
@@ -245,7 +243,8 @@ class Peer(asyncio.Protocol):
             self._unread = data[end:] + self._unread
             self._turn.kept(len(data) - end)
             data, position = data[position:end], 0
-        commands = wire.read(data, position)
+        judge = None if self._server.strangers is None else self._judge
+        commands = wire.read(data, position, judge)
         if wire.bad_frames:
             self._refuse_bad_frames()
         if wire.fault is not None:

@@ -6,7 +6,7 @@ Next: cometmq.net.peer
 import asyncio
 import contextlib
 import logging
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable
 
 from cometmq.model.clock import Clock
@@ -84,7 +84,7 @@ class Server:
         self._idle_seconds_max = idle_seconds_max
         self._tls = tls
         self.strangers = strangers
-        self._newcomers: deque[tuple[float, Peer]] = deque()
+        self._newcomers: OrderedDict[Peer, float] = OrderedDict()  # By when each speaks.
         self._attaching = Tasks("accept")
         self._connections = Connections(
             connections_max, clock, of_network_max=connections_per_address_max
@@ -181,19 +181,21 @@ class Server:
 
     def _expect_word(self, peer: Peer) -> None:
         """Close a newcomer that says nothing for 15 s."""
-        self._newcomers.append((self.clock.monotonic() + FIRST_BYTE_SECONDS, peer))
+        self._newcomers[peer] = self.clock.monotonic() + FIRST_BYTE_SECONDS
         if self._end_greeting is None:
             self._end_greeting = beat_later(FIRST_BYTE_SECONDS, self._greet)
 
     def _greet(self) -> None:
         self._end_greeting = None
         now, newcomers = self.clock.monotonic(), self._newcomers
-        while newcomers and newcomers[0][0] <= now:
-            _, peer = newcomers.popleft()
-            if not (peer.is_closed or peer.has_read or peer.has_spoken):
+        while newcomers:
+            peer, due = next(iter(newcomers.items()))
+            if due > now:
+                self._end_greeting = beat_later(due - now, self._greet)
+                break
+            del newcomers[peer]
+            if not (peer.has_read or peer.has_spoken):
                 peer.drop(f"it said nothing for {FIRST_BYTE_SECONDS:.0f} s")
-        if newcomers:
-            self._end_greeting = beat_later(newcomers[0][0] - now, self._greet)
 
     async def _connect(self, peer: Peer, accepted: Accepted) -> None:
         """Let a peer have what comes on an accepted connection."""
@@ -214,6 +216,7 @@ class Server:
     def forget(self, peer: Peer) -> None:
         """The connection is gone."""
         self._connections.forget(peer)
+        self._newcomers.pop(peer, None)
         if not self._connections:
             self._all_gone.set()
 

@@ -32,10 +32,12 @@ from cometmq.model.flags import ONEWAY
 Waiter = TypeVar("Waiter")
 # What `kernel.encode_requests` makes a frame of: a frame, or the pieces of a send.
 Outgoing = rows.Outgoing
+# Asked of a frame that is large, before it is kept, with the kind and the bytes of its header: why it is not, or None.
+Judge = Callable[[int, bytes], str | None]
 
 # A frame with a body up to this is none too large: its header has 32767 bytes of properties, six
 # times as many where each is escaped, and some names.
-# What is kept of a frame before somebody is asked whether it may be larger (`Connection.judge`), bytes.
+# What is kept of a frame before somebody is asked whether it may be larger (`Judge`), bytes.
 LARGE_FRAME_SIZE = 64 << 10
 _BODY_SURE_MAX = FRAME_SIZE_MAX // 2
 
@@ -65,7 +67,6 @@ class Connection(Generic[Waiter]):
         buffered: bytes of a frame that has not arrived whole.
         bad_frames: frames skipped since the caller last cleared the list.
         fault: why nothing more can be read from this stream, None while all is well.
-        judge: asked of a frame that is large, before it is kept, with the kind and the bytes of its header: why it is not, or None.
         awaited: requests of ours without an answer, by opaque: deadline, and who waits. A reader of
             many answers pops from it; `take` is the same for one.
     """
@@ -77,7 +78,6 @@ class Connection(Generic[Waiter]):
         self.buffered = 0
         self.bad_frames: list[BadFrame] = []
         self.fault: CodecError | None = None
-        self.judge: Callable[[int, bytes], str | None] | None = None
         self._frame_size_max = frame_size_max
         self._header_size_max = header_size_max
         self._partial: list[bytearray] = []
@@ -129,10 +129,11 @@ class Connection(Generic[Waiter]):
             self.buffered = 0
         return data
 
-    def read(self, data: bytes, position: int) -> list[RawCommand]:
-        """Give the commands of what `join` gave, from a frame on; what is not whole is kept.
+    def read(self, data: bytes, position: int, judge: Judge | None = None) -> list[RawCommand]:
+        """Give the commands of what `join` gave, from a frame on; what is not whole is kept, unless `judge` refuses it.
 
-        After it, `bad_frames` tells what was skipped, and `fault` whether the stream is lost.
+        `judge` is given with each read and not kept: it is the owner's, who would live on in a circle with this
+        connection when both are gone. After it, `bad_frames` tells what was skipped, and `fault` whether the stream is lost.
         """
         commands: list[RawCommand] = []
         size = len(data)
@@ -147,10 +148,11 @@ class Connection(Generic[Waiter]):
                     break
                 self._decode(data, items, commands)
         except CodecError as error:
-            self.fault = error
+            # Its traceback would hold this frame of the interpreter, and that this connection: a circle.
+            self.fault = error.with_traceback(None)
             return commands
         if position < size:
-            self._keep_rest(data, position)
+            self._keep_rest(data, position, judge)
         return commands
 
     def _decode(self, data: bytes, items: list[Any], commands: list[RawCommand]) -> None:
@@ -173,7 +175,7 @@ class Connection(Generic[Waiter]):
                 header = data[start : min(body_start, end)]
                 self.bad_frames.append(BadFrame(error, _salvage_opaque(kind, header)))
 
-    def _keep_rest(self, data: bytes, start: int) -> None:
+    def _keep_rest(self, data: bytes, start: int, judge: Judge | None) -> None:
         """Keep the begin of a frame; of one with a header that is none, no more than shows whose it is."""
         have = len(data) - start
         if have < FRAME_HEAD_SIZE:
@@ -192,22 +194,17 @@ class Connection(Generic[Waiter]):
                     self._skipped = self._needed - have
                     return
                 self._needed = enough
-            elif self._needed > LARGE_FRAME_SIZE and self.judge is not None:
+            elif self._needed > LARGE_FRAME_SIZE and judge is not None:
                 header_end = FRAME_HEAD_SIZE + header_size
+                header = data[start + FRAME_HEAD_SIZE : start + header_end]
                 if have < header_end:
                     self._needed = header_end
-                elif self._is_refused(kind, data[start + FRAME_HEAD_SIZE : start + header_end]):
+                elif (why := judge(kind, header)) is not None:
+                    refused = BadFrame(CodecError(why), _salvage_opaque(kind, header))
+                    self.bad_frames.append(refused)
                     self._skipped = self._needed - have
                     return
         self._keep(data[start:])
-
-    def _is_refused(self, kind: int, header: bytes) -> bool:
-        """Whether a large frame is passed over, of which the header is here."""
-        assert self.judge is not None
-        why = self.judge(kind, header)
-        if why is not None:
-            self.bad_frames.append(BadFrame(CodecError(why), _salvage_opaque(kind, header)))
-        return why is not None
 
     def _keep(self, data: bytes) -> None:
         """Keep more of it: in pieces, since one that grew would be copied, and leave holes in memory."""
