@@ -127,6 +127,12 @@ class AccountFiles:
             self.current, self.texts = self.joined(texts), texts
             self._looks = self._look()
 
+    async def follow(self) -> None:
+        """Look at the files as long as the program runs."""
+        while True:
+            await beat_sleep(LOOK_SECONDS)
+            await asyncio.to_thread(self.look)
+
     def _look(self) -> list[_Look]:
         found = []
         for path in _paths(Path(self.folder)):
@@ -164,10 +170,3 @@ def _read(look: _Look) -> AccountText:
     if len(content) > SIZE_MAX:
         raise SettingsError(f"{look.path}: more than {SIZE_MAX} bytes")
     return read_accounts(content, look.path)
-
-
-async def follow(files: AccountFiles) -> None:
-    """Look at the files as long as the program runs."""
-    while True:
-        await beat_sleep(LOOK_SECONDS)
-        await asyncio.to_thread(files.look)

@@ -1,23 +1,19 @@
-"""Makes the access gate of a server from its settings.
+"""Makes the access gate of a server from its settings; where access control is off, imports nothing of it.
 
 Next: cometmq.access.gate
 """
 
-import os
-from pathlib import Path
-from typing import Any, NamedTuple
+from __future__ import annotations
 
-from cometmq.access.account_files import AccountFiles
-from cometmq.access.accounts import Account, Permission
-from cometmq.access.auth_users import AuthFile, AuthUser
-from cometmq.access.gate import AccessGate
-from cometmq.access.keys import AccessKeys
-from cometmq.access.login_failures import LoginFailures
-from cometmq.access.policies import ALL, ALLOW, CUSTOM, DEFAULT, DENY, read_policies
-from cometmq.model.clock import Clock
-from cometmq.model.errors import SettingsError
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
-AUTH_FILE = "auth.json"
+if TYPE_CHECKING:
+    from cometmq.access.account_files import AccountFiles
+    from cometmq.access.auth_users import AuthFile
+    from cometmq.access.gate import AccessGate
+    from cometmq.access.keys import AccessKeys
+    from cometmq.model.clock import Clock
 
 
 class AccessGuard(NamedTuple):
@@ -49,74 +45,19 @@ def access_guard(
         SettingsError: something cannot be used; the message says which.
         OSError: users could not be written.
     """
-    without_tls = settings.is_admin_without_tls
-    if settings.is_acl_enabled:
-        accounts = AccountFiles(
-            settings.account_folder(), is_white_unsigned=settings.is_white_unsigned
-        )
-        gate = AccessGate(
-            accounts, is_admin_without_tls=without_tls, failures=LoginFailures(clock)
-        )
-        return AccessGuard(gate, accounts=accounts)
-    if not settings.is_authentication_enabled:
+    if not settings.is_guarded:
         return AccessGuard()
-    users = _users(settings, settings.auth_path or folder, cluster)
-    gate = AccessGate(users, is_admin_without_tls=without_tls, failures=LoginFailures(clock))
-    return AccessGuard(gate, users=users)
+    from cometmq.access.gate import AccessGate
+    from cometmq.access.known_users import known_accounts, known_users
+    from cometmq.access.login_failures import LoginFailures
 
-
-def _users(settings: AccessKeys, folder: str | None, cluster: str) -> AuthFile:
-    if folder is None:
-        raise SettingsError(
-            "authenticationEnabled=true: name the folder of users and policies in authConfigPath"
-        )
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    users = AuthFile(
-        os.path.join(folder, AUTH_FILE),  # noqa: PTH118
-        cluster=cluster,
-        is_authorized=settings.is_authorization_enabled,
-        unasked=settings.open_codes(),
-        unauthorized=settings.spared_codes(),
+    gate = partial(
+        AccessGate,
+        is_admin_without_tls=settings.is_admin_without_tls,
+        failures=LoginFailures(clock),
     )
-    first, inner = settings.first_user(), settings.credentials()
-    if first is not None:
-        users.ensure_super(*first)
-    if inner is not None:
-        users.ensure_super(inner.access_key, inner.secret_key)
-    if settings.is_migrated:
-        accounts = AccountFiles(settings.account_folder()).current.accounts
-        users.add_all({name: user_of(users, account) for name, account in accounts.items()})
-    if not any(user.is_super and user.is_enabled for user in users.current.users.values()):
-        raise SettingsError(
-            f"authenticationEnabled=true, and {users.path} has no Super user: nobody could make users; name one in "
-            "initAuthenticationUser"
-        )
-    return users
-
-
-def user_of(users: AuthFile, account: Account) -> AuthUser:
-    """The user that an account of ACL 1.0 becomes, by the rules of AuthMigrator of RocketMQ 5.3.3; white addresses are dropped."""
-    custom = [_entry(f"Topic:{name}", held) for name, held in account.topics.items()]
-    custom += [_entry(f"Group:{name}", held) for name, held in account.groups.items()]
-    default = [
-        _entry("Topic:*", account.default_topic), _entry("Group:*", account.default_group),
-    ]  # fmt: skip
-    policies = read_policies(
-        [
-            {"policyType": CUSTOM, "entries": custom},
-            {"policyType": DEFAULT, "entries": default},
-        ]
-    )
-    return users.made(
-        name=account.name,
-        secret=account.secret,
-        is_super=account.is_super,
-        policies=policies,
-    )
-
-
-def _entry(resource: str, held: Permission) -> dict[str, Any]:
-    if not held:
-        return {"resource": resource, "actions": [ALL], "decision": DENY}
-    actions = sorted(action.value for action in held)
-    return {"resource": resource, "actions": actions, "decision": ALLOW}
+    if settings.is_acl_enabled:
+        accounts = known_accounts(settings)
+        return AccessGuard(gate(accounts), accounts=accounts)
+    users = known_users(settings, settings.auth_path or folder, cluster)
+    return AccessGuard(gate(users), users=users)

@@ -11,7 +11,7 @@ from cometmq.broker.cleaning import Cleaning
 from cometmq.broker.delay.feature import DelayLevels
 from cometmq.broker.fast_failure import Standstill
 from cometmq.broker.guards import Guards
-from cometmq.broker.handlers.accounts import AccountHandler
+from cometmq.broker.handlers.access import AccessHandler
 from cometmq.broker.handlers.cleaning import CleaningHandler
 from cometmq.broker.handlers.cold_readers import ColdReaderHandler
 from cometmq.broker.handlers.configuration import ConfigurationHandler
@@ -28,7 +28,6 @@ from cometmq.broker.handlers.static_topics import StaticTopicHandler
 from cometmq.broker.handlers.statistics import StatisticsHandler
 from cometmq.broker.handlers.timer import TimerHandler
 from cometmq.broker.handlers.transactions import TransactionHandler
-from cometmq.broker.handlers.users import UserHandler
 from cometmq.broker.other_queues import OtherQueues
 from cometmq.broker.parts import Feature, Parts, asked_by
 from cometmq.broker.pop.feature import AssignmentFeature, PopFeature
@@ -56,8 +55,7 @@ FEATURES: tuple[Callable[[Parts], Feature], ...] = (
     ConfigurationHandler,
     ColdReaderHandler,
     RefusalHandler,
-    AccountHandler,
-    UserHandler,
+    AccessHandler,
     asked_by(CleaningHandler, Cleaning),
     Standstill,
     MonitoringHandler,

@@ -13,8 +13,7 @@ from dataclasses import field
 from random import Random
 from typing import Protocol, TypeVar
 
-from cometmq.access.account_files import AccountFiles
-from cometmq.access.auth_users import AuthFile
+from cometmq.access.guard import AccessGuard
 from cometmq.broker.cold_readers import ColdReaders
 from cometmq.broker.counters.counters import Counters
 from cometmq.broker.groups import Groups
@@ -62,8 +61,7 @@ class Parts:
         replication: tells how the copies of the log stand.
         registered: tells whether a nameserver knows this broker.
         config_file: gives a file of the folder config by its name.
-        accounts: of ACL 1.0, where it is on.
-        users: of Auth 2.0, where it is on.
+        guard: accounts of ACL 1.0 and users of Auth 2.0, where they are on.
     """
 
     settings: BrokerSettings
@@ -89,8 +87,7 @@ class Parts:
     config_file: Callable[[str], ConfigFile]
     replication: Callable[[], ReplicationState]
     registered: Callable[[], bool]
-    accounts: AccountFiles | None = None
-    users: AuthFile | None = None
+    guard: AccessGuard = AccessGuard()
     reroutes: list[Reroute] = field(default_factory=list)
 
 

@@ -11,7 +11,6 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 
-from cometmq.access.account_files import follow
 from cometmq.access.guard import AccessGuard, access_guard
 from cometmq.broker.addresses import addresses_of, joined, unique_ids_of
 from cometmq.broker.admission import Admission
@@ -219,7 +218,7 @@ class Broker:
         )
         if guard.accounts is not None:
             tasks = Tasks("accounts")
-            tasks.spawn(follow(guard.accounts), "files")
+            tasks.spawn(guard.accounts.follow(), "files")
             self._closing.push_async_callback(tasks.close)
         return guard
 
@@ -364,8 +363,7 @@ class Broker:
                 on_written=self._flusher.written,
             ),
             config_file=self._config_file,
-            accounts=self._guard.accounts,
-            users=self._guard.users,
+            guard=self._guard,
             replication=self._replicas.state,
             registered=self._registrar.is_known,
         )

@@ -13,13 +13,13 @@ a word; a value that cannot be used is an error.
 import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, Generic, TypeVar, get_args, get_type_hints
 
 from cometmq.model.errors import SettingsError
+from cometmq.model.frozen import dataclass
 
 ENVIRONMENT_PREFIX = "COMETMQ_"
 # What stands for the value of a secret.

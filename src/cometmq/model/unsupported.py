@@ -6,9 +6,9 @@ warning. A key at the value that asks for nothing says nothing.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from cometmq.model.errors import SettingsError
+from cometmq.model.frozen import dataclass
 from cometmq.model.settings import Layer, environment_name
 
 

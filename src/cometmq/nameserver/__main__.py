@@ -3,40 +3,29 @@
 Next: cometmq.nameserver.program
 """
 
+import argparse
 import sys
-from typing import Annotated
-
-import typer
 
 from cometmq.model.errors import CometError
 from cometmq.model.exit_status import status_of
 from cometmq.nameserver.program import run_nameserver
 
-# Unknown options are the settings' own flags.
-_SETTINGS_AS_FLAGS = {"allow_extra_args": True, "ignore_unknown_options": True}
-
-app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
-
-
-@app.command(context_settings=_SETTINGS_AS_FLAGS)
-def nameserver(
-    context: typer.Context,
-    *,
-    conf: Annotated[
-        str | None, typer.Option("-c", "--configFile", help="A namesrv.conf, as Java reads it.")
-    ] = None,
-    prints_settings: Annotated[
-        bool, typer.Option("-p", "--printConfigItem", help="Print all settings and end.")
-    ] = False,
-) -> None:
-    """Run a nameserver. Every setting is a flag, too: --listen-port 0 is listenPort=0."""
-    run_nameserver(conf, context.args, prints_settings=prints_settings)
-
 
 def main() -> None:
     """Run the nameserver; a failure is one line and a status of `model.exit_status`."""
+    parser = argparse.ArgumentParser(
+        "python -m cometmq.nameserver",
+        description="Run a nameserver. Every setting is a flag, too: --listen-port 0 is listenPort=0.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("-c", "--configFile", help="a namesrv.conf, as Java reads it")
+    parser.add_argument(
+        "-p", "--printConfigItem", action="store_true", help="print all settings and end"
+    )
+    # What it does not know are the settings' own flags.
+    options, flags = parser.parse_known_args()
     try:
-        app()
+        run_nameserver(options.configFile, flags, prints_settings=options.printConfigItem)
     except (CometError, OSError) as error:
         sys.stderr.write(f"nameserver: {error}\n")
         sys.exit(status_of(error))

@@ -8,9 +8,7 @@ import logging
 import os
 from math import inf
 
-from cometmq.access.account_files import follow
-from cometmq.access.gate import AccessGate
-from cometmq.access.guard import access_guard
+from cometmq.access.guard import AccessGuard, access_guard
 from cometmq.model.clock import Clock
 from cometmq.model.errors import NetError
 from cometmq.model.settings import SettingsInForce
@@ -27,6 +25,7 @@ from cometmq.nameserver.settings import NameServerSettings
 from cometmq.net.dispatcher import Dispatcher
 from cometmq.net.http import HttpAnswer, HttpServer, words
 from cometmq.net.loop import beat_sleep, beat_wait
+from cometmq.net.requests import Gate
 from cometmq.net.server import Server
 from cometmq.net.tasks import Tasks
 from cometmq.store.conf_file import ConfFile
@@ -86,14 +85,14 @@ class NameServer:
             CodecError, OSError: kvConfig.json cannot be read.
         """
         settings = self._settings.current
-        gate = self._gate()
+        guard = self._make_guard()
         server = Server(
-            self._dispatcher(gate),
+            self._dispatcher(guard.gate),
             self._clock,
             connections_per_address_max=settings.connections_per_address_max,
             idle_seconds_max=settings.idle_seconds_max,
             tls=settings.server_tls(),
-            strangers=gate,
+            strangers=guard.gate,
         )
         self.port = await server.start(settings.listen_host, settings.listen_port)
         self._server = server
@@ -138,7 +137,7 @@ class NameServer:
     async def _alive(self) -> HttpAnswer:
         return words(f"alive: {len(self.routes.live)} brokers are here")
 
-    def _dispatcher(self, gate: AccessGate | None) -> Dispatcher:
+    def _dispatcher(self, gate: Gate | None) -> Dispatcher:
         path = self._settings.current.kv_config_path
         kv = KvConfig(ConfigFile(os.path.abspath(path), RealDisk()) if path else None)  # noqa: PTH100  The disk port takes texts.
         answers = (
@@ -148,12 +147,12 @@ class NameServer:
         )
         return Dispatcher(request_table(answers, gate))
 
-    def _gate(self) -> AccessGate | None:
-        """The access gate, where there is access control; files of accounts are followed from now on."""
+    def _make_guard(self) -> AccessGuard:
+        """Make the access gate, where there is access control; files of accounts are followed from now on."""
         guard = access_guard(self._settings.current, self._clock, folder=None)
         if guard.accounts is not None:
-            self._tasks.spawn(follow(guard.accounts), "accounts")
-        return guard.gate
+            self._tasks.spawn(guard.accounts.follow(), "accounts")
+        return guard
 
     async def _scan(self) -> None:
         """Remove silent brokers: when the first may be, and once a period at most."""

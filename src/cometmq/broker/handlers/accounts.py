@@ -13,7 +13,7 @@ import orjson
 
 from cometmq.access.account_edits import AccountChange, AccountEdits, versions
 from cometmq.access.account_files import AccountFiles
-from cometmq.broker.parts import Feature, Parts
+from cometmq.broker.parts import Parts
 from cometmq.codec.fields import decode_fields, encode_fields
 from cometmq.codec.headers.account import (
     AccountVersions,
@@ -22,11 +22,12 @@ from cometmq.codec.headers.account import (
     UpdateWhiteAddresses,
 )
 from cometmq.codec.remoting import Command
-from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.codes import RequestCode
 from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import RequestError, SettingsError
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
+from cometmq.net.requests import Answers
 
 _audit = logging.getLogger("cometmq.audit")
 
@@ -34,14 +35,14 @@ _audit = logging.getLogger("cometmq.audit")
 _UPDATE_FAILED, _DELETE_FAILED, _WHITE_FAILED = 209, 210, 211
 
 
-class AccountHandler(Feature):
+class AccountHandler:
     """Handles what is asked of accounts."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, files: AccountFiles) -> None:
         self._parts = parts
-        files = parts.accounts
-        self._edits = None if files is None else AccountEdits(files, parts.clock)
-        self.answers = {
+        self._files = files
+        self._edits = AccountEdits(files, parts.clock)
+        self.answers: Answers = {
             RequestCode.UPDATE_AND_CREATE_ACL_CONFIG: self.change,
             RequestCode.DELETE_ACL_CONFIG: self.delete,
             RequestCode.GET_BROKER_CLUSTER_ACL_INFO: self.tell_versions,
@@ -61,21 +62,24 @@ class AccountHandler(Feature):
             topics=request.topic_perms,
             groups=request.group_perms,
         )
-        edits = self._of_accounts()
-        return await _done(lambda: edits.change(change), _UPDATE_FAILED, "an account", peer)
+        return await _done(
+            lambda: self._edits.change(change), _UPDATE_FAILED, "an account", peer
+        )
 
     async def delete(self, command: Command, peer: Peer) -> Answer:
         """DELETE_ACL_CONFIG 51."""
         access_key = decode_fields(DeleteAccount, command.fields).access_key
-        edits = self._of_accounts()
-        return await _done(lambda: edits.delete(access_key), _DELETE_FAILED, "an account", peer)
+        return await _done(
+            lambda: self._edits.delete(access_key), _DELETE_FAILED, "an account", peer
+        )
 
     async def set_white(self, command: Command, peer: Peer) -> Answer:
         """UPDATE_GLOBAL_WHITE_ADDRS_CONFIG 53."""
         request = decode_fields(UpdateWhiteAddresses, command.fields)
-        edits = self._of_accounts()
         return await _done(
-            lambda: edits.set_white(request.global_white_addrs, request.acl_file_full_path),
+            lambda: self._edits.set_white(
+                request.global_white_addrs, request.acl_file_full_path
+            ),
             _WHITE_FAILED,
             "white addresses",
             peer,
@@ -83,10 +87,7 @@ class AccountHandler(Feature):
 
     def tell_versions(self, _command: Command, _peer: Peer) -> Answer:
         """GET_BROKER_CLUSTER_ACL_INFO 52."""
-        self._of_accounts()
-        files = self._parts.accounts
-        assert files is not None
-        settings = self._parts.settings
+        files, settings = self._files, self._parts.settings
         return Answer(
             fields=encode_fields(
                 AccountVersions(
@@ -100,14 +101,6 @@ class AccountHandler(Feature):
                 )
             )
         )
-
-    def _of_accounts(self) -> AccountEdits:
-        if self._edits is None:
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR,
-                "there are no accounts: ACL 1.0 is off; set aclEnable=true",
-            )
-        return self._edits
 
 
 def _json(value: object) -> str:

@@ -12,6 +12,7 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
+from cometmq.net.requests import Handler
 
 _CONTAINER = (
     "this is a broker and no BrokerContainer: start each broker as a process of its own"
@@ -40,9 +41,13 @@ class RefusalHandler(Feature):
     """Says what is not here, and why."""
 
     def __init__(self, _parts: Parts) -> None:
-        self.answers = dict.fromkeys(_REASONS, self.refuse)
+        self.answers = {code: refusing(*reason) for code, reason in _REASONS.items()}
 
-    def refuse(self, command: Command, _peer: Peer) -> Answer:
-        """Refuse a request of any of these codes."""
-        code, reason = _REASONS[Code(command.code)]
-        raise RequestError(code, reason)
+
+def refusing(code: int, remark: str) -> Handler:
+    """Make a handler that refuses whatever it is asked."""
+
+    def refuse(_command: Command, _peer: Peer) -> Answer:
+        raise RequestError(code, remark)
+
+    return refuse

@@ -8,12 +8,10 @@ Next: cometmq.broker.requests
 
 from collections.abc import Iterable, Mapping
 
-from cometmq.codec.remoting import Command
+from cometmq.broker.handlers.refusals import refusing
 from cometmq.model.codes import RequestCode as Code
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
-from cometmq.net.answer import Answer
-from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers, BatchHandler, Handler, Read, refuse_all
 
 _NO_SENDS = "this broker is a slave, and takes no message; its master does"
@@ -73,7 +71,7 @@ def slave_answers(answers: Iterable[Answers], *, is_read: bool) -> list[Answers]
     """The answers of a slave in place of a master's; `is_read` is slaveReadEnable."""
     refused = REFUSED if is_read else {**REFUSED, **UNREAD}
     batches = {refusal: _RefusedBatch(*refusal) for refusal in set(refused.values())}
-    single = {refusal: _refusing(*refusal) for refusal in set(refused.values())}
+    single = {refusal: refusing(*refusal) for refusal in set(refused.values())}
 
     def instead(code: int, answer: Handler | BatchHandler) -> Handler | BatchHandler:
         refusal = refused.get(code)
@@ -82,13 +80,6 @@ def slave_answers(answers: Iterable[Answers], *, is_read: bool) -> list[Answers]
         return batches[refusal] if isinstance(answer, BatchHandler) else single[refusal]
 
     return [{code: instead(code, answer) for code, answer in part.items()} for part in answers]
-
-
-def _refusing(code: int, remark: str) -> Handler:
-    def refuse(_command: Command, _peer: Peer) -> Answer:
-        raise RequestError(code, remark)
-
-    return refuse
 
 
 class _RefusedBatch(BatchHandler):

@@ -22,12 +22,12 @@ from cometmq.access.auth_users import (
 )
 from cometmq.access.beside_loop import beside_loop
 from cometmq.access.policies import CUSTOM, UserPolicies, read_policies
-from cometmq.broker.parts import Feature, Parts
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError, SettingsError
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
+from cometmq.net.requests import Answers
 
 _audit = logging.getLogger("cometmq.audit")
 
@@ -38,12 +38,12 @@ _LIST_MAX = 15 << 20
 _HIDDEN = "******"
 
 
-class UserHandler(Feature):
+class UserHandler:
     """Handles what is asked of users and their policies."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._known = parts.users
-        self.answers = {
+    def __init__(self, users: AuthFile) -> None:
+        self._users = users
+        self.answers: Answers = {
             RequestCode.AUTH_CREATE_USER: self.create_user,
             RequestCode.AUTH_UPDATE_USER: self.update_user,
             RequestCode.AUTH_DELETE_USER: self.delete_user,
@@ -67,7 +67,7 @@ class UserHandler(Feature):
     def _put_user(
         self, command: Command, peer: Peer, *, is_new: bool
     ) -> Coroutine[Any, Any, Answer]:
-        users, name = self._users(), _username(command)
+        users, name = self._users, _username(command)
         values = _json(command)
         wants_super = str(values.get("userType") or "").lower() == SUPER.lower()
         self._check_super(users, name, peer, wants_super=wants_super)
@@ -79,7 +79,7 @@ class UserHandler(Feature):
 
     async def delete_user(self, command: Command, peer: Peer) -> Answer:
         """AUTH_DELETE_USER 3003."""
-        users, name = self._users(), _username(command)
+        users, name = self._users, _username(command)
         self._check_super(users, name, peer, wants_super=False)
         user = users.current.find(name)
         supers = [each for each in users.current.users.values() if each.is_super]
@@ -89,19 +89,19 @@ class UserHandler(Feature):
 
     def get_user(self, command: Command, _peer: Peer) -> Answer:
         """AUTH_GET_USER 3004."""
-        user = self._users().current.find(_username(command))
+        user = self._users.current.find(_username(command))
         # RocketMQ answers SUCCESS without a body where there is none.
         return Answer(body=b"" if user is None else orjson.dumps(user.to_json()))
 
     async def list_users(self, command: Command, _peer: Peer) -> Answer:
         """AUTH_LIST_USER 3005."""
-        part, known = command.fields.get("filter") or "", self._users().current.users
+        part, known = command.fields.get("filter") or "", self._users.current.users
         found = (user.to_json() for name, user in sorted(known.items()) if part in name)
         return await asyncio.to_thread(listed, found, "filter")
 
     async def put_policies(self, command: Command, peer: Peer) -> Answer:
         """AUTH_CREATE_ACL 3006 and AUTH_UPDATE_ACL 3007."""
-        users = self._users()
+        users = self._users
         body = _json(command)
         name = _subject(command, body)
         try:
@@ -114,7 +114,7 @@ class UserHandler(Feature):
 
     async def delete_policies(self, command: Command, peer: Peer) -> Answer:
         """AUTH_DELETE_ACL 3008."""
-        users, name = self._users(), _subject(command, {})
+        users, name = self._users, _subject(command, {})
         policy = command.fields.get("policyType") or CUSTOM
         resource = command.fields.get("resource")
         return await _done(
@@ -125,7 +125,7 @@ class UserHandler(Feature):
 
     def get_policies(self, command: Command, _peer: Peer) -> Answer:
         """AUTH_GET_ACL 3009."""
-        user = self._users().current.find(_subject(command, {}))
+        user = self._users.current.find(_subject(command, {}))
         if user is None:
             raise no_subject()
         return Answer(body=orjson.dumps(_acl(user)) if user.policies.entries else b"")
@@ -134,21 +134,13 @@ class UserHandler(Feature):
         """AUTH_LIST_ACL 3010."""
         subject = command.fields.get("subjectFilter") or ""
         resource = command.fields.get("resourceFilter") or ""
-        known = self._users().current.users
+        known = self._users.current.users
         found = (
             _acl(user, policies)
             for name, user in sorted(known.items())
             if subject in f"User:{name}" and (policies := user.policies.about(resource)).entries
         )
         return await asyncio.to_thread(listed, found, "subjectFilter or resourceFilter")
-
-    def _users(self) -> AuthFile:
-        if self._known is None:
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR,
-                "there are no users: Auth 2.0 is off; set authenticationEnabled=true",
-            )
-        return self._known
 
     def _check_super(
         self, users: AuthFile, name: str, peer: Peer, *, wants_super: bool

@@ -1,0 +1,89 @@
+"""The users that the settings of a server name: the accounts of ACL 1.0, or the users of Auth 2.0.
+
+Next: cometmq.access.account_files
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from cometmq.access.account_files import AccountFiles
+from cometmq.access.accounts import Account, Permission
+from cometmq.access.auth_users import AuthFile, AuthUser
+from cometmq.access.keys import AccessKeys
+from cometmq.access.policies import ALL, ALLOW, CUSTOM, DEFAULT, DENY, read_policies
+from cometmq.model.errors import SettingsError
+
+AUTH_FILE = "auth.json"
+
+
+def known_accounts(settings: AccessKeys) -> AccountFiles:
+    """The accounts of ACL 1.0.
+
+    Raises:
+        SettingsError: there is none, or one of their files cannot be used; the message names it.
+    """
+    return AccountFiles(settings.account_folder(), is_white_unsigned=settings.is_white_unsigned)
+
+
+def known_users(settings: AccessKeys, folder: str | None, cluster: str) -> AuthFile:
+    """The users of Auth 2.0, with those that settings have made.
+
+    Raises:
+        SettingsError: there is no folder, or nobody could make users.
+        OSError: users could not be written.
+    """
+    if folder is None:
+        raise SettingsError(
+            "authenticationEnabled=true: name the folder of users and policies in authConfigPath"
+        )
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    users = AuthFile(
+        os.path.join(folder, AUTH_FILE),  # noqa: PTH118
+        cluster=cluster,
+        is_authorized=settings.is_authorization_enabled,
+        unasked=settings.open_codes(),
+        unauthorized=settings.spared_codes(),
+    )
+    first, inner = settings.first_user(), settings.credentials()
+    if first is not None:
+        users.ensure_super(*first)
+    if inner is not None:
+        users.ensure_super(inner.access_key, inner.secret_key)
+    if settings.is_migrated:
+        accounts = AccountFiles(settings.account_folder()).current.accounts
+        users.add_all({name: user_of(users, account) for name, account in accounts.items()})
+    if not any(user.is_super and user.is_enabled for user in users.current.users.values()):
+        raise SettingsError(
+            f"authenticationEnabled=true, and {users.path} has no Super user: nobody could make users; name one in "
+            "initAuthenticationUser"
+        )
+    return users
+
+
+def user_of(users: AuthFile, account: Account) -> AuthUser:
+    """The user that an account of ACL 1.0 becomes, by the rules of AuthMigrator of RocketMQ 5.3.3; white addresses are dropped."""
+    custom = [_entry(f"Topic:{name}", held) for name, held in account.topics.items()]
+    custom += [_entry(f"Group:{name}", held) for name, held in account.groups.items()]
+    default = [
+        _entry("Topic:*", account.default_topic), _entry("Group:*", account.default_group),
+    ]  # fmt: skip
+    policies = read_policies(
+        [
+            {"policyType": CUSTOM, "entries": custom},
+            {"policyType": DEFAULT, "entries": default},
+        ]
+    )
+    return users.made(
+        name=account.name,
+        secret=account.secret,
+        is_super=account.is_super,
+        policies=policies,
+    )
+
+
+def _entry(resource: str, held: Permission) -> dict[str, Any]:
+    if not held:
+        return {"resource": resource, "actions": [ALL], "decision": DENY}
+    actions = sorted(action.value for action in held)
+    return {"resource": resource, "actions": actions, "decision": ALLOW}
