@@ -32,6 +32,7 @@ kernel = cythonize(
             "_signatures",
             "_taking",
             "_tallies",
+            "_time_counts",
             "_walk",
         )
     ],

@@ -20,11 +20,13 @@ from cometmq.kernel._sends import plain_batch, plain_sends
 from cometmq.kernel._signatures import sha1, signed_sends, signing_key
 from cometmq.kernel._taking import take_sends
 from cometmq.kernel._tallies import Tally, count_columns, count_puts
+from cometmq.kernel._time_counts import TimeCounts
 
 __all__ = [
     "QueueEnd",
     "SendBatch",
     "Tally",
+    "TimeCounts",
     "answer_columns",
     "choose_entries",
     "count_columns",

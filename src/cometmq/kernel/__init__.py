@@ -1,6 +1,6 @@
 """Hot loops on bytes and ints: what they mean in plain Python, and a compiled twin.
 
-`reference`, `records`, `wanted`, `keys`, `sends`, `taking`, `requests`, `messages`, `acks`, `reads`, `pulls`, `signatures` and `calls` say what each function does,
+`reference`, `records`, `wanted`, `keys`, `sends`, `taking`, `requests`, `messages`, `acks`, `reads`, `pulls`, `signatures`, `time_counts` and `calls` say what each function does,
 `layouts` which bytes stand where, `queue_ends` what it knows of a queue, `rows` which tuples go in and out;
 the modules with an underscore do the same, compiled, and run where the package was built with a C compiler.
 COMETMQ_KERNEL=reference or =fast chooses one for certain (docs/design/0017).
@@ -40,6 +40,7 @@ try:
     from cometmq.kernel._signatures import signed_sends, signing_key
     from cometmq.kernel._taking import take_sends
     from cometmq.kernel._tallies import Tally, count_columns, count_puts
+    from cometmq.kernel._time_counts import TimeCounts
     from cometmq.kernel._walk import (
         copy_pieces,
         crcs_match,
@@ -94,6 +95,7 @@ except ImportError as error:
     from cometmq.kernel.signatures import signed_sends, signing_key
     from cometmq.kernel.taking import take_sends
     from cometmq.kernel.tallies import Tally, count_columns, count_puts
+    from cometmq.kernel.time_counts import TimeCounts
     from cometmq.kernel.wanted import stored_keys, wanted_entries
 
     KERNEL = "reference"
@@ -108,6 +110,7 @@ __all__ = [
     "QueueEnd",
     "SendBatch",
     "Tally",
+    "TimeCounts",
     "WalkEnd",
     "answer_columns",
     "answers_of",

@@ -8,6 +8,8 @@ Next: cometmq.broker.counters.tally_table
 from bisect import bisect_left
 from itertools import accumulate
 
+from cometmq.kernel import TimeCounts
+
 _FIRST_US, _LAST_US, _GROWTH = 10, 10_000_000, 1.25
 # Ends that some answer names: DISTRIBUTION_MS below.
 DISTRIBUTION_MS = (1, 10, 50, 100, 200, 500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000)
@@ -28,52 +30,32 @@ def _sums(some: list[int], others: list[int]) -> list[int]:
     return [one + other for one, other in zip(some, others, strict=True)]
 
 
-class Latencies:
-    """Counts by time.
-
-    Attributes:
-        max_us: the longest.
-        total_us: of all.
-        count: of all.
-    """
+class Latencies(TimeCounts):
+    """Counts by time, and what they were at the begin of this minute and of the one before."""
 
     def __init__(self) -> None:
-        self._counts = [0] * (len(BOUNDS_US) + 1)
-        self._before = self._counts[:]  # At the begin of this minute, and of the one before.
-        self._long_before = self._counts[:]
-        self.max_us = self.total_us = self.count = 0
-
-    def add(self, time_us: int, count: int = 1) -> None:
-        """Count `count` events that took `time_us` each."""
-        self._counts[bisect_left(BOUNDS_US, time_us)] += count
-        self.count += count
-        self.total_us += time_us * count
-        # A call of `max` costs as much as all else here, and this is on the way of each turn.
-        if time_us > self.max_us:  # noqa: PLR1730
-            self.max_us = time_us
+        super().__init__(BOUNDS_US)
+        self._before, self._long_before = self.counts, self.counts
 
     def include(self, other: "Latencies") -> None:
         """Count what another one has counted."""
-        now, before, long_before = other.snapshots
-        self._counts = _sums(self._counts, now)
+        self.add_all(other)
+        before, long_before = other.earlier
         self._before = _sums(self._before, before)
         self._long_before = _sums(self._long_before, long_before)
-        self.max_us = max(self.max_us, other.max_us)
-        self.total_us += other.total_us
-        self.count += other.count
 
     @property
-    def snapshots(self) -> tuple[list[int], list[int], list[int]]:
-        """The counts of all classes now, at the begin of this minute, and of the one before."""
-        return self._counts, self._before, self._long_before
+    def earlier(self) -> tuple[list[int], list[int]]:
+        """The counts of all classes at the begin of this minute, and of the one before."""
+        return self._before, self._long_before
 
     def turn(self) -> None:
         """A minute is over: percentiles are of this one and the last."""
-        self._before, self._long_before = self._counts[:], self._before
+        self._before, self._long_before = self.counts, self._before
 
     def percentile_ms(self, share: float) -> float:
         """The percentile of the durations of the last minutes, ms; 0 where there was nothing."""
-        recent = [now - then for now, then in zip(self._counts, self._long_before, strict=True)]
+        recent = [now - then for now, then in zip(self.counts, self._long_before, strict=True)]
         wanted = sum(recent) * share
         if not wanted:
             return 0.0
@@ -84,7 +66,7 @@ class Latencies:
 
     def up_to(self, bounds_ms: tuple[int, ...]) -> list[int]:
         """The counts of events that took less than each bound, ms; and the count of all."""
-        passed = list(accumulate(self._counts))
+        passed = list(accumulate(self.counts))
         return [
             *(passed[bisect_left(BOUNDS_US, each * 1000)] for each in bounds_ms),
             passed[-1],

@@ -1,0 +1,1 @@
+from cometmq.kernel.time_counts import TimeCounts as TimeCounts
