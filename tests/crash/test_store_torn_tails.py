@@ -182,6 +182,10 @@ class Notes:
         assert batch.records is not None
         self.given += [record.physical_offset for record in batch.records]
 
+    @property
+    def feed_put(self) -> None:
+        """Nothing is put."""
+
     def hide_from(self, offset: int) -> Iterator[Step]:
         assert all(given < offset for given in self.given)
         yield from ()

@@ -12,7 +12,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cometmq.codec.record import RECORD_HEADS
-from cometmq.kernel import column_records, columns, keys, queue_ends, taking, tallies
+from cometmq.kernel import (
+    column_records,
+    columns,
+    keys,
+    queue_ends,
+    taking,
+    tallies,
+    time_counts,
+)
 from tests.support.send_frames import FORMS, SENDS, Sent, frame_of, in_words, item_of
 from tests.support.twin_turns import twin_timeout, twin_turns
 
@@ -69,7 +77,7 @@ def worked(kernel: Any, reads: list[bytes], count_max: int, room: int) -> list[o
     seen: list[object] = []
     for number, data in enumerate(reads):
         position = kernel.take_sends(
-            batch, data, 0, count_max, HOSTS[number % 2], straight, *LIMITS
+            batch, data, 0, count_max, HOSTS[number % 2], straight, LIMITS
         )
         seen += [position, batch.count, len(batch), batch.request_count]
     seen += [without_queues(batch.puts()), batch.pending(0, 99), batch.requests(0, 99)]
@@ -108,7 +116,7 @@ def seen_of(kernel: Any, batch: Any, queues: list[Any]) -> list[object]:
     if packed:
         seen.append(batch.end_of(packed))
     seen.append(counted(kernel, batch, queues))
-    return [*seen, kernel.index_keys([(batch, [], 1700)])]
+    return [*seen, kernel.index_keys([(0, 1700, [], (), [], None, batch)])]
 
 
 def counted(kernel: Any, batch: Any, queues: list[Any]) -> list[object]:
@@ -222,3 +230,18 @@ def test_a_key_that_needs_an_escape_is_left(kernel):
     data = frame_of(odd, "json")
     assert json.loads(data[8 : -len(odd.body)])["extFields"]["i"] == 'UNIQ_KEY\1a"b\2'
     assert worked(kernel, [data], 9, 0)[:2] == [0, 0]
+
+
+@given(
+    st.lists(st.integers(0, 99), max_size=9, unique=True).map(sorted),
+    st.lists(st.tuples(st.integers(0, 120), st.integers(1, 9))),
+)
+def test_times_are_counted_in_the_same_classes(bounds, some):
+    seen = []
+    for kernel in (fast, time_counts):
+        counted = kernel.TimeCounts(bounds)
+        for time_us, count in some:
+            counted.add(time_us, count)
+        counted.add(7)
+        seen.append((list(counted.counts), counted.max_us, counted.total_us, counted.count))
+    assert seen[0] == seen[1]

@@ -75,7 +75,8 @@ def test_the_same_keys_are_found(batches):
             ("queue", topic_block(topic.encode())[1], b"", block, 0, 0, 0, 0, b"", 0, 0, kind)
             for topic, block, kind in parts
         ]
-        waiting.append((puts, [(0, 100 * place, 1) for place in range(len(puts))], number))
+        results = [(0, 100 * place, 1) for place in range(len(puts))]
+        waiting.append((0, number, results, puts, [], None, None))
     assert fast.index_keys(waiting) == keys.index_keys(waiting)
 
 

@@ -32,6 +32,7 @@ cdef Py_ssize_t RECORD_FIELDS = _RECORD_FIELDS
 
 cdef enum:
     KEY_NUMBERS = 3
+    BATCH_FIELDS = 7  # Of `rows.PutBatch`.
     ROOM_MIN = 48  # Numbers.
     INT_MAX = 0x7FFFFFFF
 
@@ -212,15 +213,17 @@ def index_keys(list waiting):
     cdef _Keys keys = _Keys()
     cdef tuple batch, put
     cdef list results
-    cdef object puts
+    cdef object given, puts, columns
     cdef int64_t store_ms
     cdef Py_ssize_t index
-    for batch in waiting:
-        puts, store_ms = batch[0], batch[2]
-        if isinstance(puts, SendBatch):
-            _add_rows(keys, <SendBatch>puts, store_ms)
+    for given in waiting:
+        if not isinstance(given, tuple) or len(given) != BATCH_FIELDS:
+            raise ValueError("no batch")
+        batch = <tuple>given
+        store_ms, results, puts, columns = batch[1], <list>batch[2], batch[3], batch[6]
+        if columns is not None:
+            _add_rows(keys, <SendBatch?>columns, store_ms)
             continue
-        results = <list>batch[1]
         if len(puts) != len(results):
             raise ValueError("a result for each put")
         for index in range(len(results)):

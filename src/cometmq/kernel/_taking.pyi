@@ -1,5 +1,5 @@
 from cometmq.kernel.columns import SendBatch
-from cometmq.kernel.rows import End, Lane
+from cometmq.kernel.rows import End, Lane, TakeLimits
 
 def take_sends(
     batch: SendBatch[End],
@@ -8,8 +8,5 @@ def take_sends(
     count_max: int,
     host: bytes,
     straight: dict[str, dict[str, Lane[End]]],
-    body_size_max: int,
-    frame_size_max: int,
-    header_size_max: int,
-    batch_count_max: int,
+    limits: TakeLimits,
 ) -> int: ...

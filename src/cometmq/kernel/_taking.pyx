@@ -341,8 +341,7 @@ cdef bint _add(
 
 def take_sends(
     SendBatch batch not None, bytes data not None, Py_ssize_t position, Py_ssize_t count_max,
-    bytes host not None, dict straight not None, Py_ssize_t body_size_max,
-    Py_ssize_t frame_size_max, Py_ssize_t header_size_max, Py_ssize_t batch_count_max,
+    bytes host not None, dict straight not None, tuple limits not None,
 ):
     """See `cometmq.kernel.taking.take_sends`."""
     cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(data)
@@ -351,6 +350,8 @@ def take_sends(
     cdef Header header
     cdef Span fields[LETTERS]
     cdef Lookup lookup
+    cdef Py_ssize_t body_size_max, frame_size_max, header_size_max, batch_count_max
+    body_size_max, frame_size_max, header_size_max, batch_count_max = limits
     lookup.queues = NULL
     while batch.request_count - before < count_max:
         if not get_frame(start + position, size - position, frame_size_max, header_size_max, &frame):

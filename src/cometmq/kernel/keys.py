@@ -10,7 +10,6 @@ from array import array
 from collections.abc import Sequence
 from typing import Any
 
-from cometmq.kernel.columns import SendBatch
 from cometmq.kernel.layouts import TOPIC_BLOCK_V1_MAX
 from cometmq.kernel.reference import index_insert, java_hash_many
 from cometmq.kernel.rows import Buffer, End, Keys, PutBatch
@@ -45,20 +44,20 @@ def keys_of(hashes: Sequence[int], offsets: Sequence[int], times: Sequence[int])
     return found
 
 
-def index_keys(waiting: list[PutBatch[End]]) -> Keys:
+def index_keys(waiting: Sequence[PutBatch[End]]) -> Keys:
     """The keys of new messages.
 
     Args:
-        waiting: batches.
+        waiting: batches, in a list.
 
     Returns:
         In the order of the messages.
     """
     texts: list[bytes] = []
     places: list[tuple[int, int]] = []
-    for puts, results, store_ms in waiting:
-        if isinstance(puts, SendBatch):
-            for topic, block, (_, offset, _) in puts.keyed():
+    for _, store_ms, results, puts, _, _, columns in waiting:
+        if columns is not None:
+            for topic, block, (_, offset, _) in columns.keyed():
                 found = hashed_texts(_topic_of(topic) + b"#", block)
                 texts += found
                 places += [(offset, store_ms)] * len(found)

@@ -39,6 +39,9 @@ SplitPull = tuple[bytes, int, int, int, int]
 
 # --- sends
 
+# Most bytes of a body, of a frame and of a header, most messages of a batch message: what is taken as columns.
+TakeLimits = tuple[int, int, int, int]
+
 
 class Lane(NamedTuple, Generic[End]):
     """A queue as the hot path wants it.
@@ -83,9 +86,9 @@ Run = tuple[int, int]
 # a message was missing from the log.
 Chosen = tuple[list[Run], int, int, int, bool]
 
-# Messages, where they lie, their store time in ms: of a batch whose keys are to be found. Of messages that are
-# columns those (a `SendBatch`) alone, for they know where they lie.
-PutBatch = tuple[Sequence[Put[End]] | Any, Sequence[PutResult], int]
+# physical offset behind the last, store time in ms, where each lies, messages, what the kernel does not look at (two),
+# columns: what was put at once. Where there are columns (a `SendBatch`), these know the messages and where they lie.
+PutBatch = tuple[int, int, Sequence[PutResult], Sequence[Put[End]], Any, Any, Any]
 
 # Three numbers for each key: Java's hash of "topic#key", its record's physical offset, store time in ms.
 Keys: TypeAlias = "array[int]"

@@ -18,7 +18,7 @@ from cometmq.kernel.layouts import (
     SHORT_SIZE,
 )
 from cometmq.kernel.reference import java_hash_many
-from cometmq.kernel.rows import End, Lane
+from cometmq.kernel.rows import End, Lane, TakeLimits
 from cometmq.kernel.send_headers import SEND, SEND_BATCH, Header, read_header
 from cometmq.model.flags import ONEWAY, RESPONSE
 
@@ -52,17 +52,14 @@ class _PlainMessage(NamedTuple):
     tag: bytes
 
 
-def take_sends(  # noqa: PLR0913, PLR0917  As `plain_sends`.
+def take_sends(
     batch: SendBatch[End],
     data: bytes,
     position: int,
     count_max: int,
     host: bytes,
     straight: dict[str, dict[str, Lane[End]]],
-    body_size_max: int,
-    frame_size_max: int,
-    header_size_max: int,
-    batch_count_max: int,
+    limits: TakeLimits,
 ) -> int:
     """Take sends from a connection's bytes, up to the first frame that is another or in any way unusual.
 
@@ -73,15 +70,13 @@ def take_sends(  # noqa: PLR0913, PLR0917  As `plain_sends`.
         count_max: most sends.
         host: the client, as records hold it.
         straight: topic -> queue id as text -> lane.
-        body_size_max: bytes.
-        frame_size_max: bytes of a whole frame.
-        header_size_max: bytes.
-        batch_count_max: most messages of a batch message.
+        limits: what a longer or larger send is no plain one by.
 
     Returns:
         The position behind the last that was taken.
     """
     before, size = batch.request_count, len(data)
+    body_size_max, frame_size_max, header_size_max, batch_count_max = limits
     while size - position >= FRAME_HEAD.size and batch.request_count - before < count_max:
         length, head = _HEAD.unpack_from(data, position)
         start, header_size = position + FRAME_HEAD.size, head & HEADER_SIZE_MAX

@@ -1,4 +1,4 @@
-"""How often something took how long, in classes of time: what each turn and each pull adds to once. Compiled: `_time_counts`.
+"""Counts of durations in classes of time, to which each turn and each pull adds once. Compiled: `_time_counts`.
 
 Next: cometmq.kernel.rows
 """

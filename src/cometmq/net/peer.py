@@ -129,7 +129,11 @@ class Peer(asyncio.Protocol):
         self.has_read = True
         turn = self._turn
         if turn.lone_reads and len(data) <= SMALL_TURN:
-            intake, data = self._dispatcher.intake, self._wire.join(data)
+            intake, wire = self._dispatcher.intake, self._wire
+            if (
+                wire.buffered or wire.skipped
+            ):  # As `is_within_frame`, on the way of each send that comes alone.
+                data = wire.join(data)
             if intake is None or self.partial_size:
                 self._handle_alone(self._split(data, 0, COUNT_MAX) or [])
             elif (position := intake.take(data, 0, self, COUNT_MAX)) == len(data):

@@ -139,16 +139,18 @@ class BatchQueues:
         return min((queue.physical_offset for queue in self), default=None)
 
     def feed(self, batch: Batch) -> None:
-        """Add the entries that their queues lack; a put has none, for we write no such record."""
-        if batch.records is None:
-            return
+        """Add the entries that their queues lack."""
         fresh: dict[BatchQueue, list[BatchEntry]] = {}
-        for record in batch.records:
+        for record in batch.records or ():
             if record[7] & INNER_BATCH and is_directory_name(record.topic):
                 self._feed_one(record, fresh)
         if not self._read_only:
             for queue, entries in fresh.items():
                 self._append(queue, entries)
+
+    @property
+    def feed_put(self) -> None:
+        """A put has no such entries, for we write no such record."""
 
     def _feed_one(self, record: Record, fresh: dict[BatchQueue, list[BatchEntry]]) -> None:
         entry = entry_of(record)

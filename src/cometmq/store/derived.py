@@ -14,6 +14,7 @@ from cometmq.store.batch import Batch
 
 # A part of longer work, for a thread that may wait; who takes the steps takes one after the other.
 Step = Callable[[], None]
+FeedPut = Callable[[Batch], None]
 
 
 class Sync(Protocol):
@@ -50,6 +51,11 @@ class Derived(Protocol):
 
     def feed(self, batch: Batch) -> None:
         """Add what follows from records; they come in the order of the log."""
+        ...
+
+    @property
+    def feed_put(self) -> FeedPut | None:
+        """A function that does the same for a batch that was put; None: nothing follows from a put."""
         ...
 
     def hide_from(self, offset: int) -> Iterator[Step]:

@@ -110,25 +110,35 @@ class DerivedQueues:
 
     def feed(self, batch: Batch) -> None:
         """Append queue entries, and tell who waits for them."""
+        if batch.records is None:
+            self.feed_put(batch)
+            return
         watched: dict[ConsumeQueue, list[int]] = {}
-        full: list[ConsumeQueue]
-        end_offset, _, _, _, arrivals, records, columns = batch
+        self._feed_records(batch.records, watched)
+        self._fed_to = batch.end_offset
+        if watched:
+            self._tell(watched)
+
+    def feed_put(self, batch: Batch) -> None:
+        """See `feed`."""
+        watched: dict[ConsumeQueue, list[int]] = {}
+        full: list[ConsumeQueue] = []
+        queues = self._queues
+        self._fed_to, _, _, _, arrivals, _, columns = batch
         if columns is not None:
-            full = []
-            show_columns(columns, self._queues.dirty, TAIL_SIZE_MAX, full, watched)
-            self._queues.entries += columns.count
-            if full:
-                self._write_full(full)
-        elif records is None:
-            full = []
-            show_entries(arrivals, self._queues.dirty, TAIL_SIZE_MAX, full, watched)
-            self._queues.entries += len(arrivals)
-            if full:
-                self._write_full(full)
+            show_columns(columns, queues.dirty, TAIL_SIZE_MAX, full, watched)
+            queues.entries += columns.count
         else:
-            self._feed_records(records, watched)
-        self._fed_to = end_offset
-        if watched and self.on_arrival is not None:  # Once a queue.
+            show_entries(arrivals, queues.dirty, TAIL_SIZE_MAX, full, watched)
+            queues.entries += len(arrivals)
+        if full:
+            self._write_full(full)
+        if watched:
+            self._tell(watched)
+
+    def _tell(self, watched: dict[ConsumeQueue, list[int]]) -> None:
+        """Tell who waits at these queues, once a queue."""
+        if self.on_arrival is not None:
             for queue, tags_codes in watched.items():
                 self.on_arrival(queue, tags_codes)
 

@@ -8,7 +8,7 @@ Next: cometmq.store.derived_queues
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from cometmq.store.batch import Batch
 from cometmq.store.derived import Derived
@@ -27,8 +27,9 @@ class LogDispatcher:
             dispatched, for its queue offset follows from that.
     """
 
-    def __init__(self, positions: Positions, derived: list[Derived]) -> None:
+    def __init__(self, positions: Positions, derived: Sequence[Derived]) -> None:
         self.derived = derived
+        self._put_feeds = [each.feed_put for each in derived if each.feed_put is not None]
         self._positions = positions
         self.waiting: deque[Batch] = deque()
         self.dispatched_ms = 0
@@ -49,7 +50,13 @@ class LogDispatcher:
         upto = positions.visible_limit()
         while waiting and waiting[0][0] <= upto:
             batch = waiting.popleft()
-            for derived in self.derived:
-                derived.feed(batch)
+            if (
+                batch[5] is None
+            ):  # It was put, as nearly all are: its records need not be decoded.
+                for feed_put in self._put_feeds:
+                    feed_put(batch)
+            else:
+                for derived in self.derived:
+                    derived.feed(batch)
             positions.dispatched_to(batch[0])
             self.dispatched_ms = batch[1]

@@ -21,10 +21,9 @@ from cometmq.codec.index_file import IndexHeader
 from cometmq.codec.record import Record
 from cometmq.kernel import index_keys, java_hash_many, record_keys
 from cometmq.kernel.keys import KEY_NUMBERS, keys_of
-from cometmq.kernel.rows import Keys, PutBatch
+from cometmq.kernel.rows import Keys
 from cometmq.model.clock import Clock
 from cometmq.store.batch import Batch
-from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.derived import Step
 from cometmq.store.disk import Disk
 from cometmq.store.index_file import IndexFile, IndexShape, SlotRun
@@ -59,7 +58,7 @@ class Index:
         self.files: list[IndexFile] = []
         self.on_error: Callable[[OSError], None] = _raise
         self.on_written: Callable[[], None] = _nothing
-        self._waiting: list[PutBatch[ConsumeQueue]] = []
+        self._waiting: list[Batch] = []
         self._waiting_count = 0
         self._waiting_from = 0
         self._keys: Keys = array("q")  # Hashed, and not in a file yet.
@@ -74,14 +73,14 @@ class Index:
     def add(self, batch: Batch) -> None:
         """A put has become visible; its keys can be found from the next `build` on."""
         assert not self.is_held
-        end_offset, store_ms, results, puts, _, _, columns = batch
         if not self._waiting:
             self._waiting_from = batch.start
-        self._waiting.append((puts if columns is None else columns, results, store_ms))
-        self._waiting_count += len(results) if columns is None else columns.count
+        self._waiting.append(batch)
+        columns = batch[6]
+        self._waiting_count += len(batch[2]) if columns is None else columns.count
         if (
             self._waiting_count >= WAITING_MESSAGES_MAX
-            or end_offset - self._waiting_from >= WAITING_BYTES_MAX
+            or batch[0] - self._waiting_from >= WAITING_BYTES_MAX
         ):
             self.build()
 

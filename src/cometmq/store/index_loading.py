@@ -25,7 +25,7 @@ from cometmq.model.errors import StoreDamaged
 from cometmq.store.batch import Batch
 from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles
 from cometmq.store.commitlog import CommitLog
-from cometmq.store.derived import Step
+from cometmq.store.derived import FeedPut, Step
 from cometmq.store.disk import Disk
 from cometmq.store.index import Index
 from cometmq.store.index_file import IndexFile
@@ -111,6 +111,11 @@ class DerivedIndex:
             self.index.add(batch)
         else:
             self._enter(batch.records)
+
+    @property
+    def feed_put(self) -> FeedPut | None:
+        """See `feed`."""
+        return self.index.add if self._is_built else None
 
     def _enter(self, records: Sequence[Record]) -> None:
         last = self._last_offset

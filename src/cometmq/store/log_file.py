@@ -83,11 +83,11 @@ class LogFile:
         Raises:
             OSError: the disk failed; part of the piece may be written.
         """
-        assert self.start <= offset <= self.end - len(piece)
+        size, place = len(piece), offset - self.start
+        assert 0 <= place <= self.end - self.start - size
         fd = self._fd if self._fd >= 0 else self.fd
-        place = offset - self.start
         count = self._disk.pwrite(fd, piece, place)
-        if count < len(piece):  # Hardly ever.
+        if count < size:  # Hardly ever.
             write_rest(self._disk, fd, piece, place, count)
 
     def read(self, offset: int, size: int) -> bytes:

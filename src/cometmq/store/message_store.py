@@ -95,10 +95,10 @@ class MessageStore:
         self.flags = self._acceptance.flags
         self._appender = Appender(self._log, settings, clock)
         self._raw = RawLog(self._log, settings)
-        self._dispatcher = LogDispatcher(self.positions, directory.derived)
         shape = IndexShape(settings.index.slots, settings.index.entries)
         self.index = Index(disk, f"{path}/index", shape, clock=clock)
         derived_index = directory.derive_index(self.index)
+        self._dispatcher = LogDispatcher(self.positions, directory.derived)
         self._reading = ReadSide(directory, settings)
         self._background = Background(
             directory,

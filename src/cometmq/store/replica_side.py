@@ -71,8 +71,8 @@ class ReplicaSide:
         """From now on the log is a copy of a master's: it grows by `append_raw` alone, and puts are refused."""
         self._appender.is_copy = True
 
-    def on_moved(self, told: Callable[[], None]) -> None:
-        """Have somebody told whenever the log may have been written or flushed, before anything is shown."""
+    def on_moved(self, told: Callable[[], None] | None) -> None:
+        """Have somebody told whenever the log may have been written or flushed, before anything is shown; None: nobody."""
         self._dispatcher.on_moved = told
 
     def read_nowait(self, offset: int, size_max: int) -> Buffer | None:

@@ -65,6 +65,7 @@ class Connection(Generic[Waiter]):
 
     Attributes:
         buffered: bytes of a frame that has not arrived whole.
+        skipped: bytes to come of a frame that was refused already.
         bad_frames: frames skipped since the caller last cleared the list.
         fault: why nothing more can be read from this stream, None while all is well.
         awaited: requests of ours without an answer, by opaque: deadline, and who waits. A reader of
@@ -82,7 +83,7 @@ class Connection(Generic[Waiter]):
         self._header_size_max = header_size_max
         self._partial: list[bytearray] = []
         self._needed = 0
-        self._skipped = 0  # Bytes to come of a frame that was refused already.
+        self.skipped = 0
         self._opaque = 0
         self.awaited: dict[int, tuple[float, Waiter]] = {}
 
@@ -94,7 +95,7 @@ class Connection(Generic[Waiter]):
     @property
     def is_within_frame(self) -> bool:
         """Whether a frame has begun and not ended."""
-        return bool(self.buffered or self._skipped)
+        return bool(self.buffered or self.skipped)
 
     @property
     def is_header_whole(self) -> bool:
@@ -116,9 +117,9 @@ class Connection(Generic[Waiter]):
 
     def join(self, data: bytes) -> bytes:
         """Take the bytes of one read, and give what is to be read now: from the begin of a frame on; nothing while one lacks more."""
-        if self._skipped:
-            taken = min(self._skipped, len(data))
-            self._skipped -= taken
+        if self.skipped:
+            taken = min(self.skipped, len(data))
+            self.skipped -= taken
             data = data[taken:]
         if self.buffered:
             self._keep(data)
@@ -191,7 +192,7 @@ class Connection(Generic[Waiter]):
                     header = data[start + FRAME_HEAD_SIZE : start + enough]
                     error = _header_error(0, header_size, length - 4, self._header_size_max)
                     self.bad_frames.append(BadFrame(error, _salvage_opaque(kind, header)))
-                    self._skipped = self._needed - have
+                    self.skipped = self._needed - have
                     return
                 self._needed = enough
             elif self._needed > LARGE_FRAME_SIZE and judge is not None:
@@ -202,7 +203,7 @@ class Connection(Generic[Waiter]):
                 elif (why := judge(kind, header)) is not None:
                     refused = BadFrame(CodecError(why), _salvage_opaque(kind, header))
                     self.bad_frames.append(refused)
-                    self._skipped = self._needed - have
+                    self.skipped = self._needed - have
                     return
         self._keep(data[start:])
 

@@ -332,10 +332,7 @@ def taken_of(house: House, data: bytes) -> int:
         99,
         HOST,
         house.lanes.straight,
-        1 << 22,
-        1 << 24,
-        HEADER_SIZE_MAX,
-        PIECE_COUNT_MAX,
+        (1 << 22, 1 << 24, HEADER_SIZE_MAX, PIECE_COUNT_MAX),
     )
 
 

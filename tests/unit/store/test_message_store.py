@@ -10,6 +10,7 @@ from cometmq.codec.queue_entry import BLANK_ENTRY, decode_entries
 from cometmq.model.errors import StoreClosed, StoreDamaged, StoreLocked, StoreReadOnly
 from cometmq.store.batch import Batch
 from cometmq.store.derived import Step
+from cometmq.store.dispatch import LogDispatcher
 from cometmq.store.positions import Durability
 from cometmq.store.queue_files import OPEN_FILES_MAX
 from tests.support.fake_disk import FakeDisk
@@ -206,12 +207,18 @@ def test_the_index_has_its_place_in_dispatch():
             """Nothing."""
 
         def feed(self, batch: Batch) -> None:
+            raise AssertionError("nothing came as bytes")
+
+        def feed_put(self, batch: Batch) -> None:
             built.append(len(batch.arrivals))
 
-    store._dispatcher.derived.append(Built())
-    put(store, b"1", b"2")
-    put(store, b"3")
+    dispatcher = LogDispatcher(store.positions, [Built()])
+    dispatcher.waiting = store._dispatcher.waiting
+    for bodies in (b"1", b"2"), (b"3",):
+        store.put_many([make_put(store, body=body) for body in bodies])
+        dispatcher.dispatch()
     assert built == [2, 1]
+    assert store.positions.dispatched == store.positions.written
 
 
 def test_a_deleted_topic_is_gone_and_begins_again_at_zero(tmp_path: Path):

@@ -72,7 +72,9 @@ class SendIntake:
         self._positions = store.positions
         self._straight = lanes.straight
         self._suffix = admission.property_suffix.encode()
-        self._body_size_max = admission.body_size_max
+        self._limits = (
+            admission.body_size_max, FRAME_SIZE_MAX, HEADER_SIZE_MAX, PIECE_COUNT_MAX,
+        )  # fmt: skip
         self._counters = counters
         self._refuse = refuse
         self._batch: Columns = SendBatch(self._suffix)
@@ -84,10 +86,9 @@ class SendIntake:
         batch = self._batch
         before = batch.request_count
         end = take_sends(
-            batch, data, position, count_max, peer.host, self._straight, self._body_size_max,
-            FRAME_SIZE_MAX, HEADER_SIZE_MAX, PIECE_COUNT_MAX,
-        )  # fmt: skip
-        if batch.request_count > before:
+            batch, data, position, count_max, peer.host, self._straight, self._limits
+        )
+        if end > position:
             self.count += batch.request_count - before
             self._ends.append((peer, batch.count))
         elif not position and self._pulls is not None and self._pulls.take(data, peer):
@@ -104,20 +105,16 @@ class SendIntake:
             return False
         batch, ends = self._batch, self._ends
         self._batch, self._ends = SendBatch(self._suffix), []
-        self._store_taken(batch, ends)
-        return True
-
-    def _store_taken(self, batch: Columns, ends: Ends) -> None:
-        if self._positions.refusal is not None:
-            self._refuse(batch, ends, too_few_replicas(self._positions.refusal))
-            return
-        began = self._counters.now()
+        began, positions = self._counters.now(), self._positions
+        if positions.refusal is not None:
+            self._refuse(batch, ends, too_few_replicas(positions.refusal))
+            return True
         try:
             end = self._store.put_columns(batch)
         except Exception as error:  # noqa: BLE001  As net.dispatcher.run_batch.
             self._refuse(batch, ends, error)
-            return
-        is_confirmed = end <= self._positions.confirmed
+            return True
+        is_confirmed = end <= positions.confirmed
         first = 0
         for peer, last in ends:
             answers = answer_columns(batch, first, last, self._host)
@@ -128,6 +125,7 @@ class SendIntake:
             first = last
         if is_confirmed:
             self._counters.count_columns(batch, began)
+        return True
 
     def _answer_confirmed(
         self, batch: Columns, first: int, last: int, answers: bytes, peer: Peer, began: float

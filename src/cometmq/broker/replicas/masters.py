@@ -93,7 +93,7 @@ class MasterPort:
     def begin(self, *, slave_timeout_ms: int) -> None:
         """From now on sends wait for copies, as far as the settings want it, and so long at most."""
         self._side.change_timeout(slave_timeout_ms)
-        self._side.on_moved(self.moved)
+        self._follow()
         self._count()
 
     def change(self, rule: CopyRule, *, slave_timeout_ms: int) -> None:
@@ -102,6 +102,7 @@ class MasterPort:
         if rule == self._copies.rule:
             return
         waited, self._copies.rule, self._counted = self._copies.rule, rule, None
+        self._follow()
         if rule.needed > 1:
             self._count()
         elif waited.needed > 1:  # Nobody waits any more.
@@ -204,6 +205,7 @@ class MasterPort:
         )
         link = SlaveLink(self, end, accepted.remote, store=self._store, pool=self._pool)
         self._links.append(link)
+        self._follow()
         try:
             await accepted.attach(link, self._tls)
         except (NetError, OSError) as error:
@@ -220,6 +222,7 @@ class MasterPort:
         """A connection came to nothing; one whose handshake failed may have said so itself."""
         if link in self._links:
             self._links.remove(link)
+            self._follow()
 
     # --- asked by links
 
@@ -278,13 +281,16 @@ class MasterPort:
 
     # --- what follows
 
+    def _follow(self) -> None:
+        """Be told when the log moves, as long as that matters to anybody: it is on the way of each send."""
+        is_followed = self._links or self._copies.rule.needed > 1
+        self._side.on_moved(self.moved if is_followed else None)
+
     def moved(self) -> None:
         """The log was written or flushed: slaves may have more, and may lack more."""
         if self._copies.rule.needed > 1:
             self._pump()
             self._count()
-        elif not self._links:
-            return
         elif self._side.sendable - self._pumped_to >= _BUNCH_SIZE:
             self._pump()
         elif self._bunch is None:
