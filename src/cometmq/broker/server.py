@@ -13,26 +13,16 @@ from contextlib import AsyncExitStack
 
 from cometmq.access.guard import AccessGuard, access_guard
 from cometmq.broker.addresses import addresses_of, joined, unique_ids_of
-from cometmq.broker.admission import Admission
 from cometmq.broker.cold_readers import ColdReaders
 from cometmq.broker.counters.counters import Counters
-from cometmq.broker.fast_failure import ColdReads
 from cometmq.broker.features import FEATURES
 from cometmq.broker.flusher import Flusher
 from cometmq.broker.groups import Groups
-from cometmq.broker.handlers.client import ClientHandler
-from cometmq.broker.handlers.group import GroupHandler
+from cometmq.broker.handlers.basic_handlers import basic_answers
 from cometmq.broker.handlers.masters import MasterChannel
 from cometmq.broker.handlers.nameservers import NameserverChannels
-from cometmq.broker.handlers.offset import OffsetHandler
-from cometmq.broker.handlers.pull import PullHandler
-from cometmq.broker.handlers.pull_intake import pull_intake
-from cometmq.broker.handlers.query import QueryHandler
 from cometmq.broker.handlers.replicas import ReplicaHandler
-from cometmq.broker.handlers.runtime import RuntimeHandler
-from cometmq.broker.handlers.send import SendHandler
 from cometmq.broker.handlers.slave import slave_answers
-from cometmq.broker.handlers.topic import TopicHandler
 from cometmq.broker.housekeeping import PERIOD_SECONDS, Housekeeping
 from cometmq.broker.inner_puts import InnerPuts
 from cometmq.broker.lanes import Lanes
@@ -50,11 +40,6 @@ from cometmq.broker.replicas.copier import LogCopier
 from cometmq.broker.replicas.masters import MasterPort
 from cometmq.broker.replicas.opening import ReplicasOpening
 from cometmq.broker.requests import own_machine_gate, request_table
-from cometmq.broker.service.groups import GroupAdministration, GroupComparison
-from cometmq.broker.service.lookup import MessageLookup
-from cometmq.broker.service.offsets import CommittedOffsets, QueueOffsets
-from cometmq.broker.service.pull import Pulls
-from cometmq.broker.service.topics import TopicAdministration
 from cometmq.broker.settings import FAST_PORT_DISTANCE, BrokerRole, BrokerSettings, changeable
 from cometmq.broker.slave.metadata import MasterMetadata, metadata_of
 from cometmq.broker.topics import Topics
@@ -181,7 +166,7 @@ class Broker:
         settings = self.settings
         features = (feature.answers for feature in self._features)
         answers: list[Answers] = [
-            *self._make_answers(parts),
+            *self._make_basics(parts),
             self._make_status(),
             *features,
         ]
@@ -189,6 +174,17 @@ class Broker:
             answers = slave_answers(answers, is_read=settings.is_slave_read)
         gate = self._guard.gate or own_machine_gate(self._replicas.knows)
         return request_table(answers, gate)
+
+    def _make_basics(self, parts: Parts) -> list[Answers]:
+        return basic_answers(
+            parts,
+            lanes=self._lanes,
+            on_written=self._flusher.written,
+            machines=self._requests,
+            announce=self._registration.register,
+            unique_ids=unique_ids_of(self._ip, loop_chance(), clock=self._clock),
+            facts=[feature.facts for feature in self._features],
+        )
 
     def _make_status(self) -> Answers:
         return ReplicaHandler(
@@ -366,79 +362,6 @@ class Broker:
             guard=self._guard,
             replication=self._replicas.state,
             registered=self._registrar.is_known,
-        )
-
-    def _make_pulls(self, cold: ColdReaders) -> Pulls:
-        settings, clock = self.settings, self._clock
-        stays = settings.is_slave and not settings.is_offset_checked
-        return Pulls(
-            settings,
-            store=self._store,
-            topics=self._topics,
-            groups=self._groups,
-            members=self._members,
-            offsets=self._offsets,
-            polls=self._polls,
-            counters=self._counters,
-            turns=self._turns,
-            clock=clock,
-            lend=ColdReads(self._pool, clock, settings).read,
-            cold=cold,
-            has_master=(lambda: self._replicas.state().has_master) if stays else None,
-        )
-
-    def _make_answers(self, parts: Parts) -> tuple[Answers, ...]:
-        settings, store = self.settings, self._store
-        topics, groups, offsets = self._topics, self._groups, self._offsets
-        facts = [feature.facts for feature in self._features]
-        pulls = self._make_pulls(parts.cold)
-        return (
-            self._make_sends(parts, pulls).answers,
-            PullHandler(pulls).answers,
-            OffsetHandler(
-                CommittedOffsets(store=store, topics=topics, groups=groups, offsets=offsets),
-                QueueOffsets(store),
-                offsets=offsets,
-                machines=self._requests,
-            ).answers,
-            ClientHandler(parts, announce=self._registration.register).answers,
-            TopicHandler(
-                TopicAdministration(
-                    topics=topics,
-                    offsets=offsets,
-                    store=store,
-                    announce=self._registration.register,
-                ),
-                topics=topics,
-                machines=self._requests,
-            ).answers,
-            GroupHandler(
-                GroupAdministration(groups, offsets),
-                GroupComparison(
-                    store=store, topics=topics, offsets=offsets, members=self._members
-                ),
-                groups=groups,
-                machines=self._requests,
-            ).answers,
-            QueryHandler(
-                MessageLookup(store, unique_count=settings.query_count_unique), self._requests
-            ).answers,
-            RuntimeHandler(parts, machines=self._requests, facts=facts).answers,
-        )
-
-    def _make_sends(self, parts: Parts, pulls: Pulls) -> SendHandler:
-        admission = Admission(
-            parts, lanes=self._lanes, chance=loop_chance(),  # Picks queues.
-            unique_ids=unique_ids_of(self._ip, loop_chance(), clock=self._clock),
-        )  # fmt: skip
-        return SendHandler(
-            store=self._store,
-            lanes=self._lanes,
-            admission=admission,
-            counters=self._counters,
-            turns=parts.turns,
-            on_written=self._flusher.written,
-            pulls=pull_intake(pulls, parts),
         )
 
     def _make_registrar(self) -> Registrar:

@@ -1,0 +1,118 @@
+"""The handlers that belong to no feature: of sends, pulls, offsets, clients, topics, groups, queries and the broker's numbers.
+
+Next: cometmq.broker.handlers.send
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from cometmq.broker.admission import Admission
+from cometmq.broker.fast_failure import ColdReads
+from cometmq.broker.handlers.client import ClientHandler
+from cometmq.broker.handlers.group import GroupHandler
+from cometmq.broker.handlers.offset import OffsetHandler
+from cometmq.broker.handlers.pull import PullHandler
+from cometmq.broker.handlers.pull_intake import pull_intake
+from cometmq.broker.handlers.query import QueryHandler
+from cometmq.broker.handlers.runtime import RuntimeHandler
+from cometmq.broker.handlers.send import SendHandler
+from cometmq.broker.handlers.topic import TopicHandler
+from cometmq.broker.lanes import Lanes
+from cometmq.broker.machines.on_loop import Machines
+from cometmq.broker.parts import Parts, RequestHandler
+from cometmq.broker.service.groups import GroupAdministration, GroupComparison
+from cometmq.broker.service.lookup import MessageLookup
+from cometmq.broker.service.offsets import CommittedOffsets, QueueOffsets
+from cometmq.broker.service.pull import Pulls
+from cometmq.broker.service.topics import TopicAdministration
+from cometmq.codec.message_id import UniqueIds
+from cometmq.net.requests import Answers
+
+
+def basic_answers(
+    parts: Parts,
+    *,
+    lanes: Lanes,
+    on_written: Callable[[], None],
+    machines: Machines,
+    announce: Callable[[], Awaitable[None]],
+    unique_ids: UniqueIds,
+    facts: Sequence[Callable[[], Mapping[str, str]]],
+) -> list[Answers]:
+    """Make these handlers for one broker; gives what they answer.
+
+    Args:
+        parts: of the broker.
+        lanes: where plain sends find their queues.
+        on_written: flushes what was appended.
+        machines: run what takes more than a turn.
+        announce: tells the nameservers that are up of a change, and returns when they know.
+        unique_ids: for messages that come without one.
+        facts: what features add to the broker's numbers.
+    """
+    pulls = _pulls(parts)
+    sends = SendHandler(
+        store=parts.store,
+        lanes=lanes,
+        admission=Admission(parts, lanes=lanes, chance=parts.chance, unique_ids=unique_ids),
+        counters=parts.counters,
+        turns=parts.turns,
+        on_written=on_written,
+        pulls=pull_intake(pulls, parts),
+    )
+    unique_count = parts.settings.query_count_unique
+    handlers: tuple[RequestHandler, ...] = (
+        sends,
+        PullHandler(pulls),
+        _offsets(parts, machines),
+        ClientHandler(parts, announce=announce),
+        _topics(parts, machines, announce),
+        _groups(parts, machines),
+        QueryHandler(MessageLookup(parts.store, unique_count=unique_count), machines),
+        RuntimeHandler(parts, machines=machines, facts=facts),
+    )
+    return [handler.answers for handler in handlers]
+
+
+def _pulls(parts: Parts) -> Pulls:
+    settings = parts.settings
+    stays = settings.is_slave and not settings.is_offset_checked
+    return Pulls(
+        settings,
+        store=parts.store,
+        topics=parts.topics,
+        groups=parts.groups,
+        members=parts.members,
+        offsets=parts.offsets,
+        polls=parts.polls,
+        counters=parts.counters,
+        turns=parts.turns,
+        clock=parts.clock,
+        lend=ColdReads(parts.pool, parts.clock, settings).read,
+        cold=parts.cold,
+        has_master=(lambda: parts.replication().has_master) if stays else None,
+    )
+
+
+def _offsets(parts: Parts, machines: Machines) -> OffsetHandler:
+    store, offsets = parts.store, parts.offsets
+    committed = CommittedOffsets(
+        store=store, topics=parts.topics, groups=parts.groups, offsets=offsets
+    )
+    return OffsetHandler(committed, QueueOffsets(store), offsets=offsets, machines=machines)
+
+
+def _topics(
+    parts: Parts, machines: Machines, announce: Callable[[], Awaitable[None]]
+) -> TopicHandler:
+    administration = TopicAdministration(
+        topics=parts.topics, offsets=parts.offsets, store=parts.store, announce=announce
+    )
+    return TopicHandler(administration, topics=parts.topics, machines=machines)
+
+
+def _groups(parts: Parts, machines: Machines) -> GroupHandler:
+    comparison = GroupComparison(
+        store=parts.store, topics=parts.topics, offsets=parts.offsets, members=parts.members
+    )
+    administration = GroupAdministration(parts.groups, parts.offsets)
+    return GroupHandler(administration, comparison, groups=parts.groups, machines=machines)
