@@ -230,8 +230,8 @@ class RequestTable:
                 rule, is_asked = self.rules[code], gate.is_asked(self.rules[code])
                 is_new = code not in self.handlers and code not in self.batches
                 assert is_new, f"two handlers for {code}"
-                assert rule.is_batch == isinstance(answer, BatchHandler), f"{code} as a batch?"
-                if isinstance(answer, BatchHandler):
+                assert rule.is_batch != callable(answer), f"{code} as a batch?"
+                if not callable(answer):
                     # Codes of one handler stay one batch: it stores them with one write.
                     gated = behind.setdefault(answer, _GatedBatch(answer, self.rules, gate))
                     self.batches[int(code)] = gated if is_asked else answer
