@@ -20,7 +20,7 @@ OF_THREADS = {
 }
 
 SAMPLE = """
-import asyncio, socket, time
+import asyncio, queue, socket, threading, time
 import pytest
 
 def test_binds():
@@ -34,6 +34,30 @@ async def test_opens_a_connection_that_is_no_memory():
 
 def test_sleeps():
     time.sleep(0.002)
+
+def test_asks_for_a_name():
+    socket.getaddrinfo("localhost", 80)
+
+def test_binds_in_a_thread():
+    thread = threading.Thread(target=test_binds)
+    thread.start()
+    thread.join()
+
+def test_waits_for_nobody():
+    with pytest.raises(queue.Empty):
+        queue.Queue().get(timeout=0.01)
+
+def test_waits_for_somebody():
+    came = threading.Event()
+    threading.Thread(target=came.set).start()
+    assert came.wait(60)
+
+@pytest.fixture(scope="module")
+def bound():
+    test_binds()
+
+def test_has_a_fixture_that_binds(bound):
+    pass
 
 @pytest.mark.threads
 def test_sleeps_beside_threads():
@@ -54,7 +78,17 @@ def run(folder: Path, where: str) -> str:
     tests.mkdir(parents=True)
     (folder / "tests/unit/conftest.py").write_bytes((UNIT / "conftest.py").read_bytes())
     (tests / "test_sample.py").write_text(SAMPLE)
-    command = [sys.executable, "-m", "pytest", "-q", "-W", "ignore", "-p", "no:cacheprovider"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-W",
+        "ignore",
+        "-p",
+        "no:cacheprovider",
+        "-rA",
+    ]
     command += ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder), str(tests)]
     return subprocess.run(
         command, capture_output=True, text=True, timeout=60, check=False
@@ -64,15 +98,21 @@ def run(folder: Path, where: str) -> str:
 def test_a_socket_or_a_sleep_fails_a_unit_test_and_virtual_time_does_not(tmp_path):
     said = run(tmp_path, "tests/unit/store")
     failed = set(re.findall(r"^FAILED \S+::(\w+)", said, re.MULTILINE))
+    erred = set(re.findall(r"^ERROR \S+::(\w+)", said, re.MULTILINE))
     assert failed == {
         "test_binds",
         "test_connects",
         "test_opens_a_connection_that_is_no_memory",
+        "test_asks_for_a_name",
         "test_sleeps",
+        "test_waits_for_nobody",
         "test_sleeps_beside_threads",
         "test_binds_beside_threads",
     }, said
-    assert "1 passed" in said
+    # Whose own code was not told, or had not begun.
+    assert erred - failed == {"test_binds_in_a_thread", "test_has_a_fixture_that_binds"}, said
+    passed = set(re.findall(r"^PASSED \S+::(\w+)", said, re.MULTILINE)) - erred
+    assert passed == {"test_an_hour_passes", "test_waits_for_somebody"}, said
 
 
 def test_no_other_file_has_its_own_loop():

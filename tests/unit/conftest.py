@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -16,40 +19,75 @@ from cometmq.net.virtual_loop import VirtualLoop
 # What a test may sleep, seconds: to let another thread run, and where threads are what it is about.
 SLEEP_SECONDS_MAX = 0.001
 SLEEP_SECONDS_MAX_OF_THREADS = 0.05
+# What reaches beyond the process, or asks the network for a name.
+_REACHING = {
+    f"socket.{name}" for name in ("bind", "connect", "getaddrinfo", "gethostbyname", "sendto")
+}
 
-_guarded: list[str] = []  # The test that runs, where it may open no socket.
+_guarded: list[str] = []  # The test that runs, where it may not.
+_broken: list[str] = []  # What it did all the same, in whichever thread.
 
 
 def _forbid(event: str, args: tuple[object, ...]) -> None:
-    if _guarded and event in ("socket.bind", "socket.connect"):
-        raise AssertionError(f"{_guarded[0]} opens a socket: {event}{args}")
+    if _guarded and event in _REACHING:
+        _refuse(f"opens a socket: {event}{args}")
 
 
 sys.addaudithook(_forbid)
+
+
+def _refuse(what: str) -> None:
+    _broken.append(f"{_guarded[0]} {what}")
+    raise AssertionError(_broken[-1])
 
 
 def _is_of_net(item: pytest.Item) -> bool:
     return "tests/unit/net/" in item.nodeid
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Refuse sockets and waits from a test's first fixture to its last, wherever those belong."""
+    if "tests/unit/" not in item.nodeid or _is_of_net(item):
+        return (yield)
+    is_of_threads = item.get_closest_marker("threads") is not None
+    with pytest.MonkeyPatch.context() as patch:
+        _forbid_waits(
+            patch, SLEEP_SECONDS_MAX_OF_THREADS if is_of_threads else SLEEP_SECONDS_MAX
+        )
+        _guarded.append(item.nodeid)
+        try:
+            return (yield)
+        finally:
+            _guarded.clear()
+
+
+def _forbid_waits(patch: pytest.MonkeyPatch, longest: float) -> None:
+    """Refuse a longer sleep, and a longer wait for another thread in which that one does not come."""
+    sleep, wait = time.sleep, threading.Condition.wait
+
+    def short_sleep(seconds: float) -> None:
+        if seconds > longest:
+            _refuse(f"sleeps for {seconds} s")
+        sleep(seconds)
+
+    def met_wait(self: Any, timeout: float | None = None) -> bool:
+        came = wait(self, timeout)
+        if not came and timeout is not None and timeout > longest:
+            _refuse(f"waits for {timeout} s in vain")
+        return came
+
+    patch.setattr(time, "sleep", short_sleep)
+    patch.setattr(threading.Condition, "wait", met_wait)
+
+
 @pytest.fixture(autouse=True)
-def _no_socket_and_no_wait(request, monkeypatch):
-    """Refuse both while a test runs that is not of tests/unit/net."""
-    if _is_of_net(request.node):
-        yield
-        return
-    is_of_threads = request.node.get_closest_marker("threads") is not None
-    longest = SLEEP_SECONDS_MAX_OF_THREADS if is_of_threads else SLEEP_SECONDS_MAX
-    real = time.sleep
-
-    def sleep(seconds: float) -> None:
-        assert seconds <= longest, f"{request.node.nodeid} sleeps for {seconds} s"
-        real(seconds)
-
-    monkeypatch.setattr(time, "sleep", sleep)
-    _guarded.append(request.node.nodeid)
+def _did_neither() -> Iterator[None]:
+    """Fail where somebody else caught the refusal."""
     yield
-    _guarded.clear()
+    broken = _broken[:]
+    _broken.clear()
+    assert not broken
 
 
 def pytest_asyncio_loop_factories(item):
