@@ -3,6 +3,7 @@
 import ast
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,22 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)#\s]+)(?:#[^)]*)?\)")
 BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<code>.*?)^```", re.DOTALL | re.MULTILINE)
-QUOTED_FILE = re.compile(r"`(?P<path>[\w/.-]+\.(?:py|md|toml|conf))`")
+QUOTED_FILE = re.compile(r"`(?P<path>[\w/.-]+\.(?:py|pyx|md|toml|conf))`")
+PACKAGES = sorted(path.name for path in (ROOT / "src" / "cometmq").iterdir() if path.is_dir())
 # `broker/parts`, and the modules of the drawing: a file or a folder below src/cometmq.
-MODULE = re.compile(
-    r"(?<![\w/.(])(?P<path>(?:model|kernel|codec|wire|store|net|access|nameserver|broker|client|spark)(?:/\w+)+)(?![\w/.-])"
-)
+MODULE = re.compile(rf"(?<![\w/.(])(?P<path>(?:{'|'.join(PACKAGES)})(?:/\w+)+)(?![\w/.-])")
+
+
+@cache
+def sources() -> tuple[str, ...]:
+    """Every file of the project that Python or Cython reads."""
+    folders = ("src", "tests", "examples", "bench", "tools")
+    return tuple(
+        path.relative_to(ROOT).as_posix()
+        for folder in folders
+        for path in (ROOT / folder).rglob("*.py*")
+        if path.suffix in (".py", ".pyx")
+    )
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -36,20 +48,30 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert {target for target in local if not (page.parent / target).exists()} == set()
 
 
-def test_files_that_the_architecture_names_exist() -> None:
-    # `client/producer/sender.py` is below src/cometmq, `Makefile` and `docs/...` below the root.
-    text = (ROOT / "ARCHITECTURE.md").read_text()
-    named = {match["path"] for match in QUOTED_FILE.finditer(text) if "/" in match["path"]}
-    folders = (ROOT, ROOT / "src" / "cometmq")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_that_a_page_names_exist(page: Path) -> None:
+    # `client/producer/sender.py` is below src/cometmq, `Makefile` and `docs/...` below the root; beside others a page may leave
+    # the first folders out.
+    named = {match["path"] for match in QUOTED_FILE.finditer(page.read_text())}
     assert {
-        path for path in named if not any((each / path).exists() for each in folders)
+        path
+        for path in named
+        if path.endswith((".py", ".pyx", ".md", ".toml")) and "/" in path
+        if not any(f"/{each}".endswith(f"/{path}") for each in sources())
+        if not (ROOT / path).exists()
     } == set()
-    modules = {match["path"] for match in MODULE.finditer(text)}
+
+
+def test_modules_that_the_architecture_names_exist() -> None:
+    package = ROOT / "src" / "cometmq"
+    modules = {
+        match["path"] for match in MODULE.finditer((ROOT / "ARCHITECTURE.md").read_text())
+    }
     assert {"net/turn", "client/consumer/pull/pull_loop"} <= modules
     assert {
         path
         for path in modules
-        if not any((folders[1] / path).with_suffix(end).exists() for end in ("", ".py"))
+        if not any((package / path).with_suffix(end).exists() for end in ("", ".py"))
     } == set()
 
 
