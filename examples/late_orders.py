@@ -1,10 +1,15 @@
 """A Spark job of one's own: turnover by ten seconds of the orders' own time, with a watermark for those that come late.
 
-Start a broker first (`cometmq up`), `pip install "cometmq[spark]"`, then `python -m examples.late_orders FOLDER [NAMESERVER]`, again and
-again: the checkpoint in FOLDER holds how far it is. A window is written once, when no order for it can come any more:
-the watermark lies a minute behind the latest order, and what is older than that is dropped and counted.
+Start a broker first (`cometmq up`; the job needs the extra `spark`), and send orders, each some minutes later than the last:
+
+    cometmq send orders-in-time '{"at": "2026-03-01T12:00:00Z", "cents": 500}'
+
+Run `python -m examples.late_orders FOLDER [NAMESERVER]` again and again: the checkpoint in FOLDER holds how far it is. A window is
+written once, when no order for it can come any more: the watermark lies a minute behind the latest order, and what is older than that
+is dropped and counted.
 """
 
+import os
 import sys
 from pathlib import Path
 
@@ -15,6 +20,7 @@ from cometmq.spark import session
 
 TOPIC = "orders-in-time"
 SCHEMA = "at TIMESTAMP, cents BIGINT"
+WINDOWS = "start TIMESTAMP, cents BIGINT, orders BIGINT"
 
 
 def turnover(orders: DataFrame) -> DataFrame:
@@ -29,12 +35,13 @@ def turnover(orders: DataFrame) -> DataFrame:
     )
 
 
-def run(spark: SparkSession, nameserver: str | None, folder: Path) -> int:
+def run(spark: SparkSession, nameserver: str, folder: Path) -> int:
     """Take what came since the last run; gives how many orders were too late."""
-    options = {"nameServer": nameserver} if nameserver else {}
     orders = (
         spark.readStream.format("rocketmq")
-        .options(**options, subscribe=TOPIC, startingOffsets="earliest", columns="body")
+        .options(
+            nameServer=nameserver, subscribe=TOPIC, startingOffsets="earliest", columns="body"
+        )
         .load()
     )
     query = (
@@ -54,13 +61,20 @@ def run(spark: SparkSession, nameserver: str | None, folder: Path) -> int:
     )
 
 
+def windows(spark: SparkSession, folder: Path) -> DataFrame:
+    """The windows that are complete; the schema is named, since there may be none yet."""
+    return spark.read.schema(WINDOWS).parquet(str(folder / "turnover")).orderBy("start")
+
+
 def main() -> None:
     """Run once, and show the windows that are complete."""
     folder = Path(sys.argv[1])
-    nameserver = sys.argv[2] if len(sys.argv) > 2 else None  # None: NAMESRV_ADDR, or localhost.
+    nameserver = (
+        sys.argv[2] if len(sys.argv) > 2 else os.environ.get("NAMESRV_ADDR", "localhost:9876")
+    )
     spark = session("late-orders", master="local[2]")
     late = run(spark, nameserver, folder)
-    spark.read.parquet(str(folder / "turnover")).orderBy("start").show()
+    windows(spark, folder).show()
     print(f"{late} orders were too late")
     spark.stop()
 

@@ -1,6 +1,6 @@
 """A topic of typed bodies: mypy knows what goes in and what comes out, and order is kept for each customer.
 
-Start a broker first (`cometmq up`), then `python -m examples.typed_topic [NAMESERVER]`.
+Start a broker first (`cometmq up`) and `pip install msgspec`, then `python -m examples.typed_topic [NAMESERVER]`.
 """
 
 import sys

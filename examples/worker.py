@@ -1,6 +1,6 @@
 """A worker for jobs: some fail and come again, some are to be done later, and some never work.
 
-Start a broker first (`cometmq up`), then `python -m examples.worker [NAMESERVER]`. It ends when its four jobs have.
+Start a broker first (`cometmq up`) and `pip install pydantic`, then `python -m examples.worker [NAMESERVER]`. It ends when its four jobs have.
 A job that fails is given again by the broker after 10 s, 30 s, 1 min …; what fails too often is kept in %DLQ%workers.
 """
 

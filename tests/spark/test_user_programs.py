@@ -10,7 +10,7 @@ import pytest
 
 from cometmq.client import Message, Producer
 from cometmq.embedded import Embedded
-from examples.late_orders import TOPIC, run
+from examples.late_orders import TOPIC, run, windows
 from tests.support.pages import ROOT
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -27,10 +27,8 @@ def send(cluster: Embedded, *seconds: int) -> None:
 def test_late_orders_count_until_the_watermark_and_are_dropped_behind_it(
     spark, cluster, tmp_path: Path
 ):
-    def windows() -> list[tuple[int, int, int]]:
-        rows = spark.read.schema("start TIMESTAMP, cents BIGINT, orders BIGINT").parquet(
-            str(tmp_path / "turnover")
-        )
+    def complete() -> list[tuple[int, int, int]]:
+        rows = windows(spark, tmp_path)
         found = rows.selectExpr("CAST(start AS LONG) AS start", "cents", "orders").collect()
         return sorted(
             (row.start - int(NOON.timestamp()), row.cents, row.orders) for row in found
@@ -39,14 +37,15 @@ def test_late_orders_count_until_the_watermark_and_are_dropped_behind_it(
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     send(cluster, 1, 2, 15)
     assert run(spark, cluster.nameserver, tmp_path) == 0
+    assert complete() == []  # No window is over; the program shows an empty table.
     send(
         cluster, 3, 100
     )  # The first is late, and no minute behind 15; the other moves the watermark to 40.
     assert run(spark, cluster.nameserver, tmp_path) == 0
-    assert windows() == [(0, 300, 3), (10, 100, 1)]
+    assert complete() == [(0, 300, 3), (10, 100, 1)]
     send(cluster, 4, 200)  # Its window is written already.
     assert run(spark, cluster.nameserver, tmp_path) == 1
-    assert windows() == [(0, 300, 3), (10, 100, 1), (100, 100, 1)]
+    assert complete() == [(0, 300, 3), (10, 100, 1), (100, 100, 1)]
 
 
 @pytest.mark.slow
