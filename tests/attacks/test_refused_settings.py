@@ -29,6 +29,7 @@ WARNED: dict[str, object] = {
     "metricsExporterType": "LOG",
     "enableRemoteEscape": "true",
     "duplicationEnable": "true",
+    "coldCtrStrategyEnable": "true",
     "enableConsumeQueueExt": "true",
     "fetchNamesrvAddrByAddressServer": "true",
     "rejectPullConsumerEnable": "true",

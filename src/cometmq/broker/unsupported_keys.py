@@ -70,6 +70,11 @@ UNSUPPORTED_KEYS = (
         is_refused=False,
     ),
     Unsupported(
+        ("coldCtrStrategyEnable",),
+        "thresholds of cold reads do not adapt; set cgColdReadThreshold",
+        is_refused=False,
+    ),
+    Unsupported(
         ("haFlowControlEnable",),
         "slaves are sent what their connections take, and old log at 100 MiB/s at most while others send; "
         "bound the rate where the network is",
