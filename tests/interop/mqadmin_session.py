@@ -31,9 +31,12 @@ SECONDS_MAX = 170
 
 C, B = "-c DefaultCluster", "-b {BROKER}"
 # One command a line. {BROKER} and {NAMES} are addresses, {DIR} is a folder, {OTHER} an address where nobody listens;
-# {ID3} is the id of the fourth message of !send. A number in front: seconds, after which the command is stopped.
+# {ID3} is the id of the fourth message of !send. `brokerStatus` and `clusterList` with -c ask a broker that nobody has sent or consumed at
+# for 10 s, so that its rates are 0 and compared. A number in front: seconds, after which the command is stopped.
 LINES = f"""
 !commands
+brokerStatus {C}
+clusterList {C}
 updateTopic {C} -t Orders -r 2 -w 2
 updateTopic {B} -t Lone -r 1 -w 1 -p 6 -o true
 updateTopic {B} -t bad?name -r 1 -w 1
@@ -197,6 +200,8 @@ statsAll -t Orders
 statsAll -a
 topicStatus -t Counted
 consumerProgress -g counters
+brokerStatus {C}
+clusterList {C}
 !stop
 3 startMonitoring
 deleteSubGroup {C} -g spare
@@ -213,7 +218,7 @@ class Said:
     Attributes:
         line: of `LINES`.
         text: without what differs from run to run.
-        raw: all of it, without what a line of a stack trace or a log is.
+        raw: with it, but for addresses and folders; without what a line of a stack trace or a log is.
         milliseconds: how long it took.
     """
 
@@ -265,9 +270,22 @@ def run(folder: Path, names: str, broker: str) -> list[Said]:
             f"{len(texts)} of {len(lines())} lines:\n{printed.read_text()[-2000:]}"
         )
     return [
-        Said(line, masked(line, text, places), printed_by(text), int(milliseconds))
+        said_by(line, placed(text, places), int(milliseconds))
         for line, text, milliseconds in zip(lines(), texts, took, strict=True)
     ]
+
+
+def said_by(line: str, text: str, milliseconds: int = 0) -> Said:
+    """What a line of the session printed."""
+    raw = printed_by(text)
+    return Said(line, masked(line, raw), raw, milliseconds)
+
+
+def placed(text: str, places: Mapping[str, str]) -> str:
+    """A text with words for this run's addresses and folders."""
+    for place, value in places.items():
+        text = text.replace(value, place)
+    return text
 
 
 def scripted(line: str, places: Mapping[str, str], names: str) -> str:
@@ -321,20 +339,22 @@ MASKS = [
 # The same of some commands: how long something took, how much is free, how often in a second.
 MASKS_OF = {
     "brokerStatus": [
-        # Rates and times of the run, the disk, what waits for it, and the thread pools, which a broker of ours has not.
+        # Times of the run, the disk, and what fits into thread pools, which a broker of ours has not.
         (
             re.compile(
-                r"(?m)^(get(?:Found|Miss|Total|Transferred)Tps|putTps|timer(?:De|En)queueTps|[pg]\w+EntireTimeMax|putLatency999?"
-                r"|putMessageDistributeTime|\w+HeadWaitTimeMills|\w+Capacity|\w+DiskRatio\S*?|remainTransientStoreBufferNumbs"
-                r"|bootTimestamp|earliestMessageTimeStamp|runtime|remainHowManyDataToFlush)( *: ).*$"
+                r"(?m)^((?:\{BROKER\} +)?(?:[pg]\w+EntireTimeMax|putLatency999?|putMessageDistributeTime|\w+QueueCapacity"
+                r"|commitLogDirCapacity|\w+DiskRatio\S*?|bootTimestamp|earliestMessageTimeStamp|runtime"
+                # Java counts pulls of its own services, which find nothing.
+                r"|getMissTps|getTotalTps) *: ).*$"
             ),
-            r"\1\2VALUE",
-        )
+            r"\1VALUE",
+        ),
+        # Of rates in the last 10, 60 and 600 s the first, where it is 0.
+        (re.compile(r"(?m)(?<=Tps)( *: )0(\.0+)?( .*)?$"), r"\g<1>0.0"),
     ],
     "clusterList": [
-        # Messages a second; how old the oldest one is, in hours; how full the disk is.
-        (re.compile(r"\b\d+\.\d\d(?=\(0,0ms)"), "RATE"),
-        (re.compile(r"(?<=\)  0  )\d\.\d\d  0\.\d{4}"), "HOURS  SPACE"),
+        # How old the oldest message is, in hours; how full the disk is.
+        (re.compile(r"(?<=\)  0  )\d+\.\d\d  0\.\d{4}"), "HOURS  SPACE"),
     ],
     "sendMsgStatus": [(re.compile(r"rt=\d+ms"), "rt=TIME")],
     "checkMsgSendRT": [(re.compile(r"(?m)(?<=true  )\d+$|(?<=Avg RT: )[\d.]+"), "TIME")],
@@ -345,16 +365,32 @@ MASKS_OF = {
     # What came in and went out in a second; the counts of it are compared.
     "statsAll": [(re.compile(r"(?<=  )\d+\.\d\d(?=  )"), "RATE")],
 }
+# Rates of a broker that was sent to a moment before; the test has bounds for them.
+LOADED = {
+    "brokerStatus -b {BROKER}": [
+        (
+            re.compile(
+                r"(?m)^((?:put|getFound|getTransferred)Tps *: ).*$|(remainHowManyDataToFlush *: ).*$"
+            ),
+            r"\1\2VALUE",
+        )
+    ],
+    "clusterList": [(re.compile(r"\b\d+\.\d\d(?=\(0,0ms)"), "RATE")],
+}
 
 
-def masked(line: str, text: str, places: Mapping[str, str]) -> str:
+def masked(line: str, text: str) -> str:
     """What a line of the session printed, without what differs from run to run."""
-    for place, value in places.items():
-        text = text.replace(value, place)
-    for pattern, word in MASKS:
+    own = (*MASKS_OF.get(name_of(line), ()), *LOADED.get(line, ()))
+    for pattern, word in (*MASKS, *own):
         text = pattern.sub(word, text)
-    text = printed_by(text)
-    for pattern, word in MASKS_OF.get(name_of(line), ()):
+    return text
+
+
+def recorded(said: Said) -> str:
+    """The text of one line in a record: with rates, so that bounds of them can be tried on Java's, too."""
+    text = said.raw
+    for pattern, word in MASKS:
         text = pattern.sub(word, text)
     return text
 
@@ -377,16 +413,13 @@ def name_of(line: str) -> str:
 
 def written(session: list[Said]) -> str:
     """The text of a record."""
-    return "".join(f"$ {said.line}\n{said.text}\n\n" for said in session)
+    return "".join(f"$ {said.line}\n{recorded(said)}\n\n" for said in session)
 
 
 def read_record() -> list[Said]:
     """What Java's servers made the commands print."""
     parts = re.split(r"(?m)^\$ (.*)\n", RECORD.read_text())[1:]
-    return [
-        Said(line, masked(line, text, {}))
-        for line, text in zip(parts[::2], parts[1::2], strict=True)
-    ]
+    return [said_by(line, text) for line, text in zip(parts[::2], parts[1::2], strict=True)]
 
 
 def access_settings() -> dict[str, object]:

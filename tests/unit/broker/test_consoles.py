@@ -161,6 +161,17 @@ def test_the_rate_of_a_group_is_the_growth_of_its_offsets(tmp_path):
     assert samples.rate("other", "orders") == 0.0
 
 
+def test_a_moment_after_a_look_a_rate_is_of_10_seconds_all_the_same(tmp_path):
+    clock = HandClock()
+    offsets = Offsets(file=None, clock=clock, pool=None)  # type: ignore[arg-type]  # Saves nothing.
+    samples = ConsumeRateSamples(offsets, clock)
+    offsets.commit("billing", "orders", 0, offset=0)
+    samples.sample()
+    clock.turn(0.1)
+    offsets.commit("billing", "orders", 0, offset=100)
+    assert samples.rate("billing", "orders") == pytest.approx(10.0)
+
+
 # --- questions that are passed on
 
 

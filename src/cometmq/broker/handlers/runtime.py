@@ -24,6 +24,9 @@ from cometmq.store.disk import Space
 from cometmq.store.message_store import MessageStore
 
 _POOLS = ("send", "pull", "litePull", "query", "ack")
+_STEP, _POWERS = 1024, " KMGTPE"
+# What Java tells of buffers that are left where it has no pool of them: Integer.MAX_VALUE.
+_NO_POOL = 0x7FFFFFFF
 _GIB = 1 << 30
 
 
@@ -98,7 +101,7 @@ class RuntimeHandler:
             "putMessageTimesTotal": str(counters.put_count),
             "putMessageFailedTimes": str(counters.put_failed),
             "putMessageSizeTotal": str(counters.put_size),
-            "putMessageAverageSize": f"{average:.1f}",
+            "putMessageAverageSize": str(average),
             "putMessageEntireTimeMax": str(latencies.max_us // 1000),
             "getMessageEntireTimeMax": str(counters.get_max_us // 1000),
             "putMessageDistributeTime": latencies.distribution(),
@@ -124,9 +127,9 @@ class RuntimeHandler:
             "dispatchBehindBytes": str(store.max_offset - store.dispatched_offset),
             "dispatchMaxBuffer": "0",
             "pageCacheLockTimeMills": "0",
-            "remainHowManyDataToFlush": f"{store.max_offset - store.flushed_offset} B",
-            "remainHowManyDataToCommit": f"{store.max_offset - store.positions.committed} B",
-            "remainTransientStoreBufferNumbs": "0",
+            "remainHowManyDataToFlush": _size(store.max_offset - store.flushed_offset),
+            "remainHowManyDataToCommit": _size(store.max_offset - store.positions.committed),
+            "remainTransientStoreBufferNumbs": str(_NO_POOL),
             "EndTransactionQueueSize": "0",
             "EndTransactionThreadPoolQueueCapacity": "0",
             "storeRefusal": store.refusal or "",
@@ -160,6 +163,14 @@ def earliest_time(store: MessageStore) -> Steps[int]:
 def _ratio(space: Space) -> str:
     """The used part of a disk, from 0 to 1."""
     return f"{space.used / max(space.total, 1):.4f}"
+
+
+def _size(count: int) -> str:
+    """A count of bytes as Java's humanReadableByteCount writes it."""
+    size, power = float(count), 0
+    while size >= _STEP and power < len(_POWERS) - 1:
+        size, power = size / _STEP, power + 1
+    return f"{size:.1f} {_POWERS[power]}iB" if power else f"{count} B"
 
 
 def _three(values: tuple[float, ...]) -> str:

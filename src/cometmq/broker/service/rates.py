@@ -41,6 +41,7 @@ class ConsumeRateSamples:
             *known[:1],
             *(each for each in known if each[0] <= at - WINDOW_SECONDS),
         ][-1]
-        seconds = min(at - began, WINDOW_SECONDS)
+        # A moment after a sample a few messages would be thousands a second.
+        seconds = min(max(at - began, SAMPLE_SECONDS), WINDOW_SECONDS)
         now = self._offsets.consumed_count(key)
-        return max((first if now is None else now) - first, 0) / seconds if seconds > 0 else 0.0
+        return max((first if now is None else now) - first, 0) / seconds
