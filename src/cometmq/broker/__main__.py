@@ -15,7 +15,6 @@ import os
 import signal
 import sys
 
-from cometmq.broker.freed_memory import give_back_bursts, keep_freed_memory
 from cometmq.broker.server import Broker
 from cometmq.broker.settings import BrokerSettings, conf_file, load_settings
 from cometmq.kernel import WHY_PLAIN
@@ -24,6 +23,7 @@ from cometmq.model.exit_status import status_of
 from cometmq.model.settings import settings_table
 from cometmq.net.clock import SystemClock
 from cometmq.net.descriptors import raise_limit
+from cometmq.net.freed_memory import give_back_bursts, keep_freed_memory
 from cometmq.net.log_file import asked_log
 from cometmq.net.loop import run
 from cometmq.net.program_log import set_up_log

@@ -15,6 +15,7 @@ from cometmq.nameserver.server import NameServer
 from cometmq.nameserver.settings import NameServerSettings, read_nameserver_settings
 from cometmq.net.clock import SystemClock
 from cometmq.net.descriptors import raise_limit
+from cometmq.net.freed_memory import give_back_bursts
 from cometmq.net.log_file import asked_log
 from cometmq.net.loop import run
 from cometmq.net.program_log import set_up_log
@@ -65,7 +66,9 @@ async def _serve(settings: NameServerSettings, conf: ConfFile) -> None:
         f"The Name Server boot success. serializeType=JSON, address {server.address}\n"
     )
     sys.stdout.flush()
+    giving_back = asyncio.create_task(give_back_bursts(), name="nameserver/freed-memory")
     try:
         await stopped.wait()
     finally:
+        giving_back.cancel()
         await server.close()

@@ -4,7 +4,8 @@ By default glibc gives each large piece back to the system and takes it anew, pa
 costs 256 page faults, 7 % of the processor time of such sends. Kept, 1 KiB messages in batches cost a fifth less
 (medians of four alternated pairs, 4.8 and 4.0 us a message, on a busy machine) and a broker has 12 MB more.
 
-What a burst leaves is given back: when much more is free than was at the least, and still is a moment later.
+What a burst leaves is given back, at a nameserver too: when much more is free than was at the least, and still is a moment
+later. Of 300 half handshakes of TLS the heap kept 12 MB each time, in pieces, though all was freed.
 """
 
 import asyncio

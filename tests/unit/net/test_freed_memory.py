@@ -8,7 +8,7 @@ import pytest
 
 PROGRAM = """
 import resource, sys
-from cometmq.broker.freed_memory import keep_freed_memory
+from cometmq.net.freed_memory import keep_freed_memory
 if sys.argv[1] == "kept":
     assert keep_freed_memory()
 
