@@ -21,6 +21,7 @@ from tests.support.frames import json_frame
 from tests.support.processes import Program
 
 COUNT, AT_ONCE = 500, 100
+FIELDS = 169  # Of a broker's requests 139, of a nameserver's 30: 84,500 requests.
 ASIDE = {50, 51, 53, 318}
 NAMING = {"topic", "group", "client", "id", "address", "broker", "cluster", "word", "expression_type"}  # fmt: skip
 GOOD = {"topic": "orders", "group": "readers", "truth": "false", "perm": "6", "time": "1700000000000", "patience": "600000"}  # fmt: skip
@@ -50,6 +51,7 @@ INSIDES = re.compile(rb"Traceback|Error\(|\.py\b|/site-packages/")
 
 def test_there_are_so_many_names_and_each_is_another():
     assert len(NAMES) == len(set(NAMES)) == COUNT
+    assert sum(1 for table in (BROKER, NAMESERVER) for _ in requests(table)) == FIELDS * COUNT
 
 
 @pytest.mark.timeout(600)

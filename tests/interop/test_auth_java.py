@@ -48,7 +48,7 @@ OPEN_AT_JAVA = {
     18, 21, 25, 26, 28, 43, 45, 46, 60, 61, 200, 201, 225, 305, 306, 316, 324, 325, 329, 361, 400, 401, 402, 513, 907, 1007,
     2001, 2002, 2003, 2004, 200056, 200151,
 }  # fmt: skip
-# Users with exactly one right, or with two that are asked together.
+# 16 users with exactly one right, and 3 with two that are asked together.
 _KINDS = {
     "Topic": ("Pub", "Sub", "Create", "Update", "Delete", "Get", "List"),
     "Group": ("Pub", "Sub", "Create", "Update", "Delete", "Get", "List"),
