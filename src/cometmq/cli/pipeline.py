@@ -17,6 +17,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
@@ -88,10 +89,10 @@ def _command(job: Job[Any]) -> Callable[..., None]:
     """A function whose parameters are the fields of the job's options, and where it runs."""
 
     def command(**given: Any) -> None:
-        master, as_json = given.pop("master"), given.pop("json")
+        master, as_json, log = (given.pop(name) for name in ("master", "json", "log"))
         conf = _pairs(given.pop("conf"))
         with _statuses():
-            with _spark(job.name, master, conf) as spark:
+            with _spark(job.name, master, conf, log) as spark:
                 report = job.run(spark, job.options(**given))
             _show(report, as_json=as_json)
             raise typer.Exit(report.status)
@@ -136,6 +137,14 @@ _EVERYWHERE = (
         None,
     ),
     _keyword(
+        "log",
+        Annotated[
+            Path,
+            typer.Option(help="A file for what Spark itself writes, its traces of errors too."),
+        ],
+        Path(os.devnull),
+    ),
+    _keyword(
         "json", Annotated[bool, typer.Option("--json", help="The report as JSON.")], False
     ),
 )
@@ -152,7 +161,9 @@ def _pairs(texts: list[str] | None) -> dict[str, str]:
 
 
 @contextmanager
-def _spark(name: str, master: str, conf: Mapping[str, str]) -> Iterator[SparkSession]:
+def _spark(
+    name: str, master: str, conf: Mapping[str, str], log: Path
+) -> Iterator[SparkSession]:
     """A session where the user wants it; under spark-submit the one that it was told to make."""
     from pyspark.sql import SparkSession
 
@@ -161,18 +172,37 @@ def _spark(name: str, master: str, conf: Mapping[str, str]) -> Iterator[SparkSes
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local") and _GATEWAY not in os.environ:
         # Its JVM ends when this process does; `stop` would only wait half a second for a thread.
-        yield session(f"cometmq {name}", master=master, conf=conf)
+        with _error_output(log):
+            spark = session(f"cometmq {name}", master=master, conf=conf)
+        yield spark
         return
     builder = SparkSession.builder.appName(f"cometmq {name}")
     if _GATEWAY not in os.environ:
         builder = builder.master(master)
     for key, value in conf.items():
         builder = builder.config(key, value)
-    spark = register(builder.getOrCreate())
+    with _error_output(log):
+        spark = register(builder.getOrCreate())
     try:
         yield spark
     finally:
         spark.stop()
+
+
+@contextmanager
+def _error_output(log: Path) -> Iterator[None]:
+    """Have the programs that are started meanwhile, Java and its Pythons, write their errors to a file.
+
+    An error of theirs comes back as an exception, too, and is one line then.
+    """
+    kept = os.dup(2)
+    try:
+        with log.open("ab") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 @contextmanager
@@ -181,11 +211,15 @@ def _statuses() -> Iterator[None]:
     from py4j.protocol import Py4JError
     from pyarrow import ArrowException
     from pyspark.errors import PySparkException
+    from pyspark.logger import PySparkLogger
 
     from cometmq.model.errors import CometError
     from cometmq.model.exit_status import ExitStatus
     from cometmq.spark.jobs.words import is_usage, message_of
 
+    # What is logged there is an exception, too.
+    for kind in ("SQL", "DataFrame"):
+        PySparkLogger.getLogger(f"{kind}QueryContextLogger").disabled = True
     try:
         yield
     except (CometError, PySparkException, Py4JError, ArrowException, OSError) as error:

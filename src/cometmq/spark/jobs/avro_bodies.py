@@ -86,7 +86,9 @@ class AvroBodies:
             schema = _without_unknown(json.loads(text))
             whole = expand_schema(schema)
         except Exception as error:
-            raise SettingsError(f"--schema is no Avro schema: {error}") from error
+            raise SettingsError(
+                f"--schema is neither a file nor an Avro schema: {error}"
+            ) from error
         columns, _ = _column(whole, "the schema")
         if not isinstance(columns, StructType):
             raise SettingsError(

@@ -12,6 +12,7 @@ from cometmq.client import Admin
 from cometmq.client.admin.replay import ReplayCandidate
 from cometmq.client.admin.replay_ledger import LetterId
 from cometmq.model import properties as keys_of
+from cometmq.model.errors import GroupNotFound
 from cometmq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
@@ -212,6 +213,10 @@ def _users_topics(nameserver: str) -> list[str]:
 def _messages(options: ListOptions | GroupOptions, topic: str) -> FromOptions:
     of_topic = FromOptions(nameserver=options.nameserver, topic=topic)
     if isinstance(options, GroupOptions):
+        if not _topics_of(ListOptions(nameserver=options.nameserver, group=options.group)):
+            raise GroupNotFound(
+                f"the group {options.group!r} has no dead letters in this cluster; `dlq list` says which groups have"
+            )
         return replace(of_topic, since=options.since, until=options.until)
     return of_topic
 

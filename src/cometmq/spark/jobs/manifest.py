@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from pyarrow import fs
 
+from cometmq.model.errors import SettingsError
 from cometmq.offline.place import hadoop_place, open_place
 
 FOLDER = "_jobs"
@@ -108,13 +109,23 @@ class JobFolder:
             return Manifest(**json.loads(stream.read()))
 
     def save(self, manifest: Manifest) -> None:
-        """Write the manifest, whole or not at all."""
+        """Write a manifest, whole or not at all.
+
+        Raises:
+            SettingsError: there is no such folder to write to.
+            OSError: the disk failed.
+        """
         path = self._path(manifest.id)
         text = json.dumps(asdict(manifest), indent=1, default=str)
-        self._files.create_dir(self._folder, recursive=True)
-        with self._files.open_output_stream(f"{path}.new") as stream:
-            stream.write(text.encode())
-        self._files.move(f"{path}.new", path)
+        try:
+            self._files.create_dir(self._folder, recursive=True)
+            with self._files.open_output_stream(f"{path}.new") as stream:
+                stream.write(text.encode())
+            self._files.move(f"{path}.new", path)
+        except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+            raise SettingsError(
+                f"{self.place} cannot be written to: {error}; name a folder that this user may write to"
+            ) from error
 
     def _path(self, run_id: str) -> str:
         return f"{self._folder}/{run_id}.json"

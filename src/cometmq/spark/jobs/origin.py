@@ -114,7 +114,7 @@ def read_batch(
                 given[f"{name}Timestamp"] = str(time_ms(text, f"--{name}"))
         frame = spark.read.format("rocketmq-store").options(**given).load()
     else:
-        place = hadoop_place(options.archive)
+        place = _archive(options.archive)
         files = spark.read.schema(_archived(spark, place)).option("basePath", place)
         frame = files.parquet(f"{place}/{_ARCHIVED}")
     return _narrowed(frame, options)
@@ -149,10 +149,26 @@ def read_stream(
         given["maxBytesPerTrigger"] = str(_TRIGGER_BYTES)
         frame = spark.readStream.format("rocketmq-store").options(**given).load()
     else:
-        place = hadoop_place(options.archive)
+        place = _archive(options.archive)
         files = spark.readStream.schema(_archived(spark, place)).option("basePath", place)
         frame = files.option("maxFilesPerTrigger", 8).parquet(f"{place}/{_ARCHIVED}")
     return _narrowed(frame, options)
+
+
+def _archive(place: str) -> str:
+    """The place of an archive as Spark takes it.
+
+    Raises:
+        SettingsError: no messages are there.
+    """
+    files, root = open_place(place)
+    there = files.get_file_info(fs.FileSelector(root, allow_not_found=True))
+    if not any(each.base_name.startswith("topic=") for each in there):
+        raise SettingsError(
+            f"--archive {place}: no archive of messages is there; name the place that "
+            "`pipeline archive --to` wrote to"
+        )
+    return hadoop_place(place)
 
 
 def _archived(spark: SparkSession, place: str) -> StructType:
@@ -220,7 +236,7 @@ def _queue_ranges(given: dict[str, str], read: dict[str, Any]) -> Report:
 
 
 def _files(place: str) -> Report:
-    files, root = open_place(place)
+    files, root = open_place(_archive(place))
     found = [
         each
         for each in files.get_file_info(fs.FileSelector(root, recursive=True))

@@ -1,0 +1,195 @@
+"""Each error that a user of jobs can make is one line: what, which, and what now; no trace of Java's or Python's."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cometmq.client import Message, Producer
+from cometmq.model.exit_status import ExitStatus
+from cometmq.spark.jobs.words import is_usage, message_of
+from tests.spark.conftest import load, save
+from tests.support.big_store import make_big_store
+from tests.support.processes import free_port
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+TRACE = re.compile(r"Traceback|Exception in|^\s+at |\.scala|\.java:", re.MULTILINE)
+USE, FAILED = ExitStatus.WRONG_USE, ExitStatus.FAILED
+
+# The command, its status, and what the line says. In braces: what the test makes.
+LINES = {
+    "missing topic": (
+        "stats --topic nowhere -n {ns}",
+        FAILED,
+        r"the nameserver {ns} has no route of the topic 'nowhere'; create it \(cometmq topic create\)",
+    ),
+    "missing topic of a stream": (
+        "table --topic nowhere -n {ns} --schema {schema} --to {folder}/t1",
+        FAILED,
+        r"the nameserver {ns} has no route of the topic 'nowhere'; create it \(cometmq topic create\)",
+    ),
+    "unknown group's dead letters": (
+        "dlq show nobody -n {ns}",
+        FAILED,
+        r"the group 'nobody' has no dead letters in this cluster; `dlq list` says which groups have",
+    ),
+    "unknown group's lag": (
+        "lag --group nobody -n {ns}",
+        FAILED,
+        r"no broker knows the consumer group 'nobody': make it \(cometmq group create",
+    ),
+    "dead nameserver": (
+        "stats --topic there -n {dead}",
+        FAILED,
+        r"cannot connect to {dead}: .*; is it running there\?",
+    ),
+    "no schema": (
+        "table --topic there -n {ns} --schema n --to {folder}/t2",
+        USE,
+        r"--schema 'n' is neither a file nor columns like 'id BIGINT, name STRING'",
+    ),
+    "place not writable": (
+        "stats --topic there -n {ns} --to {folder}/file",
+        USE,
+        r"{folder}/file cannot be written to: .*; name a folder that this user may write to",
+    ),
+    "place unknown": (
+        "stats --topic there -n {ns} --to ftp://host/x",
+        USE,
+        r"'ftp://host/x' is no folder that can be opened: .*; give a path, or a URI such as",
+    ),
+    "no archive": (
+        "stats --archive {folder}/none",
+        USE,
+        r"--archive {folder}/none: no archive of messages is there; name the place that `pipeline archive --to` wrote",
+    ),
+    "no store": (
+        "verify --store {folder}/none",
+        FAILED,
+        r"no log file below {folder}/none/commitlog: {folder}/none is no store; name storePathRootDir",
+    ),
+    "damaged store": (
+        "stats --store {store}",
+        FAILED,
+        r"{store}/commitlog/0+ at byte \d+ .*FAILFAST: PERMISSIVE reads on",
+    ),
+    "column that is not there": (
+        "stats --topic there -n {ns} --where nn=1",
+        USE,
+        r"\[UNRESOLVED_COLUMN.WITH_SUGGESTION\] .* `nn` cannot be resolved. Did you mean .*`\]\.$",
+    ),
+    "wrong type in SQL": (
+        "stats --topic there -n {ns} --where body+1",
+        USE,
+        r'\[DATATYPE_MISMATCH.*\] Cannot resolve "\(body \+ 1\)" .*\("BINARY" and "INT"\)\.$',
+    ),
+    "key that is no column": (
+        "cdc --topic there -n {ns} --schema {schema} --key x --to {folder}/cdc",
+        USE,
+        r"--key: there is no column 'x'; known are n",
+    ),
+    "wrong setting of Spark": (
+        "stats --topic there -n {ns} --conf spark.sql.shuffle.partitions=x",
+        USE,
+        r"\[INVALID_CONF_VALUE.* \"spark.sql.shuffle.partitions\" is invalid",
+    ),
+    "no Avro schema": (
+        "table --topic there -n {ns} --format avro --schema {folder}/none.avsc --to {folder}/t",
+        USE,
+        r"--schema is neither a file nor an Avro schema: ",
+    ),
+    "SQL that fails on a row": (
+        "sql SELECT(raise_error('no'))FROM(messages) --topic there -n {ns}",
+        FAILED,
+        r"\[USER_RAISED_EXCEPTION\] no$",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def made(cluster, tmp_path_factory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("lines")
+    (folder / "file").write_text("no folder")
+    (folder / "schema").write_text("n INT")
+    store = folder / "store"
+    make_big_store(store, 300, body_size=100, filling=b"x")
+    log = next((store / "commitlog").iterdir())
+    content = bytearray(log.read_bytes())
+    content[5000:5400] = b"z" * 400
+    log.write_bytes(content)
+    with Producer(cluster.nameserver) as producer:
+        producer.send(Message("there", b'{"n": 1}'))
+    return {
+        "ns": cluster.nameserver,
+        "dead": f"127.0.0.1:{free_port()}",
+        "folder": str(folder),
+        "schema": str(folder / "schema"),
+        "store": str(store),
+    }
+
+
+@pytest.fixture(scope="module")
+def told(made) -> dict[str, tuple[int, str]]:
+    """What each command ended with, and wrote."""
+    more = ["--progress", "none", "--master", "local[2]"]
+    commands = [command.format(**made).split() + more for command, _, _ in LINES.values()]
+    program = [sys.executable, "-m", "tests.support.jobs_in_a_row"]
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run(
+        program,
+        input=json.dumps(commands),
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=root,
+    )
+    return dict(zip(LINES, map(tuple, json.loads(done.stdout)), strict=True))
+
+
+@pytest.mark.parametrize("case", LINES)
+def test_an_error_of_a_job_is_one_line(case, made, told):
+    _, status, line = LINES[case]
+    found, text = told[case]
+    assert found == status, text
+    assert not TRACE.search(text)
+    known = {name: re.escape(value) for name, value in made.items()}
+    for name, value in known.items():
+        line = line.replace(f"{{{name}}}", value)
+    assert re.search(f"^error: {line}", text), text
+    assert len(text.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"startingOffsets": '{"TOPIC": {"0": 1}}'}, r"startingOffsets.*TOPIC"),
+        ({"startingOffsets": "[1]"}, r"startingOffsets"),
+        ({"startingOffsets": '{"TOPIC": {"embedded": {"99": 1}}}'}, r"startingOffsets|99"),
+        ({"subscribe": "nowhere"}, r"no route of the topic 'nowhere'; create it"),
+    ],
+)
+def test_a_read_that_cannot_be_says_so_in_one_line(spark, cluster, topic, send, options, line):
+    send(0, 1)
+    given = {name: value.replace("TOPIC", topic) for name, value in options.items()}
+    with pytest.raises(Exception, match=r".") as raised:
+        load(spark, cluster, topic, **given).count()
+    text = message_of(raised.value)
+    assert re.search(line.replace("TOPIC", topic), text), text
+    assert not TRACE.search(text)
+    assert "\n" not in text
+
+
+def test_a_column_of_a_wrong_type_is_named_with_the_type_that_it_must_have(
+    spark, cluster, topic
+):
+    rows = spark.range(3).selectExpr("id AS body")
+    with pytest.raises(Exception, match=r".") as raised:
+        save(rows, cluster, topic)
+    text = message_of(raised.value)
+    assert re.search(r"column 'body'.*bigint", text), text
+    assert is_usage(raised.value)
+    assert not TRACE.search(text)
