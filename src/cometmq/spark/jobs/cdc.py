@@ -80,6 +80,7 @@ def run(spark: SparkSession, options: CdcOptions) -> Report:
             return {**seen.get, **added, "bad": bad}
 
         drain(read_stream(spark, options, rows_max=options.rows_max), this, options, write)
+        table.finish(spark)
     bad = this.manifest.counts.get("bad", 0)
     findings = [f"{bad} changes did not fit: {this.folder_of(BAD_FOLDER)}"] if bad else []
     return Report(

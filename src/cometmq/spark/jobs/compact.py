@@ -64,6 +64,7 @@ def run(spark: SparkSession, options: CompactOptions) -> Report:
             return {**seen.get, **added}
 
         drain(read_stream(spark, options, rows_max=options.rows_max), this, options, write)
+        table.finish(spark)
     return Report(counts=this.manifest.counts, notes=[f"the table: {table.current}"])
 
 

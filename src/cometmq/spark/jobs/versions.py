@@ -1,14 +1,18 @@
-"""A table of the newest by key, kept in versions: each micro-batch makes the next out of the last.
+"""A table of the newest by key, kept in versions: a micro-batch costs what it changes, a version the whole table.
 
     version=RUN-N/     the rows, one (or the last few) for each key
     _gone/version=RUN-N/   keys that were deleted, so that an older change that comes late stays out
+    _changes/RUN-N/    changes since the newest version, a folder for each micro-batch
 
-The last two versions are kept: a reader of the one before the last can finish.
+The next version is made out of the last and the changes since when these are a share of it, when it is
+old, and when the run ends; of a small table by each micro-batch. The last two versions are kept: a reader of
+the one before the last can finish.
 
 Next: cometmq.spark.jobs.run
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from time import monotonic
 
 from pyarrow import fs
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -19,6 +23,14 @@ from cometmq.spark.jobs.run import Run
 
 GONE = "is_gone"
 GONE_FOLDER = "_gone"
+CHANGES_FOLDER = "_changes"
+_VERSION = "version="
+# A version is written anew for a tenth of it: what a change costs is at most ten times its own bytes, and
+# a reader of a version and the changes since reads a tenth more.
+_SHARE = 10
+_SMALL_BYTES = 8_000_000  # Written within the second that a micro-batch takes anyhow.
+_FRESH_S = 600  # How old a version may be when a micro-batch comes.
+_FOLDERS_MAX = 200  # Folders of changes: each is listed by the next version.
 _RANK, _DELETIONS = "_rank", "_deletions"
 
 
@@ -32,6 +44,7 @@ class NewestByKey:
         order: of rows with one key those with the greatest win.
         last: how many rows of one key stay; a deletion deletes those before it.
         split_by: columns whose values name folders of a version instead of standing in its files.
+        clock: tells seconds.
     """
 
     def __init__(
@@ -43,6 +56,7 @@ class NewestByKey:
         *,
         last: int = 1,
         split_by: Sequence[str] = (),
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._last = last
         self._split_by = list(split_by)
@@ -50,32 +64,84 @@ class NewestByKey:
         self._place = hadoop_place(place)
         self._keys = list(keys)
         self._order = order
+        self._clock = clock
+        self._made_at = clock()
 
     @property
     def current(self) -> str | None:
         """The folder of the newest version; None before the first."""
-        files = self._run.manifest.files
-        return files[-1] if files else None
+        return next((each for each in reversed(self._kept) if _is_version(each)), None)
+
+    @property
+    def _kept(self) -> list[str]:
+        """Versions, and behind each the changes since, in the order of their micro-batches."""
+        return self._run.manifest.files
 
     def merge(self, changes: DataFrame, number: int) -> dict[str, int]:
-        """Make the next version.
+        """Keep the changes of a micro-batch, and make the next version where it is time for one.
 
         Args:
             changes: rows, with a column `is_gone` that is true for a deleted key.
-            number: of the micro-batch; one that comes again makes its version again.
+            number: of the micro-batch; one that comes again makes its files again.
 
         Returns:
-            What that adds to the run's counts: "keys", and where several rows of a key can stay
+            What a version adds to the run's counts: "keys", and where several rows of a key can stay
             "kept", the rows.
         """
-        name = f"version={self._run.short_id}-{number}"
-        versions = [each for each in self._run.manifest.files if each != name]
+        name = f"{self._run.short_id}-{number}"
+        own = (f"{_VERSION}{name}", f"{CHANGES_FOLDER}/{name}")
+        self._run.manifest.files = [each for each in self._kept if each not in own]
+        if not self._is_due():
+            self._reduced(changes).write.mode("overwrite").parquet(f"{self._place}/{own[1]}")
+            self._run.manifest.files = [*self._kept, own[1]]
+            return {}
+        manifest = self._run.manifest
+        before = manifest.before if number == manifest.batch else manifest.counts
+        now = self._make_version(changes, self._waiting, own[0])
+        return {name: count - before.get(name, 0) for name, count in now.items()}
+
+    def finish(self, spark: SparkSession) -> None:
+        """Make a version of the changes that wait for one."""
+        if waiting := self._waiting:
+            last = spark.read.parquet(f"{self._place}/{waiting[-1]}")
+            name = waiting[-1].replace(f"{CHANGES_FOLDER}/", _VERSION)
+            self._run.manifest.counts |= self._make_version(last, waiting[:-1], name)
+            self._run.save()
+
+    @property
+    def _waiting(self) -> list[str]:
+        """The folders of changes since the newest version."""
+        kept = self._kept
+        made = [place for place, each in enumerate(kept) if _is_version(each)]
+        return kept[made[-1] + 1 :] if made else []
+
+    def _is_due(self) -> bool:
+        """Whether the next micro-batch makes a version."""
+        current, waiting = self.current, self._waiting
+        if current is None or len(waiting) >= _FOLDERS_MAX:
+            return True
+        if self._clock() - self._made_at >= _FRESH_S:
+            return True
+        since = sum(map(self._size, waiting))
+        return self._size(current) <= _SMALL_BYTES + _SHARE * since
+
+    def _size(self, name: str) -> int:
+        files, root = open_place(self._place)
+        wanted = fs.FileSelector(f"{root}/{name}", recursive=True, allow_not_found=True)
+        return sum(each.size or 0 for each in files.get_file_info(wanted))
+
+    def _make_version(
+        self, changes: DataFrame, waiting: Sequence[str], name: str
+    ) -> dict[str, int]:
+        """Write a version of the last one, the changes that wait, and these; gives what it holds."""
         rows = changes
-        if versions:
-            rows = self._version(changes.sparkSession, versions[-1], changes).unionByName(
-                changes
-            )
-        newest = (self._newest(rows) if self._last == 1 else self._newest_few(rows)).persist()
+        if (current := self.current) is not None:
+            rows = self._version(changes.sparkSession, current, changes).unionByName(changes)
+        if waiting:
+            paths = [f"{self._place}/{each}" for each in waiting]
+            since = changes.sparkSession.read.schema(changes.schema).parquet(*paths)
+            rows = rows.unionByName(since)
+        newest = self._reduced(rows).persist()
         try:
             for folder, is_gone in (
                 (self._place, False),
@@ -86,13 +152,16 @@ class NewestByKey:
                 if self._split_by:
                     writer = writer.partitionBy(*self._split_by)
                 writer.parquet(f"{folder}/{name}")
-            now = self._counts(newest.where(~f.col(GONE)))
+            counts = self._counts(newest.where(~f.col(GONE)))
         finally:
             newest.unpersist()
-        self._keep([*versions, name])
-        manifest = self._run.manifest
-        before = manifest.before if number == manifest.batch else manifest.counts
-        return {name: count - before.get(name, 0) for name, count in now.items()}
+        self._keep([*self._kept, name])
+        self._made_at = self._clock()
+        return counts
+
+    def _reduced(self, rows: DataFrame) -> DataFrame:
+        """The rows that stay: of each key the newest, or the last few."""
+        return self._newest(rows) if self._last == 1 else self._newest_few(rows)
 
     def _counts(self, alive: DataFrame) -> dict[str, int]:
         if self._last == 1:
@@ -130,11 +199,17 @@ class NewestByKey:
             gone.withColumn(GONE, f.lit(True))  # noqa: FBT003
         )
 
-    def _keep(self, versions: list[str]) -> None:
-        """Only the last two stay."""
+    def _keep(self, kept: list[str]) -> None:
+        """Keep the last two versions, and the changes between: the last micro-batch may come again."""
+        made = [place for place, each in enumerate(kept) if _is_version(each)]
+        first = made[-2] if len(made) > 1 else 0
         files, root = open_place(self._place)
-        self._run.manifest.files = versions[-2:]
-        for name in versions[:-2]:
+        self._run.manifest.files = kept[first:]
+        for name in kept[:first]:
             for folder in (f"{root}/{name}", f"{root}/{GONE_FOLDER}/{name}"):
                 if files.get_file_info(folder).type == fs.FileType.Directory:
                     files.delete_dir(folder)
+
+
+def _is_version(name: str) -> bool:
+    return name.startswith(_VERSION)
