@@ -117,6 +117,7 @@ if TYPE_CHECKING:
     from cometmq.model.subscription import Subscription
     from cometmq.model.tls import TlsSettings
     from cometmq.model.topic import TopicConfig
+    from cometmq.net.clock import SystemClock
 
 __all__ = [
     "ALL",
@@ -199,6 +200,7 @@ __all__ = [
     "Subscription",
     "Subscriptions",
     "Symptom",
+    "SystemClock",
     "Tag",
     "TlsSettings",
     "Topic",
@@ -273,6 +275,7 @@ _NAMES = {
     "cometmq.model.subscription": "Subscription",
     "cometmq.model.tls": "TlsSettings",
     "cometmq.model.topic": "TopicConfig",
+    "cometmq.net.clock": "SystemClock",
 }
 __getattr__ = later(
     __name__, {name: module for module, names in _NAMES.items() for name in names.split()}

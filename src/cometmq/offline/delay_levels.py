@@ -13,7 +13,9 @@ from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.disk import Disk
 from cometmq.store.log_end import record_at
 from cometmq.store.queue_files import QueueFiles
+from cometmq.store.settings import DELAY_LEVELS_MS
 
+USUAL_LEVELS_MS = DELAY_LEVELS_MS  # Where nobody has set others.
 _ENTRIES_READ = 64  # The first of a queue may point to files that are deleted.
 
 

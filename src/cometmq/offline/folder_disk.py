@@ -70,3 +70,8 @@ class FolderDisk(RealDisk):
         return sorted(
             each.base_name for each in self._files.get_file_info(fs.FileSelector(path))
         )
+
+
+def disk_of(folder: StoreFolder) -> RealDisk:
+    """The disk of a folder: this machine's own where it lies there."""
+    return RealDisk() if folder.is_local else FolderDisk(folder)

@@ -19,6 +19,7 @@ from cometmq.store.disk import Disk
 from cometmq.store.file_chain import NAME_DIGITS, FileChain
 from cometmq.store.index_file import IndexShape
 from cometmq.store.opening import check_kind
+from cometmq.store.real_disk import RealDisk
 from cometmq.store.settings import StoreSettings
 
 INDEX_NAME_DIGITS = 17  # yyyyMMddHHmmssSSS
@@ -66,7 +67,7 @@ class FoundStore:
 def find_store(
     root: str,
     settings: StoreSettings | None,
-    disk: Disk,
+    disk: Disk | None = None,
     *,
     log_paths: tuple[str, ...] = (),
 ) -> FoundStore:
@@ -76,7 +77,7 @@ def find_store(
         root: storePathRootDir.
         settings: the broker's, for what the files do not tell; None: nobody knows them, and the
             delay levels are what the delay topic's queues show.
-        disk: all files.
+        disk: all files; none given: those of this machine.
         log_paths: where the log lies, if the settings do not say it; none: in the root.
 
     Raises:
@@ -84,6 +85,7 @@ def find_store(
             messages or queues lie where they are not read.
         OSError: the disk failed.
     """
+    disk = disk or RealDisk()
     check_kind(disk, root, is_for_messages=True)
     elsewhere = replace(StoreSettings(), commitlog_paths=log_paths) if log_paths else None
     found = with_found_sizes(root, settings or elsewhere, disk)

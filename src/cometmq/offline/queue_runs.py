@@ -169,3 +169,8 @@ def _kept(
 ) -> tuple[Longs, Longs, Longs, Longs, Longs, Longs]:
     topics, queues, offsets, places, sizes, codes = (column[keep] for column in part)
     return topics, queues, offsets, places, sizes, codes
+
+
+def is_place(topic: str, queue_id: int, offset: int) -> bool:
+    """Whether a store can have a queue of this name and number, and it this offset."""
+    return is_directory_name(topic) and queue_id >= 0 and offset >= 0

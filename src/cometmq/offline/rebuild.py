@@ -90,6 +90,14 @@ def found_settings(root: str, settings: StoreSettings | None = None) -> StoreSet
     return found.settings
 
 
+def queue_file_size(root: str) -> int:
+    """Bytes of a queue file in a local directory; RocketMQ's size where it is no store yet."""
+    try:
+        return found_settings(root).queue_file_size
+    except (StoreDamaged, FileNotFoundError):
+        return StoreSettings().queue_file_size
+
+
 def target_of(
     root: str, settings: StoreSettings, *, out: str | None = None, topics: Sequence[str] = ()
 ) -> RebuildTarget:

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
+from cometmq.client import SystemClock
 from cometmq.model.durations import duration_ms
 from cometmq.model.errors import SettingsError
-from cometmq.net.clock import SystemClock
 from cometmq.offline import archive as kernel
 from cometmq.offline import restore as back
 from cometmq.offline.folder import StoreFolder
@@ -36,7 +36,6 @@ from cometmq.spark.jobs.tasks import (
 from cometmq.spark.jobs.topic_archive import TopicArchive, archive_round
 from cometmq.spark.jobs.words import time_ms
 from cometmq.spark.options import words
-from cometmq.store.settings import StoreSettings
 
 Splits = list[Task]
 
@@ -205,7 +204,7 @@ def restore(spark: SparkSession, options: RestoreOptions) -> Report:
     ) as this:
         if this.is_finished and Path(to).is_dir():
             return this.earlier()
-        settings = _sizes(options)
+        settings = chosen_sizes(kept_sizes(StoreFolder(place)), **_chosen(options))
         start = None if options.start < 0 else options.start
         end = None if options.end < 0 else options.end
         parts = {
@@ -246,14 +245,10 @@ def _planned(parts: Sequence[back.LogPart]) -> Report:
     return Report(counts, ("log file", "bytes", "archive files"), list(rows))
 
 
-def _sizes(options: RestoreOptions) -> StoreSettings:
-    """The sizes of the files of a restored store."""
-    return chosen_sizes(
-        kept_sizes(StoreFolder(same_place(options.archive))),
-        queue_file_size=options.queue_file_size,
-        index_slots=options.index_slots,
-        index_entries=options.index_entries,
-    )
+def _chosen(options: RestoreOptions) -> dict[str, int]:
+    """The sizes that are asked for; 0: as they were."""
+    names = ("queue_file_size", "index_slots", "index_entries")
+    return {name: getattr(options, name) for name in names}
 
 
 JOBS = (Job("archive", ArchiveOptions, archive), Job("restore", RestoreOptions, restore))

@@ -16,12 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from cometmq.client import Admin
+from cometmq.client import Admin, SystemClock
 from cometmq.client.results import QueueRange
 from cometmq.model.clock import Clock
 from cometmq.model.errors import BrokerRefused, GroupNotFound, NetError
 from cometmq.model.queue import MessageQueue
-from cometmq.net.clock import SystemClock
 from cometmq.offline.place import open_place
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from cometmq.net.clock import SystemClock
+from cometmq.client import SystemClock
 from cometmq.offline.place import same_place
 from cometmq.offline.rebuild_store import StoreRebuild
 from cometmq.spark.jobs.field import option

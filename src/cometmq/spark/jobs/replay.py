@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
+from cometmq.client import SystemClock
 from cometmq.model.clock import Clock
 from cometmq.model.errors import SettingsError
-from cometmq.net.clock import SystemClock
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
 from cometmq.spark.jobs.origin import FromOptions, plan, read_batch, read_stream

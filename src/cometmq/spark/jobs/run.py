@@ -14,8 +14,8 @@ from typing import Any
 
 import pyspark
 
+from cometmq.client import SystemClock
 from cometmq.model.clock import Clock
-from cometmq.net.clock import SystemClock
 from cometmq.spark.jobs.checkpoint import checkpointed
 from cometmq.spark.jobs.job import Report
 from cometmq.spark.jobs.manifest import JobFolder, Manifest, manifest_id

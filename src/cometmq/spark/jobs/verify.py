@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from cometmq.client import SystemClock
 from cometmq.model.errors import SettingsError
-from cometmq.net.clock import SystemClock
 from cometmq.offline.found import FoundStore, find_store
 from cometmq.offline.part_check import PartVerdict, check_part, parts_of
 from cometmq.offline.place import same_place
@@ -25,7 +25,6 @@ from cometmq.spark.jobs.origin import ClusterOptions
 from cometmq.spark.jobs.run import Run, running
 from cometmq.spark.jobs.tasks import Row, run_tasks
 from cometmq.spark.jobs.words import time_ms
-from cometmq.store.real_disk import RealDisk
 
 SETTLED_MS = (
     1000  # What is younger may not be everywhere yet, where something is still written.
@@ -98,7 +97,7 @@ def _compare(spark: SparkSession, options: VerifyOptions) -> Report:
 
 def _check(spark: SparkSession, options: VerifyOptions) -> Report:
     """A store alone."""
-    store = find_store(same_place(options.store), None, RealDisk())
+    store = find_store(same_place(options.store), None)
     try:
         parts = {f"{part.start}-{part.stop}": part for part in parts_of(store, SPLIT_BYTES)}
         if options.dry_run:
@@ -116,7 +115,7 @@ def _checked(
     has_queues = check.has_queues
 
     def work(part: range) -> list[Row]:
-        found = find_store(root, settings, RealDisk())
+        found = find_store(root, settings)
         try:
             return [list(check_part(found, part, has_queues=has_queues))]
         finally:

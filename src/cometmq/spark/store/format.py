@@ -13,9 +13,10 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from cometmq.model.errors import SettingsError, StoreDamaged
+from cometmq.model.errors import SettingsError
+from cometmq.offline.delay_levels import USUAL_LEVELS_MS
 from cometmq.offline.folder import StoreFolder
-from cometmq.offline.rebuild import RebuildTarget, found_settings
+from cometmq.offline.rebuild import RebuildTarget, queue_file_size
 from cometmq.spark.options import read_options
 from cometmq.spark.store.batch import store_reader
 from cometmq.spark.store.schema import check_view_schema, view_schema
@@ -29,7 +30,6 @@ from cometmq.spark.store.settings import (
 from cometmq.spark.store.stream import StoreStreamReader
 from cometmq.spark.store.writer import QueueWriter, check_packed
 from cometmq.spark.table_options import table_options, with_table_options
-from cometmq.store.settings import DELAY_LEVELS_MS, StoreSettings
 
 
 class RocketMQStoreSource(DataSource):
@@ -99,12 +99,5 @@ class RocketMQStoreSource(DataSource):
             raise SettingsError(
                 f"{value['path']!r}: queue files are written to a local directory"
             )
-        size = value["queueFileSize"] or _queue_file_size(folder.root)
-        return QueueWriter(RebuildTarget(folder.root, size // 20 * 20, DELAY_LEVELS_MS))
-
-
-def _queue_file_size(root: str) -> int:
-    try:
-        return found_settings(root).queue_file_size
-    except (StoreDamaged, FileNotFoundError):
-        return StoreSettings().queue_file_size
+        size = value["queueFileSize"] or queue_file_size(folder.root)
+        return QueueWriter(RebuildTarget(folder.root, size // 20 * 20, USUAL_LEVELS_MS))

@@ -23,8 +23,9 @@ from cometmq.codec.index_file import (
 )
 from cometmq.model.errors import CodecError, StoreDamaged
 from cometmq.offline.columns.pieces import same
+from cometmq.offline.delay_levels import USUAL_LEVELS_MS
 from cometmq.offline.folder import INDEX_NAME_DIGITS
-from cometmq.offline.folder_disk import FolderDisk
+from cometmq.offline.folder_disk import disk_of
 from cometmq.offline.found import find_store
 from cometmq.offline.index_shape import find_shape
 from cometmq.offline.plan import Task, plan_tasks
@@ -35,8 +36,6 @@ from cometmq.offline.rows import message_batches
 from cometmq.offline.verify import verify
 from cometmq.spark.store.schema import MESSAGES
 from cometmq.spark.store.settings import StoreReadSettings
-from cometmq.store.real_disk import RealDisk
-from cometmq.store.settings import DELAY_LEVELS_MS
 
 _INDEX_ENTRY = np.dtype(
     [("hash", ">i4"), ("at", ">i8"), ("seconds", ">i4"), ("previous", ">i4")]
@@ -61,7 +60,7 @@ class Work:
     log: Task = ()
     queues: tuple[QueueFile, ...] = ()
     path: str = ""
-    delay_levels_ms: tuple[int, ...] = DELAY_LEVELS_MS
+    delay_levels_ms: tuple[int, ...] = USUAL_LEVELS_MS
 
 
 def plan(settings: StoreReadSettings) -> list[Work]:
@@ -72,7 +71,7 @@ def plan(settings: StoreReadSettings) -> list[Work]:
     """
     folder = settings.folder
     if settings.view in (MESSAGES, "packed-cq"):
-        levels = DELAY_LEVELS_MS
+        levels = USUAL_LEVELS_MS
         if folder.is_local and settings.view != MESSAGES:
             levels = found_settings(folder.root).delay_levels_ms
         tasks = plan_tasks(folder, settings.range, split_bytes=settings.split_bytes)
@@ -160,7 +159,7 @@ def _index_shape(settings: StoreReadSettings, path: str) -> tuple[IndexHeader, i
         header = decode_header(read_at(0, INDEX_HEADER_SIZE))
     if settings.index_slots is not None or not folder.is_local:
         return header, settings.index_slots or 5_000_000
-    disk = RealDisk()
+    disk = disk_of(folder)
     fd = disk.open(path, write=False)
     try:
         shape = find_shape(disk, fd, header)
@@ -187,7 +186,7 @@ def _packed(settings: StoreReadSettings, work: Work) -> Iterator[Columns]:
 def _verify(settings: StoreReadSettings, _work: Work) -> Iterator[Columns]:
     """The whole store by one task: what is wrong with queues shows when all of the log is through."""
     folder = settings.folder
-    disk = RealDisk() if folder.is_local else FolderDisk(folder)
+    disk = disk_of(folder)
     store = find_store(folder.root, None, disk, log_paths=folder.log_paths)
     try:
         verdict = verify(store)

@@ -15,10 +15,9 @@ from pyspark.sql.types import StructType
 
 from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE
 from cometmq.model.errors import SettingsError
-from cometmq.offline.queue_runs import ENTRY, EntryRun
+from cometmq.offline.queue_runs import ENTRY, EntryRun, is_place
 from cometmq.offline.rebuild import RebuildTarget, WrittenRun, finish, write_run
 from cometmq.spark.store.schema import VIEWS
-from cometmq.store.stored_record import is_directory_name
 
 _NEEDED = ("topic", "queueId", "queueOffset", "entries")
 
@@ -80,7 +79,7 @@ def check_packed(schema: StructType) -> None:
 
 
 def _run_of(topic: str, queue_id: int, first: int, entries: bytes) -> EntryRun:
-    if not is_directory_name(topic or "") or queue_id < 0 or first < 0:
+    if not is_place(topic or "", queue_id, first):
         raise SettingsError(f"{topic!r}/{queue_id} offset {first} is no place in a queue")
     if not entries or len(entries) % QUEUE_ENTRY_SIZE:
         raise SettingsError(

@@ -1,0 +1,89 @@
+"""Answers to brokers that ask what became of half messages whose sender is gone, by whoever knows it.
+
+Next: cometmq.client.producer.transactions
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from cometmq.client.api.transactions import TransactionApi
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.producer.producer_member import ProducerMember
+from cometmq.client.producer.transactions import TransactionState
+from cometmq.codec.fields import decode_fields
+from cometmq.codec.headers.transaction import CheckTransaction
+from cometmq.codec.record import decode_record
+from cometmq.codec.remoting import Command
+from cometmq.model import properties as keys_of
+from cometmq.model.codes import RequestCode
+from cometmq.model.errors import CometError
+from cometmq.model.names import HALF_TOPIC
+from cometmq.net.channel import Channel
+from cometmq.net.tasks import Tasks
+
+log = logging.getLogger(__name__)
+
+
+class CheckedHalf(NamedTuple):
+    """A half message that a broker asks about.
+
+    Attributes:
+        broker_name: of the broker that has it.
+        properties: of the message.
+        age_ms: since it was sent.
+    """
+
+    broker_name: str
+    properties: dict[str, str]
+    age_ms: int
+
+
+Judge = Callable[[CheckedHalf], TransactionState]
+
+
+class CheckAnswers(ProducerMember):
+    """A producer of a group that sends nothing and answers checks.
+
+    Args:
+        group: the halves' producer group.
+        instance: whose connections and clock it uses.
+        mark: the property of the messages that are its business.
+        judge: knows the state of one; called in a thread of its own.
+    """
+
+    def __init__(self, group: str, instance: ClientInstance, mark: str, judge: Judge) -> None:
+        super().__init__(group)
+        self._instance = instance
+        self._mark = mark
+        self._judge = judge
+        self._api = TransactionApi(instance, group)
+        self._tasks = Tasks(f"{group} checks")
+        self.takers[RequestCode.CHECK_TRANSACTION_STATE] = self._take
+
+    def topics(self) -> list[str]:
+        """The topic of halves: whoever has one must know us."""
+        return [HALF_TOPIC]
+
+    async def close(self) -> None:
+        """End the answers that are under way."""
+        await self._tasks.close()
+
+    def _take(self, command: Command, channel: Channel) -> bool:
+        properties = decode_record(command.body).properties()
+        if properties.get(keys_of.PRODUCER_GROUP) != self.group or self._mark not in properties:
+            return False
+        self._tasks.spawn(self._answer(command, channel), "check")
+        return True
+
+    async def _answer(self, command: Command, channel: Channel) -> None:
+        asked = decode_fields(CheckTransaction, command.fields)
+        record = decode_record(command.body)
+        age_ms = self._instance.clock.now_ms() - record.born_timestamp
+        half = CheckedHalf(asked.broker_name or "", record.properties(), age_ms)
+        try:
+            state = await asyncio.to_thread(self._judge, half)
+            self._api.answer_check(channel, asked, state, asked.msg_id or "")
+        except (CometError, OSError, ValueError) as error:
+            log.warning("the check of %s was not answered: %s", asked.msg_id, error)
