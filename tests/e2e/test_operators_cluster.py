@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from cometmq.client import Admin
 from cometmq.embedded import Embedded
 from tests.support import json_tables, processes
-from tests.support.command_line import COMETMQ, environment, output, run
+from tests.support.command_line import COMETMQ, SECONDS_MAX, Running, environment, output, run
 
 
 @pytest.fixture(scope="module")
@@ -69,14 +70,40 @@ def test_a_member_that_is_away_is_told_and_is_status_1(tmp_path) -> None:
         with broker:
             assert run("cluster", "list", nameserver=names.address).returncode == 0
             # It stands still: its connections are open, and it answers nothing.
-            os.kill(broker.pid, 19)
-            done = run("cluster", "list", "--json", nameserver=names.address)
-            os.kill(broker.pid, 18)
+            os.kill(broker.pid, signal.SIGSTOP)
+            done = run("cluster", "list", "--json", nameserver=names.address, patience=1)
+            os.kill(broker.pid, signal.SIGCONT)
     assert done.returncode == 1
     [line] = orjson.loads(done.stdout)
     assert line["state"] == "away"
     assert "did not answer in time" in line["error"]
     json_tables.check("cluster list", [line])
+
+
+def test_a_broker_that_is_slow_is_waited_for_as_long_as_is_said(tmp_path) -> None:
+    look = ("cluster", "show", "broker-a")
+    with (
+        processes.nameserver(tmp_path) as names,
+        processes.broker(tmp_path, names.address) as broker,
+    ):
+        assert run(*look, nameserver=names.address, patience=0.01).returncode == 2
+        os.kill(broker.pid, signal.SIGSTOP)
+        try:
+            patient = Running(tmp_path, "--timeout", "600", *look, nameserver=names.address)
+            with patient:
+                # Each of these is through after the time that it has: whoever has more still waits then.
+                hasty = [run(*look, nameserver=names.address, patience=1) for _ in range(2)]
+                assert patient.process.poll() is None
+                os.kill(broker.pid, signal.SIGCONT)
+                assert patient.process.wait(SECONDS_MAX) == 0
+        finally:
+            os.kill(broker.pid, signal.SIGCONT)
+    assert "bootTimestamp" in patient.out.read_text()
+    for done in hasty:
+        assert (done.returncode, done.stdout) == (3, b"")
+        said = done.stderr.decode()
+        assert "did not answer in time: GET_BROKER_RUNTIME_INFO had 1 s" in said
+        assert "cometmq --timeout SECONDS" in said
 
 
 def test_a_narrow_terminal_and_a_closed_pipe_lose_nothing(cluster: Embedded) -> None:

@@ -16,14 +16,26 @@ from tests.support import json_tables
 from tests.support.command_line import run
 from tests.support.processes import wait_until
 
+PATIENCE_SECONDS = 20  # Less than `run` gives a command.
+
 pytestmark = [pytest.mark.java, pytest.mark.timeout(240)]
+
+
+def command(names: str, *arguments: str, status: int = 0) -> bytes:
+    """What a command prints that ends with a status.
+
+    A JVM that has just started beside others may need many seconds for its first answers: what is asked here is
+    what it says.
+    """
+    done = run(*arguments, nameserver=names, patience=PATIENCE_SECONDS)
+    assert done.returncode == status, (arguments, done.stdout, done.stderr)
+    return done.stdout
 
 
 def said(names: str, *arguments: str, status: int = 0) -> Any:
     """What a command prints as JSON, as its page says."""
-    done = run(*arguments, "--json", nameserver=names)
-    assert done.returncode == status, (arguments, done.stdout, done.stderr)
-    found = orjson.loads(done.stdout)
+    printed = command(names, *arguments, "--json", status=status)
+    found = orjson.loads(printed)
     json_tables.check(" ".join(arguments[:2]), found)
     return found
 
@@ -44,12 +56,12 @@ def test_brokers_are_shown_and_drained(names: str, topic: str) -> None:
     with Admin(names) as admin:
         admin.create_topic(topic, queues=2)
         wait_until(lambda: topic in admin.topics(), seconds=SECONDS, what="the topic")
-        run("cluster", "drain", broker["broker"], nameserver=names)
+        command(names, "cluster", "drain", broker["broker"])
         try:
             assert admin.route(topic).write_queues(topic) == []
             assert said(names, "cluster", "list")[0]["state"] == "drained"
         finally:
-            run("cluster", "undrain", broker["broker"], nameserver=names)
+            command(names, "cluster", "undrain", broker["broker"])
         assert len(admin.route(topic).write_queues(topic)) == 2
 
 
@@ -74,11 +86,11 @@ def test_groups_and_their_offsets(
     assert shown["settings"][0]["retry_max"] == 3
     said(names, "offset", "reset", group, topic, "--to", "earliest", "--yes")
     assert [each["offset"] for each in said(names, "offset", "show", group, "--topic", topic)] == [0, 0]  # fmt: skip
-    run("offset", "skip", group, topic, "--yes", nameserver=names)
+    command(names, "offset", "skip", group, topic, "--yes")
     assert [each["lag"] for each in said(names, "offset", "show", group, "--topic", topic)] == [0, 0]  # fmt: skip
-    assert run("group", "set", group, "--no-consume", nameserver=names).returncode == 0
+    command(names, "group", "set", group, "--no-consume")
     assert said(names, "group", "show", group)["enabled"] is False
-    assert run("group", "delete", group, "--yes", nameserver=names).returncode == 0
+    command(names, "group", "delete", group, "--yes")
 
 
 def test_topics_and_their_permissions(names: str, topic: str, producer: Producer) -> None:
@@ -110,7 +122,7 @@ def test_dead_letters_go_back_once(
 
 
 def test_the_doctor_finds_no_program_at_fault(names: str) -> None:
-    done = run("doctor", "--json", nameserver=names)
+    done = run("doctor", "--json", nameserver=names, patience=PATIENCE_SECONDS)
     found = orjson.loads(done.stdout)
     json_tables.check("doctor", found)
     # Other tests leave groups that nobody is in; of programs, disks and clocks nothing is to be said.

@@ -24,15 +24,20 @@ def environment(nameserver: str | None) -> dict[str, str]:
 
 
 def run(
-    *arguments: str, nameserver: str | None, stdin: bytes = b"", credentials: Path | None = None
+    *arguments: str,
+    nameserver: str | None,
+    stdin: bytes = b"",
+    credentials: Path | None = None,
+    patience: float | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a command to its end; what it prints with --json is as the page of fields says.
 
-    `credentials` is the file of who signs.
+    `credentials` is the file of who signs, `patience` what each answer may take, in seconds.
     """
-    signed = () if credentials is None else ("--credentials", str(credentials))
+    given = {"--credentials": credentials, "--timeout": patience}
+    before = [part for name, value in given.items() if value for part in (name, str(value))]
     done = subprocess.run(
-        [*COMETMQ, *signed, *arguments],
+        [*COMETMQ, *before, *arguments],
         input=stdin,
         capture_output=True,
         env=environment(nameserver),

@@ -17,7 +17,8 @@ from typer.main import get_group
 from cometmq.cli.command_table import TABLE
 from cometmq.cli.credentials import sign_with
 from cometmq.cli.output import print_error
-from cometmq.model.errors import CometError
+from cometmq.cli.patience import SECONDS_DEFAULT, SECONDS_MAX, VARIABLE, wait_for_answers
+from cometmq.model.errors import CometError, RequestTimeout
 from cometmq.model.exit_status import ExitStatus, status_of
 
 
@@ -86,6 +87,8 @@ def _said(error: BaseException) -> str:
     """An error in one line, with the file that it is about."""
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
+    if isinstance(error, RequestTimeout):
+        return f"{error}; who is only busy answers later: cometmq --timeout SECONDS ... waits longer"
     return str(error)
 
 
@@ -127,8 +130,19 @@ def options(
             "COMETMQ_ACCESS_KEY and COMETMQ_SECRET_KEY.",
         ),
     ] = None,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            envvar=VARIABLE,
+            min=0.1,
+            max=SECONDS_MAX,
+            metavar="SECONDS",
+            help="How long each answer of a server may take.",
+        ),
+    ] = SECONDS_DEFAULT,
 ) -> None:
     """Take the options that stand before every command."""
+    wait_for_answers(timeout)
     if credentials is not None:
         sign_with(credentials)
 

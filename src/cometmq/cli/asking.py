@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from cometmq.cli.patience import patient
 from cometmq.cli.running import until_stopped
 
 if TYPE_CHECKING:
@@ -53,9 +54,9 @@ def ask_again(
 async def _with_clients(
     nameserver: str, work: Callable[[Clients], Awaitable[Result]]
 ) -> Result:
-    from cometmq.client import AsyncAdmin, AsyncInspector, ClientInstance
+    from cometmq.client import AsyncAdmin, AsyncInspector, ClientInstance, ClientSettings
 
-    instance = ClientInstance(nameserver)
+    instance = ClientInstance(nameserver, patient(ClientSettings))
     try:
         clients = Clients(
             AsyncAdmin(instance=instance), AsyncInspector(instance=instance), instance

@@ -23,6 +23,7 @@ from cometmq.cli.options import (
     read_start,
 )
 from cometmq.cli.output import print_message
+from cometmq.cli.patience import patient
 from cometmq.cli.running import until_stopped
 from cometmq.model.message import StoredMessage
 
@@ -123,7 +124,8 @@ def _settings(place: str | int) -> "PushSettings":
     else:
         rules = {START_EARLIEST: ConsumeFrom.FIRST, START_LATEST: ConsumeFrom.LAST}
         rule, timestamp_ms = rules[place], None
-    return PushSettings(
+    return patient(
+        PushSettings,
         concurrency=1,
         consume_from=rule,
         consume_timestamp_ms=timestamp_ms,

@@ -10,6 +10,7 @@ import typer
 
 from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver
 from cometmq.cli.output import message_json, notes, print_json, print_table
+from cometmq.cli.patience import patient
 from cometmq.model.delay_levels import DELAY_LEVELS, delay_levels_ms
 from cometmq.model.errors import SettingsError
 from cometmq.model.names import TOOLS_GROUP
@@ -63,20 +64,23 @@ def recall(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
 ) -> None:
     """Take back a message that waits for its time; the broker needs recallMessageEnable."""
-    from cometmq.client import Admin
+    from cometmq.client import Admin, ClientSettings
 
-    with Admin(nameserver) as admin:
+    with Admin(nameserver, settings=patient(ClientSettings)) as admin:
         notes().print(f"[dim]Taken back: {admin.recall(handle)}")
 
 
 def _find(nameserver: str, levels_ms: tuple[int, ...]) -> "list[DelayedMessage]":
-    from cometmq.client import AsyncPullConsumer
+    from cometmq.client import AsyncPullConsumer, ConsumerSettings
     from cometmq.client.admin.delayed import delayed_messages
     from cometmq.net.clock import SystemClock
     from cometmq.net.loop import run
 
     async def work() -> "list[DelayedMessage]":
-        async with AsyncPullConsumer(nameserver, group=TOOLS_GROUP) as consumer:
+        settings = patient(ConsumerSettings)
+        async with AsyncPullConsumer(
+            nameserver, group=TOOLS_GROUP, settings=settings
+        ) as consumer:
             now_ms = SystemClock().now_ms()
             return await delayed_messages(consumer, now_ms=now_ms, levels_ms=levels_ms)
 

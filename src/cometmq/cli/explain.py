@@ -16,6 +16,7 @@ from cometmq.cli.output import (
     print_table,
     screen,
 )
+from cometmq.cli.patience import patient
 from cometmq.cli.visible import visible
 from cometmq.model.message import StoredMessage
 from cometmq.model.names import TOOLS_GROUP, TRANS_CHECK_MAX_TIME_TOPIC
@@ -49,9 +50,9 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Say why a group has not consumed a message."""
-    from cometmq.client import Inspector
+    from cometmq.client import ClientSettings, Inspector
 
-    with Inspector(nameserver) as inspector:
+    with Inspector(nameserver, settings=patient(ClientSettings)) as inspector:
         found = inspector.explain(message_id, group, topic=topic)
     if as_json:
         print_json(_explanation_json(found))
@@ -82,9 +83,9 @@ def conflicts(
     """Show groups whose members contradict each other: subscriptions, client ids."""
     from dataclasses import asdict
 
-    from cometmq.client import Inspector
+    from cometmq.client import ClientSettings, Inspector
 
-    with Inspector(nameserver) as inspector:
+    with Inspector(nameserver, settings=patient(ClientSettings)) as inspector:
         if group is not None:
             inspector.group(group)  # A misspelt one contradicts nobody.
         found = inspector.conflicts(group)
@@ -109,11 +110,13 @@ def discarded(
     as_json: AsJson = False,
 ) -> None:
     """Show half messages that were discarded after too many checks."""
-    from cometmq.client import PullConsumer
+    from cometmq.client import ConsumerSettings, PullConsumer
     from cometmq.model.errors import TopicNotFound
 
     found: list[StoredMessage] = []
-    with PullConsumer(nameserver, group=TOOLS_GROUP) as consumer:
+    with PullConsumer(
+        nameserver, group=TOOLS_GROUP, settings=patient(ConsumerSettings)
+    ) as consumer:
         try:
             queues = consumer.queues(TRANS_CHECK_MAX_TIME_TOPIC)
         except TopicNotFound:
@@ -143,8 +146,8 @@ def resume(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
 ) -> None:
     """Have a discarded half message checked again, from the first check."""
-    from cometmq.client import Inspector
+    from cometmq.client import ClientSettings, Inspector
 
-    with Inspector(nameserver) as inspector:
+    with Inspector(nameserver, settings=patient(ClientSettings)) as inspector:
         inspector.resume_transaction(offset_id)
     notes().print(f"[dim]{visible(offset_id)} will be checked again.")

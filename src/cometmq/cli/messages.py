@@ -13,6 +13,7 @@ import typer
 
 from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver, read_time
 from cometmq.cli.output import notes, print_message
+from cometmq.cli.patience import patient
 from cometmq.model.errors import BrokerRefused, NetError
 from cometmq.model.exit_status import ExitStatus
 from cometmq.model.message import StoredMessage
@@ -152,22 +153,25 @@ async def _ready(offset: int) -> int:
 
 
 def _ask_admin(nameserver: str, ask: "Callable[[AsyncAdmin], Awaitable[Found]]") -> Found:
-    from cometmq.client import AsyncAdmin
+    from cometmq.client import AsyncAdmin, ClientSettings
     from cometmq.net.loop import run
 
     async def work() -> Found:
-        async with AsyncAdmin(nameserver) as admin:
+        async with AsyncAdmin(nameserver, settings=patient(ClientSettings)) as admin:
             return await ask(admin)
 
     return run(work())
 
 
 def _pull(nameserver: str, read: "Callable[[AsyncPullConsumer], Awaitable[Found]]") -> Found:
-    from cometmq.client import AsyncPullConsumer
+    from cometmq.client import AsyncPullConsumer, ConsumerSettings
     from cometmq.net.loop import run
 
     async def work() -> Found:
-        async with AsyncPullConsumer(nameserver, group=TOOLS_GROUP) as consumer:
+        settings = patient(ConsumerSettings)
+        async with AsyncPullConsumer(
+            nameserver, group=TOOLS_GROUP, settings=settings
+        ) as consumer:
             return await read(consumer)
 
     return run(work())

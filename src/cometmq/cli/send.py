@@ -17,6 +17,7 @@ import typer
 
 from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver, read_properties
 from cometmq.cli.output import notes, print_json, screen
+from cometmq.cli.patience import patient
 from cometmq.model.message import Message
 
 if TYPE_CHECKING:
@@ -93,10 +94,10 @@ def _send(
     as_json: bool,
 ) -> int:
     """Send all groups and show their results; how many messages it were."""
-    from cometmq.client import Producer
+    from cometmq.client import Producer, ProducerSettings
 
     sent = 0
-    with Producer(nameserver) as producer:
+    with Producer(nameserver, settings=patient(ProducerSettings)) as producer:
         target = None if queue is None else find_queue(producer.queues(topic), queue)
         for group in groups:
             show(producer.send_many(group, queue=target), as_json=as_json)

@@ -25,6 +25,7 @@ from cometmq.cli.options import (
     read_start,
 )
 from cometmq.cli.output import notes, print_message
+from cometmq.cli.patience import patient
 from cometmq.cli.running import until_stopped
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import BrokerRefused, CometError, NetError
@@ -71,9 +72,9 @@ async def _tail(
     count_max: int | None,
     as_json: bool,
 ) -> None:
-    from cometmq.client import AsyncPullConsumer, ClientInstance, Tag
+    from cometmq.client import AsyncPullConsumer, ClientInstance, ClientSettings, Tag
 
-    instance = ClientInstance(nameserver)
+    instance = ClientInstance(nameserver, patient(ClientSettings))
     try:
         async with AsyncPullConsumer(group=TOOLS_GROUP, instance=instance) as consumer:
             follower = _Follower(instance, consumer, Tag(expression))

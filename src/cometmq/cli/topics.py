@@ -11,6 +11,7 @@ import typer
 
 from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver
 from cometmq.cli.output import notes, print_json, print_table
+from cometmq.cli.patience import patient
 from cometmq.model.errors import BrokerNotFound, NetError
 from cometmq.model.flags import is_readable, is_writable
 from cometmq.model.names import REPLY_TOPIC_SUFFIX, is_retry_topic, is_system_topic
@@ -111,11 +112,11 @@ def _cells(line: TopicLine) -> tuple[object, ...]:
 
 
 def _with_admin(nameserver: str, work: "Callable[[AsyncAdmin], Awaitable[Result]]") -> Result:
-    from cometmq.client import AsyncAdmin
+    from cometmq.client import AsyncAdmin, ClientSettings
     from cometmq.net.loop import run
 
     async def main() -> Result:
-        async with AsyncAdmin(nameserver) as admin:
+        async with AsyncAdmin(nameserver, settings=patient(ClientSettings)) as admin:
             return await work(admin)
 
     return run(main())

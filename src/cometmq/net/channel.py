@@ -18,6 +18,7 @@ from cometmq.codec.send_text import SendPieces
 from cometmq.codec.signer import Signer
 from cometmq.kernel import encode_requests
 from cometmq.model.clock import Clock
+from cometmq.model.codes import request_name
 from cometmq.model.errors import CodecError, ConnectionLost, RequestTimeout
 from cometmq.model.flags import ONEWAY, RESPONSE
 from cometmq.net.answer import Answer, answer_head, answer_to_error, instead_of
@@ -329,7 +330,12 @@ class Channel(asyncio.Protocol):
             ConnectionLost: the connection went away.
             CodecError: the answer cannot be read.
         """
-        return await self.start_call(command, timeout_ms=timeout_ms)
+        try:
+            return await self.start_call(command, timeout_ms=timeout_ms)
+        except RequestTimeout as error:
+            raise RequestTimeout(
+                f"{error}: {request_name(command.code)} had {timeout_ms / 1000:g} s"
+            ) from None
 
     def oneway(self, command: Command) -> None:
         """Send a request that nobody answers.

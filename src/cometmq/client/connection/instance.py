@@ -357,9 +357,9 @@ class ClientInstance:
             BrokerRefused: the answer is an error.
             NetError, CodecError: there is none.
         """
-        answer = await self.channels.call(
-            address, command, timeout_ms=timeout_ms or self.settings.request_timeout_ms
-        )
+        # Who was told to wait longer than a request of its kind needs does so.
+        timeout_ms = max(timeout_ms or 0, self.settings.request_timeout_ms)
+        answer = await self.channels.call(address, command, timeout_ms=timeout_ms)
         if answer.code != ResponseCode.SUCCESS:
             raise BrokerRefused(answer.code, answer.remark or "", address)
         return answer

@@ -1,0 +1,26 @@
+"""The time that a command gives a server for each answer: `cometmq --timeout SECONDS`, or COMETMQ_TIMEOUT."""
+
+import os
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from cometmq.client import ClientSettings
+
+Settings = TypeVar("Settings", bound="ClientSettings")
+
+VARIABLE = "COMETMQ_TIMEOUT"
+SECONDS_DEFAULT = (
+    5.0  # mqadmin's (DefaultMQAdminExt.timeoutMillis); a program's client waits 3 s.
+)
+SECONDS_MAX = 3600.0
+
+
+def wait_for_answers(seconds: float) -> None:
+    """Have the clients of this process, and of those that it starts, wait so long for each answer."""
+    os.environ[VARIABLE] = str(seconds)
+
+
+def patient(kind: type[Settings], **values: Any) -> Settings:
+    """Settings of a client of a command, with the time that an answer may take."""
+    timeout_ms = int(float(os.environ.get(VARIABLE) or SECONDS_DEFAULT) * 1_000)
+    return kind(request_timeout_ms=timeout_ms, connect_timeout_ms=timeout_ms, **values)
