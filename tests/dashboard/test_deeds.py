@@ -130,7 +130,7 @@ def test_a_form_that_is_sent_twice_is_done_once(admin):
     assert "This form was sent already; nothing was done twice." in text_of(
         admin.get("/topics")
     )
-    assert "1 messages" in text_of(
+    assert "1 message" in text_of(
         admin.get("/messages", by="key", topic="topic-002", key="once-only")
     )
 

@@ -55,7 +55,7 @@ def test_runs_are_shown_as_their_manifests_say(visitor, output):
     assert str(output / "orders") in text
     assert "3 runs" in text
     found = text_of(visitor.get("/jobs", find="MIRR"))
-    assert "1 runs" in found
+    assert "1 run" in found
     assert "kafka-3" not in found
     assert "No job has that" in text_of(visitor.get("/jobs", find="nothing"))
     assert visitor.get("/jobs", page="x").status_code == 400

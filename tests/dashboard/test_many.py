@@ -90,4 +90,4 @@ def test_the_list_of_groups_has_pages_and_a_field_that_finds(visitor):
 def test_the_list_of_topics_has_pages_and_a_field_that_finds(visitor):
     assert f"{TOPICS + 1:,} topics" in wait_for(visitor, "/topics", "of-000")
     assert "of-999" in text_of(visitor.get("/topics", find="of-", page=20))
-    assert "1 topics" in text_of(visitor.get("/topics", find="of-777"))
+    assert "1 topic" in text_of(visitor.get("/topics", find="of-777"))

@@ -35,7 +35,7 @@ ORDERS_PAGE = f"/topic?name={ORDERS}"
         (f"/messages?by=time&topic={ORDERS}&from=1970-01-01&until=9999-12-31T23:59:59", [f"{ORDERS_COUNT:,} messages"]),
         (f"/messages?by=time&topic={ORDERS}&until=1970-01-01T00:00", ["No message was stored then"]),
         (f"/messages?by=time&topic={ORDERS}&from=9999-01-01&until=9999-12-31", ["No message was stored then"]),
-        (f"/messages?by=key&topic={ORDERS}&key=o-77", ['{"order": 77}', "1 messages"]),
+        (f"/messages?by=key&topic={ORDERS}&key=o-77", ['{"order": 77}', "1 message"]),
         (f"/messages?by=key&topic={ORDERS}&key=o-none", ["No message has this key"]),
         (f"/tail?topic={SMALL}", ["Nothing has come yet", "Pause"]),
         ("/doctor", ["What to do", GROUP]),

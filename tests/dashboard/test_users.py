@@ -66,7 +66,7 @@ def refusal_of(nameserver: str, name: str, secret: str = SECRET) -> str:
 
 def test_a_user_is_allowed_denied_and_neither(chief, users_nameserver):
     assert "The user alice is there, at every broker." in create(chief, "alice")
-    assert "No policy has an entry for him" in text_of(chief.get("/user", name="alice"))
+    assert "No policy has an entry for this user" in text_of(chief.get("/user", name="alice"))
     assert "no right Create" in refusal_of(users_nameserver, "alice")
 
     allowed = {"resource": "Topic:of-*", "decision": "Allow", "do_Create": "1", "do_Get": "1"}

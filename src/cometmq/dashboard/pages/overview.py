@@ -6,6 +6,7 @@ Next: cometmq.dashboard.watcher
 from starlette.responses import Response
 
 from cometmq.dashboard.asked import Asked, Page
+from cometmq.model.names import is_system_group
 
 _GROUPS_SHOWN = 8
 
@@ -30,7 +31,8 @@ def _seen(asked: Asked) -> dict[str, object]:
     brokers = watcher.brokers()
     rates = [each.rates for each in brokers if each.state.broker_id == 0 and each.rates]
     known = watcher.lags()
-    lags = sorted((known or {}).items(), key=lambda each: (-each[1], each[0]))
+    ours = (each for each in (known or {}).items() if not is_system_group(each[0]))
+    lags = sorted(ours, key=lambda each: (-each[1], each[0]))
     return {
         "brokers": brokers,
         "up": sum(1 for each in brokers if each.away_ms is None),

@@ -28,7 +28,7 @@ from cometmq.model.names import (
 
 KINDS = {
     "level": "Delay levels",
-    "time": "A time",
+    "time": "At a time",
     "half": "Half messages",
     "discarded": "Discarded halves",
 }
