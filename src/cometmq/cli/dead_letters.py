@@ -3,6 +3,7 @@
 Next: cometmq.client.admin.replay
 """
 
+import gc
 from collections import deque
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from cometmq.client.admin.replay import ReplayResult
 
 SHOWN_DEFAULT = 20
+_GC_THRESHOLD = 20_000
 
 letters = typer.Typer(help="Dead letters: what groups gave up.", no_args_is_help=True)
 
@@ -151,6 +153,8 @@ def replay(
     from cometmq.client.admin.replay import Replay, ReplayPlan
 
     plan = ReplayPlan(group, _wanted(sql, key), to, rate, dry_run)
+    gc.freeze()  # Nothing of a letter is in a cycle: looking for some took a quarter of the time.
+    gc.set_threshold(_GC_THRESHOLD, 20, 50)
 
     async def work(clients: Clients) -> "ReplayResult":
         say = notes()

@@ -1,6 +1,7 @@
 """What a message becomes on its way out."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -14,7 +15,7 @@ from cometmq.codec.properties import decode_properties
 from cometmq.codec.send_text import END
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import MessageError
-from cometmq.model.message import Message
+from cometmq.model.message import Message, StoredMessage
 from cometmq.model.queue import MessageQueue
 from tests.support.hand_clock import HandClock
 
@@ -119,3 +120,34 @@ def test_a_batch_that_no_broker_would_take_is_refused(messages, reason):
 def test_an_empty_encoded_batch_is_refused():
     with pytest.raises(MessageError, match="at least one"):
         encoder().pack_encoded("T", b"", "")
+
+
+def test_a_copy_keeps_what_is_the_users_and_nothing_of_the_systems():
+    old = {
+        "TAGS": "A",
+        "KEYS": "k1 k2",
+        "UNIQ_KEY": "id",
+        "DELAY": "3",
+        "RETRY_TOPIC": "T",
+        "own": "é",
+    }
+    stored = StoredMessage(
+        MessageQueue("%DLQ%g", "broker-a", 0), 7, "id", "", b"x" * 20, old, 1, "", 2, "", flag=5
+    )
+    encoded = encoder(compress_over=10, body_size_max=30).pack_copy(stored, "T", {"of": "7"})
+    fields = fields_of(encoded)
+    assert (encoded.topic, encoded.message_id, fields["b"], fields["h"]) == (
+        "T",
+        "id",
+        "T",
+        "5",
+    )
+    assert decode_properties(fields["i"].encode()) == {
+        "TAGS": "A", "KEYS": "k1 k2", "own": "é", "of": "7", "WAIT": "true", "UNIQ_KEY": "id",
+    }  # fmt: skip
+    assert decompress(encoded.body, int(fields["f"]), limit=30) == b"x" * 20
+    for topic, large in (("no topic", 1), ("SCHEDULE_TOPIC_XXXX", 1), ("T", 2)):
+        with pytest.raises(MessageError):
+            encoder(body_size_max=30).pack_copy(
+                replace(stored, body=b"x" * 20 * large), topic, {}
+            )

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from cometmq.client.admin.replay_ledger import (
     Entry,
     LetterId,
+    Renewal,
     ReplayLedger,
     decode_entry,
     encode_entry,
@@ -67,6 +68,7 @@ class LedgerTopic:
         self._queue: MessageQueue | None = None
         self._consumer: AsyncPullConsumer | None = None
         self._next = 0
+        self._own: tuple[bytes, Entry] = b"", Renewal("", ())  # The last that was written.
 
     async def open(self, consumer: AsyncPullConsumer, *, is_made: bool) -> None:
         """Find the ledger's topic, or make it where `is_made`; and read it with this consumer from now on.
@@ -104,7 +106,9 @@ class LedgerTopic:
             SendFailed, BrokerRefused, NetError: it may not be there.
         """
         assert self._queue is not None, "a dry run writes nothing"
-        encoded = self._encoder.pack(Message(self._topic, encode_entry(entry)))
+        content = encode_entry(entry)
+        self._own = content, entry
+        encoded = self._encoder.pack(Message(self._topic, content))
         result = await self._sender.start(encoded, only(self._queue), None)
         while self._next <= result.queue_offset:
             await self.read()
@@ -123,7 +127,8 @@ class LedgerTopic:
 
     def _take(self, content: bytes, stored_ms: int) -> None:
         try:
-            entry = decode_entry(content)
+            # What was just written is read again for its place among the others', not for what it says.
+            entry = self._own[1] if content == self._own[0] else decode_entry(content)
         except CodecError as error:
             raise CodecError(
                 f"{self._topic} holds what no replay wrote: {error}; somebody sent to it"

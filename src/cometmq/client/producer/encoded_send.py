@@ -17,10 +17,12 @@ from cometmq.model import properties as keys_of
 from cometmq.model.clock import Clock
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import CodecError, MessageError
-from cometmq.model.message import Message
+from cometmq.model.message import Message, StoredMessage
 from cometmq.model.names import DEFAULT_TOPIC, NOT_SENDABLE_TOPICS
 
 _SEND = int(RequestCode.SEND_MESSAGE_V2)
+# Of the system's properties, what a copy of a message keeps.
+_COPIED = frozenset((keys_of.TAGS, keys_of.KEYS))
 _SEND_BATCH = int(RequestCode.SEND_BATCH_MESSAGE)
 
 
@@ -138,6 +140,31 @@ class SendEncoder:
         # Follows DefaultMQProducerImpl.tryToCompressMessage: compressed whatever comes out.
         small = compress(body, settings.compression, level=settings.compression_level)
         return small, compressed_flag(sys_flag, settings.compression)
+
+    def pack_copy(
+        self, stored: StoredMessage, topic: str, more: Mapping[str, str]
+    ) -> EncodedSend:
+        """A stored message for a topic: with its id, tag, keys and what its user set, and more properties.
+
+        Raises:
+            MessageError: its body is too long, a property cannot be carried, or the topic is not for users.
+        """
+        fronts = self._fronts.get((topic, _SEND))
+        if fronts is None:
+            Message(topic, b"")  # Refuses what is no topic.
+            fronts = self._front(topic, _SEND)
+        body, sys_flag = self._compressed(bytes(stored.body), topic, 0)
+        properties = {
+            name: value
+            for name, value in stored.properties.items()
+            if name in _COPIED or name not in keys_of.RESERVED
+        }
+        properties |= more
+        properties[keys_of.WAIT] = "true"
+        properties[keys_of.UNIQ_KEY] = stored.message_id
+        text = json_text(_block(properties).decode())
+        middle = middle_text(sys_flag, self._clock.now_ms(), stored.flag, text)
+        return _encoded_send(EncodedSend, (*fronts, middle, body, stored.message_id))
 
     def pack_batch(self, messages: Sequence[Message]) -> EncodedSend:
         """Encode messages of one topic as one request (DefaultMQProducer.batch of 5.3.3).
