@@ -7,7 +7,7 @@ like, and `python -m examples.producer` beside it. Ctrl-C ends it.
 import contextlib
 import sys
 
-from cometmq.client import ConsumeFrom, PushConsumer, PushSettings, StoredMessage, Tag
+from cometmq import ConsumeFrom, PushConsumer, PushSettings, StoredMessage, Tag
 
 NAMESERVER = sys.argv[1] if len(sys.argv) > 1 else None  # None: NAMESRV_ADDR, or localhost.
 

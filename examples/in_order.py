@@ -6,7 +6,7 @@ Start a broker first (`cometmq up`), then `python -m examples.in_order [NAMESERV
 import sys
 import threading
 
-from cometmq.client import (
+from cometmq import (
     ConsumeFrom,
     Message,
     Producer,

@@ -6,7 +6,7 @@ Start a broker first (`cometmq up`), then `python -m examples.in_processes [NAME
 import sys
 import time
 
-from cometmq.client import (
+from cometmq import (
     ConsumeFrom,
     InProcesses,
     Message,

@@ -6,7 +6,7 @@ Start a broker first (`cometmq up`), then `python -m examples.later [NAMESERVER]
 import sys
 from datetime import datetime, timedelta
 
-from cometmq.client import Message, Producer, PullConsumer
+from cometmq import Message, Producer, PullConsumer
 
 NAMESERVER = sys.argv[1] if len(sys.argv) > 1 else None  # None: NAMESRV_ADDR, or localhost.
 

@@ -5,7 +5,7 @@ Start a broker first (`cometmq up`), then `python -m examples.pop [NAMESERVER]`.
 
 import sys
 
-from cometmq.client import Message, Producer, SimpleConsumer, Sql
+from cometmq import Message, Producer, SimpleConsumer, Sql
 
 NAMESERVER = sys.argv[1] if len(sys.argv) > 1 else None  # None: NAMESRV_ADDR, or localhost.
 TOPIC = "parcels"

@@ -5,7 +5,7 @@ Start a broker first (`cometmq up`), then `python -m examples.producer [NAMESERV
 
 import sys
 
-from cometmq.client import Message, Producer, by_hash
+from cometmq import Message, Producer, by_hash
 
 NAMESERVER = sys.argv[1] if len(sys.argv) > 1 else None  # None: NAMESRV_ADDR, or localhost.
 

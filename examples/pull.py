@@ -8,7 +8,7 @@ import asyncio
 import sys
 import time
 
-from cometmq.client import AsyncPullConsumer, ConsumeFrom, ConsumerSettings
+from cometmq import AsyncPullConsumer, ConsumeFrom, ConsumerSettings
 
 NAMESERVER = sys.argv[1] if len(sys.argv) > 1 else None  # None: NAMESRV_ADDR, or localhost.
 COUNT = 10

@@ -5,7 +5,7 @@ Start a broker first (`cometmq up`), then `python -m examples.request_reply [NAM
 
 import sys
 
-from cometmq.client import (
+from cometmq import (
     ConsumeFrom,
     Message,
     Producer,

@@ -5,7 +5,7 @@ Start a broker first (`cometmq up`), then `python -m examples.transactions [NAME
 
 import sys
 
-from cometmq.client import Message, Producer, StoredMessage, TransactionState
+from cometmq import Message, Producer, StoredMessage, TransactionState
 
 NAMESERVER = sys.argv[1] if len(sys.argv) > 1 else None  # None: NAMESRV_ADDR, or localhost.
 

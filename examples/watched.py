@@ -6,7 +6,7 @@ Start a broker first (`cometmq up`), then `python -m examples.watched [NAMESERVE
 import sys
 import threading
 
-from cometmq.client import (
+from cometmq import (
     ConsumeFrom,
     Message,
     Producer,
@@ -15,8 +15,8 @@ from cometmq.client import (
     PushConsumer,
     PushSettings,
     StoredMessage,
+    decode_traces,
 )
-from cometmq.codec.trace import decode_traces
 
 NAMESERVER = sys.argv[1] if len(sys.argv) > 1 else None  # None: NAMESRV_ADDR, or localhost.
 TRACES = (

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import orjson
 import pyarrow as pa
 
-from cometmq.client import Message, Producer
+from cometmq import Message, Producer
 
 TOPIC = "flights"
 BATCH = 256  # Flights in one request: about 100 KB, a fortieth of what a broker takes.
