@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from cometmq.codec.record import Record
+from cometmq.codec.record import Record, decode_records
 from cometmq.model.errors import StoreDamaged
 from cometmq.offline.repair import repair
 from cometmq.store.batch import Batch
@@ -179,8 +179,9 @@ class Notes:
         return self.lacks_from
 
     def feed(self, batch: Batch) -> None:
-        assert batch.records is not None
-        self.given += [record.physical_offset for record in batch.records]
+        assert batch.raw is not None
+        records = decode_records(batch.raw.content)
+        self.given += [record.physical_offset for record in records]
 
     @property
     def feed_put(self) -> None:

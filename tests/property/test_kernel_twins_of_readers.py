@@ -5,6 +5,8 @@ import struct
 import zlib
 from array import array
 from collections import Counter
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import pytest
@@ -22,8 +24,8 @@ from cometmq.kernel import (
     reference,
     wanted,
 )
-from cometmq.store.record_walk import valid_records
-from cometmq.store.stored_record import places_of
+from cometmq.store.record_walk import checked_records, valid_records
+from cometmq.store.stored_record import UNUSUAL, places_of
 
 try:
     from cometmq.kernel import _messages as fast_messages
@@ -159,7 +161,7 @@ def piece_of(parts: list, cut: int) -> bytes:
                 Record(
                     body=body, topic=topic, property_block=block, born_host=host,
                     store_host=bytes(8), sys_flag=kind, physical_offset=1000 + len(chunk),
-                    queue_id=2, queue_offset=7 + ends[topic],
+                    queue_id=2, queue_offset=7 + ends[topic], store_timestamp=5 + len(chunk),
                 )
             )
         )  # fmt: skip
@@ -366,49 +368,73 @@ def test_pieces_that_do_not_fill_the_room_are_refused(kernel, places, parts, roo
         kernel.copy_pieces(b"12345", longs(*places), longs(*parts), memoryview(bytearray(room)))
 
 
-FED = st.tuples(
-    st.sampled_from(["a", "b", "SCHEDULE", "none"]),
-    st.integers(-1, 3),
-    st.integers(0, 5),
-    st.integers(0, 1 << 62),
-    st.sampled_from([0, 1, 4, 8, 12]),
-    st.sampled_from(
-        [b"", b"TAGS\x01x\x02", b"KEYS\x01a\x02TAGS\x01y", b"PART\x01q\x02", b"\xff"]
-    ),
-)
+@given(RECORDS, st.integers(0, 200))
+def test_bytes_are_checked_and_their_keys_found_as_those_of_records(parts, cut):
+    piece = piece_of(parts, cut)
+    checked = fast_walk.check_records(piece, 0, 1000)
+    assert checked == records.check_records(piece, 0, 1000)
+    taken, walked, why = valid_records(piece, 1000)
+    end, kinds, store_ms, found_why = checked_records(piece, 1000)
+    assert (end, found_why) == (walked, why)
+    assert store_ms == (taken[-1].store_timestamp if taken else -1)
+    assert kinds == reduce(or_, (record.sys_flag for record in taken), 0)
+    found, stopped = fast.raw_keys(piece[:walked], 0, 1000)
+    assert (found, stopped) == wanted.raw_keys(piece[:walked], 0, 1000)
+    assert stopped >= checked[0]
+    plain = [record for record in taken if record.physical_offset < 1000 + stopped]
+    assert found == keys.record_keys(plain)
 
 
-@given(st.lists(FED, max_size=12), st.integers(0, 3), st.integers(0, 3))
-def test_records_get_the_same_queue_entries_and_stop_at_the_same(parts, index, watched_id):
-    results: list[Any] = []
-    for twin, end_type in ((fast, fast.QueueEnd), (records, queue_ends.QueueEnd)):
-        other_type = type("Other", (end_type,), {"__slots__": ()})
-        queues: dict[str, dict[int, Any]] = {
-            topic: {
-                number: (other_type if number == 2 else end_type)(number) for number in range(3)
-            }
-            for topic in "ab"
-        }
-        queues["a"][watched_id % 3].watched = True
-        fed = [
-            (100, 0, 0, queue_id, 0, queue_offset, physical, sys_flag, *([0] * 7), topic, block)
-            for topic, queue_id, queue_offset, physical, sys_flag, block in parts
-        ]
-        dirty: dict[Any, None] = {}
-        full: list[Any] = []
-        watched: dict[Any, list[int]] = {}
-        shown = twin.show_records(
-            fed, index, (8, b"PART", "SCHEDULE"), queues.get, end_type, len,
-            dirty, 40, full, watched,
-        )  # fmt: skip
-        ends = [queue for topic in "ab" for queue in queues[topic].values()]
-        results.append(
-            (
-                shown,
-                [(queue.next_offset, queue.max_offset, bytes(queue.tail)) for queue in ends],
-                [ends.index(queue) for queue in dirty],
-                [ends.index(queue) for queue in full],
-                {ends.index(queue): codes for queue, codes in watched.items()},
-            )
-        )
+OTHER = (*UNUSUAL[:2], "Other")  # That topic instead of the one of delays.
+SHOWN = ["T", "Other", "L" * 127]
+
+
+def shown_by(
+    twin: Any, piece: bytes, end_type: type, others: set[int], first: int, is_watched: bool
+) -> list[Any]:
+    """What one twin shows of a piece, where queues begin at `first` and some are of another type."""
+    other_type = type("Other", (end_type,), {"__slots__": ()})
+    queues: dict[str, dict[int, Any]] = {
+        topic: {2: (other_type if number in others else end_type)(2)}
+        for number, topic in enumerate(SHOWN)
+    }
+    ends = [of_topic[2] for of_topic in queues.values()]
+    for queue in ends:
+        queue.max_offset, queue.watched = first, is_watched
+    dirty: dict[Any, None] = {}
+    full: list[Any] = []
+    watched: dict[Any, list[int]] = {}
+    stop = twin.show_records(
+        piece, 0, 1000, OTHER, queues.get, end_type, dirty, 40, full, watched
+    )
+    return [
+        stop,
+        [(queue.next_offset, queue.max_offset, bytes(queue.tail)) for queue in ends],
+        [ends.index(queue) for queue in dirty],
+        [ends.index(queue) for queue in full],
+        {ends.index(queue): codes for queue, codes in watched.items()},
+    ]
+
+
+@given(RECORDS, st.sets(st.integers(0, 2)), st.integers(5, 8), st.booleans())
+def test_records_get_the_same_queue_entries_and_stop_at_the_same(
+    parts, others, first, watched_too
+):
+    """What is shown are the entries that the records ask for, one after the other; no more than is plain."""
+    piece = piece_of(parts, 0)
+    piece = piece[: checked_records(piece, 1000).end]
+    results = [
+        shown_by(twin, piece, end_type, others, first, watched_too)
+        for twin, end_type in ((fast, fast.QueueEnd), (wanted, queue_ends.QueueEnd))
+    ]
     assert results[0] == results[1]
+    (_, count), shown, *_ = results[0]
+    taken = valid_records(piece, 1000)[0][:count]
+    for (_, _, tail), topic in zip(shown, SHOWN, strict=True):
+        meant = [
+            layouts.QUEUE_ENTRY.struct.pack(record.physical_offset, record.store_size, place[3])
+            for record in taken
+            for place in places_of(record, ())
+            if place[0] == topic
+        ]
+        assert tail == b"".join(meant)

@@ -11,7 +11,13 @@ from cometmq.kernel._column_records import (
 from cometmq.kernel._columns import SendBatch
 from cometmq.kernel._entries import choose_entries, gather, show_entries, show_records
 from cometmq.kernel._frames import read_commands
-from cometmq.kernel._index import index_keys, insert_keys, java_hash_many, record_keys
+from cometmq.kernel._index import (
+    index_keys,
+    insert_keys,
+    java_hash_many,
+    raw_keys,
+    record_keys,
+)
 from cometmq.kernel._packing import count_records, pack_records
 from cometmq.kernel._pulls import filled_frame, split_pull
 from cometmq.kernel._queue_ends import QueueEnd
@@ -46,6 +52,7 @@ __all__ = [
     "plain_fields",
     "plain_read",
     "plain_sends",
+    "raw_keys",
     "read_commands",
     "record_keys",
     "sha1",

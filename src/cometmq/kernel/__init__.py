@@ -30,7 +30,13 @@ try:
     from cometmq.kernel._columns import SendBatch
     from cometmq.kernel._entries import choose_entries, gather, show_entries, show_records
     from cometmq.kernel._frames import read_commands
-    from cometmq.kernel._index import index_keys, insert_keys, java_hash_many, record_keys
+    from cometmq.kernel._index import (
+        index_keys,
+        insert_keys,
+        java_hash_many,
+        raw_keys,
+        record_keys,
+    )
     from cometmq.kernel._messages import plain_messages, plain_properties
     from cometmq.kernel._packing import count_records, pack_records
     from cometmq.kernel._pulls import filled_frame, split_pull
@@ -42,6 +48,7 @@ try:
     from cometmq.kernel._tallies import Tally, count_columns, count_puts
     from cometmq.kernel._time_counts import TimeCounts
     from cometmq.kernel._walk import (
+        check_records,
         copy_pieces,
         crcs_match,
         plain_records,
@@ -71,11 +78,11 @@ except ImportError as error:
     from cometmq.kernel.queue_ends import QueueEnd
     from cometmq.kernel.reads import plain_fields, plain_read
     from cometmq.kernel.records import (
+        check_records,
         copy_pieces,
         crcs_match,
         plain_records,
         record_places,
-        show_records,
     )
     from cometmq.kernel.reference import (
         choose_entries,
@@ -96,7 +103,7 @@ except ImportError as error:
     from cometmq.kernel.taking import take_sends
     from cometmq.kernel.tallies import Tally, count_columns, count_puts
     from cometmq.kernel.time_counts import TimeCounts
-    from cometmq.kernel.wanted import stored_keys, wanted_entries
+    from cometmq.kernel.wanted import raw_keys, show_records, stored_keys, wanted_entries
 
     KERNEL = "reference"
 
@@ -116,6 +123,7 @@ __all__ = [
     "answers_of",
     "as_one",
     "begin_writing",
+    "check_records",
     "choose_entries",
     "copy_pieces",
     "count_columns",
@@ -140,6 +148,7 @@ __all__ = [
     "plain_read",
     "plain_records",
     "plain_sends",
+    "raw_keys",
     "read_commands",
     "record_keys",
     "record_places",

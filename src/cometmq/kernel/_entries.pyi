@@ -1,5 +1,4 @@
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 from cometmq.kernel.rows import Arrival, Buffer, Chosen, End, Run
 
@@ -11,17 +10,17 @@ def show_entries(
     watched: dict[End, list[int]],
 ) -> None: ...
 def show_records(
-    records: Sequence[tuple[Any, ...]],
-    index: int,
+    chunk: bytes,
+    position: int,
+    offset: int,
     unusual: tuple[int, bytes, str],
     queues_of: Callable[[str], dict[int, End] | None],
     queue_type: type[End],
-    tag_hash: Callable[[bytes], int],
     dirty: dict[End, None],
     tail_size_max: int,
     full: list[End],
     watched: dict[End, list[int]],
-) -> int: ...
+) -> tuple[int, int]: ...
 def choose_entries(
     entries: Buffer,
     count_max: int,

@@ -1,12 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 # cython: cdivision=True, embedsignature=True
-"""The compiled twin of `sends.show_entries`, `reference.choose_entries` and `gather`: queue entries, and what they name."""
+"""The compiled twin of `sends.show_entries`, `wanted.show_records`, `reference.choose_entries` and `gather`: queue entries, and what they name."""
 
-from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
+from cpython.bytearray cimport PyByteArray_GET_SIZE
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from cometmq.kernel._bytes cimport get_u32, get_u64, put_bytes, put_u32, put_u64
+from cometmq.kernel._bytes cimport get_u32, get_u64, put_bytes
 from cometmq.kernel._layouts cimport (
     BLANK_SIZE,
     GAP_CODE,
@@ -14,91 +14,101 @@ from cometmq.kernel._layouts cimport (
     QUEUE_ENTRY_SIZE,
     QUEUE_ENTRY_SIZE_AT,
     QUEUE_ENTRY_TAGS_CODE_AT,
+    RECORD_HEAD_QUEUE_ID_AT,
+    RECORD_HEAD_QUEUE_OFFSET_AT,
+    RECORD_HEAD_SIZE,
+    RECORD_HEAD_SYS_FLAG_AT,
+)
+from cometmq.kernel._plain_records cimport (
+    Parts,
+    add_entry,
+    is_plain,
+    is_plain_topic,
+    is_topic,
+    tag_code,
 )
 from cometmq.kernel._queue_ends cimport QueueEnd
 from cometmq.kernel._text cimport holds
-
-cdef enum:
-    RECORD_FIELDS = 17  # of codec.record.Record
-
 
 def show_entries(list arrivals, dict dirty, Py_ssize_t tail_size_max, list full, dict watched):
     """See `cometmq.kernel.sends.show_entries`."""
     cdef tuple arrival
     cdef QueueEnd queue
-    cdef bytearray tail
-    cdef Py_ssize_t size
-    cdef uint8_t *at
     for arrival in arrivals:
         queue = <QueueEnd?>arrival[0]
-        tail = queue.tail
-        size = PyByteArray_GET_SIZE(tail)
-        if size == 0:
-            dirty[queue] = None
-        PyByteArray_Resize(tail, size + QUEUE_ENTRY_SIZE)
-        at = <uint8_t *>PyByteArray_AS_STRING(tail) + size
-        put_u64(at + QUEUE_ENTRY_PHYSICAL_OFFSET_AT, <uint64_t><int64_t>arrival[2])
-        put_u32(at + QUEUE_ENTRY_SIZE_AT, <uint32_t><int32_t>arrival[3])
-        put_u64(at + QUEUE_ENTRY_TAGS_CODE_AT, <uint64_t><int64_t>arrival[4])
         queue.max_offset = <int64_t>arrival[1] + 1
-        if size + QUEUE_ENTRY_SIZE >= tail_size_max:
-            full.append(queue)
-        if queue.watched:
-            watched.setdefault(queue, []).append(arrival[4])
+        _show(
+            queue, <int64_t>arrival[2], <uint32_t><int32_t>arrival[3], <int64_t>arrival[4],
+            dirty, tail_size_max, full, watched,
+        )
+
+
+cdef inline int _show(
+    QueueEnd queue, int64_t offset, uint32_t size, int64_t code,
+    dict dirty, Py_ssize_t tail_size_max, list full, dict watched,
+) except -1:
+    """Append an entry to a queue's tail."""
+    cdef Py_ssize_t before = PyByteArray_GET_SIZE(queue.tail)
+    if before == 0:
+        dirty[queue] = None
+    add_entry(queue.tail, offset, size, code)
+    if before + QUEUE_ENTRY_SIZE >= tail_size_max:
+        full.append(queue)
+    if queue.watched:
+        watched.setdefault(queue, []).append(code)
+    return 0
 
 
 def show_records(
-    records not None, Py_ssize_t index, tuple unusual not None, queues_of, type queue_type not None,
-    tag_hash, dict dirty, Py_ssize_t tail_size_max, list full, dict watched,
+    bytes chunk, Py_ssize_t position, int64_t offset, tuple unusual not None, queues_of,
+    type queue_type not None, dict dirty, Py_ssize_t tail_size_max, list full, dict watched,
 ):
-    """See `cometmq.kernel.records.show_records`."""
-    cdef list all = list(records)
-    cdef int64_t kinds = unusual[0]
-    cdef bytes part = <bytes?>unusual[1], block
-    cdef const uint8_t *properties
-    cdef object other_topic = unusual[2], topic = None, found, code
+    """See `cometmq.kernel.wanted.show_records`."""
+    cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(chunk)
+    cdef const uint8_t *at
+    cdef Py_ssize_t end = PyBytes_GET_SIZE(chunk), count = 0, size
+    cdef int64_t code = 0
+    cdef uint32_t kinds = unusual[0]
+    cdef bytes part = <bytes?>unusual[1], topic = None
+    cdef object found, queue_offset
     cdef dict queues = None
-    cdef Py_ssize_t size, count = len(all)
-    cdef tuple record
+    cdef Parts parts
     cdef QueueEnd queue
-    cdef bytearray tail
-    cdef uint8_t *at
-    while index < count:
-        found = all[index]
-        if not isinstance(found, tuple) or len(found) < RECORD_FIELDS:
-            raise TypeError("a record that is no tuple of 17")
-        record = <tuple>found
-        if record[15] is not topic:
-            topic = record[15]
-            queues = None if topic == other_topic else queues_of(topic)
+    if position < 0:
+        raise ValueError("a place in the piece")
+    while end - position >= RECORD_HEAD_SIZE and is_plain(start, position, end, offset, &parts):
+        at = start + position
+        if get_u32(at + RECORD_HEAD_SYS_FLAG_AT) & kinds:
+            break
+        if not is_topic(topic, start + parts.body_end):
+            if not is_plain_topic(start + parts.body_end):
+                break
+            topic = chunk[parts.body_end + 1 : parts.topic_end]
+            found = topic.decode("ascii")
+            queues = None if found == unusual[2] else queues_of(found)
         if queues is None:
             break
-        found, block = queues.get(record[3]), <bytes?>record[16]
+        found = queues.get(<int32_t>get_u32(at + RECORD_HEAD_QUEUE_ID_AT))
         if type(found) is not queue_type:
             break
         queue = <QueueEnd?>found
-        if queue.max_offset != record[5] or <int64_t>record[7] & kinds:
+        queue_offset = <int64_t>get_u64(at + RECORD_HEAD_QUEUE_OFFSET_AT)
+        if queue.max_offset != queue_offset:
             break
-        properties, size = <const uint8_t *>PyBytes_AS_STRING(block), PyBytes_GET_SIZE(block)
-        if holds(properties, size, PyBytes_AS_STRING(part), PyBytes_GET_SIZE(part)):
+        size = parts.after - parts.block_start
+        if (
+            holds(start + parts.block_start, size, PyBytes_AS_STRING(part), PyBytes_GET_SIZE(part))
+            or not tag_code(start + parts.block_start, size, &code)
+        ):
             break
-        code = tag_hash(block) if holds(properties, size, b"TAGS", 4) else 0
-        tail = queue.tail
-        size = PyByteArray_GET_SIZE(tail)
-        if size == 0:
-            dirty[queue] = None
-        PyByteArray_Resize(tail, size + QUEUE_ENTRY_SIZE)
-        at = <uint8_t *>PyByteArray_AS_STRING(tail) + size
-        put_u64(at + QUEUE_ENTRY_PHYSICAL_OFFSET_AT, <uint64_t><int64_t>record[6])
-        put_u32(at + QUEUE_ENTRY_SIZE_AT, <uint32_t><int32_t>record[0])
-        put_u64(at + QUEUE_ENTRY_TAGS_CODE_AT, <uint64_t><int64_t>code)
-        queue.next_offset = queue.max_offset = record[5] + 1
-        if size + QUEUE_ENTRY_SIZE >= tail_size_max:
-            full.append(queue)
-        if queue.watched:
-            watched.setdefault(queue, []).append(code)
-        index += 1
-    return index
+        queue.next_offset = queue.max_offset = queue_offset + 1
+        _show(
+            queue, offset + position, parts.after - position, code,
+            dirty, tail_size_max, full, watched,
+        )
+        position = parts.after
+        count += 1
+    return position, count
 
 
 def choose_entries(

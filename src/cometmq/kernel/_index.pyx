@@ -10,7 +10,7 @@ from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp
 
-from cometmq.kernel._bytes cimport put_u32, put_u64
+from cometmq.kernel._bytes cimport get_u32, get_u64, put_u32, put_u64
 from cometmq.kernel._columns cimport Row, SendBatch
 from cometmq.kernel._layouts cimport (
     INDEX_ENTRY_KEY_HASH_AT,
@@ -18,8 +18,12 @@ from cometmq.kernel._layouts cimport (
     INDEX_ENTRY_PREVIOUS_AT,
     INDEX_ENTRY_SECONDS_AT,
     INDEX_ENTRY_SIZE,
+    RECORD_HEAD_SIZE,
+    RECORD_HEAD_STORE_TIME_AT,
+    RECORD_HEAD_SYS_FLAG_AT,
     TOPIC_BLOCK_V1_MAX,
 )
+from cometmq.kernel._plain_records cimport Parts, is_plain, is_plain_topic, is_topic
 from cometmq.kernel._text cimport hash_on, is_ascii, last_value
 from cometmq.kernel.keys import NOT_INDEXED as _NOT_INDEXED
 from cometmq.kernel.records import RECORD_FIELDS as _RECORD_FIELDS
@@ -144,12 +148,19 @@ cdef class _Keys:
     cdef int add(self, object given, int64_t offset, int64_t store_ms) except -1:
         """The keys that a block of properties names."""
         cdef bytes block = given if type(given) is bytes else bytes(given)
-        cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(block)
+        return self.add_of(
+            <const uint8_t *>PyBytes_AS_STRING(block), PyBytes_GET_SIZE(block), offset, store_ms
+        )
+
+    cdef int add_of(
+        self, const uint8_t *block, Py_ssize_t block_size, int64_t offset, int64_t store_ms
+    ) except -1:
+        """The same of a block that lies somewhere."""
         cdef Py_ssize_t size = 0
-        cdef const uint8_t *at = last_value(start, PyBytes_GET_SIZE(block), b"UNIQ_KEY\1", 9, &size)
+        cdef const uint8_t *at = last_value(block, block_size, b"UNIQ_KEY\1", 9, &size)
         if at is not NULL:
             self.add_key(at, size, offset, store_ms)
-        at = last_value(start, PyBytes_GET_SIZE(block), b"KEYS\1", 5, &size)
+        at = last_value(block, block_size, b"KEYS\1", 5, &size)
         return 0 if at is NULL else self.add_words(at, size, offset, store_ms)
 
     cdef int add_words(
@@ -253,3 +264,30 @@ def record_keys(records):
             keys.begin(topic.encode())
         keys.add(fields[16], fields[6], fields[10])
     return keys.found()
+
+
+def raw_keys(bytes chunk, Py_ssize_t position, int64_t offset):
+    """See `cometmq.kernel.wanted.raw_keys`."""
+    cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(chunk)
+    cdef const uint8_t *at
+    cdef Py_ssize_t end = PyBytes_GET_SIZE(chunk)
+    cdef Py_ssize_t last = end - RECORD_HEAD_SIZE
+    cdef _Keys keys = _Keys()
+    cdef bytes topic = None
+    cdef Parts parts
+    if position < 0:
+        raise ValueError("a place in the piece")
+    while position <= last and is_plain(start, position, end, offset, &parts):
+        at = start + position
+        if not is_topic(topic, start + parts.body_end):
+            if not is_plain_topic(start + parts.body_end):
+                break
+            topic = chunk[parts.body_end + 1 : parts.topic_end]
+            keys.begin(topic)
+        if get_u32(at + RECORD_HEAD_SYS_FLAG_AT) & <uint32_t>TRANSACTION_MASK != <uint32_t>NOT_INDEXED:
+            keys.add_of(
+                start + parts.block_start, parts.after - parts.block_start, offset + position,
+                <int64_t>get_u64(at + RECORD_HEAD_STORE_TIME_AT),
+            )
+        position = parts.after
+    return keys.found(), position

@@ -57,9 +57,18 @@ from cometmq.kernel._layouts cimport (
     RECORD_SIZE_MIN,
     SHORT_SIZE,
 )
+from cometmq.kernel._plain_records cimport (
+    Parts,
+    add_entry,
+    is_plain,
+    is_plain_topic,
+    is_topic,
+    is_whole,
+    tag_code,
+)
 from cometmq.kernel._text cimport hash_on, is_ascii, last_value
 from cometmq.kernel.keys import NOT_INDEXED as _NOT_INDEXED
-from cometmq.kernel.records import HOSTS_V6 as _HOSTS_V6, RECORD_FIELDS as _FIELDS
+from cometmq.kernel.records import RECORD_FIELDS as _FIELDS
 from cometmq.model.flags import (
     INNER_BATCH as _INNER_BATCH,
     TRANSACTION_COMMIT as _TRANSACTION_COMMIT,
@@ -69,55 +78,11 @@ from cometmq.model.flags import (
 cdef extern from "Python.h":
     object PyType_GenericAlloc(PyTypeObject *kind, Py_ssize_t count)
 
-cdef int32_t HOSTS_V6 = _HOSTS_V6
 cdef Py_ssize_t FIELDS = _FIELDS
 cdef uint32_t INNER_BATCH = _INNER_BATCH
 cdef uint32_t TRANSACTION_COMMIT = _TRANSACTION_COMMIT
 cdef uint32_t TRANSACTION_MASK = _TRANSACTION_MASK
 cdef uint32_t NOT_INDEXED = _NOT_INDEXED
-
-
-cdef struct Parts:
-    Py_ssize_t after  # Places in the piece: behind the record,
-    Py_ssize_t body_end  # where the topic's size stands,
-    Py_ssize_t topic_end  # and the properties' size,
-    Py_ssize_t block_start  # and the properties.
-
-
-cdef inline bint is_plain(
-    const uint8_t *start, Py_ssize_t position, Py_ssize_t end, int64_t offset, Parts *parts
-) noexcept nogil:
-    """Whether a record is plain but for its topic and the CRC of its body, and where its parts are."""
-    cdef const uint8_t *at = start + position
-    cdef int64_t size = <int32_t>get_u32(at + RECORD_HEAD_STORE_SIZE_AT)
-    cdef int64_t body_size = <int32_t>get_u32(at + RECORD_HEAD_BODY_SIZE_AT)
-    cdef Py_ssize_t block_start
-    if (
-        get_u32(at + RECORD_HEAD_MAGIC_AT) != MAGIC_V1
-        or <int32_t>get_u32(at + RECORD_HEAD_SYS_FLAG_AT) & HOSTS_V6
-        or size > end - position
-        or not 0 <= body_size <= size - RECORD_SIZE_MIN
-        or <int64_t>get_u64(at + RECORD_HEAD_PHYSICAL_OFFSET_AT) != offset + position
-    ):
-        return False
-    parts.after = position + size
-    parts.body_end = position + RECORD_HEAD_SIZE + body_size
-    parts.topic_end = parts.body_end + 1 + start[parts.body_end]
-    parts.block_start = block_start = parts.topic_end + SHORT_SIZE
-    if block_start > parts.after:
-        return False
-    if block_start + (start[block_start - 2] << 8 | start[block_start - 1]) != parts.after:
-        return False
-    return memchr(start + block_start, 0, parts.after - block_start) is NULL
-
-
-cdef inline bint is_topic(bytes topic, const uint8_t *at) noexcept:
-    """Whether a topic stands there, behind its size in one byte."""
-    return (
-        topic is not None
-        and PyBytes_GET_SIZE(topic) == at[0]
-        and memcmp(PyBytes_AS_STRING(topic), at + 1, at[0]) == 0
-    )
 
 
 def plain_records(
@@ -157,6 +122,29 @@ def plain_records(
         )
         position = parts.after
     return position
+
+
+def check_records(bytes chunk, Py_ssize_t position, int64_t offset):
+    """See `cometmq.kernel.records.check_records`."""
+    cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(chunk)
+    cdef const uint8_t *at
+    cdef Py_ssize_t end = PyBytes_GET_SIZE(chunk)
+    cdef Py_ssize_t last = end - RECORD_HEAD_SIZE
+    cdef Parts parts
+    cdef uint32_t kinds = 0
+    cdef int64_t store_ms = -1
+    if position < 0:
+        raise ValueError("a place in the piece")
+    while position <= last and is_plain(start, position, end, offset, &parts):
+        at = start + position
+        if not is_plain_topic(start + parts.body_end):
+            break
+        if not is_whole(crc32, at, parts.body_end - position - RECORD_HEAD_SIZE):
+            break
+        kinds |= get_u32(at + RECORD_HEAD_SYS_FLAG_AT)
+        store_ms = <int64_t>get_u64(at + RECORD_HEAD_STORE_TIME_AT)
+        position = parts.after
+    return position, kinds, store_ms
 
 
 def record_places(bytes chunk, Py_ssize_t position, Py_ssize_t last):
@@ -309,7 +297,7 @@ def wanted_entries(
         block, block_size = start + parts.block_start, parts.after - parts.block_start
         if runs is None or sys_flag & INNER_BATCH or _is_dispatched_more(block, block_size):
             break
-        if not _is_whole(at, parts.body_end - position - RECORD_HEAD_SIZE):
+        if not is_whole(crc32, at, parts.body_end - position - RECORD_HEAD_SIZE):
             break
         run = None
         if sys_flag & TRANSACTION_MASK in (0, TRANSACTION_COMMIT):
@@ -317,7 +305,7 @@ def wanted_entries(
             queue_offset = <int64_t>get_u64(at + RECORD_HEAD_QUEUE_OFFSET_AT)
             if run is None or run[0] != queue_offset:
                 break
-            if not _tags_code(block, block_size, &tags_code):
+            if not tag_code(block, block_size, &tags_code):
                 break
         if sys_flag & TRANSACTION_MASK != NOT_INDEXED:
             keys_size = PyByteArray_GET_SIZE(keys)
@@ -325,7 +313,7 @@ def wanted_entries(
                 PyByteArray_Resize(keys, keys_size)
                 break
         if run is not None:
-            _add_entry(run[1], offset + position, parts.after - position, tags_code)
+            add_entry(run[1], offset + position, parts.after - position, tags_code)
             run[0] = queue_offset + 1
         position = parts.after
         count += 1
@@ -336,37 +324,6 @@ cdef inline bint _is_dispatched_more(const uint8_t *block, Py_ssize_t size) noex
     """Whether a message goes to more queues than its own."""
     cdef Py_ssize_t found_size = 0
     return last_value(block, size, b"INNER_MULTI_DISPATCH\1", 21, &found_size) is not NULL
-
-
-cdef inline bint _tags_code(const uint8_t *block, Py_ssize_t size, int64_t *code) noexcept:
-    """The code of a message's tag, 0 where it has none; False where the tag is not ASCII."""
-    cdef Py_ssize_t tag_size = 0
-    cdef const uint8_t *tag = last_value(block, size, b"TAGS\1", 5, &tag_size)
-    code[0] = 0
-    if tag is NULL:
-        return True
-    if not is_ascii(tag, tag_size):
-        return False
-    code[0] = <int32_t>hash_on(0, tag, tag_size)
-    return True
-
-
-cdef inline bint _is_whole(const uint8_t *at, Py_ssize_t body_size) except -1:
-    """Whether a record's body is what its checksum says."""
-    cdef bytes body = PyBytes_FromStringAndSize(<const char *>at + RECORD_HEAD_SIZE, body_size)
-    return <uint32_t>crc32(body) & CRC_MASK == get_u32(at + RECORD_HEAD_BODY_CRC_AT)
-
-
-cdef int _add_entry(bytearray entries, int64_t offset, uint32_t size, int64_t code) except -1:
-    """Append a queue entry."""
-    cdef Py_ssize_t before = PyByteArray_GET_SIZE(entries)
-    cdef uint8_t *at
-    PyByteArray_Resize(entries, before + QUEUE_ENTRY_SIZE)
-    at = <uint8_t *>PyByteArray_AS_STRING(entries) + before
-    put_u64(at + QUEUE_ENTRY_PHYSICAL_OFFSET_AT, <uint64_t>offset)
-    put_u32(at + QUEUE_ENTRY_SIZE_AT, size)
-    put_u64(at + QUEUE_ENTRY_TAGS_CODE_AT, <uint64_t>code)
-    return 0
 
 
 cdef bint _add_keys(

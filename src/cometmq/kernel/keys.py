@@ -67,10 +67,11 @@ def index_keys(waiting: Sequence[PutBatch[End]]) -> Keys:
                 found = hashed_texts(_topic_of(put[1]) + b"#", put[3])
                 texts += found
                 places += [(offset, store_ms)] * len(found)
-    return _joined(texts, places)
+    return joined_keys(texts, places)
 
 
-def _joined(texts: list[bytes], places: list[tuple[int, int]]) -> Keys:
+def joined_keys(texts: list[bytes], places: list[tuple[int, int]]) -> Keys:
+    """Keys of texts, each with its record's physical offset and store time."""
     hashes = java_hash_many(texts)
     return keys_of(hashes, [offset for offset, _ in places], [time for _, time in places])
 
@@ -89,7 +90,7 @@ def record_keys(records: Sequence[tuple[Any, ...]]) -> Keys:
             found = hashed_texts(record[15].encode() + b"#", record[16])
             texts += found
             places += [(record[6], record[10])] * len(found)
-    return _joined(texts, places)
+    return joined_keys(texts, places)
 
 
 def insert_keys(

@@ -7,7 +7,7 @@ Next: cometmq.store.record_walk
 """
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from struct import Struct
 from typing import Any, TypeVar
 
@@ -15,18 +15,17 @@ from cometmq.kernel.crc import crc32
 from cometmq.kernel.layouts import (
     CRC_MASK,
     MAGIC_V1,
-    QUEUE_ENTRY,
     RECORD_HEAD,
     RECORD_SIZE_MIN,
 )
-from cometmq.kernel.rows import Buffer, End
+from cometmq.kernel.rows import Buffer
 from cometmq.model.flags import BORN_HOST_V6, STORE_HOST_V6
 
 HEAD = RECORD_HEAD.struct
 SIZE = Struct(">i")  # A record begins with its size.
 HOSTS_V6 = BORN_HOST_V6 | STORE_HOST_V6
 RECORD_FIELDS = 17  # of codec.record.Record
-_TAGS = b"TAGS"
+_BITS = (1 << 32) - 1  # Of a sysFlag, which has a sign.
 
 Parts = tuple[tuple[Any, ...], bytes, bytes, bytes]
 RecordType = TypeVar("RecordType", bound=tuple[Any, ...])
@@ -67,6 +66,30 @@ def plain_records(
         append(new(record_type, head[:14] + (body, topic, block)))  # noqa: RUF005
         position += head[0]
     return position
+
+
+def check_records(chunk: bytes, position: int, offset: int) -> tuple[int, int, int]:
+    """Pass over plain records of a piece of the log, as far as they go; nothing is made of them.
+
+    Plain is what `plain_parts` gives, with a topic of ASCII.
+
+    Args:
+        chunk: the piece.
+        position: where in it the first record begins, bytes.
+        offset: physical offset of the piece, bytes.
+
+    Returns:
+        The place in the piece where they end, all bits of their sysFlags, and the store time of the last, ms; -1:
+        there is none.
+    """
+    kinds, store_ms = 0, -1
+    for head, topic, _, _ in plain_parts(chunk, position, offset):
+        if not is_plain_topic(topic):
+            break
+        kinds |= head[7]
+        store_ms = head[10]
+        position += head[0]
+    return position, kinds & _BITS, store_ms
 
 
 def record_places(chunk: bytes, position: int, last: int) -> tuple[bytes, int]:
@@ -144,61 +167,9 @@ def copy_pieces(source: Buffer, places: bytes, parts: bytes, target: memoryview)
         raise ValueError(f"{filled} bytes for a room of {len(room)}")
 
 
-def show_records(  # noqa: PLR0913, PLR0917  As `pack_records`.
-    records: Sequence[tuple[Any, ...]],
-    index: int,
-    unusual: tuple[int, bytes, str],
-    queues_of: Callable[[str], dict[int, End] | None],
-    queue_type: type[End],
-    tag_hash: Callable[[bytes], int],
-    dirty: dict[End, None],
-    tail_size_max: int,
-    full: list[End],
-    watched: dict[End, list[int]],
-) -> int:
-    """Append the queue entries of usual records to their queues' tails; gives the index of the first other one.
-
-    Usual is the next record of its queue which has one entry, of its own queue.
-
-    Args:
-        records: what `plain_records` made of a log.
-        index: the first of them that is wanted.
-        unusual: bits of a sysFlag, a part of the properties, and a topic, which no usual record has.
-        queues_of: a topic's queues by their numbers; None: it has none.
-        queue_type: of a usual record's queue.
-        tag_hash: gives the hash of the tag in a block of properties that may have one.
-        dirty: gets queues whose tail was empty.
-        tail_size_max: bytes.
-        full: gets a queue for each entry with which its tail reaches `tail_size_max`.
-        watched: gets the tags codes of queues that somebody waits for.
-    """
-    kinds, part, other_topic = unusual
-    pack = QUEUE_ENTRY.struct.pack
-    topic: str | None = None
-    queues: dict[int, End] | None = None
-    while index < len(records):
-        record = records[index]
-        if record[15] is not topic:
-            topic = record[15]
-            queues = None if topic == other_topic else queues_of(topic)
-        queue = None if queues is None else queues.get(record[3])
-        block = record[16]
-        if queue is None or type(queue) is not queue_type or queue.max_offset != record[5]:
-            break
-        if record[7] & kinds or part in block:
-            break
-        code = tag_hash(block) if _TAGS in block else 0
-        tail = queue.tail
-        if not tail:
-            dirty[queue] = None
-        tail += pack(record[6], record[0], code)
-        queue.next_offset = queue.max_offset = record[5] + 1
-        if len(tail) >= tail_size_max:
-            full.append(queue)
-        if queue.watched:
-            watched.setdefault(queue, []).append(code)
-        index += 1
-    return index
+def is_plain_topic(topic: bytes) -> bool:
+    """Whether a topic is ASCII without a zero."""
+    return topic.isascii() and b"\0" not in topic
 
 
 def plain_parts(chunk: bytes, position: int, offset: int) -> Iterator[Parts]:

@@ -1,18 +1,19 @@
-"""The entries that the log asks for in queues and index: what verification spends its time on.
+"""The entries that the log asks for in queues and index: what verification, slaves and starts spend their time on.
 
-Of each plain record its queue entry and its index keys are made as bytes, so that they can be
-compared with the files a thousand at a time; nothing else of it is kept. Compiled: `_walk`.
+Of each plain record its queue entry and its index keys are made from its bytes; nothing else of it is kept.
+Compiled: `_walk`, and for those that are shown and entered `_entries` and `_index`.
 
 Next: cometmq.offline.wanted_walk
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 
-from cometmq.kernel.keys import NOT_INDEXED, find_value, hashed_texts
+from cometmq.kernel.keys import NOT_INDEXED, find_value, hashed_texts, joined_keys
 from cometmq.kernel.layouts import INDEX_ENTRY, INDEX_KEY, QUEUE_ENTRY
-from cometmq.kernel.records import plain_parts
+from cometmq.kernel.records import is_plain_topic, plain_parts
 from cometmq.kernel.reference import index_insert, java_hash_many
-from cometmq.kernel.rows import Wanted
+from cometmq.kernel.rows import End, Keys, Wanted
 from cometmq.model.flags import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
 
 KEY = INDEX_KEY.struct
@@ -63,6 +64,82 @@ def wanted_entries(
         count += 1
     keys += b"".join(map(KEY.pack, places, map(index_hash, java_hash_many(texts))))
     return position, count
+
+
+def show_records(  # noqa: PLR0913, PLR0917  As `pack_records`.
+    chunk: bytes,
+    position: int,
+    offset: int,
+    unusual: tuple[int, bytes, str],
+    queues_of: Callable[[str], dict[int, End] | None],
+    queue_type: type[End],
+    dirty: dict[End, None],
+    tail_size_max: int,
+    full: list[End],
+    watched: dict[End, list[int]],
+) -> tuple[int, int]:
+    """Append the queue entries of usual records to their queues' tails, as far as they go.
+
+    Usual is a plain record that is the next of its queue and has one entry, of its own queue, with a tag of ASCII.
+
+    Args:
+        chunk: a piece of the log which `check_records` has passed over, or found a record in that is not plain.
+        position: where in it the first record begins, bytes.
+        offset: physical offset of the piece, bytes.
+        unusual: bits of a sysFlag, a part of the properties, and a topic, which no usual record has.
+        queues_of: a topic's queues by their numbers; None: it has none.
+        queue_type: of a usual record's queue.
+        dirty: gets queues whose tail was empty.
+        tail_size_max: bytes.
+        full: gets a queue for each entry with which its tail reaches `tail_size_max`.
+        watched: gets the tags codes of queues that somebody waits for.
+
+    Returns:
+        The place in the piece where usual records end, and how many there were.
+    """
+    kinds, part, other_topic = unusual
+    pack, count = QUEUE_ENTRY.struct.pack, 0
+    for head, topic, _, block in plain_parts(chunk, position, offset):
+        if head[7] & kinds or not is_plain_topic(topic) or part in block:
+            break
+        name = topic.decode("ascii")
+        queues = None if name == other_topic else queues_of(name)
+        queue = None if queues is None else queues.get(head[3])
+        if queue is None or type(queue) is not queue_type or queue.max_offset != head[5]:
+            break
+        tag = find_value(block, _TAGS) or b""
+        if not tag.isascii():
+            break
+        code, tail = _tag_code(tag), queue.tail
+        if not tail:
+            dirty[queue] = None
+        tail += pack(head[6], head[0], code)
+        queue.next_offset = queue.max_offset = head[5] + 1
+        if len(tail) >= tail_size_max:
+            full.append(queue)
+        if queue.watched:
+            watched.setdefault(queue, []).append(code)
+        position += head[0]
+        count += 1
+    return position, count
+
+
+def raw_keys(chunk: bytes, position: int, offset: int) -> tuple[Keys, int]:
+    """The keys of plain records of a piece of the log, as far as they go, and the place in it where they end.
+
+    The arguments are those of `check_records`, which has passed over the piece.
+    """
+    texts: list[bytes] = []
+    places: list[tuple[int, int]] = []
+    for head, topic, _, block in plain_parts(chunk, position, offset):
+        if not is_plain_topic(topic):
+            break
+        if head[7] & TRANSACTION_MASK != NOT_INDEXED:
+            found = hashed_texts(topic + b"#", block)
+            texts += found
+            places += [(head[6], head[10])] * len(found)
+        position += head[0]
+    return joined_keys(texts, places), position
 
 
 @lru_cache(maxsize=4096)

@@ -9,8 +9,7 @@ Next: cometmq.store.derived
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cometmq.codec.record import Record
-from cometmq.kernel import SendBatch, rows
+from cometmq.kernel import SendBatch, record_places, rows
 from cometmq.store.consume_queue import ConsumeQueue
 
 # Their fields: cometmq.kernel.rows.
@@ -19,6 +18,25 @@ PutResult = rows.PutResult
 Arrival = rows.Arrival[ConsumeQueue]
 # Plain sends, without an object of each.
 Columns = SendBatch[ConsumeQueue]
+
+
+class RawRecords(NamedTuple):
+    """Records of one log file as bytes; each of them was checked.
+
+    Attributes:
+        start: physical offset of the first.
+        content: their bytes.
+        kinds: all bits of their sysFlags.
+    """
+
+    start: int
+    content: bytes
+    kinds: int
+
+    def place_of(self, offset: int) -> int:
+        """The place in the bytes of the first record that begins at a physical offset or behind it."""
+        before = offset - self.start - 1
+        return 0 if before < 0 else record_places(self.content, 0, before)[1]
 
 
 class Batch(NamedTuple):
@@ -30,8 +48,7 @@ class Batch(NamedTuple):
         results: where each message lies; of a put alone, as the next two.
         puts: the messages.
         arrivals: the queue entries that are due.
-        records: the records themselves where they came as bytes; None: a put knows them as above, and
-            they need not be decoded.
+        raw: the records themselves where they came as bytes; None: a put knows them as above.
         columns: the messages where they are columns, which know results, puts and arrivals; None: they are puts.
     """
 
@@ -40,7 +57,7 @@ class Batch(NamedTuple):
     results: list[PutResult]
     puts: Sequence[Put]
     arrivals: list[Arrival]
-    records: Sequence[Record] | None = None
+    raw: RawRecords | None = None
     columns: Columns | None = None
 
     @property
@@ -48,15 +65,13 @@ class Batch(NamedTuple):
         """Physical offset of the first record."""
         if self.columns is not None:
             return self.columns.start
-        return self.records[0].physical_offset if self.records else self.results[0][1]
+        return self.raw.start if self.raw is not None else self.results[0][1]
 
     def due_entries(self) -> list[Arrival]:
         """The queue entries of its messages; none of records."""
         return self.arrivals if self.columns is None else self.columns.arrivals()
 
 
-def batch_of(records: Sequence[Record]) -> Batch:
-    """The batch of records that were read from bytes."""
-    last = records[-1]
-    end = last.physical_offset + last.store_size
-    return Batch(end, last.store_timestamp, [], (), [], records)
+def raw_batch(raw: RawRecords, store_ms: int) -> Batch:
+    """The batch of records that came as bytes; `store_ms` is the store time of the last."""
+    return Batch(raw.start + len(raw.content), store_ms, [], (), [], raw)

@@ -22,7 +22,7 @@ from cometmq.codec.other_queues import (
     encode_batch_entry,
 )
 from cometmq.codec.properties import find_property
-from cometmq.codec.record import Record
+from cometmq.codec.record import Record, decode_records
 from cometmq.model.errors import CodecError
 from cometmq.model.flags import INNER_BATCH
 from cometmq.model.properties import INNER_BASE, INNER_NUM
@@ -140,8 +140,10 @@ class BatchQueues:
 
     def feed(self, batch: Batch) -> None:
         """Add the entries that their queues lack."""
+        if batch.raw is None or not batch.raw.kinds & INNER_BATCH:
+            return
         fresh: dict[BatchQueue, list[BatchEntry]] = {}
-        for record in batch.records or ():
+        for record in decode_records(batch.raw.content):
             if record[7] & INNER_BATCH and is_directory_name(record.topic):
                 self._feed_one(record, fresh)
         if not self._read_only:

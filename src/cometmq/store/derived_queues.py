@@ -13,19 +13,17 @@ Next: cometmq.store.consume_queues
 """
 
 import logging
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from operator import itemgetter
 from weakref import WeakSet
 
 from cometmq.codec.checkpoint import Checkpoint
 from cometmq.codec.queue_entry import QueueEntry
-from cometmq.codec.record import Record
+from cometmq.codec.record import Record, decode_record
 from cometmq.kernel import show_columns, show_entries, show_records
 from cometmq.model.names import LMQ_PREFIX
-from cometmq.store.batch import Batch
+from cometmq.store.batch import Batch, RawRecords
 from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.consume_queue import ConsumeQueue
@@ -41,7 +39,7 @@ from cometmq.store.queue_loading import LoadedQueue, QueueLoader
 from cometmq.store.queue_sync import QueueSync
 from cometmq.store.queue_trimming import QUEUES_PER_STEP, QueueTrimming, end_before
 from cometmq.store.settings import StoreSettings
-from cometmq.store.stored_record import UNUSUAL, is_directory_name, places_of, tag_hash
+from cometmq.store.stored_record import UNUSUAL, is_directory_name, places_of
 
 logger = logging.getLogger(__name__)
 
@@ -110,11 +108,11 @@ class DerivedQueues:
 
     def feed(self, batch: Batch) -> None:
         """Append queue entries, and tell who waits for them."""
-        if batch.records is None:
+        if batch.raw is None:
             self.feed_put(batch)
             return
         watched: dict[ConsumeQueue, list[int]] = {}
-        self._feed_records(batch.records, watched)
+        self._feed_raw(batch.raw, watched)
         self._fed_to = batch.end_offset
         if watched:
             self._tell(watched)
@@ -148,25 +146,23 @@ class DerivedQueues:
         except OSError as error:
             self.on_error(error)
 
-    def _feed_records(
-        self, records: Sequence[Record], watched: dict[ConsumeQueue, list[int]]
-    ) -> None:
-        """Make the queue entries of records; of those that have theirs none."""
-        queues, first, index = self._queues, self._fed_to, 0
-        if records[0][6] < first:
-            index = bisect_left(records, first, key=itemgetter(6))
-        while index < len(records):
+    def _feed_raw(self, raw: RawRecords, watched: dict[ConsumeQueue, list[int]]) -> None:
+        """Make the queue entries of records that came as bytes; of those that have theirs none."""
+        queues, content = self._queues, raw.content
+        position = raw.place_of(self._fed_to)
+        while position < len(content):
             full: list[ConsumeQueue] = []
-            shown = show_records(
-                records, index, UNUSUAL, queues.table.queues_of, ConsumeQueue, tag_hash,
+            position, count = show_records(
+                content, position, raw.start, UNUSUAL, queues.table.queues_of, ConsumeQueue,
                 queues.dirty, self._tail_size_max, full, watched,
             )  # fmt: skip
-            queues.entries += shown - index
+            queues.entries += count
             if full and not self._read_only:
                 self._write_full(full)
-            if shown < len(records):
-                self._feed_one(records[shown], watched)
-            index = shown + 1
+            if position < len(content):
+                record = decode_record(content, position)
+                self._feed_one(record, watched)
+                position += record.store_size
 
     def _feed_one(self, record: Record, watched: dict[ConsumeQueue, list[int]]) -> None:
         """Make the entries of a record that is not plain, or not the next of its queue."""

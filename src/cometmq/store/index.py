@@ -18,12 +18,12 @@ from functools import partial
 from itertools import takewhile
 
 from cometmq.codec.index_file import IndexHeader
-from cometmq.codec.record import Record
-from cometmq.kernel import index_keys, java_hash_many, record_keys
+from cometmq.codec.record import decode_record
+from cometmq.kernel import index_keys, java_hash_many, raw_keys, record_keys
 from cometmq.kernel.keys import KEY_NUMBERS, keys_of
 from cometmq.kernel.rows import Keys
 from cometmq.model.clock import Clock
-from cometmq.store.batch import Batch
+from cometmq.store.batch import Batch, RawRecords
 from cometmq.store.derived import Step
 from cometmq.store.disk import Disk
 from cometmq.store.index_file import IndexFile, IndexShape, SlotRun
@@ -84,11 +84,25 @@ class Index:
         ):
             self.build()
 
-    def add_records(self, records: Sequence[Record], *, skip: int) -> None:
-        """Enter and write the keys of records of the log, but for the first `skip` of them."""
+    def add_raw(self, raw: RawRecords, position: int, *, skip: int) -> None:
+        """Enter and write the keys of records that came as bytes.
+
+        Args:
+            raw: the records.
+            position: where in their bytes the first stands that is wanted.
+            skip: so many of its keys are there.
+        """
         if self._waiting:
             self.build()
-        self._keys += record_keys(records)[skip * KEY_NUMBERS :]
+        content, before = raw.content, len(self._keys)
+        while position < len(content):
+            found, position = raw_keys(content, position, raw.start)
+            self._keys += found
+            if position < len(content):
+                record = decode_record(content, position)
+                self._keys += record_keys((record,))
+                position += record.store_size
+        del self._keys[before : before + skip * KEY_NUMBERS]
         self._enter()
         self.write()
 

@@ -12,17 +12,14 @@ Next: cometmq.store.index_slots
 """
 
 import logging
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from errno import EIO
 from functools import partial
-from operator import attrgetter
 
 from cometmq.codec.index_file import INDEX_HEADER_SIZE, IndexHeader, decode_header
-from cometmq.codec.record import Record
 from cometmq.model.errors import StoreDamaged
-from cometmq.store.batch import Batch
+from cometmq.store.batch import Batch, RawRecords
 from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.derived import FeedPut, Step
@@ -107,24 +104,22 @@ class DerivedIndex:
         """Note a put, or enter the keys of records that are not in the index yet."""
         if not self._is_built:
             return
-        if batch.records is None:
+        if batch.raw is None:
             self.index.add(batch)
         else:
-            self._enter(batch.records)
+            self._enter(batch.raw)
 
     @property
     def feed_put(self) -> FeedPut | None:
         """See `feed`."""
         return self.index.add if self._is_built else None
 
-    def _enter(self, records: Sequence[Record]) -> None:
+    def _enter(self, raw: RawRecords) -> None:
         last = self._last_offset
-        if records[-1].physical_offset < last:
-            return
-        if records[0].physical_offset < last:
-            records = records[bisect_left(records, last, key=attrgetter("physical_offset")) :]
-        is_last = records[0].physical_offset == last
-        self.index.add_records(records, skip=self._last_keys if is_last else 0)
+        position = raw.place_of(last)
+        if position < len(raw.content):
+            is_last = raw.start + position == last
+            self.index.add_raw(raw, position, skip=self._last_keys if is_last else 0)
 
     def hide_from(self, offset: int) -> Iterator[Step]:
         """Nothing: a key that leads to no record finds no message."""

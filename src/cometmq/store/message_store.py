@@ -358,18 +358,19 @@ class MessageStore:
         if self.flags.refusal is not None:
             raise self._acceptance.refusal()
         try:
-            batch = self._raw.append(offset, content)
+            batches = self._raw.append(offset, content)
         except StoreFull as error:
             self._upkeep.room.file_failed(str(error))
             raise
         except OSError as error:
             raise self._write_failed(error) from error
-        if batch is None:
+        if not batches:
             return offset
-        self._appender.store_ms = batch.store_ms
-        self._dispatcher.waiting.append(batch)
-        self._dispatcher.raw_end = batch.end_offset
-        return batch.end_offset
+        last = batches[-1]
+        self._appender.store_ms = last.store_ms
+        self._dispatcher.waiting.extend(batches)
+        self._dispatcher.raw_end = last.end_offset
+        return last.end_offset
 
     def truncate_steps(self, end: int) -> Generator[Step, None, None]:
         """Take back the log from a record on, and its entries in queues and index; a copy stays in `cut`.

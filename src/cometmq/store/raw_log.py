@@ -7,14 +7,14 @@ would look torn.
 Next: cometmq.store.truncation
 """
 
-from cometmq.codec.record import BLANK_TAIL_SIZE, Record
+from cometmq.codec.record import BLANK_TAIL_SIZE
 from cometmq.kernel import WalkEnd
 from cometmq.model.errors import RecordIllegal
-from cometmq.store.batch import Batch, batch_of
+from cometmq.store.batch import Batch, RawRecords, raw_batch
 from cometmq.store.commitlog import CommitLog, Piece
 from cometmq.store.disk import Buffer
 from cometmq.store.settings import StoreSettings
-from cometmq.store.whole_records import walk_of
+from cometmq.store.whole_records import check_of
 
 
 class RawLog:
@@ -22,9 +22,9 @@ class RawLog:
 
     def __init__(self, log: CommitLog, settings: StoreSettings) -> None:
         self._log = log
-        self._walk = walk_of(settings)
+        self._check = check_of(settings)
 
-    def append(self, offset: int, content: bytes) -> Batch | None:
+    def append(self, offset: int, content: bytes) -> list[Batch]:
         """Write the whole records that bytes begin with.
 
         Args:
@@ -33,7 +33,7 @@ class RawLog:
             content: the bytes.
 
         Returns:
-            The records; None where there is no whole one.
+            The records, those of a file together.
 
         Raises:
             RecordIllegal: the bytes belong elsewhere, or are no records; nothing was written.
@@ -41,15 +41,15 @@ class RawLog:
             OSError: the disk failed; nothing counts as written.
         """
         self._check_start(offset)
-        taken, records = self._whole(offset, content)
-        if not records:
-            return None
-        pieces = [self._piece(offset, content[:taken])]
-        while pieces[-1][1] + len(pieces[-1][2]) < offset + taken:
-            start = pieces[-1][0].end
-            pieces.append(self._piece(start, content[start - offset : taken]))
-        self._log.commit(pieces)
-        return batch_of(records)
+        batches = self._whole(offset, content)
+        if batches:
+            end = batches[-1].end_offset
+            pieces = [self._piece(offset, content[: end - offset])]
+            while pieces[-1][1] + len(pieces[-1][2]) < end:
+                start = pieces[-1][0].end
+                pieces.append(self._piece(start, content[start - offset : end - offset]))
+            self._log.commit(pieces)
+        return batches
 
     def _piece(self, start: int, content: bytes) -> Piece:
         """The first part of some bytes, up to the end of the file in which they begin."""
@@ -78,20 +78,17 @@ class RawLog:
                 f"a log cannot begin at physical offset {offset}: its files have {self._size} bytes"
             )
 
-    def _whole(self, offset: int, content: bytes) -> tuple[int, list[Record]]:
-        """The whole records in some bytes, and the number of bytes that they take.
-
-        A blank end of a file counts with the record behind it.
-        """
-        records: list[Record] = []
-        at = taken = 0
+    def _whole(self, offset: int, content: bytes) -> list[Batch]:
+        """The whole records in some bytes, those of a file together; blank ends of files are passed over."""
+        batches: list[Batch] = []
+        at = 0
         while at < len(content):
             room = self._size - (offset + at) % self._size
             chunk = content[at : at + room]
-            found, walked, why = self._walk(chunk, offset + at)
-            if found:
-                records += found
-                taken = at + walked
+            walked, kinds, store_ms, why = self._check(chunk, offset + at)
+            if walked:
+                raw = RawRecords(offset + at, chunk[:walked], kinds)
+                batches.append(raw_batch(raw, store_ms))
             place, left = offset + at + walked, room - walked
             if why is not WalkEnd.BLANK:
                 self._check_end(place, why, chunk[walked:], left=left)
@@ -102,7 +99,7 @@ class RawLog:
                     f"{self._size} bytes: set mappedFileSizeCommitLog as the other broker has it"
                 )
             at += room
-        return taken, records
+        return batches
 
     def _check_end(self, offset: int, why: WalkEnd, rest: bytes, *, left: int) -> None:
         """Refuse what stands behind the whole records, unless it is the half of one.

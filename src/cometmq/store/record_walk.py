@@ -5,12 +5,15 @@ Plain records are the kernel's; what is not plain goes through `valid_record`, w
 Next: cometmq.store.stored_record
 """
 
+from typing import NamedTuple
+
 from cometmq.codec.record import BLANK_TAIL_SIZE, Record
 from cometmq.kernel import (
     MAGIC_V1,
     MAGIC_V2,
     RECORD_SIZE_MIN,
     WalkEnd,
+    check_records,
     plain_records,
     why_no_record,
 )
@@ -18,6 +21,38 @@ from cometmq.store.stored_record import valid_record
 
 # Topics whose text is remembered within a piece; more of them only cost time.
 _TOPICS_MAX = 100_000
+
+
+class CheckedRecords(NamedTuple):
+    """The result of a check of a piece of the log.
+
+    Attributes:
+        end: the place in the piece where its valid records end.
+        kinds: all bits of their sysFlags.
+        store_ms: store time of the last, ms; -1: there is none.
+        why: why they end there; SHORT where the next one is not all there.
+    """
+
+    end: int
+    kinds: int
+    store_ms: int
+    why: WalkEnd
+
+
+def checked_records(chunk: bytes, offset: int) -> CheckedRecords:
+    """Check the records that a piece of the log begins with, as `valid_records`; nothing is made of them."""
+    position, kinds, store_ms = 0, 0, -1
+    while True:
+        position, some, last_ms = check_records(chunk, position, offset)
+        kinds |= some
+        store_ms = store_ms if last_ms < 0 else last_ms
+        record = valid_record(chunk, position, offset + position)
+        if record is None:
+            break
+        kinds |= record.sys_flag
+        store_ms = record.store_timestamp
+        position += record.store_size
+    return CheckedRecords(position, kinds, store_ms, why_not_further(chunk, position))
 
 
 def valid_records(chunk: bytes, offset: int) -> tuple[list[Record], int, WalkEnd]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from cometmq.kernel import WalkEnd
 from cometmq.model.errors import StoreDamaged
-from cometmq.store.batch import batch_of
+from cometmq.store.batch import RawRecords, raw_batch
 from cometmq.store.checkpoint import CheckpointFiles
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.derived import Derived, truncate_now
@@ -20,7 +20,7 @@ from cometmq.store.disk import Disk
 from cometmq.store.log_end import PLAIN_ENDS, LogEnd
 from cometmq.store.log_file import LogFile
 from cometmq.store.settings import StoreSettings
-from cometmq.store.whole_records import walk_of
+from cometmq.store.whole_records import check_of
 
 _CHUNK_SIZE = 1 << 20
 
@@ -59,7 +59,7 @@ class Recovery:
         self._derived = derived
         self._read_only = read_only
         self._is_whole_checked = settings.verify_property_crc
-        self._valid_records = walk_of(settings)
+        self._check = check_of(settings)
         self._store_ms = 0
 
     def run(self, *, is_clean: bool) -> Recovered:
@@ -144,10 +144,10 @@ class Recovery:
 
     def _take_chunk(self, chunk: bytes, offset: int) -> tuple[int, WalkEnd]:
         """Feed the records of a piece; gives the bytes walked over, and why not further."""
-        records, walked, why = self._valid_records(chunk, offset)
-        if records:
-            batch = batch_of(records)
-            self._store_ms = batch.store_ms
+        walked, kinds, store_ms, why = self._check(chunk, offset)
+        if walked:
+            batch = raw_batch(RawRecords(offset, chunk[:walked], kinds), store_ms)
+            self._store_ms = store_ms
             for derived in self._derived:
                 derived.feed(batch)
         return walked, why

@@ -18,7 +18,7 @@ from cometmq.kernel import MAGIC_BLANK
 from cometmq.model.errors import RecordIllegal, StoreBusy, StoreError
 from cometmq.store.acceptance import Acceptance
 from cometmq.store.background import Background
-from cometmq.store.batch import Batch, batch_of
+from cometmq.store.batch import Batch, RawRecords, raw_batch
 from cometmq.store.checkpoint import NOTHING_DONE
 from cometmq.store.derived import Step
 from cometmq.store.directory import StoreDirectory
@@ -28,7 +28,7 @@ from cometmq.store.index_loading import DerivedIndex
 from cometmq.store.log_end import LogEnd, record_at
 from cometmq.store.read_side import ReadSide
 from cometmq.store.settings import StoreSettings
-from cometmq.store.whole_records import walk_of
+from cometmq.store.whole_records import check_of
 
 OnTruncated = Callable[[int], None]
 
@@ -60,7 +60,7 @@ class Truncation:
         self.on_truncated: list[OnTruncated] = [reading.truncated]
         self._background = background
         self._acceptance = acceptance
-        self._walk = walk_of(settings)
+        self._checked = check_of(settings)
         self._waiting: deque[Batch] = deque()  # What was not visible yet when it began,
         self._kept: list[Batch] = []  # and what of it stays.
         self._store_ms = (
@@ -184,9 +184,7 @@ class Truncation:
         assert file is not None
         record = record_at(file, end)
         self._store_ms = store_ms = record.store_timestamp if record is not None else 0
-        self._kept = [
-            part for batch in self._waiting if (part := self._before(batch, end)) is not None
-        ]
+        self._kept = [part for batch in self._waiting for part in self._before(batch, end)]
         known, times = self._checkpoints.progress or NOTHING_DONE, self._checkpoints.times
         name, count, index_ms = self._index.mark_before(end)
         if known.dispatched > end:
@@ -211,7 +209,7 @@ class Truncation:
         """Put batches that were not visible and stay back into the line; queues go on behind them."""
         kept = self._kept
         self._dispatcher.waiting = deque(kept)
-        self._dispatcher.raw_end = kept[-1].end_offset if kept and kept[-1].records else 0
+        self._dispatcher.raw_end = kept[-1].end_offset if kept and kept[-1].raw else 0
         for batch in self._waiting:
             for queue, *_ in batch.due_entries():
                 queue.next_offset = queue.max_offset
@@ -220,17 +218,19 @@ class Truncation:
                 queue.next_offset = offset + 1
         self._waiting, self._kept = deque(), []
 
-    def _before(self, batch: Batch, end: int) -> Batch | None:
-        """The part of an invisible batch before the new end; None: nothing."""
+    def _before(self, batch: Batch, end: int) -> list[Batch]:
+        """The part of an invisible batch before the new end."""
         if batch.end_offset <= end:
-            return batch
+            return [batch]
         start = batch.start
-        found = []
+        found: list[Batch] = []
         while start < end and (file := self._log.chain.find(start)) is not None:
             chunk = file.read(start, min(end, file.end) - start)
-            found += self._walk(chunk, start)[0]
+            walked, kinds, store_ms, _ = self._checked(chunk, start)
+            if walked:
+                found.append(raw_batch(RawRecords(start, chunk[:walked], kinds), store_ms))
             start = file.end
-        return batch_of(found) if found else None
+        return found
 
 
 def _each(steps: Iterator[Step]) -> Iterator[Step]:

@@ -10,11 +10,26 @@ from collections.abc import Callable
 from cometmq.codec.property_crc import is_crc_right
 from cometmq.codec.record import Record
 from cometmq.kernel import WalkEnd
-from cometmq.store.record_walk import valid_records
+from cometmq.store.record_walk import CheckedRecords, checked_records, valid_records
 from cometmq.store.settings import StoreSettings
 
 # (a piece of the log, its physical offset) -> its records, where they end in it, and why.
 Walk = Callable[[bytes, int], tuple[list[Record], int, WalkEnd]]
+
+
+# The same, but nothing is made of the records.
+Check = Callable[[bytes, int], CheckedRecords]
+
+
+def check_of(settings: StoreSettings) -> Check:
+    """The check of bytes of the log under these settings."""
+    return checked_whole_records if settings.verify_property_crc else checked_records
+
+
+def checked_whole_records(chunk: bytes, offset: int) -> CheckedRecords:
+    """`checked_records`, up to the first that does not fit the CRC of its whole."""
+    _, walked, why = valid_whole_records(chunk, offset)
+    return checked_records(chunk[:walked], offset)._replace(why=why)
 
 
 def walk_of(settings: StoreSettings) -> Walk:

@@ -121,8 +121,9 @@ def test_a_tag_that_is_no_text_has_no_hash():
 def test_what_is_not_the_next_of_its_queue_with_one_entry_is_left_to_others(more):
     queue = ConsumeQueue("T", 0)
     usual = RECORDS[0]._replace(topic="T", queue_id=0, queue_offset=0, property_block=b"")
-    records = [usual, usual._replace(**{"queue_offset": 1, **more})]
+    content = piece(usual, usual._replace(**{"queue_offset": 1, **more}))
     shown = show_records(
-        records, 0, UNUSUAL, lambda _: {0: queue}, ConsumeQueue, tag_hash, {}, 4096, [], {}
+        content, 0, OFFSET, UNUSUAL, lambda _: {0: queue}, ConsumeQueue, {}, 4096, [], {}
     )
-    assert shown == queue.max_offset == queue.next_offset == 1
+    assert shown == (len(piece(usual)), 1)
+    assert queue.max_offset == queue.next_offset == 1
