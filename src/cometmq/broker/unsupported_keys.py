@@ -76,8 +76,7 @@ UNSUPPORTED_KEYS = (
     ),
     Unsupported(
         ("haFlowControlEnable",),
-        "slaves are sent what their connections take, and old log at 100 MiB/s at most while others send; "
-        "bound the rate where the network is",
+        "slaves are sent what their connections take; bound the rate where the network is",
         is_refused=False,
     ),
     Unsupported(

@@ -226,11 +226,6 @@ class MasterPort:
 
     # --- asked by links
 
-    @property
-    def is_waited_for(self) -> bool:
-        """Whether sends wait for copies."""
-        return self._copies.rule.needed > 1
-
     def bounds(self) -> LogBounds:
         """The log as it is now."""
         store = self._store

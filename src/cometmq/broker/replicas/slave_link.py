@@ -9,7 +9,6 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Protocol, cast
 
-from cometmq.broker.replicas.pace import OLD_SIZE, CatchUpPace
 from cometmq.broker.replicas.rate import ByteRate
 from cometmq.broker.replicas.state import CopyState
 from cometmq.model.errors import LinkError
@@ -27,8 +26,6 @@ _FRAMES_A_TURN = 2
 class LinkOwner(Protocol):
     """The port of a connection, as the connection sees it (`MasterPort`)."""
 
-    @property
-    def is_waited_for(self) -> bool: ...  # noqa: D102
     def bounds(self) -> LogBounds: ...  # noqa: D102
     def now(self) -> float: ...  # noqa: D102
     def joined(self, link: "SlaveLink") -> None: ...  # noqa: D102
@@ -69,8 +66,6 @@ class SlaveLink(asyncio.Protocol):
         self._is_paused = False
         self._is_reading = False  # A piece of the log, in a thread.
         self._is_pump_near = False
-        self._pace = CatchUpPace()
-        self._rest: asyncio.TimerHandle | None = None  # Until more of the old log may go.
 
     @property
     def member(self) -> str:
@@ -121,8 +116,6 @@ class SlaveLink(asyncio.Protocol):
     def connection_lost(self, _error: Exception | None) -> None:
         """End the link when the connection is gone."""
         self._transport = None
-        if self._rest is not None:
-            self._rest.cancel()
         self._port.left(self)
         self.gone.set_result(None)
 
@@ -172,7 +165,7 @@ class SlaveLink(asyncio.Protocol):
     def _is_busy(self) -> bool:
         """Whether nothing can be sent just now."""
         transport = self._transport
-        is_held = self._is_paused or self._is_reading or self._rest is not None
+        is_held = self._is_paused or self._is_reading
         return is_held or transport is None or transport.is_closing()
 
     def _do(self, step: Callable[[], None]) -> None:
@@ -240,13 +233,3 @@ class SlaveLink(asyncio.Protocol):
         now = self._port.now()
         self._rate.count(len(content), now)
         self._transport.writelines([self.end.frame_head(len(content), now), content])
-        log = self._port.bounds()
-        if log.sendable - self.end.sent < OLD_SIZE or self._port.is_waited_for:
-            return
-        pause = self._pace.pause_behind(len(content), end=log.end, now=now)
-        if pause > 0:
-            self._rest = asyncio.get_running_loop().call_later(pause, self._rested)
-
-    def _rested(self) -> None:
-        self._rest = None
-        self.pump()
