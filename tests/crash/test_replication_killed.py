@@ -18,7 +18,7 @@ from tests.support.replica import copying
 
 IN_FLIGHT = 256
 ACKNOWLEDGED_A_ROUND = 2_000
-ROUNDS = 5
+ROUNDS = 10
 
 
 def wait_for_copy(ledger: Ledger, address: str) -> None:

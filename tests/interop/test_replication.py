@@ -34,8 +34,10 @@ COMMITTED = 7
 OURS, V5, V4 = "ours", "5.3.3", "4.9.7"
 # Small files, so that there are several and their blank ends are copied, too.
 SETTINGS: dict[str, object] = {"mappedFileSizeCommitLog": FILE_SIZE, "defaultTopicQueueNums": 4}
-OF_JAVA = {"flushConsumerOffsetInterval": 500}
-PAIRS = [(OURS, V5), (V5, V5), (V5, OURS), (OURS, V4), (V4, OURS), (OURS, OURS)]
+# Java writes offsets each 5 s and registers each 30 s; 10 s is the least that it takes.
+OF_JAVA = {"flushConsumerOffsetInterval": 500, "registerNameServerPeriod": 10_000}
+# Those that wait for a slave of 5.3.3 first: the others' work lies in that time.
+PAIRS = [(V5, V5), (OURS, V5), (V5, OURS), (V4, OURS), (OURS, V4), (OURS, OURS)]
 AT_A_TIME = 3
 # A slave of 5.3.3 asks for tables a minute after its start, and each minute then.
 TABLES_SECONDS_MAX = 100
@@ -57,7 +59,13 @@ def broker(make: str, folder: Path, names: str, **role: object) -> Program:
     settings = {**SETTINGS, **role}
     if make == OURS:
         return processes.broker(folder, names, settings=settings)
-    return reference.broker(folder, names, settings={**settings, **OF_JAVA}, version=make)
+    return reference.broker(
+        folder,
+        names,
+        settings={**settings, **OF_JAVA},
+        version=make,
+        options=reference.QUICK_START,
+    )
 
 
 @contextmanager
@@ -256,7 +264,7 @@ def check_what_mqadmin_tells(both: Pair, folder: Path, *, version: str) -> None:
         seconds=20,
         what="the master out of the routes",
     )
-    # A slave of Java tells of topics that it has copied with its next registration, each 30 s.
+    # A slave of Java tells of topics that it has copied with its next registration.
     deadline = time.monotonic() + 45
     while (after := progress(mqadmin)) != before:
         seen = after or mqadmin("consumerProgress", "-g", GROUP)
