@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cometmq.codec.signature import signature, signed_content
 from cometmq.kernel import signatures
 from tests.support.send_frames import FORMS, SENDS, WORDS, Sent, frame_of
-from tests.support.twin_turns import twin_turns
+from tests.support.twin_turns import twin_timeout, twin_turns
 
 try:
     from tests.support import compiled_kernel as fast
@@ -23,6 +23,8 @@ except ImportError:
     if shutil.which("cc") or shutil.which("gcc"):
         raise
     pytest.skip("no C compiler here, so no compiled kernel", allow_module_level=True)
+
+pytestmark = pytest.mark.timeout(twin_timeout())
 
 USER, SECRET = "me", b"a secret of mine"
 LIMITS = 1 << 24, 1 << 16

@@ -130,9 +130,8 @@ class Peer(asyncio.Protocol):
         turn = self._turn
         if turn.lone_reads and len(data) <= SMALL_TURN:
             intake, wire = self._dispatcher.intake, self._wire
-            if (
-                wire.buffered or wire.skipped
-            ):  # As `is_within_frame`, on the way of each send that comes alone.
+            # As `is_within_frame`, on the way of each send that comes alone.
+            if wire.buffered or wire.skipped:
                 data = wire.join(data)
             if intake is None or self.partial_size:
                 self._handle_alone(self._split(data, 0, COUNT_MAX) or [])
