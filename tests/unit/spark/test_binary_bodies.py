@@ -100,8 +100,8 @@ FIELD = {"type": "record", "name": "R", "fields": [{"name": "f", "type": "?"}]}
 @pytest.mark.parametrize(
     ("schema", "why"),
     [
-        ("{", "no Avro schema"),
-        ('{"type": "strange"}', "no Avro schema"),
+        ("{", "nor an Avro schema"),
+        ('{"type": "strange"}', "nor an Avro schema"),
         ('{"type": "string"}', "no record"),
         (
             json.dumps(FIELD).replace('"?"', '["int", "string"]'),
