@@ -6,7 +6,9 @@ from dataclasses import replace
 import pytest
 
 from cometmq.client import (
+    Admin,
     ConsumeFrom,
+    GroupConfig,
     Message,
     Producer,
     ProducerSettings,
@@ -205,8 +207,10 @@ def test_cdc_has_the_newest_of_each_row_and_keeps_what_does_not_fit(
 
 def test_lag_is_a_history_and_an_alarm(spark, cluster, topic, send, tmp_path):
     send(0, 25)
+    with Admin(cluster.nameserver) as admin:
+        admin.create_group(GroupConfig("idle"))  # It has consumed nothing yet.
     given = lag.LagOptions(
-        group="nobody",
+        group="idle",
         to=str(tmp_path),
         samples=2,
         every="10ms",
