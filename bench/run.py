@@ -34,6 +34,7 @@ from bench.store_work import do_store
 from bench.systems import COMETMQ, FLOOR, JAVA, running
 from bench.timed import TIMED_MESSAGES, do_timed
 from bench.work import do_all, do_alone, do_columns
+from cometmq.kernel import WHY_PLAIN
 from tests.interop.reference import VERSION, java
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -78,6 +79,8 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--dry", action="store_true", help="do not touch bench/README.md")
     given = parser.parse_args()
+    if WHY_PLAIN is not None:  # Its figures would be those of the plain Python, a fiftieth.
+        sys.exit(f"{WHY_PLAIN}: `make setup` builds the kernel, then measure")
     for section in table.SECTIONS.values():
         if given.section in (None, section.name):
             measure(section, given)

@@ -55,9 +55,12 @@ class MemoryWatch:
 
     def check_back(self, *, left_max: int = 32 * MIB, seconds: float = 15) -> None:
         """Wait until it is back near its base, once the peers have left."""
-        wait_until(
-            lambda: anonymous_bytes(self.pid) - self.base <= left_max,
-            seconds=seconds,
-            what=f"memory back to base + {left_max / MIB:.0f} MiB, now base +"
-            f" {(anonymous_bytes(self.pid) - self.base) / MIB:.0f} MiB",
-        )
+        try:
+            wait_until(
+                lambda: anonymous_bytes(self.pid) - self.base <= left_max,
+                seconds=seconds,
+                what=f"memory back to base + {left_max / MIB:.0f} MiB",
+            )
+        except TimeoutError as error:
+            left = (anonymous_bytes(self.pid) - self.base) / MIB
+            raise AssertionError(f"{error}, but base + {left:.1f} MiB") from error
