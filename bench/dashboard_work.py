@@ -108,18 +108,35 @@ def browsing(visitor: Visitor) -> Measured:
 
 
 def lost(system: Running, folder: Path, seconds: int) -> Measured:
-    """The same load with an open page and without a dashboard, in turns: what is kept of the broker's work for a message."""
-    kept, kept_rates = [], []
+    """What an open page takes of the broker: of a core while nobody sends, and of its sends beside Chromium.
+
+    The second is what the page's requests cost and what Chromium and the dashboard, on the same cores, cost every other
+    program; the first is the requests alone.
+    """
+    kept, kept_rates, shares = [], [], []
     for turn in range(TURNS):
         bare = loaded(system, seconds)
+        idle = processor_share(system, seconds)
         served = Served(
             folder / str(turn), system.nameserver, "--sample-seconds", SAMPLE_SECONDS
         )
         with served, browser_page(served):
+            shares.append(processor_share(system, seconds) - idle)
             watched = loaded(system, seconds)
         kept.append(bare[0] / watched[0])
         kept_rates.append(watched[1] / bare[1])
-    return {"kept": median(kept), "kept_rate": median(kept_rates)}
+    return {
+        "of_core": median(shares) * 100,
+        "kept": median(kept),
+        "kept_rate": median(kept_rates),
+    }
+
+
+def processor_share(system: Running, seconds: int) -> float:
+    """Of one core, what the broker takes for so long."""
+    before, began = processor_seconds(system.group), time.monotonic()
+    time.sleep(seconds)
+    return (processor_seconds(system.group) - before) / (time.monotonic() - began)
 
 
 def loaded(system: Running, seconds: int) -> tuple[float, float]:

@@ -8,12 +8,12 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from statistics import median
 
 from bench.commands_work import do_commands
-from bench.dashboard_work import do_dashboard
+from bench.dashboard_work import do_dashboard, loaded
 from bench.load import run_loadgen
 from bench.store_work import JAVA_TOPICS_MAX, QUEUES, ask_all, make_topics, settle, warm
 from bench.systems import COMETMQ, FLOOR, JAVA, Running, running
@@ -26,7 +26,7 @@ from tests.support.processes import free_port
 TOPICS = (1_000, 10_000)
 GROUPS, TOPICS_OF_GROUP = 100, 100
 SCRAPE_SECONDS = 5.0
-TURNS = 3  # With and without, in turns: one window differs from the next by some per cent.
+TURNS = 5
 SCRAPES = 5
 UPDATE_CONSUMER_OFFSET, HEART_BEAT, UPDATE_GROUP = 15, 34, 200
 _LOAD = {"conns": 4, "window": 256, "size": 128}
@@ -53,18 +53,28 @@ def do_operate(name: str, folder: Path, *, seconds: int) -> dict[str, Measured]:
 
 
 def sends_while_scraped(work: Round, port: int) -> Measured:
-    """The same load with a scrape each 5 s and without, in turns; what is kept of the rate."""
+    """The same load without a scrape and with one each 5 s, in turns; what is kept of the rate.
+
+    Each turn is without, with, with, without: a machine that grows slower meanwhile does so to both alike.
+    """
     warm(work, conns=4, window=256)
-    address = work.system.broker.address
-    secs = max(work.seconds, int(2 * SCRAPE_SECONDS))
-    ratios, rates = [], []
+    watched_rates, ratios, processor = [], [], []
     for _ in range(TURNS):
-        bare = run_loadgen("send", address, topic="Bare", secs=secs, **_LOAD)
-        with scraping(port, SCRAPE_SECONDS):
-            watched = run_loadgen("send", address, topic="Bare", secs=secs, **_LOAD)
-        rates.append(watched["per_second"])
-        ratios.append(watched["per_second"] / bare["per_second"])
-    return {"per_second": median(rates), "kept": median(ratios)}
+        rates: dict[bool, float] = {False: 0.0, True: 0.0}
+        costs: dict[bool, float] = {False: 0.0, True: 0.0}
+        for is_watched in (False, True, True, False):
+            with scraping(port, SCRAPE_SECONDS) if is_watched else nullcontext():
+                took, rate = loaded(work.system, int(SCRAPE_SECONDS))
+            rates[is_watched] += rate
+            costs[is_watched] += took
+        watched_rates.append(rates[True] / 2)
+        ratios.append(rates[True] / rates[False])
+        processor.append(costs[False] / costs[True])
+    return {
+        "per_second": median(watched_rates),
+        "kept": median(ratios),
+        "kept_by_processor": median(processor),
+    }
 
 
 def page_of(work: Round, port: int, count: int) -> Measured:
