@@ -1,10 +1,12 @@
-"""Counts the broker's instructions in user space for each message, where the processor counts none for us.
+"""Counts instructions in user space for each message, of a broker or of our client, where the processor counts none for us.
 
 Usage: python -m bench.instructions [--rows "lone,crowd 64"] [--functions 20] [--python OTHER/.venv/bin/python]
 
 A broker runs under valgrind's callgrind, which counts while the load of a row runs and not before. It says nothing of
 time, caches and the operating system, and the same tree gives the same number to one in a hundred, however busy the machine
 is. The timers of the loop are told apart: they come fifty times as often for each message where all else is as slow.
+Of our client, which does the works of `bench.python_clients`, two runs are counted from their start: what twice as many
+messages take more than so many is what so many take.
 """
 
 from __future__ import annotations
@@ -23,8 +25,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench.clients import SCRIPT
 from bench.load import run_loadgen
-from bench.systems import SETTINGS
+from bench.systems import COMETMQ, SETTINGS, running
 from cometmq.client import AsyncProducer, Message
 from tests.support import processes
 from tests.support.processes import Program
@@ -77,6 +80,14 @@ ROWS = {
     "pop": Load("pop", {"topic": "Popped", "conns": 4, "secs": _SECONDS_MAX}, filled=12_800),
     "batch": Load("batch", {"rounds": 100}, {"rounds": 40}),
 }
+
+
+# Of our client: a work of `bench.python_clients`, and how many messages.
+CLIENT_ROWS = {
+    "client: 256 in flight": ("counted", 15_000),
+    "client: push of 32": ("push", 20_000),
+}
+_CONSUMED = 100_000  # Messages of the topic that is pushed.
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +222,34 @@ def counted_broker(folder: Path, python: str = sys.executable) -> Iterator[Count
             yield Counted(broker, names.address, folder)
 
 
+def count_client(row: str, folder: Path, python: str = sys.executable) -> float:
+    """Instructions of our client's process for each message.
+
+    Raises:
+        CallgrindMissing: valgrind is not installed.
+    """
+    require_callgrind()
+    work, count = CLIENT_ROWS[row]
+    took = []
+    folder.mkdir()
+    with running(COMETMQ, folder) as system:
+        if work == "push":
+            run_loadgen(
+                "send",
+                system.broker.address,
+                **_sends(4, 64, _CONSUMED, topic="Consumed").flags,
+            )
+        for messages in (count, 2 * count):
+            out = folder / f"client.{messages}"
+            command = [
+                "valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", python, str(SCRIPT),
+                "cometmq", work, system.nameserver, str(messages),
+            ]  # fmt: skip
+            subprocess.run(command, check=True, capture_output=True)
+            took.append(Count(out, 1).a_message)
+    return (took[1] - took[0]) / count
+
+
 def count_columns(folder: Path) -> dict[str, dict[str, Any]]:
     """What section `columns` shows: instructions of each row, of a broker of its own."""
     rows = {}
@@ -225,13 +264,15 @@ def count_columns(folder: Path) -> dict[str, dict[str, Any]]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Start, count, print."""
     parser = argparse.ArgumentParser(prog="bench.instructions")
-    parser.add_argument("--rows", default=",".join(ROWS), help="some of them, with commas")
+    parser.add_argument(
+        "--rows", default=",".join([*ROWS, *CLIENT_ROWS]), help="some of them, with commas"
+    )
     parser.add_argument("--functions", type=int, default=0, help="show so many of each row")
     parser.add_argument("--python", default=sys.executable, help="of another tree, built")
     given = parser.parse_args(arguments)
     rows = given.rows.split(",")
-    if unknown := set(rows) - set(ROWS):
-        parser.error(f"no row {sorted(unknown)}; there are {sorted(ROWS)}")
+    if unknown := set(rows) - set(ROWS) - set(CLIENT_ROWS):
+        parser.error(f"no row {sorted(unknown)}; there are {sorted([*ROWS, *CLIENT_ROWS])}")
     print("| row | instructions in user space a message | of them timers' |")
     print("| --- | ---: | ---: |")
     try:
@@ -240,6 +281,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             counted_broker(Path(folder), given.python) as counted,
         ):
             for row in rows:
+                if row in CLIENT_ROWS:
+                    a_message = count_client(row, Path(folder) / row, given.python)
+                    print(f"| {row} | {a_message:,.0f} | - |", flush=True)
+                    continue
                 count = counted.count(row)
                 print(f"| {row} | {count.a_message:,.0f} | {count.of_timers:,.0f} |")
                 print("".join(f"{line}\n" for line in count.functions(given.functions)), end="")

@@ -27,12 +27,14 @@ from cometmq.kernel._signatures import sha1, signed_sends, signing_key
 from cometmq.kernel._taking import take_sends
 from cometmq.kernel._tallies import Tally, count_columns, count_puts
 from cometmq.kernel._time_counts import TimeCounts
+from cometmq.kernel._volleys import Volley, pack_volley, plain_answers
 
 __all__ = [
     "QueueEnd",
     "SendBatch",
     "Tally",
     "TimeCounts",
+    "Volley",
     "answer_columns",
     "choose_entries",
     "count_columns",
@@ -47,7 +49,9 @@ __all__ = [
     "java_hash_many",
     "pack_columns",
     "pack_records",
+    "pack_volley",
     "plain_acks",
+    "plain_answers",
     "plain_batch",
     "plain_fields",
     "plain_read",

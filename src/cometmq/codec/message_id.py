@@ -106,6 +106,9 @@ def _ms(moment: datetime) -> int:
 class UniqueIds:
     """Makes unique ids; safe to share between threads.
 
+    Attributes:
+        numbers: the count, for those who make many ids of one front.
+
     Args:
         ip: this host's address, 4 or 16 bytes.
         pid: of this process; its low 16 bits are used.
@@ -126,7 +129,7 @@ class UniqueIds:
         self._prefix = f"{ip.hex().upper()}{pid & 0xFFFF:04X}{loader & 0xFFFFFFFF:08X}"
         self._clock = clock
         self._zone = zone
-        self._counter = count()  # Its next() is one step under the interpreter's lock.
+        self.numbers = count()  # Its next() is one step under the interpreter's lock.
         self._month = (0, 0)  # First ms of this month and of the next.
         self._stamp = (-1, "")  # The last ms, and all that ids of that ms have in common.
 
@@ -136,13 +139,17 @@ class UniqueIds:
         Args:
             now_ms: the time, for those who have just looked at the clock.
         """
-        now = self._clock.now_ms() if now_ms is None else now_ms
-        stamped, front = self._stamp
-        if now != stamped:
-            front = self._front_at(now)
-            self._stamp = now, front  # One step: other threads see both or neither.
-        number = next(self._counter)
+        front = self.front(self._clock.now_ms() if now_ms is None else now_ms)
+        number = next(self.numbers)
         return f"{front}{_BYTES[number >> 8 & 0xFF]}{_BYTES[number & 0xFF]}"
+
+    def front(self, now_ms: int) -> str:
+        """The digits that ids of this time have in common: all but the last 16 bits of their number."""
+        stamped, front = self._stamp
+        if now_ms != stamped:
+            front = self._front_at(now_ms)
+            self._stamp = now_ms, front  # One step: other threads see both or neither.
+        return front
 
     def _front_at(self, now: int) -> str:
         start, end = self._month

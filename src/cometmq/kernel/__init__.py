@@ -1,6 +1,6 @@
 """Hot loops on bytes and ints: what they mean in plain Python, and a compiled twin.
 
-`reference`, `records`, `wanted`, `keys`, `sends`, `taking`, `requests`, `messages`, `acks`, `reads`, `pulls`, `signatures`, `time_counts` and `calls` say what each function does,
+`reference`, `records`, `wanted`, `keys`, `sends`, `taking`, `requests`, `messages`, `acks`, `reads`, `pulls`, `signatures`, `time_counts`, `volleys` and `calls` say what each function does,
 `layouts` which bytes stand where, `queue_ends` what it knows of a queue, `rows` which tuples go in and out;
 the modules with an underscore do the same, compiled, and run where the package was built with a C compiler.
 COMETMQ_KERNEL=reference or =fast chooses one for certain (docs/design/0017).
@@ -47,6 +47,7 @@ try:
     from cometmq.kernel._taking import take_sends
     from cometmq.kernel._tallies import Tally, count_columns, count_puts
     from cometmq.kernel._time_counts import TimeCounts
+    from cometmq.kernel._volleys import Volley, pack_volley, plain_answers
     from cometmq.kernel._walk import (
         check_records,
         copy_pieces,
@@ -103,6 +104,7 @@ except ImportError as error:
     from cometmq.kernel.taking import take_sends
     from cometmq.kernel.tallies import Tally, count_columns, count_puts
     from cometmq.kernel.time_counts import TimeCounts
+    from cometmq.kernel.volleys import Volley, pack_volley, plain_answers
     from cometmq.kernel.wanted import raw_keys, show_records, stored_keys, wanted_entries
 
     KERNEL = "reference"
@@ -118,6 +120,7 @@ __all__ = [
     "SendBatch",
     "Tally",
     "TimeCounts",
+    "Volley",
     "WalkEnd",
     "answer_columns",
     "answers_of",
@@ -140,7 +143,9 @@ __all__ = [
     "java_hash_many",
     "pack_columns",
     "pack_records",
+    "pack_volley",
     "plain_acks",
+    "plain_answers",
     "plain_batch",
     "plain_fields",
     "plain_messages",

@@ -131,6 +131,8 @@ def encode_requests(list items not None):
     cdef tuple send
     cdef bytes room
     cdef uint8_t *at
+    if len(items) == 1 and type(items[0]) is bytes:
+        return items[0]
     for item in items:
         if type(item) is bytes:
             total += PyBytes_GET_SIZE(item)

@@ -7,7 +7,7 @@ A frame that is not plain JSON comes out as its positions, and the Python side r
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp
 
 from cometmq.kernel._bytes cimport get_u32
@@ -17,15 +17,8 @@ from cometmq.kernel._layouts cimport (
     FRAME_HEAD_SIZE,
     HEADER_SIZE_MAX,
 )
-from cometmq.kernel._text cimport (
-    PyUnicode_AsUTF8AndSize,
-    first_byte,
-    get_decimal,
-    hex_digit,
-    json_stops,
-    short_escape,
-    word_at,
-)
+from cometmq.kernel._scan cimport Scan, is_name, take, take_number, take_plain
+from cometmq.kernel._text cimport PyUnicode_AsUTF8AndSize, hex_digit, short_escape
 from cometmq.kernel.reference import length_error
 
 cdef extern from "Python.h":
@@ -40,68 +33,6 @@ cdef enum:
 # there costs a tenth of one that is made, hashed and freed. They take 256 places of at most 64 bytes each.
 cdef list _names = [None] * KNOWN_COUNT
 cdef list _values = [None] * (KNOWN_COUNT + 1)
-
-# The characters at which a JSON string ends, or is no plain one.
-cdef uint8_t[256] _stops
-_stops[:] = [code < 0x20 or code in b'"\\' for code in range(256)]
-
-
-cdef struct Scan:
-    # Where a header is being read; any surprise makes `is_good` false for good.
-    const uint8_t *at
-    const uint8_t *end
-    bint is_good
-
-
-cdef inline bint take(Scan *scan, uint8_t expected) noexcept:
-    if scan.at < scan.end and scan.at[0] == expected:
-        scan.at += 1
-        return True
-    return False
-
-
-cdef inline int64_t take_number(Scan *scan) noexcept:
-    cdef const uint8_t *start = scan.at
-    cdef const uint8_t *at = scan.at
-    cdef bint is_good = False
-    cdef int64_t value
-    while at < scan.end and (c"0" <= at[0] <= c"9" or at[0] == c"-"):
-        at += 1
-    scan.at = at
-    value = get_decimal(start, at - start, &is_good)
-    if not is_good or not -0x80000000 <= value <= 0x7FFFFFFF:
-        scan.is_good = False
-    return value
-
-
-cdef inline const uint8_t *take_plain(Scan *scan, Py_ssize_t *size) noexcept:
-    """What is between two quotes; NULL, and nothing is taken, where an escape is in it or it does not end.
-
-    A header is within a bytes object, behind which stands a zero, at which it ends in any case.
-    """
-    cdef const uint8_t *start = scan.at + 1
-    cdef const uint8_t *at = start
-    cdef uint64_t stops
-    if scan.at >= scan.end or scan.at[0] != c'"':
-        return NULL
-    while scan.end - at >= 8:
-        stops = json_stops(word_at(at))
-        if stops:
-            at += first_byte(stops)
-            break
-        at += 8
-    else:
-        while not _stops[at[0]]:
-            at += 1
-    if at >= scan.end or at[0] != c'"':
-        return NULL
-    size[0] = at - start
-    scan.at = at + 1
-    return start
-
-
-cdef inline bint is_name(const uint8_t *at, Py_ssize_t size, const char *name, Py_ssize_t name_size) noexcept:
-    return size == name_size and memcmp(at, name, size) == 0
 
 
 cdef str _careful_text(Scan *scan):

@@ -13,6 +13,8 @@ def encode_requests(items: list[Outgoing]) -> bytes:
     Args:
         items: each either a frame, or a send.
     """
+    if len(items) == 1 and isinstance(items[0], bytes):
+        return items[0]
     frames: list[bytes] = []
     for item in items:
         if isinstance(item, bytes):

@@ -8,7 +8,7 @@ Next: cometmq.kernel.layouts
 """
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from cometmq.kernel.queue_ends import QueueEnd
@@ -36,6 +36,43 @@ FieldRow = tuple[str, str, bool, Any]
 
 # header without its numbers, queue, queue offset, offset to commit, opaque: a pull.
 SplitPull = tuple[bytes, int, int, int, int]
+
+# --- our client's sends
+
+# A queue, its number, its broker: where a send may go.
+Target = tuple[Any, int, str]
+
+# On the clock of its owner, seconds, and who is told: one who waits for an answer.
+Awaited = tuple[float, Any]
+
+# Who waits for a result, and the result.
+Settled = tuple[Any, Any]
+
+# Most messages, most bytes of one's body, and bytes of bodies after which no more is begun: what leaves together.
+VolleyLimits = tuple[int, int, int]
+
+
+class SendHead(NamedTuple):
+    """The parts of the headers that sends of one turn to one topic and broker have in common.
+
+    Attributes:
+        topic: whose messages they are.
+        front: up to the queue's number (`codec.send_text`).
+        born: behind it, up to the properties.
+        back: behind these, up to the opaque.
+        end: behind the opaque.
+        id_front: of their unique ids, without the count.
+        numbers: the counts.
+    """
+
+    topic: str
+    front: bytes
+    born: bytes
+    back: bytes
+    end: bytes
+    id_front: str
+    numbers: Iterator[int]
+
 
 # --- sends
 

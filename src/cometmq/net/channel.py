@@ -1,7 +1,8 @@
 """One outgoing connection: requests out, answers matched by opaque, the other side's requests in.
 
 Calls on a channel share it: many may wait at once. A caller that gathers many small requests in one
-turn of the loop gets them written with one write. The answers of one read, however, are given to those
+turn of the loop gets them written with one write; whoever makes many plain sends gives them as one piece, and
+is given their answers together (`kernel.volleys`). The answers of one read, however, are given to those
 who wait in bunches, one a turn: so what they do next goes out while others are still told, and client
 and broker work at once instead of in turns.
 
@@ -10,13 +11,16 @@ Next: cometmq.net.peer
 
 import asyncio
 import logging
+import sys
+from collections import deque
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import Any, cast
 
 from cometmq.codec.remoting import Command, RawCommand
 from cometmq.codec.send_text import SendPieces
 from cometmq.codec.signer import Signer
-from cometmq.kernel import encode_requests
+from cometmq.kernel import Volley, encode_requests, pack_volley, plain_answers
+from cometmq.kernel.rows import SendHead, VolleyLimits
 from cometmq.model.clock import Clock
 from cometmq.model.codes import request_name
 from cometmq.model.errors import CodecError, ConnectionLost, RequestTimeout
@@ -24,12 +28,10 @@ from cometmq.model.flags import ONEWAY, RESPONSE
 from cometmq.net.answer import Answer, answer_head, answer_to_error, instead_of
 from cometmq.net.loop import beat_later
 from cometmq.net.socket_writer import SocketWriter
+from cometmq.net.waiters import Call, VolleyWaiter, Waiter
 from cometmq.wire.connection import Connection, Outgoing
 
 _log = logging.getLogger(__name__)
-
-# Command(*values) goes through a Python-level __new__ and takes three times as long.
-_named = tuple.__new__
 
 # How late a timeout may be noticed, seconds: one scan serves all requests of a channel. While nothing is
 # written the next one is when the first of them is late: a long poll waits for half a minute.
@@ -41,7 +43,7 @@ _BUNCH = 32
 
 # Sends that are written while the caller makes more of them in the same turn of the loop: the broker
 # begins with these meanwhile.
-_VOLLEY = 128
+_AT_ONCE = 128
 
 # Of an answer or a request of a broker, bytes: properties of 32,767 bytes, each of them escaped, and some names.
 HEADER_SIZE_MAX = 256 << 10
@@ -56,38 +58,6 @@ _PROGRESS_MIN = 4096  # Bytes between two looks.
 
 # What a client does on a request from a broker; None for no answer.
 RequestHandler = Callable[[Command, "Channel"], Answer | None]
-
-
-class Waiter(Protocol):
-    """A waiter for one answer; it is told once, and what it does may not raise."""
-
-    def answered(self, answer: RawCommand, /) -> None:
-        """The answer is here."""
-        ...
-
-    def failed(self, error: BaseException, /) -> None:
-        """Take the error in place of an answer."""
-        ...
-
-
-class Call:
-    """Waits with a future, which its caller may cancel."""
-
-    __slots__ = ("_future",)
-
-    def __init__(self, future: asyncio.Future[Command]) -> None:
-        """The future gets the answer."""
-        self._future = future
-
-    def answered(self, answer: RawCommand, /) -> None:
-        """See `Waiter`."""
-        if not self._future.done():
-            self._future.set_result(_named(Command, answer))
-
-    def failed(self, error: BaseException, /) -> None:
-        """See `Waiter`."""
-        if not self._future.done():
-            self._future.set_exception(error)
 
 
 class Channel(asyncio.Protocol):
@@ -120,7 +90,11 @@ class Channel(asyncio.Protocol):
         self._writer: SocketWriter | None = None
         self._loop = asyncio.get_running_loop()
         self._outgoing: list[Outgoing] = []
-        self._arrived: list[RawCommand] = []  # Read, and not given to anyone yet.
+        self._unread: deque[bytes] = deque()  # Behind the read that is being given.
+        self._data, self._position = b"", 0  # This read, and how much of it was given.
+        self._arrived: list[RawCommand] = []  # What is left of it, as commands.
+        self._is_giving = False  # On the next turn.
+        self._has_volleys = False  # Ever.
         self._end_expiry: Callable[[], object] | None = None  # Takes the timer back.
         self._is_expiry_far = False
         self._scanned_at = 0  # `_written` at the last scan.
@@ -141,35 +115,61 @@ class Channel(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Give answers to those who wait, requests to the handler."""
         self._heard += len(data)
-        commands = self._wire.receive_data(data)
-        if self._looking is None and self._wire.is_within_frame:
-            self._look_soon(0, self._heard, 0)
-        for bad in self._wire.bad_frames:
-            self._fail_unreadable(bad.error, bad.opaque)
-        self._wire.bad_frames.clear()
-        if self._arrived:
-            self._arrived += commands
-        elif len(commands) <= _BUNCH:
-            self._give(commands)
-        else:
-            self._arrived = commands
+        self._unread.append(data)
+        if not self._is_giving:
             self._give_bunch()
-        if self._wire.fault is not None:
-            _log.warning("closing the connection to %s: %s", self.address, self._wire.fault)
-            self.close()
 
     def _give_bunch(self) -> None:
-        bunch, self._arrived = self._arrived[:_BUNCH], self._arrived[_BUNCH:]
-        self._give(bunch)
-        if self._arrived:
+        self._give(_BUNCH)
+        if self._looking is None and self._wire.is_within_frame:
+            self._look_soon(0, self._heard, 0)
+        self._is_giving = bool(
+            self._arrived or self._unread or self._position < len(self._data)
+        )
+        if self._is_giving:
             self._loop.call_soon(self._give_bunch)
 
     def _give_all(self) -> None:
         """Give all answers that have arrived, so that none is taken for lost or late."""
-        arrived, self._arrived = self._arrived, []
-        self._give(arrived)
+        self._give(sys.maxsize)
 
-    def _give(self, commands: list[RawCommand]) -> None:
+    def _give(self, count: int) -> None:
+        """Give so many of the answers that have arrived, in their order."""
+        while count > 0:
+            if self._arrived:
+                bunch, self._arrived = self._arrived[:count], self._arrived[count:]
+                count -= len(bunch)
+                self._give_commands(bunch)
+            elif self._position < len(self._data):
+                count -= self._give_settled(count)
+            elif self._unread:
+                self._data, self._position = self._wire.join(self._unread.popleft()), 0
+            else:
+                return
+
+    def _give_settled(self, count: int) -> int:
+        """Give plain answers to a volley, at most so many; how many. Where none comes next, the rest of this read becomes commands."""
+        data, position = self._data, self._position
+        if self._has_volleys:
+            end, volley, results, size = plain_answers(
+                data, position, self._wire.awaited, count
+            )
+            if volley is not None:
+                self._position = end
+                cast("VolleyWaiter", volley).settled(results, size)
+                return len(results)
+        self._data, self._position = b"", 0
+        self._arrived = self._wire.read(data, position)
+        for bad in self._wire.bad_frames:
+            self._fail_unreadable(bad.error, bad.opaque)
+        self._wire.bad_frames.clear()
+        if self._wire.fault is not None:
+            _log.warning("closing the connection to %s: %s", self.address, self._wire.fault)
+            self._unread.clear()
+            self.close()
+        return 0
+
+    def _give_commands(self, commands: list[RawCommand]) -> None:
         awaited = self._wire.awaited
         for command in commands:
             if command[1] & RESPONSE:
@@ -213,8 +213,8 @@ class Channel(asyncio.Protocol):
     def _fail_unreadable(self, error: CodecError, opaque: int | None) -> None:
         _log.warning("%s sent an unreadable frame: %s", self.address, error)
         waiter = None if opaque is None else self._wire.take(opaque)
-        if waiter is not None:
-            waiter.failed(error)
+        if opaque is not None and waiter is not None:
+            waiter.failed(error, opaque)
 
     def _take_request(self, raw: RawCommand) -> None:
         if self._on_request is None:
@@ -258,8 +258,8 @@ class Channel(asyncio.Protocol):
         if self._looking is not None:
             self._looking.cancel()
         self._give_all()
-        for waiter in self._wire.close():
-            waiter.failed(ConnectionLost(f"{self.address} closed the connection"))
+        for opaque, waiter in self._wire.close():
+            waiter.failed(ConnectionLost(f"{self.address} closed the connection"), opaque)
         if self._on_close is not None:
             self._on_close(self)
 
@@ -319,8 +319,42 @@ class Channel(asyncio.Protocol):
         count = len(outgoing)
         if count == 1:
             self._first_outgoing()
-        elif count == _VOLLEY:
+        elif count == _AT_ONCE:
             self._write_now()
+
+    @property
+    def takes_volleys(self) -> bool:
+        """Whether `send_volley` may be called: what is signed is signed one by one."""
+        return self._signer is None and not self.is_closed
+
+    def send_volley(
+        self,
+        volley: Volley,
+        waiting: list[tuple[Any, Any]],
+        start: int,
+        head: SendHead,
+        limits: VolleyLimits,
+        deadline: float,
+    ) -> int:
+        """Send plain messages together, as far as they go; `write_sent` writes them.
+
+        `volley`, a `VolleyWaiter`, is told of their answers; the others are as in `kernel.pack_volley`.
+        Gives how many there are: the next one is not plain, beyond the limits, or for somebody else.
+        """
+        wire = self._wire
+        volley.first = wire.following_opaque
+        frames = pack_volley(volley, waiting, start, head, limits, wire.awaited, deadline)
+        count = len(volley.sent)
+        if count:
+            wire.used_opaques(count)
+            self._has_volleys = True
+            self._outgoing.append(frames)
+        return count
+
+    def write_sent(self) -> None:
+        """Write what was sent on this turn of the loop, and do not wait for its end."""
+        self._write_now()
+        self._write_outgoing()
 
     async def call(self, command: Command, *, timeout_ms: float = 3000) -> Command:
         """Send a request and wait for its answer, whatever its code.
@@ -411,7 +445,7 @@ class Channel(asyncio.Protocol):
     def _write_now(self) -> None:
         """Give the socket what it takes at once: the transport would wait for the end of the turn."""
         writer = self._writer
-        if writer is None or not writer.is_direct:
+        if writer is None or not writer.is_direct or not self._outgoing:
             return
         outgoing, self._outgoing = self._outgoing, []
         data = encode_requests(outgoing)
@@ -428,8 +462,8 @@ class Channel(asyncio.Protocol):
         self._end_expiry = None
         self._give_all()
         now = self._clock.monotonic()
-        for waiter in self._wire.expire(now):
-            waiter.failed(RequestTimeout(f"{self.address} did not answer in time"))
+        for opaque, waiter in self._wire.expire(now):
+            waiter.failed(RequestTimeout(f"{self.address} did not answer in time"), opaque)
         is_quiet = self._written == self._scanned_at and not self._outgoing
         self._scanned_at = self._written
         if self._wire.waiting and not self.is_closed:

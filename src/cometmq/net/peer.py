@@ -335,7 +335,7 @@ class Peer(asyncio.Protocol):
         self.is_closed = True
         if self._writer is not None:
             self._writer.lost()
-        for waiter in self._wire.close():
+        for _, waiter in self._wire.close():
             if not waiter.done():
                 waiter.set_exception(ConnectionLost(f"{self.address} closed the connection"))
         self._server.half_frames.note(self, 0)

@@ -222,6 +222,15 @@ class Connection(Generic[Waiter]):
             self._opaque = self._opaque + 1 & _OPAQUE_MASK
         return self._opaque
 
+    @property
+    def following_opaque(self) -> int:
+        """The number behind the last; a request of ours may be using it, where they have gone round."""
+        return self._opaque + 1 & _OPAQUE_MASK
+
+    def used_opaques(self, count: int) -> None:
+        """Note that so many requests have taken the numbers from `following_opaque` on, and entered who waits for them."""
+        self._opaque = self._opaque + count & _OPAQUE_MASK
+
     def request(self, command: Command, waiter: Waiter, *, deadline: float) -> bytes:
         """The bytes of a request; `waiter` comes back from `take` when its answer is here.
 
@@ -250,11 +259,7 @@ class Connection(Generic[Waiter]):
         Raises:
             CodecError: the frame would be too large.
         """
-        opaque = self._opaque + 1 & _OPAQUE_MASK
-        if opaque in self.awaited:
-            opaque = self.next_opaque()
-        else:
-            self._opaque = opaque
+        opaque = self.next_opaque()
         front, queue_id, middle, back = pieces
         if body.__class__ is not bytes:
             body = bytes(body)  # Found here and not when all of this turn leave together.
@@ -286,14 +291,14 @@ class Connection(Generic[Waiter]):
         """The earliest deadline of those who wait; somebody must be waiting."""
         return min(deadline for deadline, _ in self.awaited.values())
 
-    def expire(self, now: float) -> list[Waiter]:
-        """Take the waiters whose deadline has passed; their answers are dropped when they come."""
+    def expire(self, now: float) -> list[tuple[int, Waiter]]:
+        """Take the waiters whose deadline has passed, with their opaques; their answers are dropped when they come."""
         late = [opaque for opaque, (deadline, _) in self.awaited.items() if deadline <= now]
-        return [self.awaited.pop(opaque)[1] for opaque in late]
+        return [(opaque, self.awaited.pop(opaque)[1]) for opaque in late]
 
-    def close(self) -> list[Waiter]:
-        """Everyone who still waits; nothing will come any more."""
-        left = [waiter for _, waiter in self.awaited.values()]
+    def close(self) -> list[tuple[int, Waiter]]:
+        """Everyone who still waits, with the opaque; nothing will come any more."""
+        left = [(opaque, waiter) for opaque, (_, waiter) in self.awaited.items()]
         self.awaited.clear()
         self._partial.clear()
         self.buffered = 0

@@ -11,7 +11,8 @@ from cometmq.codec.remoting import FRAME_SIZE_MAX, Command, encode_command
 from cometmq.codec.send_text import back_text, front_text, json_text, middle_text
 from cometmq.model.errors import CodecError, ConnectionLost, RequestTimeout
 from cometmq.model.flags import RESPONSE
-from cometmq.net.channel import Call, Channel
+from cometmq.net.channel import Channel
+from cometmq.net.waiters import Call
 from cometmq.wire.connection import Connection
 from tests.support.hand_clock import HandClock
 

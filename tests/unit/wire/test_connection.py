@@ -95,8 +95,8 @@ def test_deadlines_give_waiters_back_once():
     connection.request(Command(1), "early", deadline=1.0)
     connection.request(Command(1), "late", deadline=2.0)
     assert connection.expire(0.5) == []
-    assert connection.expire(1.0) == ["early"]
-    assert connection.close() == ["late"]
+    assert connection.expire(1.0) == [(1, "early")]
+    assert connection.close() == [(2, "late")]
     assert connection.waiting == 0
 
 

@@ -12,7 +12,8 @@ from cometmq.codec.batch import encode_item
 from cometmq.codec.compression import compress, compressed_flag
 from cometmq.codec.message_id import UniqueIds
 from cometmq.codec.properties import encode_properties
-from cometmq.codec.send_text import front_text, json_text, middle_text
+from cometmq.codec.send_text import END, back_text, front_text, json_text, middle_text
+from cometmq.kernel import rows
 from cometmq.model import properties as keys_of
 from cometmq.model.clock import Clock
 from cometmq.model.codes import RequestCode
@@ -23,6 +24,7 @@ from cometmq.model.names import DEFAULT_TOPIC, NOT_SENDABLE_TOPICS
 _SEND = int(RequestCode.SEND_MESSAGE_V2)
 # Of the system's properties, what a copy of a message keeps.
 _COPIED = frozenset((keys_of.TAGS, keys_of.KEYS))
+_END = END.encode()
 _SEND_BATCH = int(RequestCode.SEND_BATCH_MESSAGE)
 
 
@@ -51,6 +53,9 @@ _encoded_send = tuple.__new__
 class SendEncoder:
     """Encodes the messages of one producer.
 
+    Attributes:
+        plain_size_max: bodies up to this are neither too long nor compressed, bytes.
+
     Args:
         group: the producer's group.
         settings: what is compressed and what is too long.
@@ -69,8 +74,7 @@ class SendEncoder:
         # By topic and request code: the topic with its namespace, and the header's front.
         self._fronts: dict[tuple[str, int], tuple[str, str]] = {}
         self._plain = (0, True), ""  # The last of `_plain_front`, and its text.
-        # Bodies up to this are neither too long nor compressed.
-        self._plain_size_max = min(settings.compress_over, settings.body_size_max)
+        self.plain_size_max = min(settings.compress_over, settings.body_size_max)
 
     def _front(self, topic: str, code: int) -> tuple[str, str]:
         """The part of the header that all messages of a topic share; the topic is checked the first time."""
@@ -92,6 +96,7 @@ class SendEncoder:
         code: int = _SEND,
         sys_flag: int = 0,
         more: str = "",
+        made: tuple[int, str] | None = None,
     ) -> EncodedSend:
         """Encode one message.
 
@@ -101,6 +106,7 @@ class SendEncoder:
             code: SEND_MESSAGE_V2, or a request with the same header.
             sys_flag: bits of `model.flags`.
             more: further fields of the header (`codec.send_text.middle_text`).
+            made: when it was born and its id, where it left with others before (`volley_head`).
 
         Raises:
             MessageError: its body is too long or the topic is not for users.
@@ -110,10 +116,13 @@ class SendEncoder:
             body = bytes(body)
         topic = message.topic
         full, front = self._fronts.get((topic, code)) or self._front(topic, code)
-        if len(body) > self._plain_size_max:
+        if len(body) > self.plain_size_max:
             body, sys_flag = self._compressed(body, topic, sys_flag)
-        now_ms = self._clock.now_ms()
-        message_id = self._ids.next_id(now_ms)
+        if made is None:
+            now_ms = self._clock.now_ms()
+            message_id = self._ids.next_id(now_ms)
+        else:
+            now_ms, message_id = made
         if extra or more or sys_flag or message.tag or message.flag or not _is_bare(message):
             properties = json_text(_property_text(message, message_id, extra))
             middle = middle_text(sys_flag, now_ms, message.flag, properties, more)
@@ -121,6 +130,25 @@ class SendEncoder:
             front_of = self._plain_front(now_ms, wait_store_ok=message.wait_store_ok)
             middle = f'{front_of}{message_id}\\u0002"'
         return _encoded_send(EncodedSend, (full, front, middle, body, message_id))
+
+    def topic_front(self, topic: str) -> tuple[str, bytes]:
+        """A topic with its namespace, and the begin of the header of a send to it.
+
+        Raises:
+            MessageError: the topic is not for users.
+        """
+        full, front = self._fronts.get((topic, _SEND)) or self._front(topic, _SEND)
+        return full, front.encode()
+
+    def volley_head(
+        self, topic: str, front: bytes, broker_name: str, now_ms: int
+    ) -> rows.SendHead:
+        """The parts that headers of plain messages have in common that leave together; `pack` says the same of each."""
+        born = middle_text(0, now_ms, 0, "").encode()
+        back = back_text(broker_name).encode()
+        return rows.SendHead(
+            topic, front, born, back, _END, self._ids.front(now_ms), self._ids.numbers
+        )
 
     def _plain_front(self, now_ms: int, *, wait_store_ok: bool) -> str:
         """The part of the header that plain messages of one ms share, up to the id."""

@@ -30,6 +30,7 @@ from cometmq.client.producer.transactions import (
     TransactionListener,
     TransactionResult,
 )
+from cometmq.client.producer.turn_sends import TurnSends
 from cometmq.client.results import SendResult
 from cometmq.client.settings import ProducerSettings
 from cometmq.model.codes import RequestCode
@@ -75,6 +76,8 @@ class AsyncProducer:
         self._encoder = SendEncoder(group, self._settings, self._instance.clock, ids)
         self._sender: EncodedSender | None = None
         self._chain: SendChain | None = None
+        # Where nothing looks at each send on its way.
+        self._sends: TurnSends | None = None
         self._requests = Waiting(self._instance)
         reply_code = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
         self._membership.takers[reply_code] = self._requests.take
@@ -112,6 +115,8 @@ class AsyncProducer:
             self._chain = make_chain(
                 self._encoder, self._sender, self._instance, self.group, self._settings
             )
+            if self._chain is None and self._sender.faults is None:
+                self._sends = TurnSends(self._encoder, self._sender)
             # Whoever has a half of this group must find us, though we have sent it nothing.
             await self._instance.join(
                 self._membership, everywhere=self._transactions.can_tell_of_others
@@ -124,7 +129,8 @@ class AsyncProducer:
         """
         if self._sender is None:
             return
-        sender, self._sender = self._sender, None
+        sender, self._sender = self._running(), None
+        self._sends = None
         if self._chain is not None:
             await self._chain.close()
         sender.close()
@@ -152,6 +158,8 @@ class AsyncProducer:
             raise ClientClosed(
                 f"{self!r} is not running; use it inside `async with`, or call start() first"
             )
+        if self._sends is not None:
+            self._sends.send_now()  # What came before goes before.
         return self._sender
 
     # --- sending
@@ -180,6 +188,9 @@ class AsyncProducer:
             BrokerRefused: the broker does not take this message.
             TopicNotFound, NetError: there is nobody to send it to.
         """
+        sends = self._sends
+        if sends is not None and queue is None and selector is None and timeout_ms is None:
+            return sends.add(message)
         try:
             return self._begin(message, queue, selector, timeout_ms)
         except CometError as error:
@@ -193,7 +204,11 @@ class AsyncProducer:
         timeout_ms: int | None,
     ) -> asyncio.Future[SendResult]:
         """Begin a send; raises what stands before it is begun."""
-        sender = self._sender or self._running()
+        sends = self._sends
+        is_simple = queue is None and selector is None and timeout_ms is None
+        if sends is not None and is_simple and sends.cannot_fail(message):
+            return sends.add(message)
+        sender = self._running()
         pick = None
         if queue is not None or selector is not None:
             pick = pick_of(message, queue, selector, self._namespace)

@@ -127,6 +127,15 @@ class RoundRobin:
         self._is_available = is_available
         self._next: dict[str, int] = {}
 
+    def next_index(self, topic: str, count: int) -> int:
+        """The number of the next queue of `topic`, counted on and on; of `count` it is the rest."""
+        index = self._next.get(topic)
+        return self._chance.randrange(count) if index is None else index
+
+    def went_to(self, topic: str, index: int) -> None:
+        """Note that a message of `topic` went to the queue of this number, and the next one goes to the next."""
+        self._next[topic] = index + 1
+
     def choose(
         self, topic: str, queues: Sequence[MessageQueue], last_broker: str | None = None
     ) -> MessageQueue:
@@ -138,15 +147,13 @@ class RoundRobin:
             last_broker: the broker where the last attempt failed; avoided if there is another.
         """
         count = len(queues)
-        index = self._next.get(topic)
-        if index is None:
-            index = self._chance.randrange(count)
+        index = self.next_index(topic, count)
         if last_broker is None and self._is_available is None:
             self._next[topic] = index + 1
             return queues[index % count]
         turn = [queues[(index + step) % count] for step in range(count)]
         chosen = self._best(turn, last_broker)
-        self._next[topic] = index + turn.index(chosen) + 1
+        self.went_to(topic, index + turn.index(chosen))
         return chosen
 
     def _best(self, turn: list[MessageQueue], last_broker: str | None) -> MessageQueue:

@@ -2,7 +2,8 @@
 
 No task, no coroutine and no future of its own stands behind a send that finds route and connection
 ready: the channel tells the `PendingSend` itself of the answer, and that settles the caller's future. Only
-what must wait (a route, a connection) is prepared in a task. Follows
+what must wait (a route, a connection) is prepared in a task. Plain sends leave together
+(`turn_sends`), and each that is not answered well becomes one of these. Follows
 DefaultMQProducerImpl.sendDefaultImpl of 5.3.3.
 
 Next: cometmq.net.channel
@@ -77,6 +78,7 @@ class PendingSend:
         result: for the caller.
         began: monotonic time, seconds.
         deadline: of all attempts together, monotonic seconds.
+        queue: where it was sent already, where that was done; `answered` or `failed` comes next.
     """
 
     __slots__ = (
@@ -98,12 +100,13 @@ class PendingSend:
         result: asyncio.Future[SendResult],
         began: float,
         deadline: float,
+        queue: MessageQueue | None = None,
     ) -> None:
         self.encoded = encoded
         self._sender = sender
         self._pick = pick
         self._result = result
-        self._queue: MessageQueue | None = None
+        self._queue = queue
         self._failures: tuple[Failure, ...] = ()
         self._began = began
         self._deadline = deadline
@@ -188,11 +191,11 @@ class PendingSend:
             self.failed(error)
         else:
             if self._result.done():  # Its caller has given it up.
-                sender.ended(self.encoded)
+                sender.ended(len(self.encoded.body))
             else:
                 self.attempt()
 
-    # --- told by the channel (net.channel.Waiter)
+    # --- told by the channel (net.waiters.Waiter)
 
     def answered(self, answer: RawCommand, /) -> None:
         """Take the answer; a send that its caller cancelled counts as ended, too."""
@@ -203,7 +206,7 @@ class PendingSend:
                 return
             encoded = self.encoded
             done = read_answer(answer, SendStatus.OK, encoded[4], queue)
-            sender.ended(encoded)
+            sender.ended(len(encoded[3]))
             if not self._result.done():  # Else its caller cancelled it.
                 self._result.set_result(done)
         except Exception as trouble:  # noqa: BLE001  Whatever it is, the caller learns of it.
@@ -227,7 +230,7 @@ class PendingSend:
             self.failed(BrokerRefused(ResponseCode.SYSTEM_ERROR, status, queue.broker_name))
         else:
             done = read_answer(answer, status, self.encoded.message_id, queue)
-            sender.ended(self.encoded)
+            sender.ended(len(self.encoded.body))
             if not self._result.done():  # Else its caller cancelled it.
                 self._result.set_result(done)
 
@@ -238,7 +241,7 @@ class PendingSend:
 
     # --- failures
 
-    def failed(self, error: BaseException, /) -> None:
+    def failed(self, error: BaseException, _opaque: int = 0, /) -> None:
         """Record that an attempt failed: try again, or end the send with its errors."""
         if not isinstance(error, CometError):
             self._settle(error)
@@ -292,7 +295,7 @@ class PendingSend:
 
     def _settle(self, error: BaseException) -> None:
         """End with an error."""
-        self._sender.ended(self.encoded)
+        self._sender.ended(len(self.encoded.body))
         if not self._result.done():
             self._result.set_exception(error)
 

@@ -31,6 +31,7 @@ class EncodedSender:
         settings: attempts and times.
         clock: the instance's.
         faults: brokers to keep away from, where that is wanted.
+        turn: whose turn it is among the queues of a topic.
         returns: waits for a broker that is away.
         is_closed: whether further attempts are useless.
 
@@ -49,7 +50,7 @@ class EncodedSender:
         self.loop = asyncio.get_running_loop()
         self._timeout_seconds = settings.send_timeout_ms / 1000
         self._monotonic = instance.clock.monotonic
-        self._turn = RoundRobin(
+        self.turn = RoundRobin(
             instance.chance, self.faults.is_available if self.faults else None
         )
         self._count_left = settings.in_flight_max
@@ -57,10 +58,15 @@ class EncodedSender:
         self._waiting: deque[PendingSend] = deque()
 
     def start(
-        self, encoded: EncodedSend, pick: Pick | None, timeout_ms: int | None
+        self,
+        encoded: EncodedSend,
+        pick: Pick | None,
+        timeout_ms: int | None,
+        result: asyncio.Future[SendResult] | None = None,
     ) -> asyncio.Future[SendResult]:
         """Begin to send; the future fails with SendFailed, BrokerRefused or NetError."""
-        result: asyncio.Future[SendResult] = self.loop.create_future()
+        if result is None:
+            result = self.loop.create_future()
         seconds = self._timeout_seconds if timeout_ms is None else timeout_ms / 1000
         now = self._monotonic()
         sending = PendingSend(self, encoded, pick, result, now, now + seconds)
@@ -72,10 +78,25 @@ class EncodedSender:
             sending.attempt()
         return result
 
-    def ended(self, encoded: EncodedSend) -> None:
-        """Note that a send has its result; those that wait for room may begin."""
-        self._count_left += 1
-        self._size_left += len(encoded[3])
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way."""
+        return self._count_left == self.settings.in_flight_max
+
+    @property
+    def room(self) -> tuple[int, int]:
+        """The number of sends that may begin, and bytes of bodies after which no more may."""
+        return self._count_left, self._size_left
+
+    def began(self, count: int, size: int) -> None:
+        """Note that sends have begun that did not come by `start`, with so many bytes in their bodies."""
+        self._count_left -= count
+        self._size_left -= size
+
+    def ended(self, size: int, count: int = 1) -> None:
+        """Note that sends have their results; those that wait for room may begin."""
+        self._count_left += count
+        self._size_left += size
         while self._waiting and self._count_left > 0 and self._size_left > 0:
             sending = self._waiting.popleft()
             self._count_left -= 1
@@ -125,4 +146,4 @@ class EncodedSender:
                 f"no queue of {topic!r} can be written: its brokers took the permission or have no "
                 "master; see cometmq topic describe"
             )
-        return pick(queues) if pick else self._turn.choose(topic, queues, last_broker)
+        return pick(queues) if pick else self.turn.choose(topic, queues, last_broker)

@@ -1,0 +1,214 @@
+"""Plain sends of one turn of the loop: made, written and answered together; any other goes alone, in its place.
+
+What is plain the kernel says (`kernel.volleys`). A send that is not answered well becomes a `PendingSend`, which knows
+what to do about it; there is no second way through attempts, faults and deadlines.
+
+Next: cometmq.kernel.volleys
+"""
+
+import asyncio
+from functools import partial
+from typing import NamedTuple
+
+from cometmq.client.connection.routes import KnownTopic
+from cometmq.client.producer.encoded_send import SendEncoder
+from cometmq.client.producer.send_attempts import PendingSend
+from cometmq.client.producer.sender import EncodedSender
+from cometmq.client.results import SendResult, SendStatus
+from cometmq.codec.remoting import RawCommand
+from cometmq.kernel import Volley
+from cometmq.kernel.rows import Settled, Target
+from cometmq.model.errors import MessageError
+from cometmq.model.message import Message
+from cometmq.net.channel import Channel
+
+# Sends that are written while the caller makes more of them in the same turn of the loop: the broker
+# begins with these meanwhile.
+_AT_ONCE = 128
+
+# SendResult(...) goes through a Python-level __new__ and takes three times as long.
+_result = partial(tuple.__new__, SendResult)
+
+
+class TopicTargets(NamedTuple):
+    """The queues of a topic as the kernel takes them.
+
+    Attributes:
+        known: the route that they are from.
+        full: the topic with its namespace.
+        front: the begin of a send's header.
+        targets: its queues.
+    """
+
+    known: KnownTopic
+    full: str
+    front: bytes
+    targets: tuple[Target, ...]
+
+
+class TurnSends:
+    """The plain sends of one producer.
+
+    Attributes:
+        encoder: encodes those that go alone.
+        sender: sends them, and counts what is under way.
+        seconds: how long each may take.
+    """
+
+    def __init__(self, encoder: SendEncoder, sender: EncodedSender) -> None:
+        self.encoder = encoder
+        self.sender = sender
+        self._waiting: list[tuple[Message, asyncio.Future[SendResult]]] = []
+        self._by_topic: dict[str, TopicTargets] = {}
+        self._new_future = sender.loop.create_future
+        self._call_soon = sender.loop.call_soon
+        self.seconds = sender.settings.send_timeout_ms / 1000
+
+    def add(self, message: Message) -> asyncio.Future[SendResult]:
+        """Send a message at the end of this turn, or now where nothing is under way; all errors go to the future."""
+        result: asyncio.Future[SendResult] = self._new_future()
+        waiting = self._waiting
+        waiting.append((message, result))
+        count = len(waiting)
+        if count == 1:
+            if self.sender.is_idle:
+                self.send_now()
+            else:
+                self._call_soon(self.send_now)
+        elif count == _AT_ONCE:
+            self.send_now()
+        return result
+
+    def cannot_fail(self, message: Message) -> bool:
+        """Whether no error is known before a message leaves, for those who must say it at once."""
+        return (
+            message.topic in self._by_topic
+            and len(message.body) <= self.encoder.plain_size_max
+            and not (message.properties or message.keys or message.tag)
+        )
+
+    def send_now(self) -> None:
+        """Send what waits for the end of the turn, in its order."""
+        if not self._waiting:
+            return
+        waiting, self._waiting = self._waiting, []
+        channels: set[Channel] = set()
+        start = 0
+        while start < len(waiting):
+            count = self._send_together(waiting, start, channels)
+            if not count:
+                self._send_alone(*waiting[start])
+                count = 1
+            start += count
+        for channel in channels:
+            channel.write_sent()
+
+    def _send_together(
+        self,
+        waiting: list[tuple[Message, asyncio.Future[SendResult]]],
+        start: int,
+        channels: set[Channel],
+    ) -> int:
+        """Send plain messages to one broker; how many there are from here on."""
+        sender = self.sender
+        of = self._targets(waiting[start][0])
+        if of is None:
+            return 0
+        index = sender.turn.next_index(of.full, len(of.targets))
+        _, _, broker_name = of.targets[index % len(of.targets)]
+        address = sender.instance.routes.masters.get(broker_name)
+        channel = None if address is None else sender.instance.channels.peek(address)
+        if channel is None or not channel.takes_volleys:
+            return 0
+        born_ms, began = sender.clock.now_ms(), sender.clock.monotonic()
+        volley = PendingVolley(self, of.targets, index, born_ms, began)
+        head = self.encoder.volley_head(waiting[start][0].topic, of.front, broker_name, born_ms)
+        count_max, size_max = sender.room
+        limits = count_max, self.encoder.plain_size_max, size_max
+        count = channel.send_volley(volley, waiting, start, head, limits, began + self.seconds)
+        if count:
+            sender.turn.went_to(of.full, index + count - 1)
+            sender.began(count, volley.size)
+            channels.add(channel)
+        return count
+
+    def _targets(self, message: Message) -> TopicTargets | None:
+        """The queues that a message may go to; None where they are not known, or it is none."""
+        if message.__class__ is not Message:
+            return None
+        routes = self.sender.instance.routes
+        found = self._by_topic.get(message.topic)
+        if found is not None and routes.get(found.full) is found.known:
+            return found
+        try:
+            full, front = self.encoder.topic_front(message.topic)
+        except MessageError:  # It is found again where the message goes alone.
+            return None
+        known = routes.get(full)
+        if known is None or not known.write_queues:
+            return None
+        targets = tuple((each, each.queue_id, each.broker_name) for each in known.write_queues)
+        found = self._by_topic[message.topic] = TopicTargets(known, full, front, targets)
+        return found
+
+    def _send_alone(self, message: Message, result: asyncio.Future[SendResult]) -> None:
+        try:
+            self.sender.start(self.encoder.pack(message), None, None, result)
+        except Exception as error:  # noqa: BLE001  Whatever is wrong, the caller learns of it.
+            if not result.done():
+                result.set_exception(error)
+
+
+class PendingVolley(Volley):
+    """Sends that left together and wait for their answers (`net.waiters.VolleyWaiter`).
+
+    Args:
+        sends: whose they are.
+        targets: the queues of their topic.
+        turn: which of them the first one goes to.
+        born_ms: when they were made, ms since 1970.
+        began: the same, monotonic seconds.
+    """
+
+    __slots__ = ("_began", "_born_ms", "_sends")
+
+    def __init__(
+        self,
+        sends: TurnSends,
+        targets: tuple[Target, ...],
+        turn: int,
+        born_ms: int,
+        began: float,
+    ) -> None:
+        super().__init__(0, targets, turn, SendStatus.OK, _result)
+        self._sends = sends
+        self._born_ms = born_ms
+        self._began = began
+
+    def settled(self, results: list[Settled], size: int, /) -> None:
+        """See `VolleyWaiter`; a send that its caller cancelled counts as ended, too."""
+        for result, done in results:
+            if not result.done():
+                result.set_result(done)
+        self._sends.sender.ended(size, len(results))
+
+    def answered(self, answer: RawCommand, /) -> None:
+        """Take an answer that is not plain."""
+        self._alone(answer[2]).answered(answer)
+
+    def failed(self, error: BaseException, opaque: int, /) -> None:
+        """Record that a send failed."""
+        self._alone(opaque).failed(error)
+
+    def _alone(self, opaque: int) -> PendingSend:
+        """The send of this number, as it would be if it had left alone."""
+        index = opaque - self.first
+        sent = self.sent[index]
+        assert sent is not None, "each is answered once"
+        self.sent[index] = None
+        message, result, _, message_id = sent
+        sends = self._sends
+        encoded = sends.encoder.pack(message, made=(self._born_ms, message_id))
+        queue, _, _ = self.targets[(self.turn + index) % len(self.targets)]
+        deadline = self._began + sends.seconds
+        return PendingSend(sends.sender, encoded, None, result, self._began, deadline, queue)
