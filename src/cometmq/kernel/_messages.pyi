@@ -7,8 +7,7 @@ def plain_messages(
     position: int,
     queue: Queue,
     topic: bytes,
-    make: Callable[..., Message],
-    host_text: Callable[[bytes], str],
+    new: Callable[[], Message],
     messages: list[Message],
 ) -> int: ...
 def plain_properties(block: bytes) -> dict[str, str] | None: ...

@@ -3,52 +3,38 @@
 """The compiled twin of `messages`: what a consumer gets, made from records; what is not plain is left to the caller."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.dict cimport PyDict_GetItem
-from cpython.object cimport PyObject
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memchr, memcmp
 
-from cometmq.kernel._bytes cimport get_u32, get_u64
+from cometmq.kernel._bytes cimport get_u32, get_u64, put_bytes
 from cometmq.kernel._layouts cimport (
-    HOST_V4_SIZE,
     MAGIC_V1,
-    RECORD_HEAD_BODY_CRC_AT,
     RECORD_HEAD_BODY_SIZE_AT,
-    RECORD_HEAD_BORN_HOST_AT,
-    RECORD_HEAD_BORN_TIME_AT,
-    RECORD_HEAD_FLAG_AT,
     RECORD_HEAD_MAGIC_AT,
-    RECORD_HEAD_PHYSICAL_OFFSET_AT,
-    RECORD_HEAD_PREPARED_OFFSET_AT,
     RECORD_HEAD_QUEUE_OFFSET_AT,
-    RECORD_HEAD_RECONSUME_TIMES_AT,
     RECORD_HEAD_SIZE,
-    RECORD_HEAD_STORE_HOST_AT,
     RECORD_HEAD_STORE_SIZE_AT,
-    RECORD_HEAD_STORE_TIME_AT,
     RECORD_HEAD_SYS_FLAG_AT,
     RECORD_SIZE_MIN,
     SHORT_SIZE,
     TOPIC_SIZE_V1_MAX,
 )
-cdef str UNIQUE = "UNIQ_KEY"
-cdef const char *DIGITS = b"0123456789ABCDEF"
+from cometmq.kernel._text cimport is_ascii
+
+cdef extern from "Python.h":
+    # As `object.__setattr__`, past what an object says about who may change it.
+    int PyObject_GenericSetAttr(object owner, object name, object value) except -1
 
 
-def plain_messages(
-    bytes body, Py_ssize_t position, queue, bytes topic, make, host_text, list messages
-):
+def plain_messages(bytes body, Py_ssize_t position, queue, bytes topic, new, list messages):
     """See `cometmq.kernel.messages.plain_messages`."""
     cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(body)
     cdef const uint8_t *at
-    cdef const uint8_t *store_host = NULL
-    cdef const uint8_t *born_host = NULL
     cdef Py_ssize_t last = PyBytes_GET_SIZE(body) - RECORD_HEAD_SIZE
-    cdef const uint8_t *host
     cdef int64_t block_at
-    cdef int32_t size
-    cdef object born_text = None, store_text = None
+    cdef int32_t size, body_size
+    cdef object message
     if PyBytes_GET_SIZE(topic) > TOPIC_SIZE_V1_MAX:
         return position
     while 0 <= position <= last:
@@ -57,49 +43,55 @@ def plain_messages(
         if not block_at:
             break
         size = <int32_t>get_u32(at + RECORD_HEAD_STORE_SIZE_AT)
-        properties = read_properties(at + block_at, size - block_at)
-        if properties is None:
+        if not _are_plain(at + block_at, size - block_at):
             break
-        host = at + RECORD_HEAD_BORN_HOST_AT
-        if born_host is NULL or memcmp(born_host, host, HOST_V4_SIZE) != 0:
-            born_host = host
-            born_text = host_text(PyBytes_FromStringAndSize(<const char *>host, HOST_V4_SIZE))
-        host = at + RECORD_HEAD_STORE_HOST_AT
-        if store_host is NULL or memcmp(store_host, host, HOST_V4_SIZE) != 0:
-            store_host = host
-            store_text = host_text(PyBytes_FromStringAndSize(<const char *>host, HOST_V4_SIZE))
-        messages.append(_made(make, at, queue, properties, born_text, store_text))
+        body_size = <int32_t>get_u32(at + RECORD_HEAD_BODY_SIZE_AT)
+        message = new()
+        PyObject_GenericSetAttr(message, "queue", queue)
+        PyObject_GenericSetAttr(
+            message, "queue_offset", <int64_t>get_u64(at + RECORD_HEAD_QUEUE_OFFSET_AT)
+        )
+        PyObject_GenericSetAttr(
+            message, "body", PyBytes_FromStringAndSize(<const char *>at + RECORD_HEAD_SIZE, body_size)
+        )
+        PyObject_GenericSetAttr(message, "_record", _without_body(at, block_at, size - block_at))
+        messages.append(message)
         position += size
     return position
 
 
-cdef inline object _made(
-    object make, const uint8_t *at, object queue, dict properties, object born_text, object store_text
-):
-    """The message that `make` makes of a plain record."""
-    cdef str offset_id = _offset_id(at)
-    cdef PyObject *unique = PyDict_GetItem(properties, UNIQUE)
-    return make(
-        queue,
-        <int64_t>get_u64(at + RECORD_HEAD_QUEUE_OFFSET_AT),
-        offset_id if unique is NULL else <object>unique,
-        offset_id,
-        PyBytes_FromStringAndSize(
-            <const char *>at + RECORD_HEAD_SIZE, <int32_t>get_u32(at + RECORD_HEAD_BODY_SIZE_AT)
-        ),
-        properties,
-        <int64_t>get_u64(at + RECORD_HEAD_BORN_TIME_AT),
-        born_text,
-        <int64_t>get_u64(at + RECORD_HEAD_STORE_TIME_AT),
-        store_text,
-        <int32_t>get_u32(at + RECORD_HEAD_FLAG_AT),
-        0,
-        <int32_t>get_u32(at + RECORD_HEAD_RECONSUME_TIMES_AT),
-        <int64_t>get_u64(at + RECORD_HEAD_PHYSICAL_OFFSET_AT),
-        <int32_t>get_u32(at + RECORD_HEAD_STORE_SIZE_AT),
-        get_u32(at + RECORD_HEAD_BODY_CRC_AT),
-        <int64_t>get_u64(at + RECORD_HEAD_PREPARED_OFFSET_AT),
-    )
+cdef inline bytes _without_body(const uint8_t *at, int64_t block_at, int64_t block_size):
+    """Head and properties of a record."""
+    cdef bytes record = PyBytes_FromStringAndSize(NULL, RECORD_HEAD_SIZE + block_size)
+    cdef uint8_t *to = <uint8_t *>PyBytes_AS_STRING(record)
+    put_bytes(put_bytes(to, at, RECORD_HEAD_SIZE), at + block_at, block_size)
+    return record
+
+
+cdef inline bint _are_plain(const uint8_t *at, Py_ssize_t size) except -1:
+    """Whether a block of properties is plain, without making them where they are ASCII."""
+    cdef const uint8_t *end = at + size
+    cdef const uint8_t *value_end
+    if not is_ascii(at, size):
+        return read_properties(at, size) is not None
+    while at < end:
+        value_end = _value_end(at, end)
+        if value_end is NULL:
+            return False
+        at = value_end + 1
+    return True
+
+
+cdef inline const uint8_t *_value_end(const uint8_t *at, const uint8_t *end) noexcept:
+    """Where the value of a plain property ends that begins here; NULL where none does."""
+    cdef const uint8_t *value_end = <const uint8_t *>memchr(at, 2, end - at)
+    cdef const uint8_t *name_end
+    if value_end is NULL:
+        return NULL
+    name_end = <const uint8_t *>memchr(at, 1, value_end - at)
+    if name_end is NULL or name_end == at or name_end + 1 == value_end:
+        return NULL
+    return NULL if memchr(name_end + 1, 1, value_end - name_end - 1) is not NULL else value_end
 
 
 cdef inline int64_t _block_at(const uint8_t *at, int64_t size_max, bytes topic) noexcept:
@@ -127,14 +119,6 @@ cdef inline int64_t _block_at(const uint8_t *at, int64_t size_max, bytes topic) 
     return block_at
 
 
-cdef inline str _offset_id(const uint8_t *at):
-    """The id of a record by its store host and place."""
-    cdef char digits[32]
-    put_hex(digits, at + RECORD_HEAD_STORE_HOST_AT)
-    put_hex(digits + 16, at + RECORD_HEAD_PHYSICAL_OFFSET_AT)
-    return PyUnicode_DecodeUTF8(digits, 32, NULL)
-
-
 def plain_properties(bytes block):
     """See `cometmq.kernel.messages.plain_properties`."""
     return read_properties(<const uint8_t *>PyBytes_AS_STRING(block), PyBytes_GET_SIZE(block))
@@ -147,14 +131,10 @@ cdef dict read_properties(const uint8_t *at, Py_ssize_t size):
     cdef const uint8_t *value_end
     cdef dict properties = {}
     while at < end:
-        value_end = <const uint8_t *>memchr(at, 2, end - at)
+        value_end = _value_end(at, end)
         if value_end is NULL:
             return None
         name_end = <const uint8_t *>memchr(at, 1, value_end - at)
-        if name_end is NULL or name_end == at or name_end + 1 == value_end:
-            return None
-        if memchr(name_end + 1, 1, value_end - name_end - 1) is not NULL:
-            return None
         try:
             properties[
                 PyUnicode_DecodeUTF8(<const char *>at, name_end - at, NULL)
@@ -166,10 +146,3 @@ cdef dict read_properties(const uint8_t *at, Py_ssize_t size):
         at = value_end + 1
     return properties
 
-
-cdef inline void put_hex(char *to, const uint8_t *at) noexcept:
-    """16 digits of 8 bytes."""
-    cdef Py_ssize_t i
-    for i in range(8):
-        to[2 * i] = DIGITS[at[i] >> 4]
-        to[2 * i + 1] = DIGITS[at[i] & 15]

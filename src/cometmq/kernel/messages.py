@@ -1,9 +1,9 @@
 """Messages of a consumer, straight from the records of a broker's answer; what a pull spends its time on.
 
-A record is taken apart, its properties become a dict, its ids text, in one turn of a loop. Compiled:
-`_messages`.
+A message gets its body, its offset and its record without the body; what else it says is read when somebody asks
+(`record_parts`). Compiled: `_messages`.
 
-Next: cometmq.client.consumer.pull.process_queue
+Next: cometmq.client.consumer.pull.pulled_message
 """
 
 from collections.abc import Callable, Iterator
@@ -15,12 +15,11 @@ from cometmq.kernel.records import HEAD
 _HEAD_SIZE = HEAD.size  # 88
 _NAME_END = "\1"
 _VALUE_END = "\2"
-_UNIQUE = "UNIQ_KEY"
-_LONG_MASK = (1 << 64) - 1
 
 Queue = TypeVar("Queue")
 Message = TypeVar("Message")
-_Parts = tuple[tuple[Any, ...], bytes, dict[str, str]]
+# How an attribute is given to an object that lets nobody change it.
+_put = object.__setattr__
 
 
 def plain_messages(
@@ -28,8 +27,7 @@ def plain_messages(
     position: int,
     queue: Queue,
     topic: bytes,
-    make: Callable[..., Message],
-    host_text: Callable[[bytes], str],
+    new: Callable[[], Message],
     messages: list[Message],
 ) -> int:
     """Take messages from plain records, as far as they go.
@@ -42,32 +40,28 @@ def plain_messages(
         position: where in it to begin, bytes.
         queue: where they were pulled from.
         topic: its name as records hold it.
-        make: `model.message.make_stored_message`.
-        host_text: `codec.host.decode_host`.
+        new: makes an empty message, which gets `queue`, `queue_offset`, `body` and, in `_record`, head and properties of the record.
         messages: they are appended here.
 
     Returns:
         The place in the body where they end.
     """
-    for head, content, properties in _plain_parts(body, position, topic):
-        (
-            size, _, crc, _, flag, queue_offset, offset, _, born_ms, born_host, stored_ms, store_host,
-            times, prepared, _,
-        ) = head  # fmt: skip
-        offset_id = f"{store_host.hex().upper()}{offset & _LONG_MASK:016X}"
-        messages.append(
-            make(
-                queue, queue_offset, properties.get(_UNIQUE, offset_id), offset_id, content, properties,
-                born_ms, host_text(born_host), stored_ms, host_text(store_host), flag, 0, times, offset,
-                size, crc, prepared,
-            )
-        )  # fmt: skip
-        position += size
+    for start, body_end, block_start, after in _plain_places(body, position, topic):
+        head = body[start : start + _HEAD_SIZE]
+        message = new()
+        _put(message, "queue", queue)
+        _put(message, "queue_offset", HEAD.unpack(head)[5])
+        _put(message, "body", body[start + _HEAD_SIZE : body_end])
+        _put(message, "_record", head + body[block_start:after])
+        messages.append(message)
+        position = after
     return position
 
 
-def _plain_parts(body: bytes, position: int, topic: bytes) -> Iterator[_Parts]:
-    """(head, body, properties) of plain records, one by one."""
+def _plain_places(
+    body: bytes, position: int, topic: bytes
+) -> Iterator[tuple[int, int, int, int]]:
+    """Places where plain records begin, their bodies end, their properties begin and they end, one by one."""
     if len(topic) > TOPIC_SIZE_V1_MAX:
         return
     topic_block = bytes((len(topic),)) + topic
@@ -89,11 +83,15 @@ def _plain_parts(body: bytes, position: int, topic: bytes) -> Iterator[_Parts]:
         block_size = int.from_bytes(body[block_start - 2 : block_start])
         if block_start > after or block_start + block_size != after:
             return
-        properties = plain_properties(body[block_start:after])
-        if properties is None:
+        if plain_properties(body[block_start:after]) is None:
             return
-        yield head, body[start:body_end], properties
+        yield position, body_end, block_start, after
         position = after
+
+
+def record_parts(record: bytes) -> tuple[tuple[Any, ...], bytes]:
+    """The fields of a record's head (`records.HEAD`), and the block of its properties, of what a plain message keeps."""
+    return HEAD.unpack_from(record), record[_HEAD_SIZE:]
 
 
 def plain_properties(block: bytes) -> dict[str, str] | None:

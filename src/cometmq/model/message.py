@@ -13,11 +13,12 @@ from cometmq.model.queue import MessageQueue
 
 _FORBIDDEN = (keys_of.NAME_SEPARATOR, keys_of.PROPERTY_SEPARATOR)
 _BODY_TYPES = (bytes, bytearray, memoryview)
+_put = object.__setattr__
 # Topics are few and messages many: each name is looked through once.
 _fault_of = lru_cache(maxsize=1024)(topic_fault)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Message:
     r"""A message to send.
 
@@ -48,7 +49,40 @@ class Message:
     wait_store_ok: bool = True
     deliver: timedelta | datetime | None = None
 
-    def __post_init__(self) -> None:
+    def __init__(  # noqa: PLR0913, PLR0917  One for each attribute, in their order.
+        self,
+        topic: str,
+        body: bytes,
+        tag: str | None = None,
+        keys: tuple[str, ...] | str = (),
+        properties: Mapping[str, str] | None = None,
+        flag: int = 0,
+        delay_level: int = 0,
+        wait_store_ok: bool = True,  # noqa: FBT001, FBT002  As the attribute.
+        deliver: timedelta | datetime | None = None,
+    ) -> None:
+        own = {} if properties is None else properties
+        if self.__class__ is Message:
+            # A frozen dataclass sets each attribute past its own guard, which takes three times as long.
+            made: Any = self
+            _put(self, "__class__", _OpenMessage)
+            made.topic = topic
+            made.body = body
+            made.tag = tag
+            made.keys = keys
+            made.properties = own
+            made.flag = flag
+            made.delay_level = delay_level
+            made.wait_store_ok = wait_store_ok
+            made.deliver = deliver
+            made.__class__ = Message
+        else:  # A subclass may have another shape.
+            given = topic, body, tag, keys, own, flag, delay_level, wait_store_ok, deliver
+            for name, value in zip(Message.__slots__, given, strict=True):
+                _put(self, name, value)
+        self._check()
+
+    def _check(self) -> None:
         """Refuse what no broker would take, before any network."""
         fault = _fault_of(self.topic)
         if fault is not None:
@@ -93,6 +127,12 @@ class Message:
         return stored
 
 
+class _OpenMessage:
+    """A `Message` that is being filled; the same slots, so that it can become one."""
+
+    __slots__ = Message.__slots__
+
+
 def _delivery_property(deliver: timedelta | datetime) -> tuple[str, str]:
     """The property by which a broker of 5.x holds a message back (timer messages)."""
     if isinstance(deliver, datetime):
@@ -125,8 +165,14 @@ def check_property(name: object, value: object) -> None:
         )
 
 
+class _FromRecord:
+    """Has room for the record that a message is read from when it is asked for (`client.consumer.pull.pulled_message`)."""
+
+    __slots__ = ("_record",)
+
+
 @dataclass(frozen=True, slots=True)
-class StoredMessage:
+class StoredMessage(_FromRecord):
     """A message as a consumer gets it.
 
     Attributes:
@@ -207,7 +253,7 @@ class StoredMessage:
         )
 
 
-class _Open:
+class _Open(_FromRecord):
     """A `StoredMessage` that is being filled; the same slots, so that it can become one."""
 
     __slots__ = StoredMessage.__slots__

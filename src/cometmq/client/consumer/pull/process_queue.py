@@ -6,6 +6,7 @@ since a consumer that starts again begins there.
 
 from collections import deque
 from collections.abc import Iterable
+from itertools import repeat
 
 
 class ProcessQueue:
@@ -26,18 +27,17 @@ class ProcessQueue:
         self._sizes: dict[int, int] = {}
 
     def add(self, arrived: Iterable[tuple[int, int]]) -> None:
-        """Add messages: (queue offset, bytes) of each, offsets rising."""
+        """Add messages: (queue offset, bytes) of each, behind those that are here."""
         order, sizes = self._order, self._sizes
         was_empty = not order
-        last = order[-1] if order else -1
-        for offset, size in arrived:
-            if offset in sizes:
-                continue
-            assert offset > last, "offsets of a queue rise"
-            last = offset
-            order.append(offset)
-            sizes[offset] = size
-            self.size += size
+        new = dict(arrived)
+        for offset in sizes.keys() & new.keys():
+            del new[offset]
+        offsets = sorted(new)
+        assert not (order and offsets) or offsets[0] > order[-1], "offsets of a queue rise"
+        order.extend(offsets)
+        sizes.update(new)
+        self.size += sum(new.values())
         self.count = len(sizes)
         if was_empty and order:
             # What lay between matched nothing, and needs no second look.
@@ -46,8 +46,7 @@ class ProcessQueue:
     def finish(self, offsets: Iterable[int]) -> None:
         """Remove messages that were consumed, or sent back; one that is not cached is ignored."""
         order, sizes = self._order, self._sizes
-        for offset in offsets:
-            self.size -= sizes.pop(offset, 0)
+        self.size -= sum(map(sizes.pop, offsets, repeat(0)))
         self.count = len(sizes)
         # Invariant: order[0] is not finished, so it is the smallest such offset.
         while order and order[0] not in sizes:

@@ -244,7 +244,7 @@ class PullLoop:
             messages = [message for message in messages if matches(message.tag)]
         kept = [(message.queue_offset, len(message.body)) for message in messages]
         kept += [(record.queue_offset, 0) for record in unreadable]
-        self.process_queue.add(sorted(kept))
+        self.process_queue.add(kept)
         for record in unreadable:
             self._reading.discard(self, record)
         if messages:

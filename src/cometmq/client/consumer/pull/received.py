@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from cometmq.client.consumer.pull.pulled_message import new_pulled_message
 from cometmq.client.namespace import NO_NAMESPACE, Namespace
 from cometmq.codec.compression import decompress, plain_flag
 from cometmq.codec.host import decode_host
@@ -120,13 +121,11 @@ class RecordUnpacker:
         while True:
             if are_plain and end - position <= _PART_SIZE:
                 position = plain_messages(
-                    body, position, queue, topic, make_stored_message, decode_host, messages
+                    body, position, queue, topic, new_pulled_message, messages
                 )
             elif are_plain:  # In parts: there may be many more of them than were asked for.
-                position += plain_messages(
-                    body[position : position + _PART_SIZE], 0, queue, topic,
-                    make_stored_message, decode_host, messages,
-                )  # fmt: skip
+                part = body[position : position + _PART_SIZE]
+                position += plain_messages(part, 0, queue, topic, new_pulled_message, messages)
             if position == end or len(messages) >= count_max:
                 return position
             record = decode_record(body, position)

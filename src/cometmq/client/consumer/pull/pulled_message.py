@@ -1,0 +1,100 @@
+"""A message that was pulled, of which most is read from its record when somebody asks for it.
+
+A listener looks at few of a message's attributes, and pulls bring thousands of messages. So a message is made with its body, its
+queue and its offset; its properties are read when they are asked for, and what else there is all at once. From then on it
+is a `StoredMessage` as any other. Whether a record can be read was looked at when it came.
+
+Next: cometmq.client.consumer.pull.process_queue
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from operator import attrgetter
+from typing import Any, cast
+
+from cometmq.codec.host import decode_host
+from cometmq.codec.message_id import encode_message_id
+from cometmq.kernel import plain_properties
+from cometmq.kernel.messages import record_parts
+from cometmq.model import properties as keys_of
+from cometmq.model.message import StoredMessage
+
+_AT_ONCE = ("queue", "queue_offset", "body")  # What it has from the start.
+# The places of attributes, past what says that nobody may change them and that they are read first.
+_record_of = attrgetter("_record")
+_PLACES: dict[str, Any] = {name: vars(StoredMessage)[name] for name in StoredMessage.__slots__}
+
+
+class PulledMessage(StoredMessage):
+    """A message whose record has not been read to its end."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        """Compare all attributes."""
+        return _read(self) == other
+
+    def __hash__(self) -> int:
+        """Raise what any message raises: properties have no hash."""
+        return hash(_read(self))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Give what is needed to make a copy."""
+        return _read(self).__reduce_ex__(protocol)
+
+
+def _properties(message: StoredMessage) -> Mapping[str, str]:
+    """The properties of a message; read once."""
+    record = _record_of(message)  # Before the look: who takes it away has read them.
+    try:
+        return cast("Mapping[str, str]", _PLACES["properties"].__get__(message))
+    except AttributeError:
+        _, block = record_parts(record)
+        properties = plain_properties(block)
+        assert properties is not None, "looked at when it came"
+        _PLACES["properties"].__set__(message, properties)
+        return properties
+
+
+def _message_id(message: StoredMessage) -> str:
+    """The id of a message, which is one of its properties mostly."""
+    return _properties(message).get(keys_of.UNIQ_KEY) or _read(message).message_id
+
+
+def _read(message: StoredMessage) -> StoredMessage:
+    """Read all that is left; it is a `StoredMessage` then. Threads may do so at once, with the same outcome."""
+    record = _record_of(message)
+    if record is not None:
+        (
+            store_size, _, body_crc, _, flag, _, offset, _, born_ms, born_host, stored_ms, store_host, times,
+            prepared_offset, _,
+        ) = record_parts(record)[0]  # fmt: skip
+        properties, offset_id = _properties(message), encode_message_id(store_host, offset)
+        values = {
+            "message_id": properties.get(keys_of.UNIQ_KEY, offset_id), "offset_message_id": offset_id,
+            "born_ms": born_ms, "born_host": decode_host(born_host),
+            "stored_ms": stored_ms, "store_host": decode_host(store_host),
+            "flag": flag, "sys_flag": 0, "reconsume_times": times, "commitlog_offset": offset,
+            "store_size": store_size, "body_crc": body_crc, "prepared_offset": prepared_offset,
+        }  # fmt: skip
+        for name, value in values.items():
+            _PLACES[name].__set__(message, value)
+        object.__setattr__(message, "_record", None)
+    object.__setattr__(message, "__class__", StoredMessage)
+    return message
+
+
+def _attribute(name: str) -> property:
+    """An attribute that is read when it is asked for."""
+    if name == "properties":
+        return property(_properties)
+    if name == "message_id":
+        return property(_message_id)
+    return property(lambda message: getattr(_read(message), name))
+
+
+for _name in StoredMessage.__slots__:
+    if _name not in _AT_ONCE:
+        setattr(PulledMessage, _name, _attribute(_name))
+
+new_pulled_message = partial(object.__new__, PulledMessage)
