@@ -88,6 +88,81 @@ def test_acknowledgements_of_a_turn_are_the_same(fields, numbers, found):
     assert taken(fast.plain_acks) == taken(acks.plain_acks)
 
 
+def frame_of(fields: dict, flag: int, opaque: int, code: int) -> bytes:
+    values = {
+        "code": code, "extFields": fields, "flag": flag, "language": "JAVA", "opaque": opaque, "version": 1,
+    }  # fmt: skip
+    header = json.dumps(values, separators=(",", ":"), ensure_ascii=False).encode()
+    return struct.pack(">ii", 4 + len(header), len(header)) + header
+
+
+PIECES = st.sampled_from([
+    b"", b'"', b"\\", b'"opaque":7,', b'"code":1,', b'"topic":"T",', b":", b"-", b"00", b"9" * 19, b"\xff", b",", b" ", b"{}",
+])  # fmt: skip
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.one_of(PLAIN, PLAIN, PLAIN, ACKS), st.sampled_from([0, 0, 0, 2, 1, 6]), st.integers(0, 9),
+            st.sampled_from([200051, 200051, 200051, 200050]),
+        ),
+        max_size=9,
+    ),
+    st.lists(st.one_of(st.none(), st.just(tuple(range(9)))), min_size=12, max_size=12),
+    st.integers(0, 9), st.booleans(), st.integers(0, 2000), PIECES, st.integers(0, 3),
+)  # fmt: skip
+def test_acknowledgements_are_taken_from_bytes_alike(
+    requests, found, count_max, is_damaged, at, piece, removed
+):
+    """Whole and damaged, by both kernels; and each is marked and answered as the command that it is."""
+    data = b"".join(frame_of(*each) for each in requests)
+    if is_damaged:
+        at %= len(data) + 1
+        data = data[:at] + piece + data[at + removed :]
+
+    def taken(take, *given):
+        asked: list[tuple[str, ...]] = []
+
+        def find(*named: str) -> tuple[int, ...] | None:
+            asked.append(named)
+            return found[len(asked) - 1]
+
+        return take(*given, find, BEFORE, END), asked
+
+    ours, asked = taken(fast.take_acks, data, 0, count_max)
+    assert (ours, asked) == taken(acks.take_acks, data, 0, count_max)
+    position, count, marks, answers = ours
+    commands, end, _ = fast.read_commands(data[:position], 0, 1 << 24, 1 << 16, LANGUAGES)
+    assert (end, len(commands)) == (position, count)
+    read = [
+        each if len(each) > 4 else decode_json_command(data[each[1] : each[2]], b"")
+        for each in commands
+    ]
+    (same_marks, same_answers, others), _ = taken(fast.plain_acks, read)
+    assert (same_answers, others) == (answers, [])
+    # One that is asked for and not taken leaves a mark of nothing.
+    assert same_marks == marks[: len(same_marks)]
+    assert not any(marks[len(same_marks) :])
+
+
+def test_plain_acknowledgements_are_taken_to_the_last():
+    frames = [
+        frame_of({"consumerGroup": "G", "topic": "T", "queueId": "0", "offset": f"{offset}",
+                  "extraInfo": f"1 2 3 0 0 b 0 {offset}", "bname": "b"}, 0, offset, 200051)
+        for offset in range(5)
+    ]  # fmt: skip
+    data = b"".join(frames)
+    for twin in (fast, acks):
+        position, count, marks, answers = twin.take_acks(
+            data + b"rest", 0, 99, lambda *_: tuple(range(9)), BEFORE, END
+        )
+        assert (position, count, marks) == (len(data), 5, [31])
+        assert answers == b"".join(
+            answer_head(Command(0, opaque=offset), Answer(), 0) for offset in range(5)
+        )
+
+
 @given(st.lists(st.tuples(st.integers(0, 40), st.booleans()), max_size=40))
 def test_answers_are_those_of_a_handler(given):
     commands = commands_of(

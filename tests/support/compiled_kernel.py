@@ -1,6 +1,6 @@
 """Every function of the compiled kernel, whichever kernel runs; ImportError where it was not built."""
 
-from cometmq.kernel._acks import plain_acks
+from cometmq.kernel._acks import plain_acks, take_acks
 from cometmq.kernel._answers import encode_answers, encode_requests
 from cometmq.kernel._column_records import (
     answer_columns,
@@ -66,6 +66,7 @@ __all__ = [
     "signed_sends",
     "signing_key",
     "split_pull",
+    "take_acks",
     "take_back",
     "take_sends",
 ]

@@ -18,7 +18,7 @@ WHY_PLAIN: str | None = None  # Why the plain kernel runs, where it does.
 try:
     if KERNEL == "reference":
         raise ImportError("COMETMQ_KERNEL=reference asks for it")  # noqa: TRY301
-    from cometmq.kernel._acks import plain_acks
+    from cometmq.kernel._acks import plain_acks, take_acks
     from cometmq.kernel._answers import encode_answers, encode_requests
     from cometmq.kernel._calls import begin_writing
     from cometmq.kernel._column_records import (
@@ -64,7 +64,7 @@ except ImportError as error:
         raise
     # None was compiled, or one of an older version lies there: who starts a broker is told.
     WHY_PLAIN = str(error)
-    from cometmq.kernel.acks import plain_acks
+    from cometmq.kernel.acks import plain_acks, take_acks
     from cometmq.kernel.calls import begin_writing
     from cometmq.kernel.column_records import (
         answer_columns,
@@ -165,6 +165,7 @@ __all__ = [
     "split_frames",
     "split_pull",
     "stored_keys",
+    "take_acks",
     "take_back",
     "take_sends",
     "walk_records",

@@ -8,10 +8,13 @@ Next: cometmq.kernel.reads
 
 from collections.abc import Callable
 
+from cometmq.kernel.heads import HEADER_SIZE_PLAIN, plain_head
 from cometmq.kernel.layouts import FRAME_HEAD
 from cometmq.kernel.rows import RawCommand
+from cometmq.model.codes import RequestCode
 from cometmq.model.flags import ONEWAY
 
+ACK_MESSAGE = int(RequestCode.ACK_MESSAGE)
 PLACES_MAX = 64  # Java's check points have 32 bits.
 DIGITS_MAX = 18  # As many fit into 64 bits.
 _NAMES = ("extraInfo", "topic", "consumerGroup", "queueId", "offset")
@@ -37,31 +40,65 @@ def plain_acks(
         For each check point that `find` gave, in order, which of its offsets are acknowledged (bits, the lowest for
         the first); the answers of these requests, as frames; and the requests that are not plain.
     """
-    marks: list[int] = []
-    answers: list[bytes] = []
-    others: list[RawCommand] = []
-    run: tuple[str, str, str, str] | None = None
-    offsets: tuple[int, ...] = ()
-    for command in commands:
-        texts = [command[6].get(name, _MISSING) for name in _NAMES]
-        if not (_are_plain(texts) and _is_32_bits(command[1]) and _is_32_bits(command[2])):
-            others.append(command)
-            continue
+    run = _AckRun(find, before, end)
+    others = [each for each in commands if not run.take(each[1], each[2], each[6])]
+    return run.marks, b"".join(run.answers), others
+
+
+def take_acks(
+    data: bytes, position: int, count_max: int, find: Find, before: bytes, end: bytes
+) -> tuple[int, int, list[int], bytes]:
+    """Take acknowledgements from a frame on, before they are commands, up to one that is not plain, or no acknowledgement.
+
+    Returns:
+        The place behind them, how many there are, and marks and answers as `plain_acks` gives them.
+    """
+    run, count = _AckRun(find, before, end), 0
+    while count < count_max and position <= len(data) - FRAME_HEAD.size:
+        length, header_size = FRAME_HEAD.struct.unpack_from(data, position)
+        start, after = position + FRAME_HEAD.size, position + 4 + length
+        if length < 4 or after > len(data) or header_size > min(HEADER_SIZE_PLAIN, length - 4):
+            break
+        head = plain_head(data[start : start + header_size])
+        if head is None or head[0] != ACK_MESSAGE or head[1] not in (0, ONEWAY):
+            break
+        if not run.take(*head[1:]):
+            break
+        position, count = after, count + 1
+    return position, count, run.marks, b"".join(run.answers)
+
+
+class _AckRun:
+    """Acknowledgements that name the same check point, one behind the other; and what was made of those before."""
+
+    def __init__(self, find: Find, before: bytes, end: bytes) -> None:
+        self.marks: list[int] = []
+        self.answers: list[bytes] = []
+        self._find = find
+        self._before, self._end = before, end
+        self._named: tuple[str, str, str, str] | None = None
+        self._offsets: tuple[int, ...] = ()
+
+    def take(self, flag: int, opaque: int, fields: dict[str, str]) -> bool:
+        """Mark the message of an acknowledgement and answer it; False where it is not plain."""
+        texts = [fields.get(name, _MISSING) for name in _NAMES]
+        if not (_are_plain(texts) and _is_32_bits(flag) and _is_32_bits(opaque)):
+            return False
         handle, topic, group, queue, offset = texts
         named = (handle.rpartition(" ")[0], topic, group, queue)
-        if named != run:
-            found = find(*named)
-            if found is not None:
-                run, offsets = named, found if _fits(found) else ()
-                marks.append(0)
-        if named != run or int(offset) not in offsets:
-            others.append(command)
-            continue
-        marks[-1] |= 1 << offsets.index(int(offset))
-        if not command[1] & ONEWAY:
-            header = b"%b%d%b" % (before, command[2], end)
-            answers += (FRAME_HEAD.struct.pack(4 + len(header), len(header)), header)
-    return marks, b"".join(answers), others
+        if named != self._named:
+            found = self._find(*named)
+            if found is None:
+                return False
+            self._named, self._offsets = named, found if _fits(found) else ()
+            self.marks.append(0)
+        if int(offset) not in self._offsets:
+            return False
+        self.marks[-1] |= 1 << self._offsets.index(int(offset))
+        if not flag & ONEWAY:
+            header = b"%b%d%b" % (self._before, opaque, self._end)
+            self.answers += (FRAME_HEAD.struct.pack(4 + len(header), len(header)), header)
+        return True
 
 
 def _are_plain(texts: list[str]) -> bool:

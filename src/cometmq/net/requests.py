@@ -86,12 +86,30 @@ class Intake(Protocol):
         """Called once the answers are written."""
         ...
 
+    def show(self, taker: "TakesFrames") -> None:
+        """Show what this intake does not know to this one, too."""
+        ...
+
 
 @runtime_checkable
 class TakesBytes(Protocol):
     """A batch handler that may have an intake."""
 
     intake: Intake | None
+
+
+@runtime_checkable
+class TakesFrames(Protocol):
+    """A batch handler that can do requests as bytes, when they are shown to it by an intake."""
+
+    def take_frames(
+        self, data: bytes, position: int, peer: "Peer", count_max: int
+    ) -> tuple[int, int]:
+        """Do and answer requests from a frame on, at most so many, up to one that it does not know at a glance.
+
+        Gives the position behind them, and how many there were.
+        """
+        ...
 
 
 def refuse_all(commands: list[RawCommand], peer: "Peer", error: BaseException) -> None:
@@ -243,7 +261,13 @@ class RequestTable:
                     )
         missing = self.rules.keys() - self.handlers.keys() - self.batches.keys()
         assert not missing, f"nobody answers {sorted(missing)}"
-        for batch in behind:
+        self._find_intake(behind.keys(), asked, gate)
+
+    def _find_intake(
+        self, batches: Iterable[BatchHandler], asked: set[BatchHandler], gate: Gate
+    ) -> None:
+        """The intake of the batch handlers, of which the gate is asked about some."""
+        for batch in batches:
             if not isinstance(batch, TakesBytes) or batch.intake is None:
                 continue
             if batch not in asked:
@@ -251,6 +275,9 @@ class RequestTable:
             elif isinstance(gate, JudgesBytes):
                 judged = [self.rules[code] for code in sorted(batch.intake.judged)]
                 self.intake = _GatedIntake(batch.intake, judged, gate)
+        for batch in set(batches) - asked:
+            if isinstance(batch, TakesFrames) and self.intake is not None:
+                self.intake.show(batch)
 
     def _ungated(self, intake: Intake, gate: Gate) -> Intake | None:
         """An intake that takes nothing about which the gate is asked."""
@@ -304,6 +331,7 @@ class _GatedIntake:
     def __init__(self, intake: Intake, rules: list[RequestRule], gate: JudgesBytes) -> None:
         self.judged = self.codes = intake.judged
         self.handle = intake.handle
+        self.show = intake.show
         self.written = intake.written
         self._intake = intake
         self._rules = rules

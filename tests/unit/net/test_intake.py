@@ -50,6 +50,9 @@ class Taking:
             position = end
         return position
 
+    def show(self, taker: object) -> None:
+        """It shows nothing to others."""
+
     def handle(self, reads: Any = None) -> bool:
         if reads is None:
             taken, self._taken, self.count = self._taken, [], 0

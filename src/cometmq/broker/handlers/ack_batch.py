@@ -2,7 +2,7 @@
 
 Acknowledgements of one pop come one behind the other, and their handles differ in the last word only: the kernel
 splits a turn's into such runs, what a run names is looked up once, and it is taken at once. Answers differ in
-one number. Whatever names no message of an open check point goes the way of `Acks.ack`, which says
+one number. What comes in front of all else of its connection is done before it is a command. Whatever names no message of an open check point goes the way of `Acks.ack`, which says
 what is wrong with it.
 
 Next: cometmq.kernel.acks
@@ -13,7 +13,8 @@ from cometmq.broker.pop.hand_outs import CheckPoint, HandOuts
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.pop import AckRequest
 from cometmq.codec.remoting import Command, RawCommand
-from cometmq.kernel import plain_acks
+from cometmq.kernel import plain_acks, take_acks
+from cometmq.model.codes import RequestCode
 from cometmq.net.answer import Answer, answer_head
 from cometmq.net.dispatcher import run_handler
 from cometmq.net.peer import Peer
@@ -22,6 +23,7 @@ from cometmq.net.requests import Read, refuse_all
 _PREFIX_SIZE = 8
 _BEFORE, _, _END = answer_head(Command(0), Answer(), 0)[_PREFIX_SIZE:].partition(b'"opaque":0')
 _BEFORE += b'"opaque":'
+_BEGIN = b'{"code":%d,' % RequestCode.ACK_MESSAGE  # As all official clients write it.
 
 
 class AckBatch:
@@ -40,22 +42,30 @@ class AckBatch:
             except Exception as error:  # noqa: BLE001  As net.dispatcher.run_handler: it loses itself alone.
                 refuse_all(commands, peer, error)
 
-    def _acknowledge(self, commands: list[RawCommand], peer: Peer) -> None:
-        points: list[CheckPoint] = []
+    def take_frames(
+        self, data: bytes, position: int, peer: Peer, count_max: int
+    ) -> tuple[int, int]:
+        """Acknowledge as far as it is plain; see `net.requests.TakesFrames`."""
+        if not data.startswith(_BEGIN, position + _PREFIX_SIZE):
+            return position, 0
+        named = _Named(self._hand_outs)
+        end, count, marks, answers = take_acks(
+            data, position, count_max, named.find, _BEFORE, _END
+        )
+        self._mark(named.points, marks)
+        if answers:
+            peer.write_at_once(answers)
+        return end, count
 
-        def find(handle: str, topic: str, group: str, queue: str) -> tuple[int, ...] | None:
-            try:
-                start, pop_time, _ = handle.split(" ", 2)
-                point = self._hand_outs[topic, group, int(queue), int(start), int(pop_time)]
-            except (LookupError, ValueError):
-                return None  # Not as it should be; the other way says what.
-            points.append(point)
-            return point.body.offsets
-
-        marks, answers, others = plain_acks(commands, find, _BEFORE, _END)
+    def _mark(self, points: list[CheckPoint], marks: list[int]) -> None:
         for point, bits in zip(points, marks, strict=True):
             self._hand_outs.acknowledge_bits(point, bits)
             self._acks.counted(point.body.topic, point.body.group, bits.bit_count())
+
+    def _acknowledge(self, commands: list[RawCommand], peer: Peer) -> None:
+        named = _Named(self._hand_outs)
+        marks, answers, others = plain_acks(commands, named.find, _BEFORE, _END)
+        self._mark(named.points, marks)
         if answers:
             peer.write(answers)
         for command in others:
@@ -67,3 +77,21 @@ class AckBatch:
 
     def written(self) -> None:
         """Nothing follows: acknowledgements are put on record by a timer."""
+
+
+class _Named:
+    """The check points that a turn's acknowledgements of one connection name, one after the other."""
+
+    def __init__(self, hand_outs: HandOuts) -> None:
+        self.points: list[CheckPoint] = []
+        self._hand_outs = hand_outs
+
+    def find(self, handle: str, topic: str, group: str, queue: str) -> tuple[int, ...] | None:
+        """The queue offsets of the check point that a handle names without its last word; None where there is none."""
+        try:
+            start, pop_time, _ = handle.split(" ", 2)
+            point = self._hand_outs[topic, group, int(queue), int(start), int(pop_time)]
+        except (LookupError, ValueError):
+            return None  # Not as it should be; the other way says what.
+        self.points.append(point)
+        return point.body.offsets

@@ -19,6 +19,7 @@ from cometmq.codec.remoting import FRAME_SIZE_MAX
 from cometmq.kernel import SendBatch, answer_columns, answers_of, take_sends
 from cometmq.model.codes import RequestCode
 from cometmq.net.peer import HEADER_SIZE_MAX, Peer
+from cometmq.net.requests import TakesFrames
 from cometmq.store.batch import Columns
 from cometmq.store.message_store import MessageStore
 from cometmq.store.positions import Durability
@@ -32,7 +33,7 @@ Ends = list[tuple[Peer, int]]
 
 
 class SendIntake:
-    """Takes plain sends (`net.requests.Intake`); a read without one it shows to who takes pulls.
+    """Takes plain sends (`net.requests.Intake`); a read that begins with none it shows to who takes pulls, and to others.
 
     Attributes:
         judged: the codes of the sends.
@@ -67,6 +68,7 @@ class SendIntake:
         self.count = 0
         self.codes = frozenset(SEND_CODES) | (frozenset() if pulls is None else pulls.codes)
         self._pulls = pulls
+        self._takers: list[TakesFrames] = []
         self.written = written
         self._store = store
         self._positions = store.positions
@@ -81,6 +83,10 @@ class SendIntake:
         self._ends: Ends = []
         self._host = store.store_host.hex().upper()
 
+    def show(self, taker: TakesFrames) -> None:
+        """Show this one what is neither a send nor a pull."""
+        self._takers.append(taker)
+
     def take(self, data: bytes, position: int, peer: Peer, count_max: int) -> int:
         """Take sends of one connection, or a pull that came alone; see `net.requests.Intake`."""
         batch = self._batch
@@ -94,10 +100,16 @@ class SendIntake:
         elif not position and self._pulls is not None and self._pulls.take(data, peer):
             self.count += 1  # It is one of its turn's requests, though it is answered.
             return len(data)
+        else:
+            for taker in self._takers:
+                end, count = taker.take_frames(data, position, peer, count_max)
+                if count:
+                    self.count += count  # As a pull.
+                    break
         return end
 
     def handle(self) -> bool:
-        """Store what was taken, and answer each connection; False where there were pulls alone."""
+        """Store what was taken, and answer each connection; False where that was done already, as pulls are."""
         self.count = 0
         if self._pulls is not None:
             self._pulls.size = 0
