@@ -73,6 +73,9 @@ def test_two_thousand_that_come_back_after_a_restart_are_all_answered(tmp_path, 
         question = send_frame(TOPIC, b"again", opaque=1, queue_id=0)
         members = ask_all(broker.address, 2000, question, asked_at_once=1, seconds=40)
     assert all(member.answers for member in members), "somebody never had an answer"
+    turns = sum(member.answers for member in members) / len(members)
+    print(f"{turns:.1f} turns each until the last had its first")
+    assert turns <= 8
 
 
 def test_the_soft_limit_of_descriptors_is_raised(tmp_path):

@@ -34,6 +34,17 @@ def timer_facts(program: Program) -> tuple[str, str]:
     return table["timerOffsetBehind"], table["timerCongestNum"]
 
 
+def bodies_of_key(program: Program, key: str) -> list[bytes]:
+    """What a query finds by a key."""
+    fields = {
+        "topic": TOPIC, "key": key, "maxNum": "8", "beginTimestamp": "0",
+        "endTimestamp": str(1 << 60),
+    }  # fmt: skip
+    header, body = ask(program.address, RequestCode.QUERY_MESSAGE, fields)
+    assert header["code"] == 0, header
+    return [record.body for record in decode_records(body)]
+
+
 def old_backup(config: Path) -> None:
     """Let the .bak of topics.json know no topic of users: it is that of the first start."""
     table = json.loads((config / "topics.json").read_text())
@@ -141,16 +152,7 @@ def test_damaged_derived_files_are_put_aside_and_built_again(tmp_path, damage):
         damage(path)
     with processes.broker(tmp_path, "") as program:
         assert read_count(program, TOPIC) == 30
-        fields = {
-            "topic": TOPIC,
-            "key": "k7",
-            "maxNum": "8",
-            "beginTimestamp": "0",
-            "endTimestamp": str(1 << 60),
-        }
-        header, body = ask(program.address, RequestCode.QUERY_MESSAGE, fields)
-        assert header["code"] == 0, header
-        assert [record.body for record in decode_records(body)] == [b"7"]
+        assert bodies_of_key(program, "k7") == [b"7"]
         wait_until(lambda: timer_facts(program) == ("0", "1"), seconds=10, what="the timer")
     said = program.log.read_text()
     assert "Traceback" not in said
@@ -162,3 +164,14 @@ def test_damaged_derived_files_are_put_aside_and_built_again(tmp_path, damage):
             f"index_{index.name}",
         } <= kept
         assert said.count("it is kept as") == 2
+
+
+def test_an_empty_index_file_is_built_again(tmp_path):
+    """It made queries by key find nothing, without a word."""
+    store = filled_store(tmp_path)
+    [index] = (store / "index").iterdir()
+    index.write_bytes(b"")
+    with processes.broker(tmp_path, "") as program:
+        for number in range(30):
+            assert bodies_of_key(program, f"k{number}") == [b"%d" % number]
+    assert index.name in program.log.read_text()

@@ -12,7 +12,9 @@ import pytest
 from cometmq.codec.record import decode_records
 from cometmq.model.codes import RequestCode
 from tests.attacks.stranger import Answered, Stranger
+from tests.attacks.test_starts import TOPIC, filled_store
 from tests.support import processes
+from tests.support.command_line import run
 from tests.support.good_client import GoodClient
 from tests.support.processes import Program, wait_until
 
@@ -43,11 +45,13 @@ def pull(peer: Stranger, topic: str, offset: int, expression: str, kind: str) ->
     return peer.ask(RequestCode.PULL_MESSAGE, fields)
 
 
-def all_of(address: str, topic: str, expression: str = "*", kind: str = "TAG") -> list[int]:
+def all_of(
+    address: str, topic: str, expression: str = "*", kind: str = "TAG", *, count: int = COUNT
+) -> list[int]:
     """The numbers of the messages that pulls give, from the first to the end of the queue."""
     found, offset = [], 0
     with Stranger(address, seconds=5) as peer:
-        while offset < COUNT:
+        while offset < count:
             answer = pull(peer, topic, offset, expression, kind)
             assert answer.code in (0, 20), answer
             found += [int(record.body) for record in decode_records(answer.body)]
@@ -170,3 +174,16 @@ def test_a_delayed_message_behind_a_bad_entry_comes(damaged):
         return answer.code == 0 and len(decode_records(answer.body)) == 3
 
     wait_until(arrived, seconds=15, what="three delayed messages")
+
+
+def test_a_bad_entry_is_named_by_verify_and_mended_by_who_reads(tmp_path):
+    """Before anybody read it, `cometmq store verify` says where it is; behind a reader nothing is wrong any more."""
+    store = filled_store(tmp_path, 40)
+    change(queue_file(store, f"{TOPIC}/0"), 7, place=1 << 40)
+    named = run("store", "verify", str(store), nameserver=None)
+    assert named.returncode == 1, named
+    said = " ".join(named.stdout.decode().split())
+    assert f"queue {TOPIC}/0 at 7: points to" in said
+    with processes.broker(tmp_path, "") as program:
+        assert all_of(program.address, TOPIC, count=40) == [*range(40)]
+    assert run("store", "verify", str(store), nameserver=None).returncode == 0

@@ -92,7 +92,11 @@ def test_thousands_of_pulls_that_expire_at_once(broker):
 def test_a_connection_that_holds_all_it_may_takes_no_place_of_others(broker):
     """One connection may hold 4,096 pulls; the next one is busy, and another connection's pull waits as it should."""
     send(broker.address, "Full", "first")
-    with Stranger(broker.address) as greedy, Stranger(broker.address) as honest:
+    with (
+        GoodClient(broker.address, broker.pid) as good,
+        Stranger(broker.address) as greedy,
+        Stranger(broker.address) as honest,
+    ):
         send_some(greedy, PULL, [pull("Full", "b")] * 4_200)
         refused = [greedy.read() for _ in range(4_200 - 4_096)]
         assert {answer.code for answer in refused} == {SYSTEM_BUSY}
@@ -104,6 +108,7 @@ def test_a_connection_that_holds_all_it_may_takes_no_place_of_others(broker):
         honest.socket.settimeout(10)
         send(broker.address, "Full", "a")
         assert honest.read().code == SUCCESS
+    good.check()
 
 
 @pytest.mark.parametrize("junk", ["a field nobody asked for", "tags", "an expression"])

@@ -11,6 +11,8 @@ import pytest
 
 from tests.attacks.by_hand import pull_all, send
 from tests.attacks.stranger import Stranger
+from tests.attacks.test_connections import descriptors, with_descriptors
+from tests.attacks.test_starts import filled_store, refused
 from tests.support import processes
 from tests.support.loop_disk import LoopDisk
 
@@ -104,6 +106,17 @@ def test_without_a_descriptor_left_sends_are_refused_until_there_is_one(
         sender.check(stranger)
 
 
+def test_without_descriptors_a_start_is_refused_by_name_and_works_when_there_are(tmp_path):
+    filled_store(tmp_path)
+    with processes.broker(tmp_path, "") as broker, Stranger(broker.address) as stranger:
+        needed, records = descriptors(broker.pid), pull_all(stranger, "Kept", 0)
+    # Enough for the interpreter and its loop, and too few for a store.
+    said = refused(with_descriptors(processes.broker(tmp_path, ""), needed - 6))
+    assert "no file descriptor is left" in said
+    with processes.broker(tmp_path, "") as broker, Stranger(broker.address) as stranger:
+        assert pull_all(stranger, "Kept", 0) == records
+
+
 def fill_inodes(folder: Path) -> list[Path]:
     """Make files until there can be no more."""
     folder.mkdir(exist_ok=True)
@@ -131,6 +144,15 @@ def test_without_an_inode_left_a_start_is_refused_by_name_and_works_when_there_i
             taken = fill_inodes(disk.root / "fillers")
             refused = sender.send_until_refused()
             assert "disk full" in refused
+            for path in taken:
+                path.unlink()
+            processes.wait_until(
+                lambda: sender.send()[0] == OK,
+                seconds=CURED_SECONDS + BUSY_SECONDS,
+                what="sends are taken again",
+            )
+            sender.check(stranger)
+            taken = fill_inodes(disk.root / "fillers")
             broker.kill()
         for path in taken:
             path.unlink()

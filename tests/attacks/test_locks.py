@@ -58,6 +58,7 @@ def test_locks_with_names_of_8_mb_take_no_memory_and_no_file(broker, tmp_path):
                 answer = peer.ask(LOCK, body=body)
                 assert answer.code != 0 or obtained(answer) == []
     memory.check()
+    memory.check_back()
     broker.stop()
     file = tmp_path / "broker/store/config/queueLocks.json"
     assert not file.exists() or file.stat().st_size < 1000

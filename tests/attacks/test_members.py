@@ -9,23 +9,43 @@ from tests.attacks.beats import HEART_BEAT, consumer, heartbeat
 from tests.attacks.stranger import Stranger
 from tests.support.good_client import GoodClient
 from tests.support.memory import MemoryWatch
+from tests.support.processes import wait_until
 
 MEMBERS = 38
+JOINING = 500
 CHANGED = 40
 INVALID_PARAMETER = 29
 
 
-def test_300_members_that_join_one_group_hold_nobody_up(broker):
-    with ExitStack() as stack, GoodClient(broker.address, broker.pid) as good:
-        peers = [stack.enter_context(Stranger(broker.address)) for _ in range(300)]
-        for number, peer in enumerate(peers):
-            beat = heartbeat(f"member_{number}", [consumer("joined", ["GoodClient"])])
+def members(peer, group):
+    """The ids of a group's members; none where it has none, which is answered by an error."""
+    answer = peer.ask(MEMBERS, {"consumerGroup": group})
+    return json.loads(answer.body)["consumerIdList"] if answer.code == 0 else []
+
+
+def test_500_members_that_join_one_group_hold_nobody_up(broker):
+    """All stand in the broker before the first joins, so that they join in one turn of the loop; then all leave."""
+    beats = [
+        heartbeat(f"member_{number}", [consumer("joined", ["GoodClient"])])
+        for number in range(JOINING)
+    ]
+    with (
+        Stranger(broker.address) as stays,
+        ExitStack() as stack,
+        GoodClient(broker.address, broker.pid) as good,
+    ):
+        peers = [stack.enter_context(Stranger(broker.address)) for _ in beats]
+        for peer in peers:
+            assert members(peer, "joined") == []
+        for peer, beat in zip(peers, beats, strict=True):
             peer.send(HEART_BEAT, body=beat)
         for peer in peers:
             while not peer.read().is_answer:
                 pass
-        ids = json.loads(peers[0].ask(MEMBERS, {"consumerGroup": "joined"}).body)
-        assert len(ids["consumerIdList"]) == 300
+        assert len(members(peers[0], "joined")) == JOINING
+        for peer in peers:
+            peer.socket.close()
+        wait_until(lambda: not members(stays, "joined"), seconds=20, what="all have left")
     good.check()
 
 
@@ -68,6 +88,7 @@ def test_20_client_ids_of_14_mib_are_refused_and_members_get_their_list(broker):
         answer = honest.ask(MEMBERS, {"consumerGroup": "g"})
         assert json.loads(answer.body)["consumerIdList"] == ["192.0.2.1@77#1234567890@unit"]
     memory.check()
+    memory.check_back()
 
 
 def test_members_that_contradict_each_other_with_long_ids_write_no_long_lines(broker, tmp_path):

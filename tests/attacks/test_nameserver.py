@@ -155,8 +155,8 @@ def test_brokers_that_leave_together_hold_nobody(nameserver):
 
 
 def test_a_registration_of_many_topics_holds_nobody(nameserver):
-    """Ten thousand topics, three times, and a good client that asks for the route of another broker's."""
-    topics = tuple(f"Topic{number}" for number in range(10_000))
+    """Forty thousand topics, three times, and a good client that asks for the route of another broker's."""
+    topics = tuple(f"Topic{number}" for number in range(40_000))
     with Stranger(nameserver.address) as stays, Stranger(nameserver.address) as big:
         assert register(stays, fields_of("stays", 1)).code == 0
         with GoodClient(

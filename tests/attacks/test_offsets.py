@@ -40,6 +40,7 @@ def test_offsets_of_made_up_queues_are_refused_and_none_is_kept(broker, tmp_path
             assert peer.ask(COMMIT, commit_fields("g", "GoodClient", queue_id)).code == 0
     good.check()
     memory.check()
+    memory.check_back()
     broker.stop()
     offsets = (tmp_path / "broker/store/config/consumerOffset.json").read_text()
     assert "GoodClient@g" in offsets

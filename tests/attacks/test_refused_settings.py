@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
 
 from tests.attacks.stranger import Stranger
 from tests.support import processes
+from tests.support.load import send_all
 
-CREATE_TOPIC, INVALID_PARAMETER = 17, 29
+CREATE_TOPIC, INVALID_PARAMETER, SLAVE_NOT_AVAILABLE = 17, 29, 11
 
 REFUSED: tuple[dict[str, object], ...] = (
     {"authorizationEnabled": "true"},
@@ -27,6 +29,7 @@ REFUSED: tuple[dict[str, object], ...] = (
 )
 WARNED: dict[str, object] = {
     "metricsExporterType": "LOG",
+    "metricsInDelta": "true",
     "enableRemoteEscape": "true",
     "duplicationEnable": "true",
     "coldCtrStrategyEnable": "true",
@@ -71,6 +74,19 @@ def test_what_changes_less_is_warned_of_where_settings_are_printed(tmp_path):
     assert process.returncode == 0
     for key, value in WARNED.items():
         assert f"{key}={value} has no effect" in said
+
+
+def test_what_was_promised_in_silence_is_kept(tmp_path):
+    """A master that must have two copies has no good word for one, and the page of metrics is there."""
+    port = processes.free_port()
+    settings = {
+        "brokerRole": "SYNC_MASTER", "totalReplicas": 2, "inSyncReplicas": 2,
+        "metricsExporterType": "PROM", "metricsPromExporterPort": port,
+    }  # fmt: skip
+    with processes.broker(tmp_path, "", settings=settings) as program:
+        assert send_all(program.address, "Copied", [b"x"]) == [SLAVE_NOT_AVAILABLE]
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as page:
+            assert b"rocketmq_" in page.read()
 
 
 def test_a_nameserver_that_should_speak_tls_does_not_start_in_the_clear(tmp_path):

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from cometmq.client import Admin, Message, Producer, PullConsumer
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import CometError
 from cometmq.spark import session
-from cometmq.spark.schema import message_schema
 from cometmq.spark.source.batch import RocketMQReader
 from cometmq.spark.source.settings import SourceSettings
 from tests.support import processes
@@ -144,7 +144,8 @@ def planned(cluster: Cluster, **more: str) -> int:
 
 def planned_of(options: dict[str, str]) -> int:
     settings = SourceSettings.parse(options, is_stream=False)
-    tasks: list[Any] = RocketMQReader(settings, message_schema(["body"])).partitions()
+    bodies = StructType([StructField("body", BinaryType())])
+    tasks: list[Any] = RocketMQReader(settings, bodies).partitions()
     return sum(part.rows for task in tasks for part in task.ranges)
 
 
