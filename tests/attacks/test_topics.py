@@ -115,4 +115,7 @@ def test_a_broker_whose_files_hold_too_many_topics_starts_and_registers(tmp_path
         assert all(knows_route(nameserver.address, name) for name in (names[0], names[-1]))
         assert send_to_each(peer, names[:2])[0].code == 0
         assert send_to_each(peer, ["one_more"])[0].code == SYSTEM_ERROR
+        everything = peer.ask(21)
+        assert everything.code == SYSTEM_ERROR
+        assert "ask for less" in everything.remark, "it fits no frame, and is answered"
     assert len(kept(tmp_path / "broker", "topics.json")["topicConfigTable"]) > 45_000
