@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cometmq.codec.signature import signature, signed_content
-from cometmq.kernel import signatures
+from cometmq.kernel import columns, queue_ends, signatures, taking
 from tests.support.send_frames import FORMS, SENDS, WORDS, Sent, frame_of
 from tests.support.twin_turns import twin_timeout, twin_turns
 
@@ -27,7 +27,8 @@ except ImportError:
 pytestmark = pytest.mark.timeout(twin_timeout())
 
 USER, SECRET = "me", b"a secret of mine"
-LIMITS = 1 << 24, 1 << 16
+LIMITS = 1 << 20, 1 << 24, 1 << 16, 99
+HOST = b"hosthost"
 PLAIN = {
     "a": "p", "b": "Orders", "c": "TBW102", "d": "4", "e": "1", "f": "0", "g": "1700000000000",
     "h": "0", "i": "UNIQ_KEY\1A1\2n\1x y\2TAGS\1TagA\2", "j": "0", "k": "false", "m": "false",
@@ -72,11 +73,31 @@ def signed(sent: Sent, spoilt: str | None) -> Sent:
     return sent._replace(fields=fields, body=body)
 
 
+class Plain:
+    """The plain kernel, by the names of the compiled one."""
+
+    KnownSigner = signatures.KnownSigner
+    QueueEnd = queue_ends.QueueEnd
+    SendBatch = columns.SendBatch
+    take_sends = staticmethod(taking.take_sends)
+
+
 def said(kernel, data, count_max, user=b"me", secret=SECRET):
-    count, topics = kernel.signed_sends(
-        data, 0, count_max, user, kernel.signing_key(secret), *LIMITS
-    )
-    return count, topics
+    """How many sends a kernel takes that a user has signed, and the topics about which it asks."""
+    batch, signer = kernel.SendBatch(b""), kernel.KnownSigner(user, secret)
+    lanes = {str(number): (kernel.QueueEnd(number), b"", "", 0) for number in range(3)}
+    straight = dict.fromkeys(("Orders", "Bills", "T" * 100), lanes)
+    position = 0
+    asked: list[bytes] = []
+    while True:
+        left = count_max - batch.request_count
+        position = kernel.take_sends(
+            batch, data, position, left, HOST, straight, LIMITS, signer
+        )
+        if signer.asked is None:
+            return batch.request_count, asked
+        asked.append(signer.asked)
+        signer.topics.add(signer.asked)
 
 
 @given(
@@ -88,17 +109,18 @@ def test_both_kernels_and_the_careful_way_find_the_same_signed(sends, cut, count
     data = b"".join(frame_of(sent, form) for sent, form in whole)
     data = data[: len(data) - cut] if cut < len(data) else data
     found = said(fast, data, count_max)
-    assert found == said(signatures, data, count_max)
+    assert found == said(Plain, data, count_max)
     for sent, _ in whole[: found[0]]:
         given_one = sent.fields["Signature"].encode()
         assert signature(SECRET, signed_content(sent.fields, sent.body)) == given_one
         assert sent.fields["AccessKey"] == USER
     topics = {sent.fields[topic_of(sent)].encode() for sent, _ in whole[: found[0]]}
-    assert set(found[1]) == topics
+    assert topics <= set(found[1])
+    assert len(set(found[1])) == len(found[1])
 
 
 @pytest.mark.parametrize("form", ["json", "raw", "binary", "order"])
-@pytest.mark.parametrize("kernel", [fast, signatures], ids=["compiled", "plain"])
+@pytest.mark.parametrize("kernel", [fast, Plain], ids=["compiled", "plain"])
 def test_what_official_clients_sign_is_known(kernel, form):
     topics = ("Orders", "Bills", "Orders")
     blocks = dict.fromkeys(("raw", "binary"), "UNIQ_KEY\1A1\2n\1\u00e9\2") | dict.fromkeys(
@@ -118,7 +140,7 @@ def test_what_official_clients_sign_is_known(kernel, form):
     assert said(kernel, data, 9, user=b"mee") == (0, [])
 
 
-@pytest.mark.parametrize("kernel", [fast, signatures], ids=["compiled", "plain"])
+@pytest.mark.parametrize("kernel", [fast, Plain], ids=["compiled", "plain"])
 @pytest.mark.parametrize(
     "name", ["AccessKey", "Signature", "b", "extFields", "more", "SecurityToken"]
 )
@@ -142,7 +164,7 @@ def test_a_damaged_header_means_the_same_to_both(at, garbage, removed):
     at %= len(header)
     bad = header[:at] + garbage + header[at + removed :]
     data = good + (8 + len(bad)).to_bytes(4) + len(bad).to_bytes(4) + bad + b"body" + good
-    assert said(fast, data, 9) == said(signatures, data, 9)
+    assert said(fast, data, 9) == said(Plain, data, 9)
 
 
 @pytest.mark.parametrize("is_plain", [False, True], ids=["fastest", "plain"])
@@ -159,13 +181,18 @@ def test_secrets_of_any_length_sign_as_hmac_does(size):
     content = signed_content(sent.fields, sent.body)
     made = b64encode(hmac.digest(secret, content, "sha1")).decode()
     data = frame_of(sent._replace(fields={**sent.fields, "Signature": made}), "json")
-    assert (
-        said(fast, data, 1, secret=secret)[0]
-        == said(signatures, data, 1, secret=secret)[0]
-        == 1
-    )
+    assert said(fast, data, 1, secret=secret)[0] == said(Plain, data, 1, secret=secret)[0] == 1
 
 
-def test_a_key_of_another_kernel_is_refused():
-    with pytest.raises(ValueError, match="signing_key"):
-        fast.signed_sends(b"", 0, 1, b"me", b"short", *LIMITS)
+def test_a_signer_of_another_kernel_is_refused():
+    with pytest.raises(TypeError, match="KnownSigner"):
+        fast.take_sends(
+            fast.SendBatch(b""),
+            b"",
+            0,
+            1,
+            HOST,
+            {},
+            LIMITS,
+            signatures.KnownSigner(b"me", SECRET),
+        )

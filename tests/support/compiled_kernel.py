@@ -23,13 +23,14 @@ from cometmq.kernel._pulls import filled_frame, split_pull
 from cometmq.kernel._queue_ends import QueueEnd
 from cometmq.kernel._reads import plain_fields, plain_read
 from cometmq.kernel._sends import plain_batch, plain_sends
-from cometmq.kernel._signatures import sha1, signed_sends, signing_key
+from cometmq.kernel._signatures import KnownSigner, sha1
 from cometmq.kernel._taking import take_sends
 from cometmq.kernel._tallies import Tally, count_columns, count_puts
 from cometmq.kernel._time_counts import TimeCounts
 from cometmq.kernel._volleys import Volley, pack_volley, plain_answers
 
 __all__ = [
+    "KnownSigner",
     "QueueEnd",
     "SendBatch",
     "Tally",
@@ -63,8 +64,6 @@ __all__ = [
     "show_columns",
     "show_entries",
     "show_records",
-    "signed_sends",
-    "signing_key",
     "split_pull",
     "take_acks",
     "take_back",

@@ -11,12 +11,11 @@ import hmac
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Protocol
 
 from cometmq.access.login_failures import FAILURES_MAX, LoginFailures
 from cometmq.access.user import User, UserTable
-from cometmq.codec.remoting import FRAME_SIZE_MAX, Command, RawCommand
+from cometmq.codec.remoting import Command, RawCommand
 from cometmq.codec.signature import (
     ACCESS_KEY,
     SIGNATURE,
@@ -24,12 +23,12 @@ from cometmq.codec.signature import (
     signature,
     signed_content,
 )
-from cometmq.kernel import signed_sends, signing_key
+from cometmq.kernel import KnownSigner
 from cometmq.model.codes import ResponseCode, request_name
 from cometmq.model.errors import CodecError, RequestError
 from cometmq.model.rights import Access, Action, Right
 from cometmq.model.text import cut, printable
-from cometmq.net.peer import HEADER_SIZE_MAX, Peer
+from cometmq.net.peer import Peer
 from cometmq.net.requests import RequestRule
 from cometmq.wire.connection import LARGE_FRAME_SIZE
 
@@ -39,6 +38,8 @@ _audit = logging.getLogger("cometmq.audit")
 _NOBODYS_SECRET = os.urandom(20)
 # The topic of the sends, which alone are taken as bytes: of SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE, of SEND_MESSAGE.
 _TOPIC_FIELDS = ("b", "topic")
+# Users at their addresses who send as bytes, and topics of each; what is beyond that is asked about again.
+_SIGNERS_MAX = _TOPICS_MAX = 256
 _CHANGES = frozenset({Action.CREATE, Action.UPDATE, Action.DELETE})
 # Of a name from a request, in a remark and in the audit log, characters.
 _NAME_MAX = 128
@@ -83,6 +84,8 @@ class AccessGate:
         self._users = users
         self._failures = failures
         self._is_admin_without_tls = is_admin_without_tls
+        # By name and address; a user who changes is another object, of which nothing is known.
+        self._signers: dict[tuple[str, str], tuple[User, KnownSigner]] = {}
 
     def is_asked(self, _rule: RequestRule) -> bool:
         """Every request is."""
@@ -126,38 +129,40 @@ class AccessGate:
         ):
             raise _refused(rule, peer, user, _IN_THE_CLEAR)
 
-    def passing(
-        self,
-        rules: Sequence[RequestRule],
-        data: bytes,
-        position: int,
-        peer: Peer,
-        count_max: int,
-    ) -> int:
-        """Count the sends from a frame on that the last signer of this connection has signed and may do.
+    def signer_of(self, peer: Peer) -> KnownSigner | None:
+        """See `JudgesBytes`: who asked last on a connection, while he is a user who may ask.
 
-        Whoever has not signed here yet, has changed his name, or may not, is asked one by one (`check`), as is a send that is
-        unusual: so this decides nothing that `check` would not.
+        Whoever has not signed there yet, has changed his name, or may not, is asked one by one (`check`), as is a send that is
+        unusual: so nothing is decided here that `check` would not.
         """
+        last = peer.user
+        if last is None or not peer.has_signed:
+            return None
+        user = self._users.current.find(last.name)
+        if user is None or not user.is_enabled:
+            return None
+        known = self._signers.get((user.name, peer.ip))
+        if known is None or known[0] is not user:
+            if len(self._signers) >= _SIGNERS_MAX:
+                self._signers.clear()
+            known = user, KnownSigner(user.name.encode(), user.secret)
+            self._signers[user.name, peer.ip] = known
+        return known[1]
+
+    def may_send(
+        self, rules: Sequence[RequestRule], topic: bytes, signer: KnownSigner, peer: Peer
+    ) -> bool:
+        """See `JudgesBytes`: as `check` would by each of the rules."""
         last, table = peer.user, self._users.current
-        user = table.find(last.name) if last is not None and peer.has_signed else None
-        is_admins = any(rule.right is Right.ADMINISTRATOR for rule in rules)
-        if user is None or not user.is_enabled or is_admins:
-            return 0
-        count, topics = signed_sends(
-            data, position, count_max, user.name.encode(), _signing_key(user.secret), FRAME_SIZE_MAX, HEADER_SIZE_MAX,
-        )  # fmt: skip
-        if user.is_super or all(table.is_right_spared(rule.code) for rule in rules):
-            return count
-        for topic in topics:
-            named = dict.fromkeys(_TOPIC_FIELDS, topic.decode())
-            for rule in rules:
-                touched = rule.accesses(named, b"")
-                if not touched or not all(
-                    user.may(each, rule.right, peer.ip) for each in touched
-                ):
-                    return 0
-        return count
+        user = None if last is None else table.find(last.name)
+        if user is None or not all(
+            _may_send(user, table, rule, topic, peer.ip) for rule in rules
+        ):
+            return False
+        if len(signer.topics) >= _TOPICS_MAX:
+            signer.topics.clear()
+        signer.topics.add(topic)
+        return True
 
     def refusal_of_large(self, fields: Mapping[str, str], peer: Peer) -> str | None:
         """The reason to refuse a large frame before somebody has signed here; None: it is taken."""
@@ -201,7 +206,14 @@ class AccessGate:
         return user
 
 
-_signing_key = lru_cache(4096)(signing_key)
+def _may_send(user: User, table: UserTable, rule: RequestRule, topic: bytes, ip: str) -> bool:
+    """Whether a user may send to a topic with the requests of a rule."""
+    if rule.right is Right.ADMINISTRATOR:
+        return False
+    if user.is_super or table.is_right_spared(rule.code):
+        return True
+    touched = rule.accesses(dict.fromkeys(_TOPIC_FIELDS, topic.decode()), b"")
+    return bool(touched) and all(user.may(each, rule.right, ip) for each in touched)
 
 
 def _is_signed(secret: bytes, fields: dict[str, str], body: bytes) -> bool:

@@ -43,7 +43,7 @@ try:
     from cometmq.kernel._queue_ends import QueueEnd
     from cometmq.kernel._reads import plain_fields, plain_read
     from cometmq.kernel._sends import plain_batch, plain_sends
-    from cometmq.kernel._signatures import signed_sends, signing_key
+    from cometmq.kernel._signatures import KnownSigner
     from cometmq.kernel._taking import take_sends
     from cometmq.kernel._tallies import Tally, count_columns, count_puts
     from cometmq.kernel._time_counts import TimeCounts
@@ -100,7 +100,7 @@ except ImportError as error:
         plain_sends,
         show_entries,
     )
-    from cometmq.kernel.signatures import signed_sends, signing_key
+    from cometmq.kernel.signatures import KnownSigner
     from cometmq.kernel.taking import take_sends
     from cometmq.kernel.tallies import Tally, count_columns, count_puts
     from cometmq.kernel.time_counts import TimeCounts
@@ -116,6 +116,7 @@ __all__ = [
     "MAGIC_V2",
     "RECORD_SIZE_MIN",
     "WHY_PLAIN",
+    "KnownSigner",
     "QueueEnd",
     "SendBatch",
     "Tally",
@@ -160,8 +161,6 @@ __all__ = [
     "show_columns",
     "show_entries",
     "show_records",
-    "signed_sends",
-    "signing_key",
     "split_frames",
     "split_pull",
     "stored_keys",

@@ -1,26 +1,23 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-# cython: cdivision=True, embedsignature=True
+# cython: cdivision=True, embedsignature=True, auto_pickle=False
 """The compiled twin of `signatures`: whether sends are signed, looked at in the bytes of a connection.
 
-The key of a user is here both states of HMAC-SHA1 behind the block of its key (RFC 2104).
+SHA-1 goes on from both states of HMAC behind the block of a user's key, which are made once (RFC 2104).
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset
 
 from cometmq.kernel._blocks cimport Span
 from cometmq.kernel._bytes cimport get_u32, put_u32, put_u64
-from cometmq.kernel._send_headers cimport LETTERS, Header, letter_at, read_header
+from cometmq.kernel._send_headers cimport Header, letter_at
 from cometmq.kernel._sha1 cimport sha1_blocks, sha1_blocks_plain
-from cometmq.kernel._whole_frames cimport Frame, get_frame
 
 cdef enum:
     BLOCK_SIZE = 64
     WORDS = 5  # Of a state.
     DIGEST_SIZE = 20
-    KEY_SIZE = 40
     SIGNATURE_SIZE = 28  # A digest as Base64.
     INNER = 0x36
     OUTER = 0x5C
@@ -91,10 +88,9 @@ def sha1(bytes content not None, bint is_plain=False):
     return PyBytes_FromStringAndSize(<const char *>digest, DIGEST_SIZE)
 
 
-def signing_key(bytes secret not None):
-    """See `cometmq.kernel.signatures.signing_key`."""
+cdef void _make_key(uint8_t *key, bytes secret):
+    """The states of HMAC-SHA1 behind the block of a key, inner and outer."""
     cdef uint8_t[BLOCK_SIZE] block
-    cdef uint8_t[KEY_SIZE] key
     cdef uint32_t[WORDS] state
     cdef int part, index
     if PyBytes_GET_SIZE(secret) > BLOCK_SIZE:
@@ -108,7 +104,6 @@ def signing_key(bytes secret not None):
         sha1_blocks(state, block, 1)
         for index in range(WORDS):
             put_u32(key + DIGEST_SIZE * part + 4 * index, state[index])
-    return PyBytes_FromStringAndSize(<const char *>key, KEY_SIZE)
 
 
 cdef inline bint _is_of(uint8_t *digest, const uint8_t *text) noexcept nogil:
@@ -152,56 +147,40 @@ cdef bint _is_signed(Header *header, Span *body, const uint8_t *key) noexcept no
     return _is_of(digest, header.signature.at)
 
 
-cdef bint _is_by(Header *header, bytes user) noexcept:
-    """Whether a header names a topic, has a signature, and this user's name, and nothing that no client writes."""
-    if header.is_strange or header.user.at is NULL or header.signature.at is NULL:
+cdef inline bint _is(Span *text, bytes expected) noexcept:
+    if text.size != PyBytes_GET_SIZE(expected):
         return False
-    if header.fields[c"b" - c"a"].at is NULL or header.user.size != PyBytes_GET_SIZE(user):
-        return False
-    return memcmp(header.user.at, PyBytes_AS_STRING(user), header.user.size) == 0
+    return memcmp(text.at, PyBytes_AS_STRING(expected), text.size) == 0
 
 
-cdef bytes _noted(list topics, bytes latest, Span *topic):
-    """The topic of a send as an object, which is mostly that of the last one; each is kept once."""
-    if latest is not None and PyBytes_GET_SIZE(latest) == topic.size:
-        if memcmp(PyBytes_AS_STRING(latest), topic.at, topic.size) == 0:
-            return latest
-    latest = PyBytes_FromStringAndSize(<const char *>topic.at, topic.size)
-    if latest not in topics:
-        topics.append(latest)
-    return latest
+cdef class KnownSigner:
+    """See `cometmq.kernel.signatures.KnownSigner`."""
 
+    def __init__(self, bytes user not None, bytes secret not None):
+        self.topics = set()
+        self.user, self.asked, self.latest = user, None, None
+        _make_key(self.key, secret)
 
-def signed_sends(
-    bytes data not None, Py_ssize_t position, Py_ssize_t count_max, bytes user not None,
-    bytes key not None, Py_ssize_t frame_size_max, Py_ssize_t header_size_max,
-):
-    """See `cometmq.kernel.signatures.signed_sends`."""
-    cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(data)
-    cdef const uint8_t *keyed = <const uint8_t *>PyBytes_AS_STRING(key)
-    cdef Py_ssize_t size = PyBytes_GET_SIZE(data), count = 0
-    cdef Frame frame
-    cdef Header header
-    cdef Span fields[LETTERS]
-    cdef bytes latest = None
-    cdef list topics = []
-    if PyBytes_GET_SIZE(key) != KEY_SIZE:
-        raise ValueError("a key that signing_key made")
-    cdef uint8_t *room = <uint8_t *>PyMem_Malloc(header_size_max + 8)
-    if room is NULL:
-        raise MemoryError
-    try:
-        while count < count_max:
-            if not get_frame(start + position, size - position, frame_size_max, header_size_max, &frame):
-                break
-            header.room = room
-            if not read_header(frame.kind, frame.header, frame.body.at, &header, fields):
-                break
-            if not _is_by(&header, user) or not _is_signed(&header, &frame.body, keyed):
-                break
-            latest = _noted(topics, latest, &header.fields[c"b" - c"a"])
-            count += 1
-            position += frame.size
-    finally:
-        PyMem_Free(room)
-    return count, topics
+    cdef int begin(self) except -1:
+        """Forget what ended the last taking."""
+        self.asked = None
+        return 0
+
+    cdef bint passes(self, Header *header, Span *body) except -1:
+        """Whether a send is signed by this user, and to a topic to which he may send."""
+        cdef Span *topic = &header.fields[c"b" - c"a"]
+        cdef bytes name
+        if header.is_strange or header.user.at is NULL or header.signature.at is NULL:
+            return False
+        if topic.at is NULL or not _is(&header.user, self.user):
+            return False
+        if not _is_signed(header, body, self.key):
+            return False
+        if self.latest is not None and _is(topic, self.latest):  # Mostly.
+            return True
+        name = PyBytes_FromStringAndSize(<const char *>topic.at, topic.size)
+        if name not in self.topics:
+            self.asked = name
+            return False
+        self.latest = name
+        return True

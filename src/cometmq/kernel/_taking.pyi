@@ -1,5 +1,6 @@
 from cometmq.kernel.columns import SendBatch
 from cometmq.kernel.rows import End, Lane, TakeLimits
+from cometmq.kernel.signatures import KnownSigner
 
 def take_sends(
     batch: SendBatch[End],
@@ -9,4 +10,5 @@ def take_sends(
     host: bytes,
     straight: dict[str, dict[str, Lane[End]]],
     limits: TakeLimits,
+    signer: KnownSigner | None = None,
 ) -> int: ...

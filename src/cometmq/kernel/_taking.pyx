@@ -24,6 +24,7 @@ from cometmq.kernel._layouts cimport (
     SHORT_SIZE,
 )
 from cometmq.kernel._send_headers cimport LETTERS, SEND, SEND_BATCH, Header, read_header
+from cometmq.kernel._signatures cimport KnownSigner
 from cometmq.kernel._text cimport get_decimal, hash_on, is_ascii
 from cometmq.kernel._whole_frames cimport Frame, get_frame
 from cometmq.kernel.reference import java_hash_many as _hash_any
@@ -341,7 +342,7 @@ cdef bint _add(
 
 def take_sends(
     SendBatch batch not None, bytes data not None, Py_ssize_t position, Py_ssize_t count_max,
-    bytes host not None, dict straight not None, tuple limits not None,
+    bytes host not None, dict straight not None, tuple limits not None, KnownSigner signer=None,
 ):
     """See `cometmq.kernel.taking.take_sends`."""
     cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(data)
@@ -353,11 +354,15 @@ def take_sends(
     cdef Py_ssize_t body_size_max, frame_size_max, header_size_max, batch_count_max
     body_size_max, frame_size_max, header_size_max, batch_count_max = limits
     lookup.queues = NULL
+    if signer is not None:
+        signer.begin()
     while batch.request_count - before < count_max:
         if not get_frame(start + position, size - position, frame_size_max, header_size_max, &frame):
             break
         header.room = batch.room_for(frame.header_size + 8)
         if not read_header(frame.kind, frame.header, frame.body.at, &header, fields):
+            break
+        if signer is not None and not signer.passes(&header, &frame.body):
             break
         if not _add(batch, &header, &frame.body, &lookup, straight, body_size_max, batch_count_max):
             break

@@ -20,6 +20,7 @@ from cometmq.kernel.layouts import (
 from cometmq.kernel.reference import java_hash_many
 from cometmq.kernel.rows import End, Lane, TakeLimits
 from cometmq.kernel.send_headers import SEND, SEND_BATCH, Header, read_header
+from cometmq.kernel.signatures import KnownSigner
 from cometmq.model.flags import ONEWAY, RESPONSE
 
 _HEAD, _ITEM_HEAD = FRAME_HEAD.struct, BATCH_HEAD.struct
@@ -52,7 +53,7 @@ class _PlainMessage(NamedTuple):
     tag: bytes
 
 
-def take_sends(
+def take_sends(  # noqa: PLR0913, PLR0917  As `pack_records`.
     batch: SendBatch[End],
     data: bytes,
     position: int,
@@ -60,6 +61,7 @@ def take_sends(
     host: bytes,
     straight: dict[str, dict[str, Lane[End]]],
     limits: TakeLimits,
+    signer: KnownSigner | None = None,
 ) -> int:
     """Take sends from a connection's bytes, up to the first frame that is another or in any way unusual.
 
@@ -71,12 +73,15 @@ def take_sends(
         host: the client, as records hold it.
         straight: topic -> queue id as text -> lane.
         limits: what a longer or larger send is no plain one by.
+        signer: who must have signed each; None: nobody.
 
     Returns:
         The position behind the last that was taken.
     """
     before, size = batch.request_count, len(data)
     body_size_max, frame_size_max, header_size_max, batch_count_max = limits
+    if signer is not None:
+        signer.asked = None
     while size - position >= FRAME_HEAD.size and batch.request_count - before < count_max:
         length, head = _HEAD.unpack_from(data, position)
         start, header_size = position + FRAME_HEAD.size, head & HEADER_SIZE_MAX
@@ -87,7 +92,9 @@ def take_sends(
             break
         body_at = start + header_size
         header = read_header(head >> 24, data[start:body_at])
-        if header is None or not 0 < end - body_at <= body_size_max:
+        if header is None or (signer and not signer.passes(header, data[body_at:end])):
+            break
+        if not 0 < end - body_at <= body_size_max:
             break
         messages = _messages_of(header, data, body_at, end)
         if not 0 < len(messages) <= batch_count_max:

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from cometmq.codec.remoting import Command, RawCommand
+from cometmq.kernel import KnownSigner
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.frozen import dataclass
@@ -71,10 +72,18 @@ class Intake(Protocol):
     @property
     def codes(self) -> frozenset[int]: ...  # noqa: D102
 
-    def take(self, data: bytes, position: int, peer: "Peer", count_max: int) -> int:
+    def take(
+        self,
+        data: bytes,
+        position: int,
+        peer: "Peer",
+        count_max: int,
+        signer: KnownSigner | None = None,
+        /,
+    ) -> int:
         """Take requests from a frame on, up to one that it does not know at a glance; gives the position behind them.
 
-        At most so many. What it takes it may keep the bytes of.
+        At most so many; with a signer those that he passes. What it takes it may keep the bytes of.
         """
         ...
 
@@ -179,20 +188,16 @@ class StrangerGate(Protocol):
 
 @runtime_checkable
 class JudgesBytes(Protocol):
-    """A gate that can say of an intake's requests who may, before they are commands."""
+    """A gate that can say which of an intake's requests may pass, before they are commands."""
 
-    def passing(
-        self,
-        rules: Sequence[RequestRule],
-        data: bytes,
-        position: int,
-        peer: "Peer",
-        count_max: int,
-    ) -> int:
-        """Count the requests from a frame on, at most `count_max`, that the gate would let pass.
+    def signer_of(self, peer: "Peer") -> KnownSigner | None:
+        """The user who must have signed what is taken from a connection; None: nothing is taken."""
+        ...
 
-        They may be of any of the rules.
-        """
+    def may_send(
+        self, rules: Sequence[RequestRule], topic: bytes, signer: KnownSigner, peer: "Peer"
+    ) -> bool:
+        """Whether a signer of this connection may send to a topic by each of the rules; then it is one of his topics."""
         ...
 
 
@@ -342,10 +347,25 @@ class _GatedIntake:
         """The number of requests taken that are not done."""
         return self._intake.count
 
-    def take(self, data: bytes, position: int, peer: "Peer", count_max: int) -> int:
-        """See `Intake`."""
-        passing = self._gate.passing(self._rules, data, position, peer, count_max)
-        return self._intake.take(data, position, peer, passing) if passing else position
+    def take(
+        self,
+        data: bytes,
+        position: int,
+        peer: "Peer",
+        count_max: int,
+        _signer: KnownSigner | None = None,
+    ) -> int:
+        """See `Intake`: what the gate's signer passes, and each topic of his is asked about once."""
+        signer = self._gate.signer_of(peer)
+        if signer is None:
+            return position
+        last = self._intake.count + count_max
+        while True:
+            count = last - self._intake.count
+            position = self._intake.take(data, position, peer, count, signer)
+            topic = signer.asked
+            if topic is None or not self._gate.may_send(self._rules, topic, signer, peer):
+                return position
 
 
 def may_of(peer: "Peer", *actions: Action) -> Callable[[str], bool] | None:

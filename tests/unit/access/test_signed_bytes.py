@@ -9,14 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cometmq.access.accounts import PERMISSIONS, Account
+from cometmq.access.auth_users import AuthUser
 from cometmq.access.gate import AccessGate
+from cometmq.access.policies import read_policies
 from cometmq.broker.requests import RULES
 from cometmq.codec.remoting import Command, decode_command
 from cometmq.codec.signer import Signer
+from cometmq.kernel import QueueEnd, SendBatch, take_sends
 from cometmq.model.credentials import Credentials
 from cometmq.model.errors import RequestError
 from cometmq.net.requests import RequestTable
-from tests.support.send_frames import Sent, frame_of, in_words
+from tests.support.send_frames import Sent, frame_of, in_words, item_of
 from tests.unit.access.test_rights_table import Asking, Users
 
 CODES = (10, 310, 320)
@@ -28,6 +31,7 @@ BOSS = Credentials("the-boss", "secret-of-boss")
 STRANGER = Credentials("a-stranger", "secret-of-stranger")
 OWN = Account("the-sender", b"secret-of-sender", topics={"Orders": PUB, "Bills": PUB})
 ALL = Account("the-boss", b"secret-of-boss", is_super=True)
+LANE = {"0": (QueueEnd(0), b"", "", 0)}
 FIELDS = {
     "a": "p",
     "b": "Orders",
@@ -42,6 +46,8 @@ FIELDS = {
 def send(
     who: Credentials, topic: str = "Orders", *, body: bytes = b"body", code: int = 310
 ) -> bytes:
+    if code == 320:
+        body = item_of(body, 0, "", (0, 0, 0))
     sent = Sent(code, 0, 1, {**FIELDS, "b": topic}, body)
     if code == 10:
         sent = in_words(sent)
@@ -58,8 +64,48 @@ def asked(gate: AccessGate, who: Credentials | None, *, topic: str = "Orders") -
     return peer
 
 
+class Taking:
+    """A batch handler that takes sends to any topic and does nothing with them."""
+
+    judged = codes = frozenset(CODES)
+
+    def __init__(self) -> None:
+        self.intake = self
+        self.batch: Any = SendBatch(b"")
+        self.straight: Any = dict.fromkeys(("Orders", "Bills", "Secret", "%RETRY%group"), LANE)
+        self.straight |= {f"T{number}": LANE for number in range(300)}
+
+    @property
+    def count(self) -> int:
+        return int(self.batch.request_count)
+
+    def take(
+        self, data: bytes, position: int, _peer: Any, count_max: int, signer: Any = None
+    ) -> int:
+        limits = 1 << 20, 1 << 24, 1 << 16, 9
+        return take_sends(
+            self.batch, data, position, count_max, b"hosthost", self.straight, limits, signer
+        )
+
+    def show(self, taker: object) -> None:
+        """It shows nothing to others."""
+
+    def handle(self, reads: Any = None) -> None:
+        """Nothing is done."""
+
+    def written(self) -> None:
+        """Nobody is told."""
+
+
 def passing(gate: AccessGate, data: bytes, peer: Any, count_max: int = 99) -> int:
-    return gate.passing([*SENDS.values()], data, 0, peer, count_max)
+    """How many sends an intake behind the gate takes."""
+    taking = Taking()
+    intake = RequestTable(SENDS.values(), [dict.fromkeys(SENDS, taking)], gate).intake
+    assert intake is not None
+    end = intake.take(data, 0, peer, count_max)
+    assert intake.count == taking.count
+    assert bool(end) == bool(taking.count)
+    return taking.count
 
 
 def test_who_has_signed_sends_on_as_bytes_and_others_do_not():
@@ -74,10 +120,11 @@ def test_who_has_signed_sends_on_as_bytes_and_others_do_not():
     assert passing(gate, send(SENDER, body=b"body")[:-1] + b"Y", peer) == 0
 
 
-def test_of_topics_without_a_right_nothing_passes_but_for_an_administrator():
+def test_to_topics_without_a_right_nothing_passes_but_for_an_administrator():
     gate = AccessGate(Users(OWN, ALL))
-    data = send(SENDER) + send(SENDER, "Secret")
-    assert passing(gate, data, asked(gate, SENDER)) == 0
+    data = send(SENDER) + send(SENDER, "Secret") + send(SENDER)
+    assert passing(gate, data, asked(gate, SENDER)) == 1
+    assert passing(gate, data[len(send(SENDER)) :], asked(gate, SENDER)) == 0
     assert passing(gate, send(SENDER) + send(SENDER, "Bills"), asked(gate, SENDER)) == 2
     assert passing(gate, send(BOSS, "Secret") * 2, asked(gate, BOSS)) == 2
 
@@ -134,36 +181,37 @@ def test_nothing_passes_as_bytes_that_would_be_refused_as_a_command(sends, who):
             raise AssertionError(frame) from error
 
 
-class Taking:
-    """A batch handler with an intake that notes how many it may take."""
-
-    judged = frozenset(CODES)
-    codes = judged
-    count = 0
-
-    def __init__(self) -> None:
-        self.intake = self
-        self.may: list[int] = []
-
-    def take(self, _data: bytes, position: int, _peer: Any, count_max: int) -> int:
-        self.may.append(count_max)
-        return position + 1
-
-    def handle(self, reads: Any = None) -> None:
-        """Nothing is done."""
-
-    def written(self) -> None:
-        """Nobody is told."""
-
-
-def test_an_intake_takes_what_passes_and_no_more():
-    gate, taking = AccessGate(Users(OWN, ALL)), Taking()
-    intake = RequestTable(SENDS.values(), [dict.fromkeys(SENDS, taking)], gate).intake
-    assert intake is not None
+def test_an_intake_takes_what_passes_of_all_three_kinds_and_no_more():
+    gate = AccessGate(Users(OWN, ALL))
     data = send(SENDER, code=10) + send(SENDER, code=320) + send(STRANGER) + send(SENDER)
-    peer: Any = asked(gate, SENDER)
-    assert intake.take(data, 0, peer, 99) == 1
-    assert taking.may == [2]
-    stranger: Any = asked(gate, None)
-    assert intake.take(data, 0, stranger, 99) == 0
-    assert taking.may == [2]
+    assert passing(gate, data, asked(gate, SENDER)) == 2
+    assert passing(gate, data, asked(gate, None)) == 0
+
+
+def test_what_is_remembered_of_topics_and_of_users_is_bounded():
+    gate = AccessGate(Users(OWN, ALL))
+    data = b"".join(send(BOSS, f"T{number}") for number in range(300))
+    peer = asked(gate, BOSS)
+    assert passing(gate, data, peer, 999) == 300
+    first = gate.signer_of(peer)
+    assert first is not None
+    assert 0 < len(first.topics) <= 256
+    assert gate.signer_of(peer) is first
+    for number in range(300):
+        peer.ip = f"10.0.{number // 256}.{number % 256}"
+        assert passing(gate, send(BOSS), peer) == 1
+    peer.ip = "127.0.0.1"
+    assert gate.signer_of(peer) is not first
+
+
+def test_what_a_user_may_do_from_one_address_he_may_not_from_another():
+    inside = read_policies([{"policyType": "Custom", "entries": [{
+        "resource": "Topic:Orders", "actions": ["Pub"], "sourceIps": ["10.0.0.0/8"], "decision": "Allow",
+    }]}])  # fmt: skip
+    gate = AccessGate(Users(AuthUser("the-sender", b"secret-of-sender", policies=inside)))
+    peer: Any = Asking()
+    peer.ip = "10.1.1.1"
+    gate.check(SEND, Signer(SENDER).signed(Command(310, fields=FIELDS, body=b"x")), peer)
+    assert passing(gate, send(SENDER), peer) == 1
+    peer.ip = "192.168.1.1"
+    assert passing(gate, send(SENDER), peer) == 0

@@ -37,7 +37,9 @@ class Taking:
         self.order: list[tuple[str, int]] = []
         self._taken: list[tuple[Peer, int]] = []
 
-    def take(self, data: bytes, position: int, peer: Peer, count_max: int) -> int:
+    def take(
+        self, data: bytes, position: int, peer: Peer, count_max: int, _signer: Any = None
+    ) -> int:
         mark, before = b'"code":310', self.count
         while self.count - before < count_max and len(data) - position >= 8:
             end = position + 4 + int.from_bytes(data[position : position + 4])

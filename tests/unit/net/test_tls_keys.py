@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import ssl
 import subprocess
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from cometmq.model.errors import SettingsError
 from cometmq.model.tls import TlsSettings
 from cometmq.nameserver.settings import read_nameserver_settings
-from cometmq.net.tls import TlsMode
+from cometmq.net.tls import ServerFiles, TlsMode
 from tests.support import certificates
 from tests.support.processes import wait_until
 
@@ -92,6 +94,28 @@ def test_what_a_client_cannot_mean_is_refused():
     with pytest.raises(SettingsError, match="ca_file"):
         TlsSettings(ca_file="")
     assert "s3cret" not in repr(TlsSettings(key_password="s3cret"))
+
+
+@pytest.mark.parametrize("first", ["AES128-GCM-SHA256", "AES256-GCM-SHA384"])
+def test_the_cipher_is_the_one_that_the_client_likes_best(pair, first):
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+    client.maximum_version = (
+        ssl.TLSVersion.TLSv1_2
+    )  # The order of those of 1.3 is not ours to set.
+    client.set_ciphers(
+        f"ECDHE-ECDSA-{first}:ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384"
+    )
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    asking = client.wrap_bio(back, there)
+    cert, key = map(str, pair)
+    served = ServerFiles(cert, key).context().wrap_bio(there, back, server_side=True)
+    for end in (asking, served, asking, served):
+        with contextlib.suppress(ssl.SSLWantReadError):
+            end.do_handshake()
+    used = served.cipher()
+    assert used is not None
+    assert used[0] == f"ECDHE-ECDSA-{first}"
 
 
 def test_a_certificate_that_has_expired_is_refused_and_a_new_one_like_it_is_not_taken(

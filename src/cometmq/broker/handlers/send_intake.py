@@ -16,7 +16,7 @@ from cometmq.broker.handlers.pull_intake import PullIntake
 from cometmq.broker.handlers.send_answers import as_late, encode_answers, too_few_replicas
 from cometmq.broker.lanes import Lanes
 from cometmq.codec.remoting import FRAME_SIZE_MAX
-from cometmq.kernel import SendBatch, answer_columns, answers_of, take_sends
+from cometmq.kernel import KnownSigner, SendBatch, answer_columns, answers_of, take_sends
 from cometmq.model.codes import RequestCode
 from cometmq.net.peer import HEADER_SIZE_MAX, Peer
 from cometmq.net.requests import TakesFrames
@@ -87,26 +87,38 @@ class SendIntake:
         """Show this one what is neither a send nor a pull."""
         self._takers.append(taker)
 
-    def take(self, data: bytes, position: int, peer: Peer, count_max: int) -> int:
-        """Take sends of one connection, or a pull that came alone; see `net.requests.Intake`."""
+    def take(
+        self,
+        data: bytes,
+        position: int,
+        peer: Peer,
+        count_max: int,
+        signer: KnownSigner | None = None,
+    ) -> int:
+        """Take sends of one connection, or, where nobody must sign, what others take; see `net.requests.Intake`."""
         batch = self._batch
         before = batch.request_count
         end = take_sends(
-            batch, data, position, count_max, peer.host, self._straight, self._limits
+            batch, data, position, count_max, peer.host, self._straight, self._limits, signer
         )
         if end > position:
             self.count += batch.request_count - before
             self._ends.append((peer, batch.count))
-        elif not position and self._pulls is not None and self._pulls.take(data, peer):
-            self.count += 1  # It is one of its turn's requests, though it is answered.
-            return len(data)
-        else:
-            for taker in self._takers:
-                end, count = taker.take_frames(data, position, peer, count_max)
-                if count:
-                    self.count += count  # As a pull.
-                    break
+        elif signer is None:
+            return self._take_others(data, position, peer, count_max)
         return end
+
+    def _take_others(self, data: bytes, position: int, peer: Peer, count_max: int) -> int:
+        """Show what is no send to others: they answer what they take, which are requests of the turn all the same."""
+        if not position and self._pulls is not None and self._pulls.take(data, peer):
+            self.count += 1
+            return len(data)
+        for taker in self._takers:
+            end, count = taker.take_frames(data, position, peer, count_max)
+            if count:
+                self.count += count
+                return end
+        return position
 
     def handle(self) -> bool:
         """Store what was taken, and answer each connection; False where that was done already, as pulls are."""
