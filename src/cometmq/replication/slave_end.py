@@ -64,7 +64,7 @@ class LogPiece(NamedTuple):
 
     Attributes:
         offset: physical offset of the first.
-        content: the bytes; only good until the next ones come.
+        content: the bytes, of an object that nobody changes.
         is_known: this log has them, too, and they must be the same.
     """
 
