@@ -38,13 +38,11 @@ def test_a_push_consumer_that_would_get_nothing_is_refused(
         got.set()
 
     def consume(chosen: PushSettings) -> bool:
-        with PushConsumer(
-            nameserver.address,
-            group="wanting",
-            listener=listen,
-            subscriptions=[TOPIC],
-            settings=chosen,
-        ) as consumer:
+        consumer = PushConsumer(
+            nameserver.address, group="wanting", listener=listen, settings=chosen
+        )
+        consumer.subscribe(TOPIC)
+        with consumer:
             for wrong in (0, -1):
                 with pytest.raises(SettingsError, match="concurrency"):
                     consumer.set_concurrency(wrong)

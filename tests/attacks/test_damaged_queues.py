@@ -181,7 +181,7 @@ def test_a_bad_entry_is_named_by_verify_and_mended_by_who_reads(tmp_path):
     store = filled_store(tmp_path, 40)
     change(queue_file(store, f"{TOPIC}/0"), 7, place=1 << 40)
     named = run("store", "verify", str(store), nameserver=None)
-    assert named.returncode == 1, named
+    assert named.returncode, named
     said = " ".join(named.stdout.decode().split())
     assert f"queue {TOPIC}/0 at 7: points to" in said
     with processes.broker(tmp_path, "") as program:

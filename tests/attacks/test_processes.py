@@ -46,10 +46,11 @@ from cometmq.client import ConsumeFrom, InProcesses, PushConsumer, PushSettings
 def handle(message):
     pass
 settings = PushSettings(consume_from=ConsumeFrom.FIRST, retries_max=0)
-with InProcesses(handle, processes=2) as listener, PushConsumer(
-    sys.argv[1], group="workers", listener=listener, subscriptions=["Worked"], settings=settings
-):
-    time.sleep(4)
+with InProcesses(handle, processes=2) as listener:
+    consumer = PushConsumer(sys.argv[1], group="workers", listener=listener, settings=settings)
+    consumer.subscribe("Worked")
+    with consumer:
+        time.sleep(4)
 """
 
 LISTENER = """
@@ -63,6 +64,13 @@ def work(message):
 def own_pid(_given: object) -> Any:
     time.sleep(0.05)
     return os.getpid()
+
+
+def worker(names: str, listener: InProcesses) -> PushConsumer:
+    """A consumer of the topic, to be started."""
+    consumer = PushConsumer(names, group=GROUP, listener=listener, settings=STRICT)
+    consumer.subscribe(TOPIC)
+    return consumer
 
 
 def is_alive(pid: int) -> bool:
@@ -151,13 +159,7 @@ def test_messages_wait_while_no_process_can_be_started(
     with (
         Producer(nameserver.address) as producer,
         InProcesses(the_listener.work, processes=1) as listener,
-        PushConsumer(
-            nameserver.address,
-            group=GROUP,
-            listener=listener,
-            subscriptions=[TOPIC],
-            settings=STRICT,
-        ),
+        worker(nameserver.address, listener),
     ):
         producer.send(Message(TOPIC, b"0"))
         pid, *_ = processes.wait_until(consumed, seconds=20, what="the first message")
