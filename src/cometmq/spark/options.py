@@ -6,6 +6,7 @@ quietly read from the wrong place. docs/spark/options.md is held to the tables b
 Next: cometmq.spark.source.options
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -180,8 +181,8 @@ def name_servers(text: str) -> tuple[str, ...]:
     if not addresses:
         raise ValueError("no address; it is like localhost:9876")
     for address in addresses:
-        _, _, port = address.rpartition(":")
-        if not port.isdecimal():
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal():
             raise ValueError(f"{address!r} is not like localhost:9876")
     return addresses
 
@@ -203,9 +204,32 @@ NAME_SERVER = Option(
     "nameServer",
     name_servers,
     None,
-    "Required. Nameserver addresses, `host:port`, several separated by `;`.",
+    "Nameserver addresses, `host:port`, several separated by `;`. Default: NAMESRV_ADDR in the environment of the driver; one of the two is required.",
     ("namesrvAddr", "rocketmq.namesrvAddr", "rocketmq.nameServer"),
-)
+)  # fmt: skip
+_NAME_SERVERS_VARIABLE = "NAMESRV_ADDR"  # As every RocketMQ client and tool reads it.
+
+
+def name_servers_of(value: Mapping[str, Any]) -> tuple[str, ...]:
+    """The nameservers of a read or write: those of the option, else those of the environment.
+
+    Raises:
+        SettingsError: neither names one.
+    """
+    given: tuple[str, ...] | None = value[NAME_SERVER.name]
+    if given is not None:
+        return given
+    found = os.environ.get(_NAME_SERVERS_VARIABLE)
+    if not found:
+        raise SettingsError(
+            f"option {NAME_SERVER.name!r} is required, e.g. "
+            f'.option("{NAME_SERVER.name}", "localhost:9876"), or {_NAME_SERVERS_VARIABLE} in the '
+            "environment of the driver when Spark starts"
+        )
+    try:
+        return name_servers(found)
+    except ValueError as error:
+        raise SettingsError(f"{_NAME_SERVERS_VARIABLE} in the environment: {error}") from error
 
 
 def _namespace(given: str) -> str:
@@ -273,7 +297,7 @@ def tls_of(value: Mapping[str, Any]) -> TlsSettings | None:
     return None
 
 
-def require(value: Mapping[str, Any], name: str, example: str = "localhost:9876") -> None:
+def require(value: Mapping[str, Any], name: str, example: str) -> None:
     """Refuse a read or a write without the option `name`.
 
     Raises:

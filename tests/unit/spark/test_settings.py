@@ -124,9 +124,10 @@ def test_an_end_means_nothing_for_a_stream():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"subscribe": "t"}, "'nameServer' is required"),
+        ({"subscribe": "t"}, "'nameServer' is required.*or NAMESRV_ADDR in the environment"),
         ({"nameserver": "x:1"}, "exactly one of"),
         ({"nameserver": "nowhere", "subscribe": "t"}, "'nowhere' is not like localhost:9876"),
+        ({"nameserver": ":9876", "subscribe": "t"}, "':9876' is not like localhost:9876"),
         ({"nameserver": ";", "subscribe": "t"}, "no address"),
         ({"nameserver": "x:1", "subscribePattern": "("}, "subscribePattern"),
         ({"nameserver": "x:1", "assign": "[]"}, "assign"),
@@ -137,9 +138,35 @@ def test_an_end_means_nothing_for_a_stream():
         ({"nameserver": "x:1", "assign": '{"t": {"b": []}}'}, r"assign.* \[\] is no list"),
     ],
 )
-def test_what_is_missing_or_no_sense_is_said(options, says):
+def test_what_is_missing_or_no_sense_is_said(options, says, monkeypatch):
+    monkeypatch.delenv("NAMESRV_ADDR", raising=False)
     with pytest.raises(SettingsError, match=says):
         SourceSettings.parse(options, is_stream=False)
+
+
+def test_the_environment_names_the_nameservers_where_no_option_does(monkeypatch):
+    monkeypatch.setenv("NAMESRV_ADDR", "a:1;b:2")
+    for options in ({"subscribe": "t"}, {"subscribe": "t", "nameServer": "c:3"}):
+        wanted = ("c:3",) if "nameServer" in options else ("a:1", "b:2")
+        assert SourceSettings.parse(options, is_stream=True).name_servers == wanted
+        to = {name.replace("subscribe", "topic"): text for name, text in options.items()}
+        assert SinkSettings.parse(to).name_servers == wanted
+    monkeypatch.setenv("NAMESRV_ADDR", "nowhere")
+    with pytest.raises(
+        SettingsError, match="NAMESRV_ADDR in the environment: 'nowhere' is not"
+    ):
+        SourceSettings.parse({"subscribe": "t"}, is_stream=False)
+
+
+def test_rows_that_name_their_topic_go_to_no_cluster_that_only_the_environment_names(
+    monkeypatch,
+):
+    """INSERT INTO brings no option of its table: what was read would go back to where it came from."""
+    monkeypatch.setenv("NAMESRV_ADDR", "a:1")
+    with pytest.raises(
+        SettingsError, match="'nameServer' is required where the option 'topic'"
+    ):
+        SinkSettings.parse({})
 
 
 def test_what_spark_adds_itself_is_passed_over():

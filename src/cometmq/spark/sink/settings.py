@@ -13,7 +13,13 @@ from cometmq.model.credentials import Credentials
 from cometmq.model.errors import SettingsError
 from cometmq.model.tls import TlsSettings
 from cometmq.offline.place import same_place
-from cometmq.spark.options import credentials_of, read_options, require, tls_of
+from cometmq.spark.options import (
+    credentials_of,
+    name_servers_of,
+    read_options,
+    require,
+    tls_of,
+)
 from cometmq.spark.sink.options import (
     AT_LEAST_ONCE,
     IDEMPOTENT,
@@ -61,12 +67,11 @@ class SinkSettings:
             SettingsError: for an option that is unknown, wrong, missing or does not fit another.
         """
         value = read_options(options, SINK_OPTIONS, SOURCE_OPTIONS)
-        require(value, "nameServer")
         delivery = value["delivery"] or (IDEMPOTENT if is_stream else AT_LEAST_ONCE)
         _check_delivery(value, delivery, is_stream=is_stream)
         folder = value["ledgerDir"]
         return cls(
-            name_servers=value["nameServer"],
+            name_servers=_name_servers(value),
             topic=value["topic"],
             namespace=value["rocketmq.namespace"],
             credentials=credentials_of(value),
@@ -87,6 +92,24 @@ class SinkSettings:
             timeout_ms=value["sendTimeoutMs"],
             delivery_timeout_ms=value["deliveryTimeoutMs"],
         )
+
+
+def _name_servers(value: Mapping[str, Any]) -> tuple[str, ...]:
+    """The nameservers of a write: those of the environment only where it names its topic, too.
+
+    An INSERT INTO brings no option of its table. Rows of another table whose column says their topic would go
+    back to where they came from.
+
+    Raises:
+        SettingsError: none is named, or none that counts.
+    """
+    if value["nameServer"] is None and value["topic"] is None:
+        raise SettingsError(
+            "option 'nameServer' is required where the option 'topic' is not given: beside that one "
+            "NAMESRV_ADDR in the environment of the driver is enough; an INSERT INTO names both itself, "
+            "in WITH (...)"
+        )
+    return name_servers_of(value)
 
 
 def _check_delivery(value: Mapping[str, Any], delivery: str, *, is_stream: bool) -> None:

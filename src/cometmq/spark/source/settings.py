@@ -15,7 +15,13 @@ from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import ALL, TAG
 from cometmq.model.tls import TlsSettings
 from cometmq.offline.columns.schema import PropertiesFormat
-from cometmq.spark.options import credentials_of, moment_fault, read_options, require, tls_of
+from cometmq.spark.options import (
+    credentials_of,
+    moment_fault,
+    name_servers_of,
+    read_options,
+    tls_of,
+)
 from cometmq.spark.pool import PoolLimits
 from cometmq.spark.sink.options import SINK_OPTIONS
 from cometmq.spark.source.cluster import ReadFrom
@@ -99,10 +105,9 @@ class SourceSettings:
             SettingsError: for an option that is unknown, wrong, missing or does not fit another.
         """
         value = read_options(options, SOURCE_OPTIONS, SINK_OPTIONS)
-        require(value, "nameServer")
         _refuse_other_mode(value, is_stream=is_stream)
         return cls(
-            name_servers=value["nameServer"],
+            name_servers=name_servers_of(value),
             topics=_topics(value),
             starting=_bound(value, "starting", "latest" if is_stream else "earliest"),
             ending=_bound(value, "ending", "latest"),
