@@ -16,8 +16,8 @@ from cometmq.client import (
     PushSettings,
     StoredMessage,
 )
-from cometmq.client.namespace import NO_NAMESPACE, Namespace, namespace_of
 from cometmq.embedded.pair import AsyncEmbedded
+from cometmq.model.namespace import NO_NAMESPACE, Namespace, namespace_of
 from tests.support.scripted import until
 
 SENDING = ProducerSettings(namespace="shop")

@@ -112,7 +112,7 @@ class ClientSettings:
         connect_timeout_ms: connectTimeoutMillis.
         route_interval_ms: pollNameServerInterval; how often routes are asked for again.
         heartbeat_interval_ms: heartbeatBrokerInterval.
-        namespace: in front of the names of topics and groups (`cometmq.client.namespace`).
+        namespace: in front of the names of topics and groups (`cometmq.model.namespace`).
         trace: enableTrace; tell a topic what becomes of each message.
         trace_topic: traceTopic; which one.
         telemetry: make spans of OpenTelemetry (pip install cometmq[otel]).

@@ -16,9 +16,8 @@ from enum import IntEnum, StrEnum
 
 from cometmq.model.errors import CodecError
 from cometmq.model.frozen import dataclass
+from cometmq.model.trace import FIELD_END, RECORD_END
 
-FIELD_END = "\x01"
-RECORD_END = "\x02"
 _NULL = "null"
 
 

@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cometmq.client.consumer.pull.received import GROWTH_MAX, RecordUnpacker, unpack
-from cometmq.client.namespace import NO_NAMESPACE, namespace_of
 from cometmq.codec.compression import Compression, compress, compressed_flag
 from cometmq.codec.record import Record, decode_records, encode_record
 from cometmq.model.errors import BombError, CodecError
 from cometmq.model.flags import COMPRESSED
+from cometmq.model.namespace import NO_NAMESPACE, namespace_of
 from cometmq.model.queue import MessageQueue
 from tests.support.virtual import run_virtually
 

@@ -21,7 +21,7 @@ def rows(count: int) -> pa.RecordBatch:
 
 
 def fresh(clock: HandClock, ip: bytes = b"\x7f\0\0\1") -> FreshIds:
-    return FreshIds(UniqueIds(ip=ip, pid=5, loader=7, clock=clock))
+    return FreshIds(UniqueIds(ip=ip, pid=5, loader=7, clock=clock).next_id)
 
 
 def test_new_ids_of_one_moment_are_all_different():

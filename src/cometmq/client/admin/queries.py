@@ -12,12 +12,12 @@ from cometmq.client.api.asking import all_of, side_by_side
 from cometmq.client.api.messages import ALL_TIME, MessageApi
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.consumer.pull.received import Room, unpack
-from cometmq.client.namespace import NO_NAMESPACE
 from cometmq.codec.host import decode_host
 from cometmq.codec.message_id import decode_message_id
 from cometmq.codec.record import decode_record, decode_records
 from cometmq.model.errors import BombError, CodecError
 from cometmq.model.message import StoredMessage
+from cometmq.model.namespace import NO_NAMESPACE
 from cometmq.model.queue import MessageQueue
 
 BODY_SIZE_MAX = (

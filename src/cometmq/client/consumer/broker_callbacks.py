@@ -21,7 +21,6 @@ from cometmq.client.consumer.broker_assignment import BrokerAssignment
 from cometmq.client.consumer.pop.pop_loop import PopLoop
 from cometmq.client.consumer.pull.pull_loop import PullLoop
 from cometmq.client.consumer.pull.received import unpack
-from cometmq.client.namespace import namespace_of
 from cometmq.client.settings import ConsumerSettings
 from cometmq.codec.bodies.queue_offsets import encode_client_offsets
 from cometmq.codec.bodies.running import (
@@ -37,6 +36,7 @@ from cometmq.codec.remoting import Command
 from cometmq.model.codes import VERSION_DESCRIPTION, RequestCode, ResponseCode
 from cometmq.model.errors import CodecError, CometError
 from cometmq.model.message import StoredMessage
+from cometmq.model.namespace import namespace_of
 from cometmq.model.queue import MessageQueue
 from cometmq.net.answer import Answer, answer_to_error
 from cometmq.net.channel import Channel

@@ -31,7 +31,6 @@ from cometmq.client.consumer.pull.pulls import Puller
 from cometmq.client.consumer.rebalance import Rebalance
 from cometmq.client.consumer.send_back import SendBack
 from cometmq.client.consumer.start_offset import StartOffset
-from cometmq.client.namespace import namespace_of
 from cometmq.client.periodic import repeat
 from cometmq.client.settings import ConsumerSettings, PushSettings
 from cometmq.codec.bodies.heartbeat import (
@@ -47,6 +46,7 @@ from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import CometError
 from cometmq.model.names import retry_topic
+from cometmq.model.namespace import namespace_of
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import Subscription
 from cometmq.net.channel import Channel

@@ -6,7 +6,6 @@ Next: cometmq.client.producer.sender
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from cometmq.client.namespace import namespace_of
 from cometmq.client.settings import ProducerSettings
 from cometmq.codec.batch import encode_item
 from cometmq.codec.compression import compress, compressed_flag
@@ -20,6 +19,7 @@ from cometmq.model.codes import RequestCode
 from cometmq.model.errors import CodecError, MessageError
 from cometmq.model.message import Message, StoredMessage
 from cometmq.model.names import DEFAULT_TOPIC, NOT_SENDABLE_TOPICS
+from cometmq.model.namespace import namespace_of
 
 _SEND = int(RequestCode.SEND_MESSAGE_V2)
 # Of the system's properties, what a copy of a message keeps.

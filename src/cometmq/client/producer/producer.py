@@ -16,7 +16,6 @@ from typing import Any, Self
 
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.identity import make_unique_ids
-from cometmq.client.namespace import namespace_of
 from cometmq.client.producer.encoded_send import SendEncoder
 from cometmq.client.producer.flight import WINDOW, send_all
 from cometmq.client.producer.producer_member import ProducerMember
@@ -37,6 +36,7 @@ from cometmq.model.codes import RequestCode
 from cometmq.model.errors import ClientClosed, CometError
 from cometmq.model.message import Message, StoredMessage
 from cometmq.model.names import check_group
+from cometmq.model.namespace import namespace_of
 from cometmq.model.queue import MessageQueue
 
 

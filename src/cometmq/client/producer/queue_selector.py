@@ -13,10 +13,10 @@ Next: cometmq.codec.headers.send
 import random
 from collections.abc import Callable, Sequence
 
-from cometmq.client.namespace import NO_NAMESPACE, Namespace
 from cometmq.model.errors import MessageError
 from cometmq.model.java_hash import java_hash
 from cometmq.model.message import Message
+from cometmq.model.namespace import NO_NAMESPACE, Namespace
 from cometmq.model.queue import MessageQueue
 
 Selector = Callable[[Sequence[MessageQueue], Message], MessageQueue]

@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from cometmq.client import Admin, SystemClock
-from cometmq.client.results import QueueRange
+from cometmq.client import Admin, QueueRange, SystemClock
 from cometmq.model.clock import Clock
 from cometmq.model.errors import BrokerRefused, GroupNotFound, NetError
 from cometmq.model.queue import MessageQueue

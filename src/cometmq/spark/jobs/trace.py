@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from cometmq.codec.trace import FIELD_END, RECORD_END, TraceKind
+from cometmq.client import TraceKind
+from cometmq.model.trace import FIELD_END, RECORD_END
 from cometmq.offline.place import hadoop_place
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report

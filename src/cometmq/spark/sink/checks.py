@@ -13,14 +13,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from cometmq.client import ClientSettings, TransactionState
 from cometmq.client.connection.instance import ClientInstance
-from cometmq.client.namespace import namespace_of
 from cometmq.client.producer.check_answers import CheckAnswers, CheckedHalf
-from cometmq.client.producer.transactions import TransactionState
-from cometmq.client.settings import ClientSettings
 from cometmq.client.sync.portal import portal
 from cometmq.model import properties as keys_of
 from cometmq.model.credentials import Credentials
+from cometmq.model.namespace import namespace_of
 from cometmq.model.tls import TlsSettings
 from cometmq.spark.sink.encode import SPARK_RUN
 from cometmq.spark.sink.halves import BatchKey

@@ -8,15 +8,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from cometmq.client import ProducerSettings
+from cometmq.client import ProducerSettings, SendResult
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.identity import make_unique_ids
-from cometmq.client.namespace import namespace_of
 from cometmq.client.producer.encoded_send import EncodedSend
 from cometmq.client.producer.producer_member import ProducerMember
 from cometmq.client.producer.queue_selector import only
 from cometmq.client.producer.sender import EncodedSender
-from cometmq.client.results import SendResult
 from cometmq.client.sync.portal import portal
 from cometmq.codec.properties import encode_properties
 from cometmq.codec.send_text import front_text, json_text, middle_text
@@ -25,6 +23,7 @@ from cometmq.model.codes import RequestCode
 from cometmq.model.errors import CometError
 from cometmq.model.flags import TRANSACTION_PREPARED
 from cometmq.model.names import DEFAULT_TOPIC
+from cometmq.model.namespace import namespace_of
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.pool import shared
 from cometmq.spark.sink.batches import Request, RowBatch, Single
@@ -72,7 +71,8 @@ class ClientSinkCluster:
     def __init__(self, settings: SinkSettings) -> None:
         limits = limits_of(settings)
         self._instance = instance = ClientInstance(";".join(settings.name_servers), limits)
-        self.ids = FreshIds(make_unique_ids(instance.ip, instance.clock, instance.chance))
+        ids = make_unique_ids(instance.ip, instance.clock, instance.chance)
+        self.ids = FreshIds(ids.next_id)
         # Above this class topics have their short names; the group is whole already.
         self._namespace = namespace_of(settings.namespace)
         self.endings = ClientEndings(instance, settings.group, self._namespace)

@@ -5,17 +5,17 @@ Next: cometmq.spark.sink.checks
 
 from collections.abc import Sequence
 
+from cometmq.client import TransactionState
 from cometmq.client.api.asking import all_of, side_by_side
 from cometmq.client.api.messages import MessageApi
 from cometmq.client.api.transactions import HalfMessage, TransactionApi
 from cometmq.client.connection.instance import ClientInstance
-from cometmq.client.namespace import NO_NAMESPACE, Namespace
-from cometmq.client.producer.transactions import TransactionState
 from cometmq.client.sync.portal import portal
 from cometmq.codec.record import decode_records
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import CometError
 from cometmq.model.flags import TRANSACTION_COMMIT, TRANSACTION_MASK
+from cometmq.model.namespace import NO_NAMESPACE, Namespace
 from cometmq.spark.sink.halves import Halves
 
 _FOUND_MAX = 8  # Messages of one id: one, unless somebody made more by hand.

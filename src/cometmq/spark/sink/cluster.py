@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from cometmq.client.results import SendResult
+from cometmq.client import SendResult
 from cometmq.model.errors import CometError
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.sink.batches import Request

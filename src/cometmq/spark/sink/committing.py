@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic, sleep
 
-from cometmq.client.producer.transactions import TransactionState
+from cometmq.client import TransactionState
 from cometmq.model.errors import BrokerRefused, CometError
 from cometmq.spark.sink.halves import BatchKey, Endings, Halves, count_of
 from cometmq.spark.sink.ledger import COMMITTING, Ledgers

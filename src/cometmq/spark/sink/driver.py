@@ -6,7 +6,7 @@ Next: cometmq.spark.sink.committing
 from collections.abc import Sequence
 from pathlib import Path
 
-from cometmq.client.namespace import namespace_of
+from cometmq.model.namespace import namespace_of
 from cometmq.spark.pool import shared
 from cometmq.spark.sink.checks import TransactionChecks
 from cometmq.spark.sink.client_endings import ClientEndings

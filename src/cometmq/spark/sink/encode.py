@@ -1,26 +1,26 @@
 """Rows as messages, many at once: bodies, properties and flags as columns, ready to be cut into requests.
 
-Most rows travel as items of a batch request, `| size 4 | 0 | 0 | flag 4 | body size 4 | body | properties
-size 2 | properties |` (docs/format/batch.md): the fixed parts of all rows are one numpy table, and Arrow joins
-them with bodies and properties, so that the items lie end to end in one buffer.
+Most rows travel as items of a batch request (docs/format/batch.md), `offline.columns.batch_items`.
 
 Next: cometmq.spark.sink.batches
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cometmq.codec.batch import BATCH_ITEM_SIZE_MIN
-from cometmq.codec.compression import Compression, compress, compressed_flag
-from cometmq.codec.properties import PROPERTIES_SIZE_MAX
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import MessageError
-from cometmq.offline.columns.pieces import BINARY, STRING, replace_rows, same
+from cometmq.offline.columns.batch_items import (
+    batch_items,
+    check_block_sizes,
+    compressed_bodies,
+)
+from cometmq.offline.columns.pieces import BINARY, STRING, same
 from cometmq.spark.sink.columns import SinkColumns
 from cometmq.spark.sink.identity import Ids
 
@@ -30,7 +30,6 @@ SPARK_RUN = "SPARK_RUN"
 _NAME_END, _ENTRY_END = keys_of.NAME_SEPARATOR, keys_of.PROPERTY_SEPARATOR
 # What the system owns, and what an earlier write of ours left in rows that were read back.
 _RESERVED = pa.array(sorted({*keys_of.RESERVED, SPARK_SEQ, SPARK_RUN}), STRING)
-_COMPRESSED = compressed_flag(0, Compression.ZLIB)
 
 
 class MessageRows(NamedTuple):
@@ -38,7 +37,7 @@ class MessageRows(NamedTuple):
 
     Attributes:
         bodies: as they are stored: binary.
-        blocks: their properties (`codec.properties`): binary.
+        blocks: their properties (docs/format/properties.md): binary.
         flags: the user's numbers.
         sys_flags: how bodies are compressed.
         is_alone: whether a row cannot travel in a batch.
@@ -62,15 +61,7 @@ class MessageRows(NamedTuple):
 
     def items(self) -> pa.Array:
         """Each row as an item of a batch: binary."""
-        body_sizes, block_sizes = _sizes(self.bodies), _sizes(self.blocks)
-        heads = np.zeros((len(self.bodies), 5), ">i4")
-        heads[:, 0] = BATCH_ITEM_SIZE_MIN + body_sizes + block_sizes
-        heads[:, 3] = self.flags
-        heads[:, 4] = body_sizes
-        ends = _fixed(block_sizes.astype(">i2"), 2)
-        return pc.binary_join_element_wise(
-            _fixed(heads, 20), self.bodies, ends, self.blocks, b""
-        )
+        return batch_items(self.bodies, self.blocks, self.flags)
 
 
 def encode_rows(
@@ -101,14 +92,9 @@ def encode_rows(
     parts += [same(f"{name}{_NAME_END}{value}{_ENTRY_END}", batch.num_rows)
               for name, value in (marks or {}).items()]  # fmt: skip
     blocks = _property_blocks(batch, columns, [*parts, *delays]).cast(BINARY)
-    size_max = int(_sizes(blocks).max(initial=0))
-    if size_max > PROPERTIES_SIZE_MAX:
-        raise MessageError(
-            f"a row has properties of {size_max} bytes; a message has room for "
-            f"{PROPERTIES_SIZE_MAX}"
-        )
+    check_block_sizes(blocks)
     flags = pc.fill_null(_column(batch, columns, "flag", pa.int32()), 0)
-    bodies, sys_flags = _compressed(bodies, compress_min)
+    bodies, sys_flags = compressed_bodies(bodies, compress_min)
     return MessageRows(
         bodies,
         blocks,
@@ -153,22 +139,6 @@ def _delays(
         parts.append(_entries(keys_of.TIMER_DELIVER_MS, times_ms.cast(STRING)))
         is_delayed |= _valid(times)
     return parts, is_delayed
-
-
-def _compressed(
-    bodies: pa.Array, compress_min: int | None
-) -> tuple[pa.Array, npt.NDArray[np.int32]]:
-    """Bodies with the long ones compressed, and the sysFlag of each."""
-    sys_flags = np.zeros(len(bodies), np.int32)
-    if compress_min is None:
-        return bodies, sys_flags
-    rows = np.flatnonzero(_sizes(bodies) >= compress_min)
-    if len(rows):
-        long_ones = bodies.take(pa.array(rows)).to_pylist()
-        small = pa.array([compress(body, Compression.ZLIB) for body in long_ones], BINARY)
-        bodies = replace_rows(bodies, rows, small)
-        sys_flags[rows] = _COMPRESSED
-    return bodies, sys_flags
 
 
 def _property_blocks(
@@ -252,16 +222,3 @@ def _column(
 
 def _valid(values: pa.Array) -> npt.NDArray[np.bool_]:
     return np.asarray(pc.is_valid(values).to_numpy(zero_copy_only=False))
-
-
-def _sizes(values: pa.Array) -> Any:
-    return pc.binary_length(values).to_numpy(zero_copy_only=False).astype(np.int64)
-
-
-def _fixed(table: Any, width: int) -> pa.Array:
-    """A row of bytes for each row of a numpy table."""
-    octets = np.ascontiguousarray(table).tobytes()
-    count = len(octets) // width
-    return pa.Array.from_buffers(pa.binary(width), count, [None, pa.py_buffer(octets)]).cast(
-        BINARY
-    )

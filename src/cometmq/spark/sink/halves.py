@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from cometmq.client.producer.transactions import TransactionState
-from cometmq.client.results import SendResult
+from cometmq.client import SendResult, TransactionState
 from cometmq.codec.message_id import decode_message_id
 from cometmq.model.errors import CometError
 

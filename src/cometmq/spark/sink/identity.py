@@ -17,7 +17,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cometmq.codec.message_id import UNIQUE_TAIL, UniqueIds
 from cometmq.model.errors import MessageError
 from cometmq.offline.columns.pieces import BINARY, STRING
 
@@ -60,11 +59,11 @@ class FreshIds:
     """Ids that no other message has; safe to share between threads.
 
     Args:
-        ids: whose prefix and clock these ids go on from.
+        next_id: makes an id, whose prefix and time these ids go on from.
     """
 
-    def __init__(self, ids: UniqueIds) -> None:
-        self._ids = ids
+    def __init__(self, next_id: Callable[[], str]) -> None:
+        self._next_id = next_id
         self._next = 0
         self._lock = Lock()
 
@@ -78,8 +77,8 @@ class FreshIds:
         Time and counter are counted through as one number: 65,536 a millisecond, and more than that
         run ahead of the clock instead of meeting again.
         """
-        sample = bytes.fromhex(self._ids.next_id())
-        prefix, (_, _, time, _) = sample[:-_STAMP_SIZE], UNIQUE_TAIL.unpack(sample[-12:])
+        sample = bytes.fromhex(self._next_id())
+        prefix, time = sample[:-_STAMP_SIZE], int.from_bytes(sample[-_STAMP_SIZE:-2])
         now = time << _COUNTER_BITS
         with self._lock:
             # Further back than any set clock: a new month, which begins at 0.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic, sleep
 
-from cometmq.client.results import SendResult, SendStatus
+from cometmq.client import SendResult, SendStatus
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import (
     BrokerRefused,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cometmq.client.namespace import namespace_of
 from cometmq.model.credentials import Credentials
 from cometmq.model.errors import SettingsError
+from cometmq.model.namespace import namespace_of
 from cometmq.model.tls import TlsSettings
 from cometmq.offline.place import same_place
 from cometmq.spark.options import (

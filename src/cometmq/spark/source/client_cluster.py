@@ -21,15 +21,18 @@ from functools import partial
 from time import sleep
 from typing import Any, NamedTuple, cast
 
-from cometmq.client import AsyncPullConsumer
+from cometmq.client import (
+    AsyncPullConsumer,
+    ClientSettings,
+    ConsumerSettings,
+    PullStatus,
+    RawPull,
+)
 from cometmq.client.api.asking import all_of, side_by_side
 from cometmq.client.api.messages import MessageApi
 from cometmq.client.api.offsets import OffsetApi
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.connection.routes import KnownTopic
-from cometmq.client.namespace import namespace_of
-from cometmq.client.results import PullStatus, RawPull
-from cometmq.client.settings import ClientSettings, ConsumerSettings
 from cometmq.client.sync.portal import portal
 from cometmq.codec.bodies.cluster import ClusterInfo
 from cometmq.codec.bodies.missing_brokers import MissingBroker
@@ -42,6 +45,7 @@ from cometmq.model.errors import (
     NetError,
     TopicNotFound,
 )
+from cometmq.model.namespace import namespace_of
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import MASTER_ID
 from cometmq.spark.pool import shared

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeVar
 
-from cometmq.client import ALL, Filter
-from cometmq.client.results import RawPull
+from cometmq.client import ALL, Filter, RawPull
 from cometmq.codec.bodies.missing_brokers import MissingBroker
 from cometmq.model.errors import BrokerNotFound, NetError, TopicNotFound
 from cometmq.model.queue import MessageQueue

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator, MutableMapping
 from dataclasses import dataclass
 
-from cometmq.client.results import PullStatus, RawPull
+from cometmq.client import PullStatus, RawPull
 from cometmq.codec.record import QUEUE_OFFSET_AT
 from cometmq.model.errors import BrokerRefused, NetError
 from cometmq.model.queue import MessageQueue

@@ -16,9 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cometmq.client import Tag
-from cometmq.client.namespace import namespace_of
-from cometmq.client.results import PullStatus, RawPull
+from cometmq.client import PullStatus, RawPull, Tag
 from cometmq.model import properties as keys_of
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import (
@@ -29,6 +27,7 @@ from cometmq.model.errors import (
     NetError,
     TopicNotFound,
 )
+from cometmq.model.namespace import namespace_of
 from cometmq.model.queue import MessageQueue
 from cometmq.offline.columns.body import bounded
 from cometmq.offline.columns.inner_batch import unwrapped

@@ -15,7 +15,7 @@ Next: cometmq.spark.source.pull
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cometmq.client.results import PullStatus
+from cometmq.client import PullStatus
 from cometmq.codec.record import decode_records
 from cometmq.spark.source.cluster import PullPlan, SourceCluster, all_known
 from cometmq.spark.source.offsets import Offsets

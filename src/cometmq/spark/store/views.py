@@ -13,21 +13,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cometmq.codec.fastjson import loads
-from cometmq.codec.index_file import (
-    INDEX_ENTRY_SIZE,
-    INDEX_HEADER_SIZE,
-    IndexHeader,
-    decode_header,
-    entry_position,
-)
-from cometmq.model.errors import CodecError, StoreDamaged
 from cometmq.offline.columns.pieces import same
+from cometmq.offline.config_table import config_table
 from cometmq.offline.delay_levels import USUAL_LEVELS_MS
 from cometmq.offline.folder import INDEX_NAME_DIGITS
 from cometmq.offline.folder_disk import disk_of
 from cometmq.offline.found import find_store
-from cometmq.offline.index_shape import find_shape
+from cometmq.offline.index_entries import index_columns
 from cometmq.offline.plan import Task, plan_tasks
 from cometmq.offline.pruning import narrowed
 from cometmq.offline.queue_reader import QueueFile, queue_files, read_queue_file
@@ -36,11 +28,6 @@ from cometmq.offline.rows import message_batches
 from cometmq.offline.verify import verify
 from cometmq.spark.store.schema import MESSAGES
 from cometmq.spark.store.settings import StoreReadSettings
-
-_INDEX_ENTRY = np.dtype(
-    [("hash", ">i4"), ("at", ">i8"), ("seconds", ">i4"), ("previous", ">i4")]
-)
-assert _INDEX_ENTRY.itemsize == INDEX_ENTRY_SIZE
 
 # Queue files are small, and a store may have very many: so many for a task.
 _QUEUE_FILES_A_TASK = 16
@@ -137,37 +124,8 @@ def _queue_entries(settings: StoreReadSettings, work: Work) -> Iterator[Columns]
 
 
 def _index_entries(settings: StoreReadSettings, work: Work) -> Iterator[Columns]:
-    header, slots = _index_shape(settings, work.path)
-    folder, count = settings.folder, max(header.index_count - 1, 0)
-    with folder.opened(work.path) as read_at:
-        content = read_at(entry_position(1, slots), count * INDEX_ENTRY_SIZE)
-    entries = np.frombuffer(content, _INDEX_ENTRY, len(content) // INDEX_ENTRY_SIZE)
-    yield {
-        "keyHash": entries["hash"],
-        "commitLogOffset": entries["at"],
-        "storeTimestamp": header.begin_timestamp + entries["seconds"].astype(np.int64) * 1000,
-        "entry": np.arange(1, len(entries) + 1),
-        "previousEntry": entries["previous"],
-        "storeFile": same(work.path, len(entries)),
-    }
-
-
-def _index_shape(settings: StoreReadSettings, path: str) -> tuple[IndexHeader, int]:
-    """The header of an index file and its slots: as told, as the file shows, or the default."""
-    folder = settings.folder
-    with folder.opened(path) as read_at:
-        header = decode_header(read_at(0, INDEX_HEADER_SIZE))
-    if settings.index_slots is not None or not folder.is_local:
-        return header, settings.index_slots or 5_000_000
-    disk = disk_of(folder)
-    fd = disk.open(path, write=False)
-    try:
-        shape = find_shape(disk, fd, header)
-    finally:
-        disk.close(fd)
-    if shape is None:
-        raise StoreDamaged(f"{path}: no number of slots fits it; name it: indexSlots")
-    return header, shape.slots
+    columns = index_columns(settings.folder, work.path, settings.index_slots)
+    yield {**columns, "storeFile": same(work.path, len(columns["entry"]))}
 
 
 def _packed(settings: StoreReadSettings, work: Work) -> Iterator[Columns]:
@@ -223,24 +181,11 @@ def _files(settings: StoreReadSettings, _work: Work) -> Iterator[Columns]:
     yield dict(zip(names, map(list, columns), strict=True))
 
 
-def _table(settings: StoreReadSettings, name: str, key: str) -> dict[str, Any]:
-    """A table of a configuration file; empty where there is none."""
-    for path in (f"config/{name}", f"config/{name}.bak"):
-        content = settings.folder.read(path)
-        try:
-            found = loads(content) if content else None
-        except CodecError:
-            continue
-        if isinstance(found, dict) and isinstance(found.get(key), dict):
-            return dict(found[key])
-    return {}
-
-
 def _offsets(settings: StoreReadSettings, _work: Work) -> Iterator[Columns]:
     rows = [
         (*topic_group.rpartition("@")[::2], int(queue_id), int(offset))
-        for topic_group, queues in _table(
-            settings, "consumerOffset.json", "offsetTable"
+        for topic_group, queues in config_table(
+            settings.folder, "consumerOffset.json", "offsetTable"
         ).items()
         for queue_id, offset in queues.items()
     ]
@@ -253,7 +198,7 @@ def _offsets(settings: StoreReadSettings, _work: Work) -> Iterator[Columns]:
 
 
 def _topics(settings: StoreReadSettings, _work: Work) -> Iterator[Columns]:
-    topics = list(_table(settings, "topics.json", "topicConfigTable").values())
+    topics = list(config_table(settings.folder, "topics.json", "topicConfigTable").values())
     yield {
         "topic": [each.get("topicName") for each in topics],
         "readQueues": [each.get("readQueueNums") for each in topics],

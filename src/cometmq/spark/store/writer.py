@@ -13,7 +13,6 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE
 from cometmq.model.errors import SettingsError
 from cometmq.offline.queue_runs import ENTRY, EntryRun, is_place
 from cometmq.offline.rebuild import RebuildTarget, WrittenRun, finish, write_run
@@ -81,9 +80,9 @@ def check_packed(schema: StructType) -> None:
 def _run_of(topic: str, queue_id: int, first: int, entries: bytes) -> EntryRun:
     if not is_place(topic or "", queue_id, first):
         raise SettingsError(f"{topic!r}/{queue_id} offset {first} is no place in a queue")
-    if not entries or len(entries) % QUEUE_ENTRY_SIZE:
+    if not entries or len(entries) % ENTRY.itemsize:
         raise SettingsError(
             f"{len(entries or b'')} bytes for {topic}/{queue_id} are no whole number of "
-            f"{QUEUE_ENTRY_SIZE}-byte queue entries"
+            f"{ENTRY.itemsize}-byte queue entries"
         )
     return EntryRun(topic, queue_id, first, np.frombuffer(entries, ENTRY))

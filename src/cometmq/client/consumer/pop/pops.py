@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from cometmq.client.api.consuming import ConsumeApi, PoppedRecords
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.consumer.pull.received import GROWTH_AT_ONCE, GROWTH_MAX, Room
-from cometmq.client.namespace import NO_NAMESPACE, Namespace
 from cometmq.codec.bodies.batch_ack import BatchAck
 from cometmq.codec.headers.pop import (
     AckRequest,
@@ -29,6 +28,7 @@ from cometmq.codec.remoting import Command
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import BrokerRefused, ClientError, CodecError, RequestError
 from cometmq.model.message import StoredMessage
+from cometmq.model.namespace import NO_NAMESPACE, Namespace
 from cometmq.model.properties import FIRST_POP_TIME, POP_CK
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import Subscription

@@ -24,7 +24,6 @@ from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.consumer.filters import ALL, Filter, Subscriptions, each_of, subscription_of
 from cometmq.client.consumer.pop.pops import Popper, PopTerms, receipt_of
 from cometmq.client.consumer.send_back import DEAD_LETTER, SendBack
-from cometmq.client.namespace import namespace_of
 from cometmq.client.settings import ConsumeFrom, SimpleSettings
 from cometmq.codec.bodies.heartbeat import ConsumerPart
 from cometmq.codec.headers.pop import FROM_MAX, FROM_MIN
@@ -33,6 +32,7 @@ from cometmq.codec.remoting import Command
 from cometmq.model.errors import ClientClosed, ClientError, CometError, SubscriptionError
 from cometmq.model.message import StoredMessage
 from cometmq.model.names import check_group
+from cometmq.model.namespace import namespace_of
 from cometmq.model.subscription import Subscription
 from cometmq.net.channel import Channel
 from cometmq.net.tasks import Tasks

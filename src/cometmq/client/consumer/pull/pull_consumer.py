@@ -28,13 +28,13 @@ from cometmq.client.consumer.pull.pull_loop import PullLoop
 from cometmq.client.consumer.pull.pulls import Puller, PullTerms
 from cometmq.client.consumer.pull.range_reader import RangeReader
 from cometmq.client.consumer.pull.received import RecordUnpacker
-from cometmq.client.namespace import namespace_of
 from cometmq.client.results import PullResult, RawPull
 from cometmq.client.settings import ConsumerSettings
 from cometmq.codec.record import Record
 from cometmq.model.errors import ClientClosed, ClientError, SubscriptionError
 from cometmq.model.message import StoredMessage
 from cometmq.model.names import check_group
+from cometmq.model.namespace import namespace_of
 from cometmq.model.queue import MessageQueue
 from cometmq.net.loop import not_quiet
 from cometmq.net.tasks import Tasks

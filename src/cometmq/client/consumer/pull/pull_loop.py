@@ -17,7 +17,6 @@ from cometmq.client.consumer.offset_store import ConsumedProgress
 from cometmq.client.consumer.pull.process_queue import ProcessQueue
 from cometmq.client.consumer.pull.pulls import Puller, PullTerms
 from cometmq.client.consumer.pull.received import RecordUnpacker
-from cometmq.client.namespace import namespace_of
 from cometmq.client.results import PullStatus, RawPull
 from cometmq.client.settings import ConsumerSettings
 from cometmq.codec.record import Record
@@ -26,6 +25,7 @@ from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import BrokerRefused, CodecError, CometError
 from cometmq.model.message import StoredMessage
+from cometmq.model.namespace import namespace_of
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import Subscription
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from cometmq.client.consumer.pull.pulled_message import new_pulled_message
-from cometmq.client.namespace import NO_NAMESPACE, Namespace
 from cometmq.codec.compression import decompress, plain_flag
 from cometmq.codec.host import decode_host
 from cometmq.codec.message_id import encode_message_id
@@ -21,6 +20,7 @@ from cometmq.model.errors import BombError, CodecError
 from cometmq.model.flags import COMPRESSED
 from cometmq.model.message import StoredMessage, make_stored_message
 from cometmq.model.names import is_retry_topic
+from cometmq.model.namespace import NO_NAMESPACE, Namespace
 from cometmq.model.queue import MessageQueue
 
 # Bytes that bodies grow to by decompression: in a turn of the loop, and of one answer.

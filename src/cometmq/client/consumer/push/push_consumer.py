@@ -40,7 +40,6 @@ from cometmq.client.consumer.push.concurrent import (
 from cometmq.client.consumer.push.consume_timeout import ConsumeTimeout
 from cometmq.client.consumer.push.direct import consume_directly
 from cometmq.client.consumer.send_back import DEAD_LETTER, FIRST_RETRY_LEVEL, SendBack
-from cometmq.client.namespace import namespace_of
 from cometmq.client.periodic import repeat
 from cometmq.client.producer.send_chain import make_interceptors
 from cometmq.client.settings import PushSettings
@@ -50,6 +49,7 @@ from cometmq.codec.record import Record
 from cometmq.model.errors import ClientClosed, CometError, SettingsError, SubscriptionError
 from cometmq.model.message import StoredMessage
 from cometmq.model.names import check_group
+from cometmq.model.namespace import namespace_of
 from cometmq.net.tasks import Tasks
 
 if TYPE_CHECKING:

@@ -1,0 +1,7 @@
+"""The characters that end fields and records in the body of a message trace (docs/format/trace.md).
+
+Next: cometmq.codec.trace
+"""
+
+FIELD_END = "\x01"
+RECORD_END = "\x02"

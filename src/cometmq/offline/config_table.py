@@ -1,0 +1,29 @@
+"""Reads the tables of a store's configuration files: offsets of groups, settings of topics.
+
+Next: cometmq.offline.folder
+"""
+
+from typing import Any
+
+from cometmq.codec.fastjson import loads
+from cometmq.model.errors import CodecError
+from cometmq.offline.folder import StoreFolder
+
+
+def config_table(folder: StoreFolder, name: str, key: str) -> dict[str, Any]:
+    """A table of a configuration file, or of its copy where that is broken; empty where there is none.
+
+    Args:
+        folder: the store.
+        name: of the file in `config`.
+        key: of the table in it.
+    """
+    for path in (f"config/{name}", f"config/{name}.bak"):
+        content = folder.read(path)
+        try:
+            found = loads(content) if content else None
+        except CodecError:
+            continue
+        if isinstance(found, dict) and isinstance(found.get(key), dict):
+            return dict(found[key])
+    return {}

@@ -1,0 +1,68 @@
+"""Reads the entries of an index file as columns, in their order.
+
+Next: cometmq.offline.index_shape
+"""
+
+from typing import Any
+
+import numpy as np
+
+from cometmq.codec.index_file import (
+    INDEX_ENTRY_SIZE,
+    INDEX_HEADER_SIZE,
+    SLOTS_DEFAULT,
+    IndexHeader,
+    decode_header,
+    entry_position,
+)
+from cometmq.model.errors import StoreDamaged
+from cometmq.offline.folder import StoreFolder
+from cometmq.offline.folder_disk import disk_of
+from cometmq.offline.index_shape import find_shape
+
+_ENTRY = np.dtype(
+    [("hash", ">i4"), ("at", ">i8"), ("seconds", ">i4"), ("previous", ">i4")]
+)  # fmt: skip
+assert _ENTRY.itemsize == INDEX_ENTRY_SIZE
+
+
+def index_columns(folder: StoreFolder, path: str, slots: int | None) -> dict[str, Any]:
+    """The entries of an index file by column: `keyHash`, `commitLogOffset`, `storeTimestamp`, `entry`, `previousEntry`.
+
+    Args:
+        folder: the store.
+        path: of the file.
+        slots: that the file has; None: as the file shows, or RocketMQ's default.
+
+    Raises:
+        StoreDamaged: no number of slots fits the file.
+    """
+    header, slots = _shape(folder, path, slots)
+    count = max(header.index_count - 1, 0)
+    with folder.opened(path) as read_at:
+        content = read_at(entry_position(1, slots), count * INDEX_ENTRY_SIZE)
+    entries = np.frombuffer(content, _ENTRY, len(content) // INDEX_ENTRY_SIZE)
+    return {
+        "keyHash": entries["hash"],
+        "commitLogOffset": entries["at"],
+        "storeTimestamp": header.begin_timestamp + entries["seconds"].astype(np.int64) * 1000,
+        "entry": np.arange(1, len(entries) + 1),
+        "previousEntry": entries["previous"],
+    }
+
+
+def _shape(folder: StoreFolder, path: str, slots: int | None) -> tuple[IndexHeader, int]:
+    """The header of an index file and its slots: as told, as the file shows, or the default."""
+    with folder.opened(path) as read_at:
+        header = decode_header(read_at(0, INDEX_HEADER_SIZE))
+    if slots is not None or not folder.is_local:
+        return header, slots or SLOTS_DEFAULT
+    disk = disk_of(folder)
+    fd = disk.open(path, write=False)
+    try:
+        shape = find_shape(disk, fd, header)
+    finally:
+        disk.close(fd)
+    if shape is None:
+        raise StoreDamaged(f"{path}: no number of slots fits it; name it: indexSlots")
+    return header, shape.slots
