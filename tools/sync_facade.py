@@ -35,6 +35,7 @@ MODULES = (
     "consumer.pop.simple_consumer",
     "admin.admin",
     "admin.inspector",
+    "admin.replay_claims",
 )
 PREFIX = "Async"
 # An argument that only makes sense on the caller's own loop.
@@ -48,7 +49,7 @@ WORDS = (
     (re.compile(r"\bawait "), ""),
     (
         re.compile(
-            r"\bAsync(?=Producer|PushConsumer|PullConsumer|SimpleConsumer|Admin|Transaction|Inspector)"
+            r"\bAsync(?=Producer|PushConsumer|PullConsumer|SimpleConsumer|Admin|Transaction|Inspector|ReplayClaims)"
         ),
         "",
     ),

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from cometmq.client import PullConsumer, StoredMessage
-from cometmq.client.admin.replay import ReplayCandidate, id_of
+from cometmq.client import PullConsumer, ReplayCandidate, ReplayClaims, StoredMessage
+from cometmq.client.admin import replay_claims
+from cometmq.client.admin.replay import id_of
 from cometmq.errors import TopicNotFound
-from cometmq.spark.jobs import dlq, replay_claims, sending
-from cometmq.spark.jobs.replay_claims import ReplayClaims
+from cometmq.spark.jobs import dlq, sending
 from tests.dashboard.web import Served, Visitor, text_of
 from tests.spark.test_jobs_moving import dead_letters
 from tests.support.command_line import COMETMQ, environment
@@ -147,8 +147,8 @@ def test_claims_are_renewed_while_they_are_needed(cluster, topic, letters, monke
     ]
     first, *_ = (each.id for each in sought)
     with (
-        ReplayClaims(cluster.nameserver, topic) as mine,
-        ReplayClaims(cluster.nameserver, topic) as others,
+        ReplayClaims(cluster.nameserver, group=topic) as mine,
+        ReplayClaims(cluster.nameserver, group=topic) as others,
     ):
         assert mine.take("run-1", sought) == {each.id for each in sought}
 

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from cometmq.client.admin.admin import AsyncAdmin
     from cometmq.client.admin.explain import ExplainFinding, Explanation
     from cometmq.client.admin.inspector import AsyncInspector
+    from cometmq.client.admin.replay import ReplayCandidate
+    from cometmq.client.admin.replay_claims import AsyncReplayClaims
+    from cometmq.client.admin.replay_ledger import LetterId
     from cometmq.client.admin.states import BrokerState, GroupState
     from cometmq.client.admin.symptoms import Symptom
     from cometmq.client.api.broker import SettingsReport
@@ -74,6 +77,7 @@ if TYPE_CHECKING:
     from cometmq.client.sync.producer import Producer
     from cometmq.client.sync.pull_consumer import PullConsumer
     from cometmq.client.sync.push_consumer import PushConsumer
+    from cometmq.client.sync.replay_claims import ReplayClaims
     from cometmq.client.sync.simple_consumer import SimpleConsumer
     from cometmq.client.sync.transaction import Transaction
     from cometmq.client.topic import (
@@ -129,6 +133,7 @@ __all__ = [
     "AsyncProducer",
     "AsyncPullConsumer",
     "AsyncPushConsumer",
+    "AsyncReplayClaims",
     "AsyncSimpleConsumer",
     "AsyncTransaction",
     "BatchListener",
@@ -160,6 +165,7 @@ __all__ = [
     "InProcesses",
     "Inspector",
     "JsonCodec",
+    "LetterId",
     "Listener",
     "MachineRooms",
     "Message",
@@ -183,6 +189,8 @@ __all__ = [
     "QueueState",
     "RawPull",
     "Received",
+    "ReplayCandidate",
+    "ReplayClaims",
     "Replica",
     "RunningState",
     "Said",
@@ -229,6 +237,10 @@ __all__ = [
 
 # A process that wants a part of it, as each that Spark starts, does not wait for the rest.
 _NAMES = {
+    "cometmq.client.sync.replay_claims": "ReplayClaims",
+    "cometmq.client.admin.replay_claims": "AsyncReplayClaims",
+    "cometmq.client.admin.replay_ledger": "LetterId",
+    "cometmq.client.admin.replay": "ReplayCandidate",
     "cometmq.client.admin.account_lines": "EntryLine UserLine",
     "cometmq.client.admin.accounts": "Accounts AccountsReport",
     "cometmq.client.admin.admin": "AsyncAdmin",

@@ -20,7 +20,7 @@ PAIRS = [
     (client.AsyncTransaction, client.Transaction),
     (client.AsyncInspector, client.Inspector),
     (client.AsyncSimpleConsumer, client.SimpleConsumer),
-    (client.AsyncSimpleConsumer, client.SimpleConsumer),
+    (client.AsyncReplayClaims, client.ReplayClaims),
 ]
 
 

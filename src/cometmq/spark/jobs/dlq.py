@@ -8,9 +8,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from cometmq.client import Admin
-from cometmq.client.admin.replay import ReplayCandidate
-from cometmq.client.admin.replay_ledger import LetterId
+from cometmq.client import Admin, LetterId, ReplayCandidate, ReplayClaims
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import GroupNotFound
 from cometmq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
@@ -19,7 +17,6 @@ from cometmq.spark.jobs.job import Job, Report
 from cometmq.spark.jobs.options import JobOptions
 from cometmq.spark.jobs.origin import ClusterOptions, FromOptions, plan, read_batch, read_stream
 from cometmq.spark.jobs.replay import STATE_DEFAULT
-from cometmq.spark.jobs.replay_claims import ReplayClaims
 from cometmq.spark.jobs.run import read_before, running
 from cometmq.spark.jobs.sending import SENT_COLUMNS, SendTarget, resent
 from cometmq.spark.jobs.streaming import FlowOptions, drain
@@ -135,7 +132,7 @@ def replay_dead(spark: SparkSession, options: ReplayDeadOptions) -> Report:
     to = f.lit(options.to_topic) if options.to_topic else f.col("originTopic")
     with (
         running("dlq replay", options, place=options.state) as this,
-        ReplayClaims(options.nameserver, options.group) as claims,
+        ReplayClaims(options.nameserver, group=options.group) as claims,
     ):
         rows_max = min(options.rows_max, CLAIMED_MAX)
         stream = read_stream(spark, messages, rows_max=rows_max, columns=",".join(SENT_COLUMNS))

@@ -1,0 +1,202 @@
+"""Claims dead letters in the cluster's ledger for a run that sends them elsewhere, and renews the claims meanwhile.
+
+The command line and the dashboard read and write the same ledger, so none sends what another one sent (docs/design/0062).
+
+Next: cometmq.client.admin.replay_ledger
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Self
+
+from cometmq.client.admin.ledger_topic import LedgerTopic
+from cometmq.client.admin.queries import MessageQueries
+from cometmq.client.admin.replay import ReplayCandidate, sent_before
+from cometmq.client.admin.replay_ledger import Claim, Done, LetterId, Renewal, places_of
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.consumer.pull.pull_consumer import AsyncPullConsumer
+from cometmq.client.settings import ClientSettings
+from cometmq.model.errors import ClientClosed, CometError, NetError
+from cometmq.model.names import TOOLS_GROUP
+
+CLAIM_MAX = 2_000
+RENEW_SECONDS = 5.0
+_LOOK_SECONDS = 2.0
+
+
+class AsyncReplayClaims:
+    """Claims of dead letters, each taken before they are sent again and ended when they are.
+
+    Args:
+        nameservers: "ip:port;ip:port" of the cluster with the dead letters; None: NAMESRV_ADDR, then 127.0.0.1:9876.
+        group: the consumer group that gave them up.
+        settings: times.
+        instance: share another client's connections; its owner closes it.
+
+    Raises:
+        SettingsError: a nameserver address cannot be read.
+    """
+
+    def __init__(
+        self,
+        nameservers: str | None = None,
+        *,
+        group: str,
+        settings: ClientSettings | None = None,
+        instance: ClientInstance | None = None,
+    ) -> None:
+        self._instance = instance or ClientInstance(nameservers, settings)
+        self._owns_instance = instance is None
+        self._group = group
+        self._claims: list[Claim] = []
+        self._found: set[LetterId] = set()  # Of them, sent by a run that died.
+        self._count = 0  # Of letters in them.
+        self._busy = asyncio.Lock()
+        self._consumer = AsyncPullConsumer(group=TOOLS_GROUP, instance=self._instance)
+        self._queries = MessageQueries(self._instance)
+        self._ledger: LedgerTopic | None = None
+        self._renewing: asyncio.Task[None] | None = None
+
+    def __repr__(self) -> str:
+        """The group, client id and nameservers."""
+        return f"<{type(self).__name__} {self._group} of {self._instance!r}>"
+
+    async def start(self) -> None:
+        """Find the ledger, or make it.
+
+        Raises:
+            CometError: the cluster cannot be asked.
+        """
+        if self._ledger is not None:
+            return
+        await self._instance.start()
+        await self._consumer.start()
+        try:
+            ledger = LedgerTopic(self._instance, self._group)
+            await ledger.open(self._consumer, is_made=True)
+        except BaseException:
+            await self.close()  # Nobody leaves a `with` that was not entered.
+            raise
+        self._ledger = ledger
+        self._renewing = asyncio.ensure_future(self._renew(ledger))
+
+    async def close(self) -> None:
+        """Renew nothing any more, and close the connections."""
+        if self._renewing is not None:
+            self._renewing.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._renewing
+        self._ledger = self._renewing = None
+        await self._consumer.close()
+        if self._owns_instance:
+            await self._instance.close()
+
+    async def __aenter__(self) -> Self:
+        """Find the ledger, or make it."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        """Renew nothing any more, and close the connections."""
+        await self.close()
+
+    async def take(self, run: str, letters: Sequence[ReplayCandidate]) -> set[LetterId]:
+        """Claim the letters that this run is to send: those that nobody else has sent.
+
+        Waits while another run has one of them. What is taken is renewed until `end`.
+
+        Args:
+            run: the same when the same letters come again, and nobody else's.
+            letters: those that are to be sent now.
+
+        Raises:
+            ClientClosed: not started, or closed.
+            CometError: the cluster cannot be asked.
+        """
+        by_id = {each.id: each for each in letters}
+        ledger = self._opened()
+        own = {each for each in by_id if ledger.state.done.get(each) == run}
+        left, won = set(by_id) - own, dict[LetterId, bool]()
+        while left:
+            async with self._busy:
+                for some in _parts([each for each in by_id if each in left]):
+                    won |= await self._claim(ledger, run, some)
+                done = ledger.state.done
+                own |= {each for each in left if done.get(each) == run}
+                left = {each for each in left if each not in won and each not in done}
+            if left:
+                await self._wait_for(ledger, left)
+        doubtful = [by_id[each] for each, is_inherited in won.items() if is_inherited]
+        self._found = await sent_before(self._queries, doubtful)
+        return (set(won) | own) - self._found
+
+    async def end(self) -> None:
+        """Say that all that was taken is sent.
+
+        Raises:
+            ClientClosed: not started, or closed.
+            NetError: another run took over some of it meanwhile, and may have sent it, too.
+        """
+        ledger = self._opened()
+        async with self._busy:
+            await ledger.read()
+            lost = self._count - sum(len(ledger.state.won(each)) for each in self._claims)
+            for each in self._claims:
+                found = places_of(each.letters, self._found)
+                await ledger.write(Done(each.run, each.number, before=found))
+            self._claims, self._found, self._count = [], set(), 0
+        if lost:
+            raise NetError(
+                f"another run took over {lost} dead letters of {self._group} while they were sent, for their claims were not "
+                "renewed in time; it may have sent them, too"
+            )
+
+    def _opened(self) -> LedgerTopic:
+        if self._ledger is None:
+            raise ClientClosed(
+                f"{self!r} is not running; use it inside `async with`, or call start() first"
+            )
+        return self._ledger
+
+    async def _renew(self, ledger: LedgerTopic) -> None:
+        while True:
+            await asyncio.sleep(RENEW_SECONDS)
+            async with self._busy:
+                if self._claims:
+                    numbers = tuple(each.number for each in self._claims)
+                    # Another try comes, and `end` finds out whether all of them were too late.
+                    with contextlib.suppress(CometError):
+                        await ledger.write(Renewal(self._claims[0].run, numbers))
+
+    async def _claim(
+        self, ledger: LedgerTopic, run: str, letters: Sequence[LetterId]
+    ) -> dict[LetterId, bool]:
+        now_ms, state = self._instance.clock.now_ms(), ledger.state
+        free = [each for each in letters if state.free_at(each, run) <= now_ms]
+        if not free:
+            return {}
+        claim = Claim(run, len(self._claims), tuple(free))
+        await ledger.write(claim)
+        self._claims.append(claim)
+        won = state.won(claim)
+        self._count += len(won)
+        return won
+
+    async def _wait_for(self, ledger: LedgerTopic, letters: set[LetterId]) -> None:
+        free_ms = min(ledger.state.free_at(each) for each in letters)
+        seconds = (free_ms - self._instance.clock.now_ms()) / 1000
+        await asyncio.sleep(min(max(seconds, 0) + 0.1, _LOOK_SECONDS))
+        async with self._busy:
+            await ledger.read()
+
+
+def _parts(letters: Sequence[LetterId]) -> Iterator[Sequence[LetterId]]:
+    for start in range(0, len(letters), CLAIM_MAX):
+        yield letters[start : start + CLAIM_MAX]
