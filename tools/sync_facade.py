@@ -7,7 +7,7 @@ and docstrings, each of one line that hands the call to the portal (`client/sync
 | --- | --- |
 | `async def f(...) -> T`, `def f(...) -> asyncio.Future[T]` | `portal.call`, gives T |
 | the latter | also `f_async`: `portal.start`, gives concurrent.futures.Future[T] |
-| `async def f(...) -> AsyncIterator[T]` | `portal.iterate`, gives Iterator[T] |
+| `async def f(...) -> AsyncIterator[T]` | `portal.iterate`, gives Iterator[T]; where T is `RawPull`: `portal.iterate_ahead` |
 | `__aenter__`, `__aexit__`, `__aiter__` | `__enter__`, `__exit__`, `__iter__` |
 | a property, a plain method | read directly; `portal.call` |
 | `def f(...) -> AsyncTransaction` | gives a `Transaction` (`client/sync/transaction.py`) |
@@ -30,8 +30,10 @@ ROOT = Path(__file__).resolve().parent.parent
 CLIENT = ROOT / "src" / "cometmq" / "client"
 MODULES = (
     "producer.producer",
+    "producer.encoded_producer",
     "consumer.push.push_consumer",
     "consumer.pull.pull_consumer",
+    "consumer.pull.queue_reader",
     "consumer.pop.simple_consumer",
     "admin.admin",
     "admin.inspector",
@@ -49,7 +51,7 @@ WORDS = (
     (re.compile(r"\bawait "), ""),
     (
         re.compile(
-            r"\bAsync(?=Producer|PushConsumer|PullConsumer|SimpleConsumer|Admin|Transaction|Inspector|ReplayClaims)"
+            r"\bAsync(?=Producer|PushConsumer|PullConsumer|SimpleConsumer|Admin|Transaction|Inspector|ReplayClaims|QueueReader|EncodedProducer)"
         ),
         "",
     ),
@@ -214,7 +216,9 @@ def _how(item: Function) -> tuple[str, str]:
     """The type that the twin returns, and the method of the portal that calls it."""
     returned = _returned(item)
     if returned.startswith("AsyncIterator["):
-        return returned.removeprefix("Async"), "iterate"
+        # Of answers that nobody counts as consumed more may come than were asked for.
+        how = "iterate_ahead" if returned == "AsyncIterator[RawPull]" else "iterate"
+        return returned.removeprefix("Async"), how
     if returned.startswith("asyncio.Future["):
         return returned.removeprefix("asyncio.Future[").removesuffix("]"), "call"
     return returned, "call"

@@ -18,6 +18,7 @@ from cometmq.client import (
     AsyncProducer,
     AsyncPullConsumer,
     AsyncPushConsumer,
+    AsyncQueueReader,
     ConsumeFrom,
     Message,
     MessageQueue,
@@ -104,15 +105,13 @@ async def test_a_range_is_read_raw_in_order_with_pulls_under_way(names, sender, 
     # A window that a Java broker on a busy machine does not call a flood (waitTimeMillsInSendQueue).
     numbered = (Message(topic, b"%d" % n) for n in range(count))
     await sender.send_many(numbered, queue=queue, window=32)
-    async with AsyncPullConsumer(names) as consumer:
+    async with AsyncQueueReader(names) as reader:
         records = [
             record
-            async for pull in consumer.fetch_range_raw(queue, 10, count - 10)
+            async for pull in reader.read(queue, 10, count - 10)
             for record in decode_records(pull.body)
         ]
-        beyond = [
-            pull async for pull in consumer.fetch_range_raw(queue, count - 5, count + 500)
-        ]
+        beyond = [pull async for pull in reader.read(queue, count - 5, count + 500)]
     assert [each.queue_offset for each in records] == list(range(10, count - 10))
     # A Java broker works on the sends of a connection in parallel, so their order may differ.
     assert len({each.body for each in records}) == count - 20

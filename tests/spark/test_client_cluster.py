@@ -120,10 +120,10 @@ def test_the_group_is_told_where_it_goes_on(source, queue):
 
 
 def test_the_size_of_messages_is_known_by_a_look(source, queue):
-    size = source.mean_size(queue, 0)
+    size = source.mean_sizes({queue: 0})[queue]
     assert size is not None
     assert 100 < size < 400
-    assert source.mean_size(queue, COUNT) is None
+    assert source.mean_sizes({queue: COUNT}) == {queue: None}
 
 
 def test_topics_brokers_and_queues_are_known(source, queue):

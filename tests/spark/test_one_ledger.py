@@ -153,8 +153,9 @@ def test_claims_are_renewed_while_they_are_needed(cluster, topic, letters, monke
         assert mine.take("run-1", sought) == {each.id for each in sought}
 
         def free_at() -> int:
-            others._portal.call(others._ledger.read)
-            return others._ledger.state.free_at(first)
+            ledger = others._client._opened()
+            others._portal.call(ledger.read)
+            return ledger.state.free_at(first)
 
         claimed = free_at()
         wait_until(lambda: free_at() > claimed, seconds=SECONDS_MAX, what="a renewal")

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pytest
 
 from cometmq.client import Admin, Message, Producer
+from cometmq.client.consumer.pull import queue_reader
+from cometmq.client.sync import read_ahead
 from cometmq.embedded import Embedded
 from cometmq.model.errors import CometError
 from cometmq.model.queue import MessageQueue
@@ -76,7 +78,7 @@ def test_a_broker_restarted_in_the_middle_of_a_read_loses_nothing(
     tmp_path: Path, topic: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(pull, "WINDOW_ROWS", 20)
-    monkeypatch.setattr(client_cluster, "GATHER_PULLS", 2)
+    monkeypatch.setattr(read_ahead, "AHEAD_PULLS", 2)
     with Embedded(tmp_path / "data") as cluster:
         send(cluster, topic, range(COUNT))
         options = {"pull.batchSize": "10", "pullTimeoutMs": str(SECONDS * 1000)}
@@ -225,5 +227,5 @@ def test_an_id_and_a_key_are_found_by_the_index(
         assert indexed.places == place
         assert list(indexed.until_ms) == [queue.broker_name]
     assert source.indexed(topic, "nothing", is_id=False) is None
-    monkeypatch.setattr(client_cluster, "INDEXED_MAX", 1)
+    monkeypatch.setattr(queue_reader, "INDEXED_MAX", 1)
     assert source.indexed(topic, "needle", is_id=False) is None, "there may be more of them"

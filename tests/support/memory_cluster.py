@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cometmq.client.consumer.filters import subscription_of
-from cometmq.client.results import PullStatus, RawPull
+from cometmq.client.results import Indexed, PullStatus, RawPull
 from cometmq.codec.bodies.missing_brokers import MissingBroker
 from cometmq.codec.properties import encode_properties
 from cometmq.codec.record import Record, encode_record
 from cometmq.model.errors import NetError, TopicNotFound
 from cometmq.model.queue import MessageQueue
-from cometmq.spark.source.cluster import Indexed, PullPlan
+from cometmq.spark.source.cluster import PullPlan
 
 
 @dataclass
@@ -114,8 +114,13 @@ class MemoryCluster:
     def indexed(self, topic: str, key: str, *, is_id: bool) -> Indexed | None:
         return self.index.get(key)
 
-    def mean_size(self, queue: MessageQueue, start: int) -> float | None:
-        self._answers("mean_size")
+    def mean_sizes(
+        self, starts: Mapping[MessageQueue, int]
+    ) -> dict[MessageQueue, float | None]:
+        self._answers("mean_sizes")
+        return {queue: self._mean_size(queue, start) for queue, start in starts.items()}
+
+    def _mean_size(self, queue: MessageQueue, start: int) -> float | None:
         state = self.queues_by_name[queue]
         return len(record(queue, start, state)) if state.first <= start < state.next else None
 

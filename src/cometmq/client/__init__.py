@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cometmq.client.admin.states import BrokerState, GroupState
     from cometmq.client.admin.symptoms import Symptom
     from cometmq.client.api.broker import SettingsReport
+    from cometmq.client.api.transactions import HalfMessage
     from cometmq.client.connection.instance import ClientInstance
     from cometmq.client.consumer.allocation import (
         ConsistentHash,
@@ -38,9 +39,14 @@ if TYPE_CHECKING:
         first_key,
     )
     from cometmq.client.consumer.pop.simple_consumer import AsyncSimpleConsumer
+    from cometmq.client.consumer.pull.members import ReadFrom
     from cometmq.client.consumer.pull.pull_consumer import AsyncPullConsumer
+    from cometmq.client.consumer.pull.queue_reader import AsyncQueueReader
     from cometmq.client.consumer.push.in_processes import InProcesses
     from cometmq.client.consumer.push.push_consumer import AsyncPushConsumer
+    from cometmq.client.producer.check_answers import CheckedHalf, HalfJudge
+    from cometmq.client.producer.encoded_producer import AsyncEncodedProducer
+    from cometmq.client.producer.encoded_send import EncodedBatch, EncodedMessage
     from cometmq.client.producer.producer import AsyncProducer
     from cometmq.client.producer.queue_selector import (
         Selector,
@@ -56,6 +62,7 @@ if TYPE_CHECKING:
         TransactionState,
     )
     from cometmq.client.results import (
+        Indexed,
         PullResult,
         PullStatus,
         QueueRange,
@@ -63,6 +70,7 @@ if TYPE_CHECKING:
         Replica,
         SendResult,
         SendStatus,
+        TopicQueues,
     )
     from cometmq.client.settings import (
         ClientSettings,
@@ -73,10 +81,12 @@ if TYPE_CHECKING:
         SimpleSettings,
     )
     from cometmq.client.sync.admin import Admin
+    from cometmq.client.sync.encoded_producer import EncodedProducer
     from cometmq.client.sync.inspector import Inspector
     from cometmq.client.sync.producer import Producer
     from cometmq.client.sync.pull_consumer import PullConsumer
     from cometmq.client.sync.push_consumer import PushConsumer
+    from cometmq.client.sync.queue_reader import QueueReader
     from cometmq.client.sync.replay_claims import ReplayClaims
     from cometmq.client.sync.simple_consumer import SimpleConsumer
     from cometmq.client.sync.transaction import Transaction
@@ -92,6 +102,7 @@ if TYPE_CHECKING:
     from cometmq.codec.bodies.conflicts import Conflict, Side
     from cometmq.codec.bodies.connection import ClientConnection, ConsumerConnections
     from cometmq.codec.bodies.ha_status import HaMaster, HaSlave, HaStatus
+    from cometmq.codec.bodies.missing_brokers import MissingBroker
     from cometmq.codec.bodies.running import (
         ConsumeRates,
         PopState,
@@ -129,10 +140,12 @@ __all__ = [
     "AccountsReport",
     "Admin",
     "AsyncAdmin",
+    "AsyncEncodedProducer",
     "AsyncInspector",
     "AsyncProducer",
     "AsyncPullConsumer",
     "AsyncPushConsumer",
+    "AsyncQueueReader",
     "AsyncReplayClaims",
     "AsyncSimpleConsumer",
     "AsyncTransaction",
@@ -140,6 +153,7 @@ __all__ = [
     "BodyCodec",
     "BrokerData",
     "BrokerState",
+    "CheckedHalf",
     "ClientConnection",
     "ClientInstance",
     "ClientSettings",
@@ -152,6 +166,9 @@ __all__ = [
     "ConsumerConnections",
     "ConsumerSettings",
     "Credentials",
+    "EncodedBatch",
+    "EncodedMessage",
+    "EncodedProducer",
     "EntryLine",
     "ExplainFinding",
     "Explanation",
@@ -162,7 +179,10 @@ __all__ = [
     "HaMaster",
     "HaSlave",
     "HaStatus",
+    "HalfJudge",
+    "HalfMessage",
     "InProcesses",
+    "Indexed",
     "Inspector",
     "JsonCodec",
     "LetterId",
@@ -170,6 +190,7 @@ __all__ = [
     "MachineRooms",
     "Message",
     "MessageQueue",
+    "MissingBroker",
     "MsgspecCodec",
     "NearbyRoom",
     "OrderlyStatus",
@@ -186,8 +207,10 @@ __all__ = [
     "QueueData",
     "QueueProgress",
     "QueueRange",
+    "QueueReader",
     "QueueState",
     "RawPull",
+    "ReadFrom",
     "Received",
     "ReplayCandidate",
     "ReplayClaims",
@@ -214,6 +237,7 @@ __all__ = [
     "Topic",
     "TopicConfig",
     "TopicCounts",
+    "TopicQueues",
     "TopicRoute",
     "TopicStats",
     "Trace",
@@ -237,6 +261,15 @@ __all__ = [
 
 # A process that wants a part of it, as each that Spark starts, does not wait for the rest.
 _NAMES = {
+    "cometmq.client.producer.encoded_send": "EncodedBatch EncodedMessage",
+    "cometmq.client.producer.check_answers": "CheckedHalf HalfJudge",
+    "cometmq.client.api.transactions": "HalfMessage",
+    "cometmq.client.sync.encoded_producer": "EncodedProducer",
+    "cometmq.client.producer.encoded_producer": "AsyncEncodedProducer",
+    "cometmq.codec.bodies.missing_brokers": "MissingBroker",
+    "cometmq.client.sync.queue_reader": "QueueReader",
+    "cometmq.client.consumer.pull.members": "ReadFrom",
+    "cometmq.client.consumer.pull.queue_reader": "AsyncQueueReader",
     "cometmq.client.sync.replay_claims": "ReplayClaims",
     "cometmq.client.admin.replay_claims": "AsyncReplayClaims",
     "cometmq.client.admin.replay_ledger": "LetterId",
@@ -257,7 +290,7 @@ _NAMES = {
     "cometmq.client.producer.producer": "AsyncProducer",
     "cometmq.client.consumer.pull.pull_consumer": "AsyncPullConsumer",
     "cometmq.client.consumer.push.push_consumer": "AsyncPushConsumer",
-    "cometmq.client.results": "PullResult PullStatus QueueRange RawPull Replica SendResult SendStatus",
+    "cometmq.client.results": "Indexed PullResult PullStatus QueueRange RawPull Replica SendResult SendStatus TopicQueues",
     "cometmq.client.settings": "ClientSettings ConsumeFrom ConsumerSettings ProducerSettings PushSettings SimpleSettings",
     "cometmq.client.consumer.pop.simple_consumer": "AsyncSimpleConsumer",
     "cometmq.client.admin.states": "BrokerState GroupState",

@@ -1,9 +1,11 @@
 """The results of sends and pulls."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
 from cometmq.codec.bodies.ha_status import HaStatus
+from cometmq.codec.record import QUEUE_OFFSET_AT
 from cometmq.model.codes import ResponseCode
 from cometmq.model.message import StoredMessage
 from cometmq.model.queue import MessageQueue
@@ -106,6 +108,23 @@ class RawPull(NamedTuple):
     body: bytes
     suggested_broker_id: int = 0
 
+    def first_given(self, offset: int) -> int:
+        """The first offset from `offset` on that the answer does not pass over.
+
+        A broker whose oldest file has just gone answers FOUND with the first message behind it.
+        """
+        if self.status is not PullStatus.FOUND:
+            return self.following(offset)
+        first = int.from_bytes(self.body[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8])
+        # Anything else is no message, which decoding will say.
+        return first if first < self.next_offset else offset
+
+    def following(self, offset: int) -> int:
+        """The offset to read on from behind this answer to a pull from `offset`; the same where the queue ends there."""
+        if self.status in (PullStatus.FOUND, PullStatus.NO_MATCHED_MESSAGE):
+            return max(offset, self.next_offset)
+        return max(offset, self.next_offset, self.min_offset)
+
 
 class PullResult(NamedTuple):
     """The answer to a pull with its messages; attributes as `RawPull`."""
@@ -132,3 +151,28 @@ class QueueRange(NamedTuple):
     def message_count(self) -> int:
         """The number of messages in the queue."""
         return self.max_offset - self.min_offset
+
+
+class TopicQueues(NamedTuple):
+    """The queues of a topic, as its route has them now.
+
+    Attributes:
+        readable: those that can be read, sorted.
+        ordered: those that the topic's order configuration names, whether their brokers are there or not.
+    """
+
+    readable: tuple[MessageQueue, ...]
+    ordered: tuple[MessageQueue, ...]
+
+
+class Indexed(NamedTuple):
+    """The messages that brokers' indexes have under a key.
+
+    Attributes:
+        places: queues and offsets of its messages; some may be of another key with its hash.
+        until_ms: broker -> messages stored there later, ms since 1970, may not be in its index
+            yet. A broker that knows nothing of the key is not among them: it may keep no index.
+    """
+
+    places: frozenset[tuple[MessageQueue, int]]
+    until_ms: Mapping[str, int]

@@ -8,6 +8,7 @@ import sys
 import typing
 
 import cometmq.client
+import cometmq.errors
 
 
 def typed_names() -> dict[str, str]:
@@ -75,6 +76,7 @@ def public_signatures() -> dict[str, dict[str, typing.Any]]:
 
 def test_every_type_of_a_public_signature_can_be_imported():
     given = {getattr(cometmq.client, name) for name in cometmq.client.__all__}
+    given |= {getattr(cometmq.errors, name) for name in cometmq.errors.__all__}
     # What Spark and the request layer of our own use of a instance is not for users.
     signatures = {
         k: v for k, v in public_signatures().items() if not k.startswith("ClientInstance.")

@@ -21,6 +21,8 @@ PAIRS = [
     (client.AsyncInspector, client.Inspector),
     (client.AsyncSimpleConsumer, client.SimpleConsumer),
     (client.AsyncReplayClaims, client.ReplayClaims),
+    (client.AsyncQueueReader, client.QueueReader),
+    (client.AsyncEncodedProducer, client.EncodedProducer),
 ]
 
 

@@ -21,13 +21,12 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from cometmq.client import ALL
+from cometmq.client import ALL, Indexed
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.push_down import PUSH_DOWN_MODULE
 from cometmq.spark.schema import message_schema
 from cometmq.spark.source import batch
 from cometmq.spark.source.batch import FilteredReader, RocketMQReader, batch_reader
-from cometmq.spark.source.cluster import Indexed
 from cometmq.spark.source.settings import SourceSettings
 from tests.support.memory_cluster import MemoryCluster
 

@@ -176,7 +176,7 @@ def test_a_queue_whose_broker_is_down_waits(cluster, caplog):
     assert rows(reader, first, second) == [("t@a:0", 10, 12), ("t@c:0", 10, 12)]
 
 
-@pytest.mark.parametrize("question", ["brokers", "max_offsets", "min_offsets", "mean_size"])
+@pytest.mark.parametrize("question", ["brokers", "max_offsets", "min_offsets", "mean_sizes"])
 def test_a_stream_waits_when_who_answered_a_moment_ago_is_gone(cluster, caplog, question):
     cluster.add("t", "a", next=10)
     cluster.add("t", "c", next=10)

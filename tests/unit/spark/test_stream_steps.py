@@ -21,7 +21,7 @@ from cometmq.spark.source.stream import RocketMQStreamReader
 from tests.support.memory_cluster import MemoryCluster
 
 STEPS = ("planned", "logged", "read", "written", "committed")
-QUESTIONS = ("queues", "brokers", "max_offsets", "min_offsets", "mean_size")
+QUESTIONS = ("queues", "brokers", "max_offsets", "min_offsets", "mean_sizes")
 COLUMNS = ["brokerName", "queueId", "queueOffset"]
 Rows = list[tuple[str, int, int]]
 

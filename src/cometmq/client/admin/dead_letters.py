@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 from cometmq.client.admin.states import States
+from cometmq.client.api.asking import all_of
 from cometmq.client.connection.instance import ClientInstance
-from cometmq.client.consumer.pull.pull_consumer import AsyncPullConsumer
+from cometmq.client.consumer.pull.queue_reader import AsyncQueueReader
 from cometmq.client.consumer.pull.received import unpack
-from cometmq.client.settings import ConsumerSettings
 from cometmq.codec.properties import encode_properties
 from cometmq.codec.record import decode_records
 from cometmq.codec.sql92 import sql92_filter
@@ -101,14 +101,16 @@ class DeadLetters:
             ExpressionError: the filter is none.
         """
         await self.check(group)
-        settings = ConsumerSettings()
-        async with AsyncPullConsumer(
-            group=TOOLS_GROUP, instance=self._instance, settings=settings
-        ) as consumer:
-            for queue in await consumer.queues(dead_letter_topic(group)):
-                start, end = await consumer.min_offset(queue), await consumer.max_offset(queue)
-                start = start if last is None else max(start, end - last)
-                async for pull in consumer.fetch_range_raw(queue, start, end):
+        topic = dead_letter_topic(group)
+        async with AsyncQueueReader(group=TOOLS_GROUP, instance=self._instance) as reader:
+            found = (await reader.queues([topic]))[topic]
+            if isinstance(found, TopicNotFound):
+                raise found
+            firsts = all_of((await reader.min_offsets(found.readable)).values())
+            ends = all_of((await reader.max_offsets(found.readable)).values())
+            for queue, first, end in zip(found.readable, firsts, ends, strict=True):
+                start = first if last is None else max(first, end - last)
+                async for pull in reader.read(queue, start, end):
                     for record in decode_records(pull.body):
                         letter = unpack(record, queue, body_size_max=BODY_SIZE_MAX)
                         if wanted.takes(letter):

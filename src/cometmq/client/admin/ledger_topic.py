@@ -19,7 +19,7 @@ from cometmq.client.admin.replay_ledger import (
 from cometmq.client.api.broker import BrokerApi
 from cometmq.client.api.offsets import OffsetApi
 from cometmq.client.connection.instance import ClientInstance
-from cometmq.client.consumer.pull.pull_consumer import AsyncPullConsumer
+from cometmq.client.consumer.pull.queue_reader import AsyncQueueReader
 from cometmq.client.consumer.pull.received import unpack
 from cometmq.client.identity import make_unique_ids
 from cometmq.client.producer.encoded_send import SendEncoder
@@ -66,19 +66,19 @@ class LedgerTopic:
         self._sender = EncodedSender(instance, settings)
         self._offsets = OffsetApi(instance)
         self._queue: MessageQueue | None = None
-        self._consumer: AsyncPullConsumer | None = None
+        self._reader: AsyncQueueReader | None = None
         self._next = 0
         self._own: tuple[bytes, Entry] = b"", Renewal("", ())  # The last that was written.
 
-    async def open(self, consumer: AsyncPullConsumer, *, is_made: bool) -> None:
-        """Find the ledger's topic, or make it where `is_made`; and read it with this consumer from now on.
+    async def open(self, reader: AsyncQueueReader, *, is_made: bool) -> None:
+        """Find the ledger's topic, or make it where `is_made`; and read it with this reader from now on.
 
         Raises:
             RequestError: the group's name is too long for a topic of that name.
             BrokerNotFound: no master is there.
         """
         check_topic(self._topic)
-        self._consumer = consumer
+        self._reader = reader
         try:
             route = await self._instance.nameserver_api.route(self._topic)
             name = min(each.broker_name for each in route.queues)
@@ -117,9 +117,9 @@ class LedgerTopic:
         """Read the entries that have come since."""
         if self._queue is None:
             return
-        assert self._consumer is not None, "`open` was there"
+        assert self._reader is not None, "`open` was there"
         end = await self._offsets.max_offset(self._queue)
-        async for pull in self._consumer.fetch_range_raw(self._queue, self._next, end):
+        async for pull in self._reader.read(self._queue, self._next, end):
             for record in decode_records(pull.body):
                 message = unpack(record, self._queue, body_size_max=_BODY_SIZE_MAX)
                 self._take(bytes(message.body), message.stored_ms)

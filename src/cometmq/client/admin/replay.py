@@ -18,7 +18,7 @@ from cometmq.client.admin.queries import MessageQueries
 from cometmq.client.admin.replay_ledger import Claim, Done, LetterId, places_of
 from cometmq.client.api.asking import all_of, side_by_side
 from cometmq.client.connection.instance import ClientInstance
-from cometmq.client.consumer.pull.pull_consumer import AsyncPullConsumer
+from cometmq.client.consumer.pull.queue_reader import AsyncQueueReader
 from cometmq.client.identity import make_unique_ids
 from cometmq.client.producer.encoded_send import SendEncoder
 from cometmq.client.producer.sender import EncodedSender
@@ -115,8 +115,8 @@ class Replay:
             NetError, BrokerRefused, CodecError: the cluster cannot be asked; another run goes on.
         """
         await self._letters.check(self._plan.group)  # Of nobody's letters there is no ledger.
-        async with AsyncPullConsumer(group=TOOLS_GROUP, instance=self._instance) as consumer:
-            await self._ledger.open(consumer, is_made=not self._plan.is_dry)
+        async with AsyncQueueReader(group=TOOLS_GROUP, instance=self._instance) as reader:
+            await self._ledger.open(reader, is_made=not self._plan.is_dry)
             held: list[StoredMessage] = []
             async for batch in self._batches():
                 held += await self._replay(batch)
@@ -129,8 +129,8 @@ class Replay:
         """Send these letters, and wait for nobody; see `AsyncInspector.replay`."""
         ids = [id_of(each) for each in letters]
         homed = list({id_of(each): each for each in letters if self._target(each)}.values())
-        async with AsyncPullConsumer(group=TOOLS_GROUP, instance=self._instance) as consumer:
-            await self._ledger.open(consumer, is_made=True)
+        async with AsyncQueueReader(group=TOOLS_GROUP, instance=self._instance) as reader:
+            await self._ledger.open(reader, is_made=True)
             before = {each for each in ids if each in self._ledger.state.done}
             if again:
                 until = self._instance.clock.monotonic() + _SEND_SECONDS_MAX
@@ -332,6 +332,6 @@ async def replayed(
     """Whether each letter was sent again; see `AsyncInspector.replayed`."""
     ids = [id_of(each) for each in letters]
     ledger = LedgerTopic(instance, group, only=ids)
-    async with AsyncPullConsumer(group=TOOLS_GROUP, instance=instance) as consumer:
-        await ledger.open(consumer, is_made=False)
+    async with AsyncQueueReader(group=TOOLS_GROUP, instance=instance) as reader:
+        await ledger.open(reader, is_made=False)
     return [each in ledger.state.done for each in ids]

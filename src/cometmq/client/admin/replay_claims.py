@@ -16,7 +16,7 @@ from cometmq.client.admin.queries import MessageQueries
 from cometmq.client.admin.replay import ReplayCandidate, sent_before
 from cometmq.client.admin.replay_ledger import Claim, Done, LetterId, Renewal, places_of
 from cometmq.client.connection.instance import ClientInstance
-from cometmq.client.consumer.pull.pull_consumer import AsyncPullConsumer
+from cometmq.client.consumer.pull.queue_reader import AsyncQueueReader
 from cometmq.client.settings import ClientSettings
 from cometmq.model.errors import ClientClosed, CometError, NetError
 from cometmq.model.names import TOOLS_GROUP
@@ -54,7 +54,7 @@ class AsyncReplayClaims:
         self._found: set[LetterId] = set()  # Of them, sent by a run that died.
         self._count = 0  # Of letters in them.
         self._busy = asyncio.Lock()
-        self._consumer = AsyncPullConsumer(group=TOOLS_GROUP, instance=self._instance)
+        self._reader = AsyncQueueReader(group=TOOLS_GROUP, instance=self._instance)
         self._queries = MessageQueries(self._instance)
         self._ledger: LedgerTopic | None = None
         self._renewing: asyncio.Task[None] | None = None
@@ -72,10 +72,10 @@ class AsyncReplayClaims:
         if self._ledger is not None:
             return
         await self._instance.start()
-        await self._consumer.start()
+        await self._reader.start()
         try:
             ledger = LedgerTopic(self._instance, self._group)
-            await ledger.open(self._consumer, is_made=True)
+            await ledger.open(self._reader, is_made=True)
         except BaseException:
             await self.close()  # Nobody leaves a `with` that was not entered.
             raise
@@ -89,7 +89,7 @@ class AsyncReplayClaims:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._renewing
         self._ledger = self._renewing = None
-        await self._consumer.close()
+        await self._reader.close()
         if self._owns_instance:
             await self._instance.close()
 

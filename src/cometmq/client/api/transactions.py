@@ -6,8 +6,10 @@ Next: cometmq.client.producer.transactions
 from typing import NamedTuple
 
 from cometmq.client.api.asking import BrokerAsker
+from cometmq.client.results import SendResult
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.transaction import CheckTransaction, EndTransaction
+from cometmq.codec.message_id import decode_message_id
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
 from cometmq.net.channel import Channel
@@ -31,6 +33,19 @@ class HalfMessage(NamedTuple):
     queue_offset: int
     commitlog_offset: int
     transaction_id: str | None = None
+
+    @classmethod
+    def of(cls, sent: SendResult) -> "HalfMessage":
+        """The half message of which the answer to its send tells.
+
+        Raises:
+            CodecError: the answer does not say where it lies.
+        """
+        _, commitlog_offset = decode_message_id(sent.offset_message_id)
+        return cls(
+            sent.message_id, sent.queue.topic, sent.queue.broker_name,
+            sent.queue_offset, commitlog_offset, sent.transaction_id,
+        )  # fmt: skip
 
 
 class TransactionApi:

@@ -40,7 +40,7 @@ class CheckedHalf(NamedTuple):
     age_ms: int
 
 
-Judge = Callable[[CheckedHalf], TransactionState]
+HalfJudge = Callable[[CheckedHalf], TransactionState]
 
 
 class CheckAnswers(ProducerMember):
@@ -53,7 +53,9 @@ class CheckAnswers(ProducerMember):
         judge: knows the state of one; called in a thread of its own.
     """
 
-    def __init__(self, group: str, instance: ClientInstance, mark: str, judge: Judge) -> None:
+    def __init__(
+        self, group: str, instance: ClientInstance, mark: str, judge: HalfJudge
+    ) -> None:
         super().__init__(group)
         self._instance = instance
         self._mark = mark

@@ -46,6 +46,38 @@ class EncodedSend(NamedTuple):
     message_id: str
 
 
+class EncodedMessage(NamedTuple):
+    r"""A message as it is stored.
+
+    Attributes:
+        topic: where to.
+        body: maybe compressed; then `sys_flag` says so.
+        properties: its property block, name\x01value\x02 for each, UNIQ_KEY among them.
+        flag: the user's number.
+        sys_flag: bits of `model.flags`; with TRANSACTION_PREPARED it is a half message.
+    """
+
+    topic: str
+    body: bytes
+    properties: str
+    flag: int = 0
+    sys_flag: int = 0
+
+
+class EncodedBatch(NamedTuple):
+    """Messages of one topic in one request, each with its id among its own properties.
+
+    Attributes:
+        topic: where to.
+        body: the encoded items, end to end (`codec.batch`).
+        sys_flag: of all of them.
+    """
+
+    topic: str
+    body: bytes
+    sys_flag: int = 0
+
+
 # EncodedSend(...) goes through a Python-level __new__ and takes three times as long.
 _encoded_send = tuple.__new__
 

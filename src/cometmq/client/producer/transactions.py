@@ -29,7 +29,6 @@ from cometmq.client.producer.sender import EncodedSender
 from cometmq.client.results import SendResult, SendStatus
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.transaction import CheckTransaction
-from cometmq.codec.message_id import decode_message_id
 from cometmq.codec.record import decode_record
 from cometmq.codec.remoting import Command
 from cometmq.model import properties as keys_of
@@ -193,18 +192,11 @@ class ProducerTransactions:
         known = self._known.get(half.message_id)
         if known is not None:
             known.state = state
-        _, commitlog_offset = decode_message_id(half.offset_message_id)
-        broker_name = half.queue.broker_name
+        message = HalfMessage.of(half)
         try:
             await self._api.end(
-                self._instance.address(broker_name),
-                HalfMessage(
-                    half.message_id, half.queue.topic, broker_name,
-                    half.queue_offset, commitlog_offset, half.transaction_id,
-                ),
-                state,
-                remark=remark,
-            )  # fmt: skip
+                self._instance.address(message.broker_name), message, state, remark=remark
+            )
         except (NetError, BrokerNotFound) as error:
             _log.warning(
                 "the end (%s) of the transaction %s did not reach its broker, which will ask: %s",

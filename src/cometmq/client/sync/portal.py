@@ -14,7 +14,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
 from functools import cache, partial
 from typing import Any, TypeVar, cast
 
+from cometmq.client.results import RawPull
 from cometmq.client.sync.handoff import Handoff, begin
+from cometmq.client.sync.read_ahead import ReadAhead
 from cometmq.model.errors import ClientClosed
 from cometmq.net.loop import new_loop
 
@@ -110,6 +112,23 @@ class Portal:
                     return
         finally:
             self.call(source.aclose)
+
+    def iterate_ahead(
+        self, function: Callable[..., AsyncIterator[RawPull]], *args: Any, **kwargs: Any
+    ) -> Generator[RawPull, None, None]:
+        """Run an async iterator of answers on the loop, ahead of the caller: many come with one call."""
+        source = cast("AsyncGenerator[RawPull]", function(*args, **kwargs))
+        ahead = ReadAhead(source)
+        try:
+            while True:
+                pulls, error = self.call(ahead.take)
+                yield from pulls
+                if error is not None:
+                    raise error
+                if not pulls:
+                    return
+        finally:
+            self.call(ahead.close)
 
     def stop(self) -> None:
         """End the thread; clients that were not closed are cut off."""

@@ -131,7 +131,7 @@ class PullConsumer:
         wait_ms: int = 0,
         expression: Filter = ALL,
     ) -> RawPull:
-        """Pull records from an offset on as they came, for those who decode columns themselves.
+        """Pull records from an offset on as they came, for those who decode them themselves; ranges: `QueueReader`.
 
         The broker filters by the tags' hashes only; compare tags yourself.
 
@@ -154,47 +154,6 @@ class PullConsumer:
             max_bytes=max_bytes,
             wait_ms=wait_ms,
             expression=expression,
-        )
-        return result
-
-    def fetch_range_raw(
-        self,
-        queue: MessageQueue,
-        start: int,
-        end: int,
-        *,
-        max_count: int = 32,
-        depth: int = 8,
-        expression: Filter = ALL,
-        broker_id: int | None = None,
-    ) -> Iterator[RawPull]:
-        """Yield the records of a range, in order, with several pulls under way.
-
-        It ends at `end` or at the queue's end, whichever comes first. A gap (`start` was deleted)
-        gives one answer OFFSET_ILLEGAL without a body and goes on at its `next_offset`.
-
-        Args:
-            queue: where.
-            start: first queue offset.
-            end: queue offset behind the last one wanted.
-            max_count: messages a pull asks for.
-            depth: pulls under way at most.
-            expression: which of them; as `fetch_raw`.
-            broker_id: which member of the broker group is asked, 0 is the master, where the route
-                has it; None: the one that the last answer suggested.
-
-        Raises:
-            CometError: of one of the kinds that `fetch` names.
-        """
-        result: Iterator[RawPull] = self._portal.iterate(
-            self._client.fetch_range_raw,
-            queue,
-            start,
-            end,
-            max_count=max_count,
-            depth=depth,
-            expression=expression,
-            broker_id=broker_id,
         )
         return result
 

@@ -13,13 +13,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from cometmq.client import ClientSettings, TransactionState
-from cometmq.client.connection.instance import ClientInstance
-from cometmq.client.producer.check_answers import CheckAnswers, CheckedHalf
-from cometmq.client.sync.portal import portal
+from cometmq.client import CheckedHalf, EncodedProducer, ProducerSettings, TransactionState
 from cometmq.model import properties as keys_of
 from cometmq.model.credentials import Credentials
-from cometmq.model.namespace import namespace_of
 from cometmq.model.tls import TlsSettings
 from cometmq.spark.sink.encode import SPARK_RUN
 from cometmq.spark.sink.halves import BatchKey
@@ -81,6 +77,9 @@ class TransactionChecks:
         namespace: its option `rocketmq.namespace`.
         credentials: what its requests are signed with.
         tls: how its connections are encrypted.
+
+    Attributes:
+        producer: of the group; it sends nothing.
     """
 
     def __init__(
@@ -93,16 +92,17 @@ class TransactionChecks:
         credentials: Credentials | None = None,
         tls: TlsSettings | None = None,
     ) -> None:
-        self.instance = ClientInstance(
-            nameservers, ClientSettings(credentials=credentials, tls=tls)
+        self.producer = EncodedProducer(
+            nameservers,
+            group=group,
+            settings=ProducerSettings(namespace=namespace, credentials=credentials, tls=tls),
+            mark=SPARK_RUN,
+            judge=partial(_judge, Ledgers(Path(ledger_dir))),
         )
-        group = namespace_of(namespace).wrap(group)
-        judge = partial(_judge, Ledgers(Path(ledger_dir)))
-        self._member = CheckAnswers(group, self.instance, SPARK_RUN, judge)
 
     def __enter__(self) -> Self:
         """Begin to answer."""
-        portal().call(self._open)
+        self.producer.start()
         return self
 
     def __exit__(
@@ -112,15 +112,4 @@ class TransactionChecks:
         _trace: TracebackType | None,
     ) -> None:
         """Leave the group."""
-        portal().call(self._close)
-
-    async def _open(self) -> None:
-        await self.instance.start()
-        await self.instance.join(self._member)
-        await self.instance.refresh()
-        await self.instance.beat()
-
-    async def _close(self) -> None:
-        await self._member.close()
-        await self.instance.leave(self._member)
-        await self.instance.close()
+        self.producer.close()

@@ -6,7 +6,7 @@ Next: cometmq.spark.sink.committing
 from collections.abc import Sequence
 from pathlib import Path
 
-from cometmq.model.namespace import namespace_of
+from cometmq.client import SystemClock
 from cometmq.spark.pool import shared
 from cometmq.spark.sink.checks import TransactionChecks
 from cometmq.spark.sink.client_endings import ClientEndings
@@ -32,14 +32,14 @@ class Driver:
             ";".join(settings.name_servers),
             group=settings.group,
             ledger_dir=folder,
+            namespace=settings.namespace,
             credentials=settings.credentials,
             tls=settings.tls,
         )
         self._checks.__enter__()
-        instance = self._checks.instance
-        endings = ClientEndings(instance, settings.group, namespace_of(settings.namespace))
+        endings = ClientEndings(self._checks.producer)
         self._committing = Committing(
-            Ledgers(Path(folder)), endings, settings, instance.clock.now_ms
+            Ledgers(Path(folder)), endings, settings, SystemClock().now_ms
         )
 
     def commit(self, tasks: Sequence[TaskStored]) -> None:

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from cometmq.client import SendResult, TransactionState
-from cometmq.codec.message_id import decode_message_id
+from cometmq.client import HalfMessage, SendResult, TransactionState
 from cometmq.model.errors import CometError
 
 
@@ -58,9 +57,18 @@ class Halves:
 
     def add(self, result: SendResult) -> None:
         """One more, as its broker answered."""
-        self.ids.append(result.message_id)
-        self.queue_offsets.append(result.queue_offset)
-        self.log_offsets.append(decode_message_id(result.offset_message_id)[1])
+        half = HalfMessage.of(result)
+        self.ids.append(half.message_id)
+        self.queue_offsets.append(half.queue_offset)
+        self.log_offsets.append(half.commitlog_offset)
+
+    def messages(self) -> list[HalfMessage]:
+        """The halves one by one, as the client takes them."""
+        of_each = zip(self.ids, self.queue_offsets, self.log_offsets, strict=True)
+        return [
+            HalfMessage(message_id, self.topic, self.broker, queue_offset, log_offset)
+            for message_id, queue_offset, log_offset in of_each
+        ]
 
     def only(self, indexes: Iterable[int]) -> "Halves":
         """The halves at some indexes."""

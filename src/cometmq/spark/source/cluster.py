@@ -9,25 +9,11 @@ Next: cometmq.spark.source.client_cluster
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
-from cometmq.client import ALL, Filter, RawPull
-from cometmq.codec.bodies.missing_brokers import MissingBroker
+from cometmq.client import ALL, Filter, Indexed, MissingBroker, RawPull, ReadFrom
 from cometmq.model.errors import BrokerNotFound, NetError, TopicNotFound
 from cometmq.model.queue import MessageQueue
-
-
-class ReadFrom(StrEnum):
-    """The member of a broker group that gives the messages.
-
-    Whatever is chosen, only the master is believed that there are none: a replica may lag behind it, or
-    have begun later.
-    """
-
-    MASTER = "master"
-    SLAVE = "slave"
-    SUGGESTED = "suggested"
 
 
 @dataclass(frozen=True)
@@ -50,19 +36,6 @@ class PullPlan:
     def is_all(self) -> bool:
         """Whether the broker leaves out nothing."""
         return self.expression == ALL
-
-
-class Indexed(NamedTuple):
-    """The messages that brokers' indexes have under a key.
-
-    Attributes:
-        places: queues and offsets of its messages; some may be of another key with its hash.
-        until_ms: broker -> messages stored there later, ms since 1970, may not be in its index
-            yet. A broker that knows nothing of the key is not among them: it may keep no index.
-    """
-
-    places: frozenset[tuple[MessageQueue, int]]
-    until_ms: Mapping[str, int]
 
 
 Value = TypeVar("Value")
@@ -135,15 +108,15 @@ class SourceCluster(Protocol):
         None where it knows nothing, or more than it tells at once.
         """
 
-    def mean_size(self, queue: MessageQueue, start: int) -> float | None:
-        """Bytes of a stored record, of some messages from `start` on; None where there is none."""
+    def mean_sizes(self, starts: Mapping[MessageQueue, int]) -> Answers[float | None]:
+        """Bytes of a stored record, of some messages of each queue from its start on; None where there is none."""
 
     def first_pulls(
         self, asked: Sequence[tuple[MessageQueue, int, int]], plan: PullPlan
     ) -> Sequence[RawPull | None]:
         """The first answer of `pulls` for each queue, start and end, all asked at once.
 
-        None where it did not come or another than the master is to be asked: `pulls` has the word.
+        None where it did not come: `pulls` has the word.
         """
 
     def pulls(
@@ -151,6 +124,6 @@ class SourceCluster(Protocol):
     ) -> Iterator[RawPull]:
         """The answers for [start, end) in order, several under way at once.
 
-        Ends behind the first answer that is neither FOUND nor NO_MATCHED_MESSAGE, or when `end`
-        is reached.
+        Ends when `end` is reached, or where there is nothing more now: at the queue's end, or at a gap, whose
+        answer says where to go on.
         """

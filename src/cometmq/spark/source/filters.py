@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cometmq.client import ALL, Tag
+from cometmq.client import ALL, Indexed, Tag
 from cometmq.model.names import is_system_topic
 from cometmq.model.queue import MessageQueue
 from cometmq.offline.conditions import LEAST, MOST, STORE_TIME_MARGIN_MS, Conditions
-from cometmq.spark.source.cluster import Indexed, SourceCluster, all_known
+from cometmq.spark.source.cluster import SourceCluster, all_known
 from cometmq.spark.source.planning import PlannedRange
 from cometmq.spark.source.settings import SourceSettings
 

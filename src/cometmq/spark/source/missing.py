@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from cometmq.codec.bodies.missing_brokers import MissingBroker
+from cometmq.client import MissingBroker
 from cometmq.model.errors import CometError, NetError
 from cometmq.model.queue import MessageQueue
 from cometmq.offline.columns.schema import nearest

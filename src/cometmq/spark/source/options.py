@@ -5,6 +5,7 @@ Next: cometmq.spark.source.settings
 
 from enum import StrEnum
 
+from cometmq.client import ReadFrom
 from cometmq.model.durations import duration_ms
 from cometmq.spark.options import (
     NAME_SERVER,
@@ -19,7 +20,6 @@ from cometmq.spark.options import (
     whole,
     words,
 )
-from cometmq.spark.source.cluster import ReadFrom
 
 
 class AdmittedBy(StrEnum):

@@ -292,7 +292,8 @@ SIZED_RANGES = 4
 def mean_size(waiting: Sequence[PlannedRange], cluster: SourceCluster) -> float | None:
     """About the bytes of a stored message that waits; None where nobody can tell."""
     longest = sorted(waiting, key=lambda each: (-each.rows, each.queue))[:SIZED_RANGES]
-    sizes = [(each.rows, cluster.mean_size(each.queue, each.start)) for each in longest]
+    told = all_known(cluster.mean_sizes({each.queue: each.start for each in longest}))
+    sizes = [(each.rows, told[each.queue]) for each in longest]
     known = [(rows, size) for rows, size in sizes if size is not None]
     rows = sum(rows for rows, _ in known)
     return sum(rows * size for rows, size in known) / rows if rows else None

@@ -35,7 +35,6 @@ from cometmq.offline.columns.window import RecordWindow, joined, record_starts
 from cometmq.offline.columns.window_columns import WindowColumns
 from cometmq.spark.source.cluster import PullPlan, SourceCluster
 from cometmq.spark.source.loss import RowLosses
-from cometmq.spark.source.members import first_given
 from cometmq.spark.source.planning import PlannedRange
 from cometmq.spark.source.settings import SourceSettings
 
@@ -50,6 +49,8 @@ JOINED_BYTES_MAX = 2 * WINDOW_BYTES
 # So many ranges of a task are asked at once: what they answer is held, some MiB each.
 AHEAD_RANGES = 16
 RETRY_S = 0.2  # Between two tries to reach a broker.
+# What an answer passes over was looked at, and a filter may have left it out.
+_MATCHED = (PullStatus.FOUND, PullStatus.NO_MATCHED_MESSAGE)
 
 
 class PulledRange(NamedTuple):
@@ -135,14 +136,14 @@ class RangePuller:
             before, pull = offset, None
             try:
                 for pull in self._answers(wanted, offset, first):
-                    if plan.is_all and (given := first_given(pull, offset)) > offset:
-                        # Every message matches, so what is passed over is not there any more.
+                    # Where every message matches, what is passed over is not there any more.
+                    given = pull.first_given(offset)
+                    if given > offset and (plan.is_all or pull.status not in _MATCHED):
                         _report_deleted(losses, wanted, offset, given)
                     if pull.status is PullStatus.FOUND:
                         yield pull, pull.next_offset - offset
-                    if pull.status in (PullStatus.FOUND, PullStatus.NO_MATCHED_MESSAGE):
-                        offset = max(offset, pull.next_offset)
-                        patience.reset()
+                    offset = pull.following(offset)
+                    patience.reset()
             except (NetError, BrokerNotFound, TopicNotFound) as error:
                 # A process that is new knows nothing of a broker that is away.
                 patience.wait(wanted.queue, error)
@@ -158,7 +159,7 @@ class RangePuller:
                 return
             misses, first = 0 if offset > before else misses + 1, None
             if misses and pull is not None:
-                offset = self._after_gap(pull, offset, wanted, misses, losses)
+                offset = self._after_end(pull, offset, wanted, misses, losses)
 
     def _answers(
         self, wanted: PlannedRange, offset: int, first: RawPull | None
@@ -167,14 +168,10 @@ class RangePuller:
             return iter((first,))
         return self.cluster.pulls(wanted.queue, start=offset, end=wanted.end, plan=self._plan)
 
-    def _after_gap(
+    def _after_end(
         self, pull: RawPull, offset: int, wanted: PlannedRange, misses: int, losses: RowLosses
     ) -> int:
-        """The offset to go on from when the broker has nothing at `offset`, which lies inside the range."""
-        goes_on = max(pull.min_offset, pull.next_offset)
-        if goes_on > offset:
-            _report_deleted(losses, wanted, offset, goes_on)
-            return goes_on
+        """The offset to go on from when the queue ends at `offset`, which lies inside the range."""
         if misses <= self.settings.retries:
             # A broker that has just taken over may not have caught up yet.
             sleep(self.settings.retry_interval_ms / 1000)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from cometmq.client import Filter, Sql, Tag
+from cometmq.client import Filter, ReadFrom, Sql, Tag
 from cometmq.model.credentials import Credentials
 from cometmq.model.errors import ExpressionError, SettingsError, SubscriptionError
 from cometmq.model.queue import MessageQueue
@@ -24,7 +24,6 @@ from cometmq.spark.options import (
 )
 from cometmq.spark.pool import PoolLimits
 from cometmq.spark.sink.options import SINK_OPTIONS
-from cometmq.spark.source.cluster import ReadFrom
 from cometmq.spark.source.offsets import COMMITTED, EARLIEST, LATEST, QueueValues, slip
 from cometmq.spark.source.options import DEFAULT_GROUP, SOURCE_OPTIONS, AdmittedBy
 from cometmq.spark.source.subscription import TopicChoice

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cometmq.client import PullStatus
-from cometmq.codec.record import decode_records
+from cometmq.offline.columns.window import RecordWindow, record_starts
 from cometmq.spark.source.cluster import PullPlan, SourceCluster, all_known
 from cometmq.spark.source.offsets import Offsets
 from cometmq.spark.source.planning import PlannedRange, share_out
@@ -90,7 +90,8 @@ class StoreTimeEnds:
         asked = [(each.queue, each.start, each.start + 1) for each in waiting]
         pulls = cluster.first_pulls(asked, PullPlan(rows=1, depth=1))
         found = [each.body for each in pulls if each and each.status is PullStatus.FOUND]
-        return min((decode_records(body)[0].store_timestamp for body in found), default=0)
+        stored = [RecordWindow(body, record_starts(body)).stored_ms() for body in found]
+        return min((int(times[0]) for times in stored), default=0)
 
     def _between(
         self,

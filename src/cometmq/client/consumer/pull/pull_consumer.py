@@ -15,7 +15,6 @@ Next: cometmq.client.consumer.pull.pulls
 """
 
 from collections.abc import AsyncIterator, Iterable
-from contextlib import aclosing
 from types import TracebackType
 from typing import Self
 
@@ -26,7 +25,6 @@ from cometmq.client.consumer.group_member import GroupMember
 from cometmq.client.consumer.pull.inbox import Inbox
 from cometmq.client.consumer.pull.pull_loop import PullLoop
 from cometmq.client.consumer.pull.pulls import Puller, PullTerms
-from cometmq.client.consumer.pull.range_reader import RangeReader
 from cometmq.client.consumer.pull.received import RecordUnpacker
 from cometmq.client.results import PullResult, RawPull
 from cometmq.client.settings import ConsumerSettings
@@ -211,7 +209,7 @@ class AsyncPullConsumer:
         wait_ms: int = 0,
         expression: Filter = ALL,
     ) -> RawPull:
-        """Pull records from an offset on as they came, for those who decode columns themselves.
+        """Pull records from an offset on as they came, for those who decode them themselves; ranges: `AsyncQueueReader`.
 
         The broker filters by the tags' hashes only; compare tags yourself.
 
@@ -231,44 +229,6 @@ class AsyncPullConsumer:
         return await self._puller.pull(
             queue, offset, PullTerms(subscription, max_count, max_bytes, wait_ms)
         )
-
-    async def fetch_range_raw(
-        self,
-        queue: MessageQueue,
-        start: int,
-        end: int,
-        *,
-        max_count: int = 32,
-        depth: int = 8,
-        expression: Filter = ALL,
-        broker_id: int | None = None,
-    ) -> AsyncIterator[RawPull]:
-        """Yield the records of a range, in order, with several pulls under way.
-
-        It ends at `end` or at the queue's end, whichever comes first. A gap (`start` was deleted)
-        gives one answer OFFSET_ILLEGAL without a body and goes on at its `next_offset`.
-
-        Args:
-            queue: where.
-            start: first queue offset.
-            end: queue offset behind the last one wanted.
-            max_count: messages a pull asks for.
-            depth: pulls under way at most.
-            expression: which of them; as `fetch_raw`.
-            broker_id: which member of the broker group is asked, 0 is the master, where the route
-                has it; None: the one that the last answer suggested.
-
-        Raises:
-            CometError: of one of the kinds that `fetch` names.
-        """
-        self._check_running()
-        ask = PullTerms(
-            subscription_of(queue.topic, expression), max_count, broker_id=broker_id
-        )
-        reader = RangeReader(self._puller, queue, start=start, end=end, ask=ask, depth=depth)
-        async with aclosing(reader.read()) as pulls:
-            async for pull in pulls:
-                yield pull
 
     # --- by subscription or assignment
 

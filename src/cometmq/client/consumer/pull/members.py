@@ -4,26 +4,38 @@ A replica may lag behind its master, may have begun later, or may not be read at
 replica gives is taken, and what it does not give is asked of the master before anybody believes
 that it is gone.
 
-Next: cometmq.client.consumer.pull.pull_consumer
+Next: cometmq.client.consumer.pull.range_reader
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator, MutableMapping
+from collections.abc import AsyncGenerator, Callable, Collection, MutableMapping
+from contextlib import aclosing
 from dataclasses import dataclass
+from enum import StrEnum
 
-from cometmq.client import PullStatus, RawPull
-from cometmq.codec.record import QUEUE_OFFSET_AT
+from cometmq.client.results import PullStatus, RawPull
 from cometmq.model.errors import BrokerRefused, NetError
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import MASTER_ID, TopicRoute
-from cometmq.spark.source.cluster import ReadFrom
 
 log = logging.getLogger(__name__)
 
 ADVANCING = (PullStatus.FOUND, PullStatus.NO_MATCHED_MESSAGE)
 
-Ask = Callable[[int, int], Iterator[RawPull]]
+Ask = Callable[[int, int], AsyncGenerator[RawPull, None]]
 """The answers from an offset on, of the member with an id."""
+
+
+class ReadFrom(StrEnum):
+    """The member of a broker group that gives the messages.
+
+    Whatever is chosen, only the master is believed that there are none: a replica may lag behind it, or
+    have begun later.
+    """
+
+    MASTER = "master"
+    SLAVE = "slave"
+    SUGGESTED = "suggested"
 
 
 @dataclass(frozen=True)
@@ -42,10 +54,10 @@ class BrokerGroupMembers:
     replicas: Collection[int]
     suggested: MutableMapping[MessageQueue, int]
 
-    def pulls(
+    async def pulls(
         self, queue: MessageQueue, *, start: int, end: int, is_all: bool, ask: Ask
-    ) -> Iterator[RawPull]:
-        """The answers for [start, end), up to the first of the master's that has nothing.
+    ) -> AsyncGenerator[RawPull, None]:
+        """Yield the answers for [start, end), up to the first of the master's that has nothing.
 
         Args:
             queue: whose.
@@ -58,18 +70,20 @@ class BrokerGroupMembers:
             NetError: there is no master, or it cannot be reached.
             CometError: what the master said.
         """
-        offset, member = start, self.chosen(queue)
+        offset, member = start, self._chosen(queue)
         while member != MASTER_ID and offset < end:
             following = MASTER_ID
             try:
-                for pull in ask(offset, member):
-                    if not _is_word_enough(pull, offset, is_all=is_all):
-                        break
-                    yield pull
-                    offset = pull.next_offset
-                    if not self._is_suggested(queue, pull, member):
-                        following = self.chosen(queue)
-                        break
+                async with aclosing(ask(offset, member)) as answers:
+                    async for pull in answers:
+                        if not _is_word_enough(pull, offset, is_all=is_all):
+                            break
+                        goes_on = self._is_suggested(queue, pull, member)
+                        offset = pull.next_offset
+                        yield pull
+                        if not goes_on:
+                            following = self._chosen(queue)
+                            break
             except (NetError, BrokerRefused) as error:
                 log.warning("%s: the master is asked instead: %s", queue, error)
             member = following
@@ -80,13 +94,15 @@ class BrokerGroupMembers:
                 f"the master of {queue.broker_name} is not registered; only it knows whether "
                 f"{queue} has messages from offset {offset} on"
             )
-        for pull in ask(offset, MASTER_ID):
-            yield pull
-            # What follows comes with the next call, from whom this one names.
-            if not self._is_suggested(queue, pull, MASTER_ID):
-                return
+        async with aclosing(ask(offset, MASTER_ID)) as answers:
+            async for pull in answers:
+                goes_on = self._is_suggested(queue, pull, MASTER_ID)
+                yield pull
+                # What follows comes with the next call, from whom this one names.
+                if not goes_on or pull.status not in ADVANCING:
+                    return
 
-    def chosen(self, queue: MessageQueue) -> int:
+    def _chosen(self, queue: MessageQueue) -> int:
         """The member that is asked first."""
         if self.read_from is ReadFrom.MASTER or not self.replicas:
             return MASTER_ID
@@ -96,16 +112,11 @@ class BrokerGroupMembers:
         return named if named in self.replicas else MASTER_ID
 
     def _is_suggested(self, queue: MessageQueue, pull: RawPull, member: int) -> bool:
-        """Whether the member may go on, as it says itself."""
+        """Whether the member may go on, as it says itself; kept for what follows."""
         if self.read_from is not ReadFrom.SUGGESTED or not self.replicas:
             return True
-        self.note(queue, pull)
-        return self.chosen(queue) == member
-
-    def note(self, queue: MessageQueue, pull: RawPull) -> None:
-        """Keep whom an answer suggests for what follows."""
-        if self.read_from is ReadFrom.SUGGESTED and self.replicas:
-            self.suggested[queue] = pull.suggested_broker_id
+        self.suggested[queue] = pull.suggested_broker_id
+        return self._chosen(queue) == member
 
 
 def members_of(
@@ -124,22 +135,8 @@ def members_of(
     return BrokerGroupMembers(read_from, MASTER_ID in ids, ids - {MASTER_ID}, suggested)
 
 
-def first_given(pull: RawPull, offset: int) -> int:
-    """The first offset from `offset` on that an answer does not pass over.
-
-    A broker whose oldest file has just gone answers FOUND with the first message behind it.
-    """
-    if pull.status is PullStatus.NO_MATCHED_MESSAGE:
-        return pull.next_offset
-    if pull.status is not PullStatus.FOUND:
-        return offset
-    first = int.from_bytes(pull.body[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8])
-    # Anything else is no message, which decoding will say.
-    return first if first < pull.next_offset else offset
-
-
 def _is_word_enough(pull: RawPull, offset: int, *, is_all: bool) -> bool:
     """Whether a replica has all that it was asked for, as far as its answer reaches."""
     if pull.status not in ADVANCING:
         return False
-    return not is_all or first_given(pull, offset) == offset
+    return not is_all or pull.first_given(offset) == offset

@@ -1,0 +1,275 @@
+r"""The encoded producer: sends messages that were encoded already, many in a call, and ends half messages.
+
+    with EncodedProducer("127.0.0.1:9876", group="imports") as producer:
+        block = f"UNIQ_KEY\x01{producer.next_id()}\x02"
+        outcomes = producer.send_each([EncodedMessage("orders", b"...", block)])
+
+For connectors, which make messages from columns and make no object for each. Made from `AsyncEncodedProducer`, for asyncio.
+
+Next: cometmq.client.producer.sender
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+from cometmq.client.api.asking import all_of, side_by_side
+from cometmq.client.api.messages import MessageApi
+from cometmq.client.api.transactions import HalfMessage, TransactionApi
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.identity import make_unique_ids
+from cometmq.client.producer.check_answers import CheckAnswers, HalfJudge
+from cometmq.client.producer.encoded_send import EncodedBatch, EncodedMessage, EncodedSend
+from cometmq.client.producer.producer_member import ProducerMember
+from cometmq.client.producer.queue_selector import only
+from cometmq.client.producer.sender import EncodedSender
+from cometmq.client.producer.transactions import TransactionState
+from cometmq.client.results import SendResult
+from cometmq.client.settings import ProducerSettings
+from cometmq.codec.properties import encode_properties
+from cometmq.codec.record import decode_records
+from cometmq.codec.send_text import front_text, json_text, middle_text
+from cometmq.model import properties as keys_of
+from cometmq.model.codes import RequestCode
+from cometmq.model.errors import ClientClosed, CometError
+from cometmq.model.flags import TRANSACTION_COMMIT, TRANSACTION_MASK
+from cometmq.model.names import DEFAULT_TOPIC, check_group
+from cometmq.model.namespace import namespace_of
+from cometmq.model.queue import MessageQueue
+
+_BATCH, _SINGLE = int(RequestCode.SEND_BATCH_MESSAGE), int(RequestCode.SEND_MESSAGE_V2)
+# The broker stores a batch's own properties behind those of each message, where they win. Without
+# an id among them, every message keeps its own.
+_BATCH_PROPERTIES = json_text(encode_properties({keys_of.WAIT: "true"}).decode())
+_ID_NAME = f"{keys_of.PROPERTY_SEPARATOR}{keys_of.UNIQ_KEY}{keys_of.NAME_SEPARATOR}"
+_FOUND_MAX = 8  # Messages of one id: one, unless somebody made more by hand.
+
+
+class AsyncEncodedProducer:
+    """Sends messages that were encoded already, and ends half messages of its group.
+
+    Args:
+        nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
+        group: its producer group.
+        settings: namespace, times, retries and sizes.
+        joins: be a member of the group; False: brokers ask others of the group about its half messages.
+        mark: with `judge`: the property of the half messages that it knows of.
+        judge: tells what became of such a half message; called in a thread of its own.
+        instance: share another client's connections; its owner closes it.
+
+    Raises:
+        SettingsError: a nameserver address cannot be read.
+        RequestError: the group's name is illegal.
+    """
+
+    def __init__(
+        self,
+        nameservers: str | None = None,
+        *,
+        group: str,
+        settings: ProducerSettings | None = None,
+        joins: bool = True,
+        mark: str = "",
+        judge: HalfJudge | None = None,
+        instance: ClientInstance | None = None,
+    ) -> None:
+        self._settings = settings or ProducerSettings()
+        self._namespace = namespace_of(self._settings.namespace)
+        check_group(group)
+        self._group = group = self._namespace.wrap(group)
+        self._instance = instance or ClientInstance(nameservers, self._settings)
+        self._owns_instance = instance is None
+        self._ids = make_unique_ids(
+            self._instance.ip, self._instance.clock, self._instance.chance
+        )
+        self._transactions = TransactionApi(self._instance, group)
+        self._messages = MessageApi(self._instance)
+        self._answers = judge and CheckAnswers(group, self._instance, mark, judge)
+        self._member = self._answers or (ProducerMember(group) if joins else None)
+        self._sender: EncodedSender | None = None
+        self._fronts: dict[tuple[int, str], str] = {}
+
+    def __repr__(self) -> str:
+        """The group, client id and nameservers."""
+        return f"<{type(self).__name__} {self._group} of {self._instance!r}>"
+
+    @property
+    def group(self) -> str:
+        """The producer group."""
+        return self._group
+
+    @property
+    def next_id(self) -> Callable[[], str]:
+        """Makes, when it is called, an id that no other message has; from any thread."""
+        return self._ids.next_id
+
+    # --- life
+
+    async def start(self) -> None:
+        """Join the group; who judges half messages makes itself known to all brokers at once."""
+        if self._sender is not None:
+            return
+        await self._instance.start()
+        self._sender = EncodedSender(self._instance, self._settings)
+        if self._member is not None:
+            await self._instance.join(self._member)
+        if self._answers is not None:
+            await self._instance.refresh()
+            await self._instance.beat()
+
+    async def close(self) -> None:
+        """Leave the group and close the connections; sends under way fail."""
+        if self._sender is None:
+            return
+        sender, self._sender = self._sender, None
+        sender.close()
+        if self._answers is not None:
+            await self._answers.close()
+        if self._member is not None:
+            await self._instance.leave(self._member)
+        if self._owns_instance:
+            await self._instance.close()
+
+    async def __aenter__(self) -> Self:
+        """Start the producer."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        """Close the producer."""
+        await self.close()
+
+    def _running(self) -> EncodedSender:
+        if self._sender is None:
+            raise ClientClosed(
+                f"{self!r} is not running; use it inside `async with`, or call start() first"
+            )
+        return self._sender
+
+    # --- sending
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues that messages of this topic may go to, as brokers name them.
+
+        Raises:
+            TopicNotFound: there is no route, and brokers create no topics.
+            ClientClosed, NetError, BrokerRefused: the nameservers cannot be asked.
+        """
+        return list(await self._running().queues(self._namespace.wrap(topic)))
+
+    def send_each(
+        self,
+        messages: Sequence[EncodedMessage | EncodedBatch],
+        *,
+        queue: MessageQueue | None = None,
+    ) -> asyncio.Future[list[SendResult | CometError]]:
+        """Send messages and batches side by side: the result of each in its place, or why there is none.
+
+        Args:
+            messages: each a request of its own.
+            queue: the very queue they must go to; then each is tried once only.
+
+        Raises:
+            ClientClosed: not started, or closed.
+        """
+        return asyncio.ensure_future(self._send_each(messages, queue))
+
+    async def _send_each(
+        self, messages: Sequence[EncodedMessage | EncodedBatch], queue: MessageQueue | None
+    ) -> list[SendResult | CometError]:
+        sender, pick = self._running(), only(queue)
+        sent = [sender.start(self._encoded(each), pick, None) for each in messages]
+        outcomes: list[SendResult | CometError] = []
+        for outcome in await asyncio.gather(*sent, return_exceptions=True):
+            if not isinstance(outcome, SendResult | CometError):
+                raise outcome
+            outcomes.append(outcome)
+        return outcomes
+
+    def _encoded(self, message: EncodedMessage | EncodedBatch) -> EncodedSend:
+        topic, now_ms = self._namespace.wrap(message.topic), self._instance.clock.now_ms()
+        if isinstance(message, EncodedBatch):
+            middle = middle_text(message.sys_flag, now_ms, 0, _BATCH_PROPERTIES, ',"m":"true"')
+            return EncodedSend(topic, self._front(_BATCH, topic), middle, message.body, "")
+        properties = json_text(message.properties)
+        middle = middle_text(message.sys_flag, now_ms, message.flag, properties)
+        message_id = _id_of(message.properties)
+        return EncodedSend(topic, self._front(_SINGLE, topic), middle, message.body, message_id)
+
+    def _front(self, code: int, topic: str) -> str:
+        front = self._fronts.get((code, topic))
+        if front is None:
+            queues = self._settings.default_topic_queues
+            front = front_text(code, self._group, topic, DEFAULT_TOPIC, queues)
+            self._fronts[code, topic] = front
+        return front
+
+    # --- half messages
+
+    async def end(
+        self, halves: Sequence[HalfMessage], state: TransactionState, *, late: bool = False
+    ) -> list[CometError | None]:
+        """Commit half messages or roll them back, side by side: nothing for each, or why it is not ended.
+
+        Args:
+            halves: of this producer's group.
+            state: COMMIT or ROLLBACK.
+            late: as if a check had asked, so that no broker minds how old they are.
+
+        Raises:
+            ClientClosed: not started, or closed.
+        """
+        self._running()
+
+        async def end(half: HalfMessage) -> None:
+            half = half._replace(topic=self._namespace.wrap(half.topic))
+            await self._transactions.end(await self._address(half), half, state, is_late=late)
+
+        return await side_by_side(end, halves)
+
+    async def committed(self, halves: Sequence[HalfMessage]) -> list[bool]:
+        """Whether each half message is there as a message that consumers see.
+
+        Raises:
+            ClientClosed: not started, or closed.
+            CometError: a broker cannot be asked.
+        """
+        self._running()
+
+        async def is_committed(half: HalfMessage) -> bool:
+            half = half._replace(topic=self._namespace.wrap(half.topic))
+            found = await self._messages.find(
+                await self._address(half),
+                half.topic,
+                half.message_id,
+                count_max=_FOUND_MAX,
+                is_id=True,
+            )
+            return found is not None and _has_committed(found.records, half.message_id)
+
+        return all_of(await side_by_side(is_committed, halves))
+
+    async def _address(self, half: HalfMessage) -> str:
+        await self._instance.known(half.topic)
+        return self._instance.address(half.broker_name)
+
+
+def _id_of(properties: str) -> str:
+    """The message id in a property block; empty where there is none."""
+    _, found, rest = f"{keys_of.PROPERTY_SEPARATOR}{properties}".partition(_ID_NAME)
+    return rest.partition(keys_of.PROPERTY_SEPARATOR)[0] if found else ""
+
+
+def _has_committed(records: bytes, message_id: str) -> bool:
+    """Whether the found messages have a committed one."""
+    return any(
+        record.sys_flag & TRANSACTION_MASK == TRANSACTION_COMMIT
+        and record.properties().get(keys_of.UNIQ_KEY) == message_id
+        for record in decode_records(records)
+    )

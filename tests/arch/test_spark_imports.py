@@ -1,0 +1,67 @@
+"""Spark knows what every user of the package may: public names of the client, offline, values and errors."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cometmq import client
+
+SPARK = Path(__file__).resolve().parents[2] / "src" / "cometmq" / "spark"
+ROOMS = ("cometmq.spark", "cometmq.offline", "cometmq.model", "cometmq.errors")
+
+
+def is_in_a_room(module: str) -> bool:
+    return any(module == room or module.startswith(f"{room}.") for room in ROOMS)
+
+
+def imported(text: str) -> Iterator[str]:
+    """All that a module imports of the package, as dotted names."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{each.name}" for each in node.names)
+
+
+def strangers(text: str) -> list[str]:
+    """Of these what Spark may not know."""
+    public = {f"cometmq.client.{name}" for name in client.__all__} | {"cometmq.client"}
+    return [
+        name
+        for name in imported(text)
+        if name.split(".")[0] == "cometmq" and name not in public and not is_in_a_room(name)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("from cometmq.client import Admin, QueueReader", []),
+        ("import cometmq.client\nimport pyarrow", []),
+        (
+            "from cometmq.errors import NetError\nfrom cometmq.model.queue import MessageQueue",
+            [],
+        ),
+        ("from cometmq.client import Admin, namespace", ["cometmq.client.namespace"]),
+        ("def f():\n    from cometmq.client.api import asking", ["cometmq.client.api.asking"]),
+        ("from cometmq.client.results import RawPull", ["cometmq.client.results.RawPull"]),
+        ("import cometmq.client.sync.portal", ["cometmq.client.sync.portal"]),
+        ("from cometmq.codec.record import Record", ["cometmq.codec.record.Record"]),
+        ("from cometmq import kernel", ["cometmq.kernel"]),
+    ],
+)
+def test_what_is_imported_from_within_is_seen(text, found):
+    assert strangers(text) == found
+
+
+def test_spark_imports_public_names_only():
+    found = [
+        f"{path.relative_to(SPARK)}: {name}"
+        for path in sorted(SPARK.rglob("*.py"))
+        for name in strangers(path.read_text())
+    ]
+    assert not found, "give cometmq.client a public name for it"

@@ -1,0 +1,117 @@
+"""Messages that were encoded before they are sent, and the ends of half messages, at a real broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from cometmq.client import (
+    EncodedBatch,
+    EncodedMessage,
+    EncodedProducer,
+    HalfMessage,
+    ProducerSettings,
+    PullConsumer,
+    QueueReader,
+    SendResult,
+    TopicQueues,
+    TransactionState,
+)
+from cometmq.codec.batch import encode_batch
+from cometmq.embedded import Embedded
+from cometmq.errors import BrokerRefused, ClientClosed, CometError
+from cometmq.model import properties as keys_of
+from cometmq.model.flags import TRANSACTION_PREPARED
+from tests.support.processes import wait_until
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Embedded]:
+    with Embedded(settings={"maxMessageSize": "65536"}) as mq:
+        yield mq
+
+
+@pytest.fixture
+def producer(served: Embedded) -> Iterator[EncodedProducer]:
+    settings = ProducerSettings(body_size_max=1 << 30)
+    with EncodedProducer(served.nameserver, group="imports", settings=settings) as producer:
+        yield producer
+
+
+def block(producer: EncodedProducer, **more: str) -> tuple[str, str]:
+    """A new id, and a property block with it."""
+    message_id = producer.next_id()
+    properties = {**more, keys_of.UNIQ_KEY: message_id}
+    return message_id, "".join(f"{name}\x01{value}\x02" for name, value in properties.items())
+
+
+def test_messages_and_batches_go_side_by_side_and_each_has_its_outcome(served, producer):
+    queue = producer.queues("encoded")[0]
+    ids, blocks = zip(*(block(producer, k=f"v{each}") for each in range(4)), strict=True)
+    items = encode_batch([(7, b"in a batch", each.encode()) for each in blocks[2:]])
+    one, long, batch = producer.send_each(
+        [
+            EncodedMessage("encoded", b"alone", blocks[0], flag=5),
+            EncodedMessage("encoded", bytes(100_000), blocks[1]),
+            EncodedBatch("encoded", items),
+        ],
+        queue=queue,
+    )
+    assert isinstance(one, SendResult)
+    assert (one.message_id, one.queue) == (ids[0], queue)
+    assert isinstance(long, BrokerRefused)
+    assert isinstance(batch, SendResult)
+    with PullConsumer(served.nameserver) as consumer:
+        found = consumer.fetch(queue, 0).messages
+    wanted = {ids[0]: (b"alone", 5, "v0"), **{
+        each: (b"in a batch", 7, f"v{number}") for number, each in zip((2, 3), ids[2:], strict=True)
+    }}  # fmt: skip
+    assert {
+        each.message_id: (bytes(each.body), each.flag, each.properties["k"]) for each in found
+    } == wanted
+
+
+def test_a_send_that_nobody_waits_for_gives_a_future(producer):
+    _, properties = block(producer)
+    sent = producer.send_each_async([EncodedMessage("unwaited", b"x", properties)])
+    assert isinstance(sent.result(10)[0], SendResult)
+    closed = EncodedProducer("127.0.0.1:1", group="imports")
+    with pytest.raises(ClientClosed, match="is not running"):
+        closed.send_each([])
+
+
+@pytest.mark.parametrize("state", [TransactionState.COMMIT, TransactionState.ROLLBACK])
+def test_half_messages_are_ended_and_it_can_be_asked_whether_they_are_there(
+    served, producer, state
+):
+    topic = f"halves-{state.name}"
+    marks = {keys_of.TRAN_MSG: "true", keys_of.PRODUCER_GROUP: producer.group}
+    messages = [
+        EncodedMessage(topic, b"half", block(producer, **marks)[1], 0, TRANSACTION_PREPARED)
+        for _ in range(3)
+    ]
+    halves = [
+        HalfMessage.of(each)
+        for each in producer.send_each(messages)
+        if isinstance(each, SendResult)
+    ]
+    assert len(halves) == 3
+    assert producer.committed(halves) == [False] * 3
+    lost = halves[0]._replace(broker_name="nobody")
+    ended = producer.end([*halves, lost], state)
+    assert ended[:3] == [None] * 3
+    assert isinstance(ended[3], CometError)
+    if state is TransactionState.COMMIT:
+        wait_until(
+            lambda: producer.committed(halves) == [True] * 3,
+            seconds=30,
+            what="they are indexed",
+        )
+        return
+    with QueueReader(served.nameserver) as reader:
+        found = reader.queues([topic])[topic]
+        assert isinstance(found, TopicQueues)
+        ends = reader.max_offsets(found.readable)
+    assert set(ends.values()) == {0}
+    assert producer.committed(halves) == [False] * 3
