@@ -1,12 +1,12 @@
 """A Spark job of one's own: turnover by ten seconds of the orders' own time, with a watermark for those that come late.
 
-Start a broker first (`cometmq up`; the job needs the extra `spark`), and send orders, each some minutes later than the last:
+Start a broker first (`cometmq up`; the job needs the extras `spark` and `delta`), and send orders, each some minutes later than the last:
 
     cometmq send orders-in-time '{"at": "2026-03-01T12:00:00Z", "cents": 500}'
 
-Run `python -m examples.late_orders FOLDER [NAMESERVER]` again and again: the checkpoint in FOLDER holds how far it is. A window is
-written once, when no order for it can come any more: the watermark lies a minute behind the latest order, and what is older than that
-is dropped and counted.
+Run `python -m examples.late_orders FOLDER [NAMESERVER]` again and again: the checkpoint in FOLDER holds how far it is. A window goes
+into the Delta table once, whenever the job is killed, and when no order for it can come any more: the watermark lies a minute behind the
+latest order, and what is older than that is dropped and counted.
 """
 
 import os
@@ -16,11 +16,10 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from cometmq.spark import session
+from cometmq.spark import delta_sink, read_delta, session
 
 TOPIC = "orders-in-time"
 SCHEMA = "at TIMESTAMP, cents BIGINT"
-WINDOWS = "start TIMESTAMP, cents BIGINT, orders BIGINT"
 
 
 def turnover(orders: DataFrame) -> DataFrame:
@@ -44,11 +43,11 @@ def run(spark: SparkSession, nameserver: str, folder: Path) -> int:
         )
         .load()
     )
+    checkpoint = str(folder / "checkpoint")
     query = (
         turnover(orders)
-        .writeStream.format("parquet")
-        .option("path", str(folder / "turnover"))
-        .option("checkpointLocation", str(folder / "checkpoint"))
+        .writeStream.foreachBatch(delta_sink(str(folder / "turnover"), checkpoint))
+        .option("checkpointLocation", checkpoint)
         .outputMode("append")
         .trigger(availableNow=True)
         .start()
@@ -62,8 +61,8 @@ def run(spark: SparkSession, nameserver: str, folder: Path) -> int:
 
 
 def windows(spark: SparkSession, folder: Path) -> DataFrame:
-    """The windows that are complete; the schema is named, since there may be none yet."""
-    return spark.read.schema(WINDOWS).parquet(str(folder / "turnover")).orderBy("start")
+    """The windows that are complete."""
+    return read_delta(spark, str(folder / "turnover")).orderBy("start")
 
 
 def main() -> None:

@@ -11,10 +11,19 @@ from cometmq.spark.register import register
 from cometmq.spark.session import session
 
 if TYPE_CHECKING:
+    from cometmq.spark.delta import delta_sink, read_delta
     from cometmq.spark.format import RocketMQSource
     from cometmq.spark.source.commits import OffsetCommits, commit_offsets
 
-__all__ = ["OffsetCommits", "RocketMQSource", "commit_offsets", "register", "session"]
+__all__ = [
+    "OffsetCommits",
+    "RocketMQSource",
+    "commit_offsets",
+    "delta_sink",
+    "read_delta",
+    "register",
+    "session",
+]
 
 # Spark asks a new process for each step of a plan, which imports this package and needs none of them.
 __getattr__ = later(
@@ -23,5 +32,7 @@ __getattr__ = later(
         "OffsetCommits": "cometmq.spark.source.commits",
         "RocketMQSource": "cometmq.spark.format",
         "commit_offsets": "cometmq.spark.source.commits",
+        "delta_sink": "cometmq.spark.delta",
+        "read_delta": "cometmq.spark.delta",
     },
 )

@@ -83,3 +83,20 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     The field metadata and nullability come from Spark's own function: Spark compares for equality.
     """
     return to_arrow_schema(schema, timezone="UTC")
+
+
+def check_gains(present: StructType, wanted: StructType) -> None:
+    """A table only gains columns: readers of its old files and of the new must agree.
+
+    Raises:
+        SettingsError: a column that is there has another type now, or none.
+    """
+    types = {each.name: each.dataType for each in wanted.fields}
+    for each in present.fields:
+        now = types.get(each.name)
+        if now != each.dataType:
+            raise SettingsError(
+                f"the table has {each.name} {each.dataType.simpleString()}, the schema has "
+                f"{'no such column' if now is None else now.simpleString()}; columns can only be "
+                "added: take another folder"
+            )

@@ -7,21 +7,22 @@ Next: cometmq.spark.jobs.versions
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StructType
 
 from cometmq.model.errors import SettingsError
 from cometmq.offline.columns.schema import nearest
-from cometmq.offline.place import hadoop_place
 from cometmq.spark.jobs.decoding import BodyOptions, decoded, schema_of
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
 from cometmq.spark.jobs.origin import FromOptions, plan, read_stream
-from cometmq.spark.jobs.run import read_before, running
-from cometmq.spark.jobs.streaming import FlowOptions, counted, drain
+from cometmq.spark.jobs.run import Run, read_before, running
+from cometmq.spark.jobs.streaming import counted, drain
 from cometmq.spark.jobs.table import BAD_COLUMNS, BAD_FOLDER
+from cometmq.spark.jobs.target import TargetOptions
 from cometmq.spark.jobs.versions import GONE, NewestByKey
 
 _DELETED = ("d", "delete", "DELETE")
@@ -30,20 +31,32 @@ _PLACE = "_offset"
 
 
 @dataclass(frozen=True, kw_only=True)
-class CdcOptions(FromOptions, FlowOptions):
+class CdcOptions(FromOptions, TargetOptions):
     """Options of the job `cdc`.
 
     Attributes:
         schema: the columns of a row: "id BIGINT, name STRING", or a file with that.
         key: the columns that tell rows apart.
         ts: the field with the time of a change.
-        to: the folder or URI of the table.
     """
 
     schema: str = option("Columns of a row, 'id BIGINT, name STRING', or a file.")
     key: str = option("The columns that tell rows apart, with commas between.")
     ts: str = option("The field of a change that holds its time, a number.", "ts_ms")
-    to: str = option("The table's folder or URI.")
+
+
+class _Newest(Protocol):
+    """A table of the newest by key, in either form."""
+
+    @property
+    def current(self) -> str | None:
+        """The folder to read."""
+
+    def merge(self, changes: DataFrame, number: int) -> dict[str, int]:
+        """Take the changes of a micro-batch, those that come again too; gives what they add to the counts."""
+
+    def finish(self, spark: SparkSession) -> None:
+        """Put into the table what waits."""
 
 
 def run(spark: SparkSession, options: CdcOptions) -> Report:
@@ -63,8 +76,7 @@ def run(spark: SparkSession, options: CdcOptions) -> Report:
             raise SettingsError(f"--key: there is no column {name!r}{nearest(name, row.names)}")
     with running("cdc", options, place=options.to) as this:
         changes = ChangeDecoder(options, row)
-        order = f.struct(_TIME, _PLACE)
-        table = NewestByKey(this, options.to, keys, order)
+        table = _table(this, options, row, keys)
 
         def write(batch: DataFrame, number: int) -> dict[str, int]:
             whole, seen = counted(changes.of(batch))
@@ -73,10 +85,8 @@ def run(spark: SparkSession, options: CdcOptions) -> Report:
             bad = seen.get["rows"] - fit.get["rows"]
             if bad:
                 rejects = changes.of(batch).where("reason IS NOT NULL").select(*BAD_COLUMNS)
-                name = f"batch={this.short_id}-{number}"
-                rejects.write.mode("overwrite").parquet(
-                    f"{hadoop_place(options.to)}/{BAD_FOLDER}/{name}"
-                )
+                name = f"{BAD_FOLDER}/batch={this.short_id}-{number}"
+                rejects.write.mode("overwrite").parquet(this.folder_of(name))
             return {**seen.get, **added, "bad": bad}
 
         drain(read_stream(spark, options, rows_max=options.rows_max), this, options, write)
@@ -86,6 +96,15 @@ def run(spark: SparkSession, options: CdcOptions) -> Report:
     return Report(
         this.manifest.counts, findings=findings, notes=[f"the table: {table.current}"]
     )
+
+
+def _table(run: Run, options: CdcOptions, row: StructType, keys: list[str]) -> _Newest:
+    if options.table_format == "parquet":
+        return NewestByKey(run, options.to, keys, f.struct(_TIME, _PLACE))
+    from cometmq.spark.jobs.delta_merge import DeltaMerge  # An extra brings what it needs.
+
+    schema = StructType([*row.fields]).add(_TIME, LongType()).add(_PLACE, LongType())
+    return DeltaMerge(run, options.to, schema, keys, (_TIME, _PLACE))
 
 
 class ChangeDecoder:

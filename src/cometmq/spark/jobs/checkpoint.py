@@ -1,4 +1,4 @@
-"""Reads a checkpoint of Spark: how far its stream has read.
+"""Reads a checkpoint of Spark: which query it is of, and how far its stream has read.
 
 Next: cometmq.spark.source.stream
 """
@@ -9,6 +9,14 @@ from typing import Any
 from pyarrow import fs
 
 from cometmq.offline.place import open_place
+
+
+def query_id(place: str) -> str:
+    """The id that Spark gave a query when it began, the same in each of its runs."""
+    files, root = open_place(place)
+    with files.open_input_stream(f"{root}/metadata") as stream:
+        found: str = json.loads(stream.read())["id"]
+    return found
 
 
 def checkpointed(place: str) -> dict[str, Any]:

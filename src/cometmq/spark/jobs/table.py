@@ -1,26 +1,24 @@
-"""The job "table": bodies become typed columns of Parquet files; those that do not fit are kept.
+"""The job "table": bodies become typed columns of Parquet files or a Delta table; those that do not fit are kept.
 
-Each micro-batch has a folder of its own, `batch=RUN-N`, so one that runs again writes over itself.
-Bodies that do not fit lie beside the table, in `_bad`, with where they came from and the reason.
+Of Parquet each micro-batch has a folder of its own, `batch=RUN-N`, so one that runs again writes over itself;
+of a Delta table it is a transaction. Bodies that do not fit lie beside the table, in `_bad`, with where they
+came from and the reason.
 
 Next: cometmq.spark.jobs.decoding
 """
 
 from dataclasses import dataclass
 
-from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.types import StructType
 
-from cometmq.model.errors import SettingsError
-from cometmq.offline.place import hadoop_place
 from cometmq.spark.jobs.decoding import BodyOptions, Decoded, decoded
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
 from cometmq.spark.jobs.origin import FromOptions, plan, read_stream
 from cometmq.spark.jobs.run import Run, read_before, running
-from cometmq.spark.jobs.streaming import FlowOptions, counted, drain
+from cometmq.spark.jobs.streaming import counted, drain
+from cometmq.spark.jobs.target import TableFiles, TargetOptions, table_files
 from cometmq.spark.schema import column_name
 
 BAD_FOLDER = "_bad"
@@ -30,15 +28,13 @@ BAD_COLUMNS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOptions(BodyOptions, FromOptions, FlowOptions):
+class TableOptions(BodyOptions, FromOptions, TargetOptions):
     """Options of the job `table`.
 
     Attributes:
-        to: the table's folder or URI.
         keep: columns of the message that go into the table; their names get a "_" in front.
     """
 
-    to: str = option("The table's folder or URI.")
     keep: str = option(
         "The message's own columns in the table, with '_' in front of their names.",
         "topic,queueId,queueOffset,msgId,storeTimestamp",
@@ -47,7 +43,7 @@ class TableOptions(BodyOptions, FromOptions, FlowOptions):
 
 
 def run(spark: SparkSession, options: TableOptions) -> Report:
-    """Decode bodies (JSON, CSV, Avro, Protobuf) into a table of Parquet files.
+    """Decode bodies (JSON, CSV, Avro, Protobuf) into a table: Parquet files or Delta.
 
     Raises:
         SettingsError: a schema that is none or does not fit the table that is there.
@@ -58,10 +54,18 @@ def run(spark: SparkSession, options: TableOptions) -> Report:
     body = decoded(options, f.col("body"))
     with running("table", options, place=options.to) as this:
         stream = read_stream(spark, options, rows_max=options.rows_max)
-        table = Table(this, body, kept, hadoop_place(options.to))
-        _check_evolution(spark, options.to, table.of(stream).schema)
+        rows = fitting(stream, body, kept)
+        files = table_files(spark, this, options, rows.schema)
+        table = Table(this, body, kept, files)
         drain(stream, this, options, table.write)
     return _report(this)
+
+
+def fitting(messages: DataFrame, body: Decoded, kept: list[str]) -> DataFrame:
+    """The table's rows: of the messages whose bodies fit, the kept columns and those of the body."""
+    marked = messages.withColumn("reason", body.reason).where("reason IS NULL")
+    own = [f.col(name).alias(f"_{name}") for name in kept]
+    return marked.select(*own, *(body.value[name].alias(name) for name in body.names))
 
 
 class Table:
@@ -71,59 +75,29 @@ class Table:
         run: whose batches they are.
         body: how bodies are decoded.
         kept: columns of the message that stay.
-        place: the table's folder.
+        files: where the rows go.
     """
 
-    def __init__(self, run: Run, body: Decoded, kept: list[str], place: str) -> None:
+    def __init__(self, run: Run, body: Decoded, kept: list[str], files: TableFiles) -> None:
         self._run = run
         self._body = body
         self._kept = kept
-        self._place = place
-
-    def of(self, messages: DataFrame) -> DataFrame:
-        """The table's rows: those whose bodies fit."""
-        marked = messages.withColumn("reason", self._body.reason)
-        return marked.where("reason IS NULL").select(*self._columns())
+        self._files = files
 
     def write(self, batch: DataFrame, number: int) -> dict[str, int]:
         """Write a micro-batch; where some bodies do not fit it is read once more for them."""
-        name = f"batch={self._run.short_id}-{number}"
         whole, seen = counted(batch)
-        fitting, fit = counted(self.of(whole))
-        fitting.write.mode("overwrite").parquet(f"{self._place}/{name}")
+        rows, fit = counted(fitting(whole, self._body, self._kept))
+        self._files.stage(rows, number)
         bad = seen.get["rows"] - fit.get["rows"]
         if bad:
             marked = batch.withColumn("reason", self._body.reason).where("reason IS NOT NULL")
-            rejects = marked.select(*BAD_COLUMNS)
-            rejects.write.mode("overwrite").parquet(f"{self._place}/{BAD_FOLDER}/{name}")
+            name = f"{BAD_FOLDER}/batch={self._run.short_id}-{number}"
+            rejects = marked.select(*BAD_COLUMNS).write.mode("overwrite")
+            rejects.parquet(self._run.folder_of(name))
+        # Last: a micro-batch that is part of the table is done whole.
+        self._files.commit(number)
         return {**seen.get, "bad": bad}
-
-    def _columns(self) -> list[Column]:
-        kept = [f.col(name).alias(f"_{name}") for name in self._kept]
-        return [*kept, *(self._body.value[name].alias(name) for name in self._body.names)]
-
-
-def _check_evolution(spark: SparkSession, place: str, schema: StructType) -> None:
-    """A table only gains columns: readers of the old files and of the new must agree.
-
-    Raises:
-        SettingsError: a column that is there has another type now, or none.
-    """
-    try:
-        present = spark.read.option("mergeSchema", "true").parquet(hadoop_place(place)).schema
-    except AnalysisException:
-        return  # Nothing is there yet.
-    wanted = {each.name: each.dataType for each in schema.fields}
-    for each in present.fields:
-        if each.name == "batch":
-            continue
-        if wanted.get(each.name) != each.dataType:
-            now = wanted.get(each.name)
-            raise SettingsError(
-                f"the table has {each.name} {each.dataType.simpleString()}, the schema has "
-                f"{'no such column' if now is None else now.simpleString()}; columns can only be "
-                "added: take another folder"
-            )
 
 
 def _report(this: Run) -> Report:

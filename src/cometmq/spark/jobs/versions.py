@@ -20,6 +20,7 @@ from pyspark.sql import functions as f
 
 from cometmq.offline.place import hadoop_place, open_place
 from cometmq.spark.jobs.run import Run
+from cometmq.spark.jobs.target import check_parquet
 
 GONE = "is_gone"
 GONE_FOLDER = "_gone"
@@ -45,6 +46,9 @@ class NewestByKey:
         last: how many rows of one key stay; a deletion deletes those before it.
         split_by: columns whose values name folders of a version instead of standing in its files.
         clock: tells seconds.
+
+    Raises:
+        SettingsError: the place holds a Delta table.
     """
 
     def __init__(
@@ -61,6 +65,7 @@ class NewestByKey:
         self._last = last
         self._split_by = list(split_by)
         self._run = run
+        check_parquet(place)
         self._place = hadoop_place(place)
         self._keys = list(keys)
         self._order = order
@@ -161,7 +166,9 @@ class NewestByKey:
 
     def _reduced(self, rows: DataFrame) -> DataFrame:
         """The rows that stay: of each key the newest, or the last few."""
-        return self._newest(rows) if self._last == 1 else self._newest_few(rows)
+        if self._last == 1:
+            return newest_by_key(rows, self._keys, self._order)
+        return self._newest_few(rows)
 
     def _counts(self, alive: DataFrame) -> dict[str, int]:
         if self._last == 1:
@@ -171,12 +178,6 @@ class NewestByKey:
             f.count(f.lit(1)), f.coalesce(f.sum("count"), f.lit(0))
         ).collect()[0]
         return {"keys": keys, "kept": kept}
-
-    def _newest(self, rows: DataFrame) -> DataFrame:
-        columns = [f.col(each) for each in rows.columns if each not in self._keys]
-        newest = f.max_by(f.struct(*columns), self._order).alias("newest")
-        grouped = rows.groupBy(*self._keys).agg(newest)
-        return grouped.select(*self._keys, "newest.*").select(*rows.columns)
 
     def _newest_few(self, rows: DataFrame) -> DataFrame:
         """Of each key the last rows behind its last deletion, and that, while it matters."""
@@ -209,6 +210,14 @@ class NewestByKey:
             for folder in (f"{root}/{name}", f"{root}/{GONE_FOLDER}/{name}"):
                 if files.get_file_info(folder).type == fs.FileType.Directory:
                     files.delete_dir(folder)
+
+
+def newest_by_key(rows: DataFrame, keys: Sequence[str], order: Column) -> DataFrame:
+    """Of the rows with one key that with the greatest order."""
+    columns = [f.col(each) for each in rows.columns if each not in keys]
+    newest = f.max_by(f.struct(*columns), order).alias("newest")
+    grouped = rows.groupBy(*keys).agg(newest)
+    return grouped.select(*keys, "newest.*").select(*rows.columns)
 
 
 def _is_version(name: str) -> bool:

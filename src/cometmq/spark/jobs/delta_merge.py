@@ -1,0 +1,138 @@
+"""A Delta table of the newest by key: a micro-batch is merged into it, and rewrites the files that its keys are in.
+
+    …                  the table: one row for each key
+    _gone/             a Delta table of keys that were deleted, so that an older change that comes late stays out
+
+Deletions are noted before the table changes. A run that is killed in between does both again: whatever is merged
+twice is as if merged once, since only what is newer changes a row.
+
+Next: cometmq.spark.jobs.run
+"""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
+
+from cometmq.spark.delta import DeltaTable, read_delta
+from cometmq.spark.jobs.run import Run
+from cometmq.spark.jobs.versions import GONE, GONE_FOLDER, newest_by_key
+
+# Every merge leaves files that its rows have moved out of. Readers at work have a day to end.
+_PROPERTIES = {"delta.deletedFileRetentionDuration": "interval 1 days"}
+_TIDY_EVERY = 100  # micro-batches
+
+
+class DeltaMerge:
+    """The table.
+
+    Args:
+        run: whose micro-batches it is made of.
+        place: its folder or URI.
+        schema: of its rows.
+        keys: the columns whose values are the key.
+        order: columns; of rows with one key the one with the greatest values wins.
+
+    Raises:
+        SettingsError: the place holds something else, or a table with other columns.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        place: str,
+        schema: StructType,
+        keys: Sequence[str],
+        order: Sequence[str],
+    ) -> None:
+        self._run = run
+        self._keys = list(keys)
+        self._order = list(order)
+        kept = [*self._keys, *self._order]
+        gone = StructType([each for each in schema.fields if each.name in kept])
+        self._rows = DeltaTable(place, schema, run.checkpoint, _PROPERTIES)
+        self._gone = DeltaTable(f"{place}/{GONE_FOLDER}", gone, run.checkpoint, _PROPERTIES)
+
+    @property
+    def current(self) -> str:
+        """The folder of the table."""
+        return self._rows.place
+
+    def merge(self, changes: DataFrame, number: int) -> dict[str, int]:
+        """Merge the changes of a micro-batch.
+
+        Args:
+            changes: rows, with a column `is_gone` that is true for a deleted key.
+            number: of the micro-batch; one that comes again changes nothing.
+
+        Returns:
+            What it adds to the run's count of "keys".
+        """
+        newest = self._without_late(newest_by_key(changes, self._keys, f.struct(*self._order)))
+        self._merge(newest.toArrow(), number)
+        if number % _TIDY_EVERY == _TIDY_EVERY - 1:
+            self._tidy_up()
+        manifest = self._run.manifest
+        before = manifest.before if number == manifest.batch else manifest.counts
+        return {"keys": self._rows.lake.count() - before.get("keys", 0)}
+
+    def finish(self, spark: SparkSession) -> None:
+        """Nothing waits: each micro-batch is in the table when it is done."""
+
+    def _without_late(self, changes: DataFrame) -> DataFrame:
+        """The changes but those of keys that a newer one has deleted."""
+        if not self._gone.lake.count():
+            return changes
+        gone = read_delta(changes.sparkSession, self._gone.place)
+        same = [changes[name] == gone[name] for name in self._keys]
+        newer = f.struct(*(gone[name] for name in self._order)) > f.struct(
+            *(changes[name] for name in self._order)
+        )
+        return changes.join(gone, [*same, newer], "left_anti")
+
+    def _merge(self, changes: pa.Table, number: int) -> None:
+        same = " AND ".join(f"s.{name} = t.{name}" for name in map(_quoted, self._keys))
+        newer = self._newer()
+        is_gone = f"s.{_quoted(GONE)}"
+        deletions = changes.select([*self._keys, *self._order, GONE])
+        for table, rows, inserted, updated, deleted in (
+            (self._gone, deletions, is_gone, is_gone, f"NOT {is_gone}"),
+            (self._rows, changes, f"NOT {is_gone}", f"NOT {is_gone}", is_gone),
+        ):
+            if table.has(number):
+                continue
+            merger = table.lake.merge(
+                rows,
+                same,
+                source_alias="s",
+                target_alias="t",
+                streamed_exec=False,  # The changes are few: files without any of their keys are not read.
+                commit_properties=table.transaction(number),
+            )
+            (
+                merger.when_matched_delete(f"{newer} AND {deleted}")
+                .when_matched_update_all(f"{newer} AND {updated}", except_cols=[GONE])
+                .when_not_matched_insert_all(inserted, except_cols=[GONE])
+                .execute()
+            )
+
+    def _newer(self) -> str:
+        """SQL that is true where the change `s` is newer than the table's row `t`."""
+        equal, ways = "", []
+        for name in map(_quoted, self._order):
+            ways.append(f"{equal}s.{name} > t.{name}")
+            equal += f"s.{name} = t.{name} AND "
+        return f"({' OR '.join(f'({each})' for each in ways)})"
+
+    def _tidy_up(self) -> None:
+        """Small files become large ones, and files that no reader needs any more go."""
+        for table in (self._rows, self._gone):
+            table.lake.optimize.compact()
+            table.lake.vacuum(dry_run=False)
+
+
+def _quoted(name: str) -> str:
+    """A column's name as SQL takes any."""
+    return '"' + name.replace('"', '""') + '"'
