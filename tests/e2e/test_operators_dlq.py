@@ -93,6 +93,8 @@ def test_what_a_group_gave_up_goes_back_to_where_it_came_from(cluster: Embedded)
             what="three dead letters",
         )
     json_tables.check("dlq list", printed("dlq", "list", cluster=cluster))
+    [counted] = printed("dlq", "stats", "billing", cluster=cluster)
+    assert (counted["origin"], counted["letters"]) == ("orders", 3)
     shown = output("dlq", "show", "billing", cluster=cluster)
     assert "from orders" in shown
     assert "\x1b" not in shown
@@ -108,6 +110,36 @@ def test_what_a_group_gave_up_goes_back_to_where_it_came_from(cluster: Embedded)
     counted = collections.Counter(each.message_id for each in all_of(cluster, "orders"))
     assert counted == {each.message_id: 2 for each in sent}, "each keeps its id, and came once"
     assert all(each.body == STRANGE.encode() for each in back)
+
+
+def test_dead_letters_are_chosen_by_time_and_counted(cluster: Embedded) -> None:
+    with Admin(cluster.nameserver) as admin:
+        admin.create_topic("%DLQ%counted", queues=2)
+    with Producer(cluster.nameserver) as producer:
+        queues = producer.queues("%DLQ%counted")
+        for number in range(6):
+            letter = Message("%DLQ%counted", b"%d" % number)
+            # The last queue has the oldest ones.
+            producer.send(letter, queue=queues[number < 3])
+    arguments = ("dlq", "stats", "counted")
+    counted = printed(*arguments, cluster=cluster)
+    json_tables.check("dlq stats", counted)
+    assert [(each["origin"], each["tries"], each["letters"]) for each in counted] == [
+        (None, 0, 6)
+    ]
+    letters = run("dlq", "show", "counted", "--json", nameserver=cluster.nameserver).stdout
+    died = [json.loads(line)["storedMs"] for line in letters.splitlines()]
+    assert died == sorted(died), "the youngest is the last, of all queues"
+    assert (counted[0]["first_ms"], counted[0]["last_ms"]) == (died[0], died[-1])
+    [since, until] = [str(died[number]) for number in (2, 5)]
+    some = [number for number, ms in enumerate(died) if died[2] <= ms < died[5]]
+    chosen = run(
+        "dlq", "show", "counted", "--since", since, "--until", until, "--json",
+        nameserver=cluster.nameserver,
+    ).stdout  # fmt: skip
+    assert [int(json.loads(line)["body"]) for line in chosen.splitlines()] == some
+    later = printed(*arguments, "--since", str(died[5] + 1), cluster=cluster)
+    assert later == []
 
 
 def test_a_run_that_is_killed_repeats_nothing_and_loses_nothing(cluster: Embedded) -> None:
@@ -186,6 +218,8 @@ def test_dead_letters_are_exported_and_purged(cluster: Embedded, tmp_path) -> No
         (("replay", "stray"), 1, "2 do not say where they came from: name a topic with --to"),
         (("replay", "stray", "--to", "SCHEDULE_TOPIC_XXXX"), 1, "belongs to the system"),
         (("replay", "stray", "--rate", "0"), 2, "--rate"),
+        (("stats", "nobody"), 3, "'nobody' has no dead letters"),
+        (("stats", "stray", "--since", "yesterday"), 2, "--since"),
     ],
 )
 def test_what_cannot_be_done_is_said(

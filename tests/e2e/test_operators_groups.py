@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +16,7 @@ from cometmq.embedded import Embedded
 from cometmq.errors import GroupNotFound
 from cometmq.model.queue import MessageQueue
 from tests.support import json_tables
-from tests.support.command_line import output, run
+from tests.support.command_line import COMETMQ, environment, output, run
 from tests.support.processes import wait_until
 
 TOPIC = "orders"
@@ -68,7 +70,36 @@ def test_each_prints_json_as_its_page_says(cluster: Embedded, member: list[bytes
     assert running["client"] == shown["member_list"][0]["client"]
     assert "MainThread" in running["threads"]
     assert {each["queue"] for each in running["queues"] if each["topic"] == TOPIC} == {0, 1}
-    json_tables.check("offset show", printed("offset", "show", "billing", cluster=cluster))
+    stands = printed("offset", "show", "billing", cluster=cluster)
+    json_tables.check("offset show", stands)
+    every = printed("offset", "show", "--topic", TOPIC, cluster=cluster)
+    json_tables.check("offset show", every)
+    assert [each["queue"] for each in every if each["group"] == "billing"] == [0, 1]
+
+
+def test_a_watched_look_is_a_history_that_outlives_a_broker_that_is_away(tmp_path) -> None:
+    history = tmp_path / "lag.jsonl"
+    with Embedded() as cluster:
+        with Admin(cluster.nameserver) as admin:
+            admin.create_topic(TOPIC, queues=1)
+            admin.set_offsets("kept", {MessageQueue(TOPIC, "broker-a", 0): 0})
+        with history.open("wb") as file:
+            watching = subprocess.Popen(
+                [*COMETMQ, "offset", "show", "--json", "--watch"],
+                env=environment(cluster.nameserver),
+                stdout=file,
+                stderr=subprocess.PIPE,
+            )
+        wait_until(lambda: history.read_bytes().count(b"\n") >= 2, seconds=30, what="two looks")
+    assert watching.stderr is not None
+    said = watching.stderr.readline()
+    assert said.startswith(b"error: "), "the cluster is gone, the command is not"
+    assert said.rstrip().endswith(b"; looking again")
+    watching.send_signal(signal.SIGINT)
+    assert watching.wait(30) == 0
+    first, second = [json.loads(line) for line in history.read_bytes().splitlines()][:2]
+    assert [each["group"] for each in first] == ["kept"]
+    assert first[0]["at_ms"] < second[0]["at_ms"]
 
 
 def test_a_group_with_members_goes_where_it_is_sent(

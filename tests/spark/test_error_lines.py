@@ -33,14 +33,9 @@ LINES = {
         r"the nameserver {ns} has no route of the topic 'nowhere'; create it \(cometmq topic create\)",
     ),
     "unknown group's dead letters": (
-        "dlq show nobody -n {ns}",
+        "dlq replay nobody -n {ns} --state {folder}/state",
         FAILED,
-        r"the group 'nobody' has no dead letters in this cluster; `dlq list` says which groups have",
-    ),
-    "unknown group's lag": (
-        "lag --group nobody -n {ns}",
-        FAILED,
-        r"no broker knows the consumer group 'nobody': make it \(cometmq group create",
+        r"the group 'nobody' has no dead letters in this cluster; `cometmq dlq list` says which groups have",
     ),
     "dead nameserver": (
         "stats --topic there -n {dead}",

@@ -7,8 +7,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from cometmq.cli.output import print_error
 from cometmq.cli.patience import patient
 from cometmq.cli.running import until_stopped
+from cometmq.model.errors import BrokerRefused, NetError
 
 if TYPE_CHECKING:
     from cometmq.client import AsyncAdmin, AsyncInspector, ClientInstance
@@ -39,14 +41,26 @@ def ask(nameserver: str, work: Callable[[Clients], Awaitable[Result]]) -> Result
 def ask_again(
     nameserver: str, look: Callable[[Clients], Awaitable[None]], *, is_watched: bool
 ) -> None:
-    """Look once, or every 2 s until Ctrl-C, which is then the normal end."""
+    """Look once, or every 2 s until Ctrl-C, which is then the normal end.
+
+    The first look must succeed. A later one that fails, because a broker restarts say, is told of once, and the next one
+    is made all the same: who watches should not have to begin again.
+    """
     from cometmq.net.loop import run
 
     async def work(clients: Clients) -> None:
         await look(clients)
+        said = ""
         while is_watched:
             await asyncio.sleep(WATCH_SECONDS)
-            await look(clients)
+            try:
+                await look(clients)
+            except (NetError, BrokerRefused) as error:
+                if str(error) != said:
+                    print_error(f"{error}; looking again")
+                said = str(error)
+            else:
+                said = ""
 
     run(until_stopped(_with_clients(nameserver, work)))
 

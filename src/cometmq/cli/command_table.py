@@ -69,10 +69,8 @@ def _group(app: typer.Typer) -> None:
 
 
 def _offset(app: typer.Typer) -> None:
-    from cometmq.cli.groups import show_offsets
     from cometmq.cli.offsets import offsets
 
-    offsets.command("show")(show_offsets)
     app.add_typer(offsets, name="offset", rich_help_panel=MESSAGES)
 
 

@@ -4,7 +4,6 @@ Next: cometmq.client.admin.replay
 """
 
 import gc
-from collections import deque
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -20,6 +19,7 @@ from cometmq.cli.options import (
     Watch,
     Yes,
     confirm,
+    read_time,
 )
 from cometmq.cli.output import (
     message_json,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 SHOWN_DEFAULT = 20
 _GC_THRESHOLD = 20_000
+_SORTED_MIN = 1_000  # Letters that are gathered before all but the youngest are let go.
 
 letters = typer.Typer(help="Dead letters: what groups gave up.", no_args_is_help=True)
 
@@ -48,6 +49,13 @@ Sql = Annotated[
     str, typer.Option("--sql", metavar="EXPRESSION", help="Only these: \"TAGS = 'paid'\".")
 ]
 Key = Annotated[str, typer.Option("--key", help="Only those with this key.")]
+Since = Annotated[
+    str,
+    typer.Option(
+        "--since", metavar="TIME", help="Only what died then or later: 2026-05-01T12:00."
+    ),
+]
+Until = Annotated[str, typer.Option("--until", metavar="TIME", help="Only what died before.")]
 
 
 @letters.callback()
@@ -67,6 +75,24 @@ class DeadLine(NamedTuple):
     group: str
     letters: int
     last_ms: int | None
+
+
+class DeadStatsLine(NamedTuple):
+    """Dead letters of a group that came from one topic after the same number of tries.
+
+    Attributes:
+        origin: the topic where they came from; None where they do not say.
+        tries: how often they were given to the group again.
+        letters: how many.
+        first_ms: when the first of them died.
+        last_ms: when the last of them died.
+    """
+
+    origin: str | None
+    tries: int
+    letters: int
+    first_ms: int
+    last_ms: int
 
 
 @letters.command("list")
@@ -93,8 +119,10 @@ def show(
     *,
     sql: Sql = "",
     key: Key = "",
+    since: Since = "",
+    until: Until = "",
     count_max: Annotated[
-        int, typer.Option("--max", min=1, metavar="COUNT", help="The last so many.")
+        int, typer.Option("--max", min=1, metavar="COUNT", help="The youngest so many.")
     ] = SHOWN_DEFAULT,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
@@ -104,15 +132,17 @@ def show(
     Raises:
         typer.Exit: with that status.
     """
-    wanted = _wanted(sql, key)
+    wanted = _wanted(sql, key, since, until)
 
     async def work(clients: Clients) -> list[StoredMessage]:
-        last: deque[StoredMessage] = deque(maxlen=count_max)
+        last: list[StoredMessage] = []
         # Without a filter the last ones of each queue are enough to look at.
-        ends = None if sql or key else count_max
+        ends = None if any((sql, key, until)) else count_max
         async for letter in _read(clients, group, wanted, last=ends):
             last.append(letter)
-        return list(last)
+            if len(last) >= 2 * count_max + _SORTED_MIN:
+                last = _youngest(last, count_max)
+        return _youngest(last, count_max)
 
     found = ask(nameserver, work)
     for letter in found:
@@ -128,11 +158,34 @@ def show(
 
 
 @letters.command()
+def stats(
+    group: GroupName,
+    *,
+    sql: Sql = "",
+    key: Key = "",
+    since: Since = "",
+    until: Until = "",
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Count dead letters of a group by the topic where they came from, and by their tries."""
+    wanted = _wanted(sql, key, since, until)
+
+    async def work(clients: Clients) -> list[DeadStatsLine]:
+        return await _counted(_read(clients, group, wanted))
+
+    lines = ask(nameserver, work)
+    print_lines(DeadStatsLine, lines, as_json=as_json, nothing="No such dead letter.")
+
+
+@letters.command()
 def replay(
     group: GroupName,
     *,
     sql: Sql = "",
     key: Key = "",
+    since: Since = "",
+    until: Until = "",
     to: Annotated[
         str | None, typer.Option(metavar="TOPIC", help="Else to where each came from.")
     ] = None,
@@ -152,7 +205,7 @@ def replay(
     """
     from cometmq.client.admin.replay import Replay, ReplayPlan
 
-    plan = ReplayPlan(group, _wanted(sql, key), to, rate, dry_run)
+    plan = ReplayPlan(group, _wanted(sql, key, since, until), to, rate, dry_run)
     gc.freeze()  # Nothing of a letter is in a cycle: looking for some took a quarter of the time.
     gc.set_threshold(_GC_THRESHOLD, 20, 50)
 
@@ -180,12 +233,14 @@ def export_letters(
     *,
     sql: Sql = "",
     key: Key = "",
+    since: Since = "",
+    until: Until = "",
     nameserver: Nameserver = NAMESERVER_DEFAULT,
 ) -> None:
     """Write dead letters as JSON, one a line."""
     import orjson
 
-    wanted = _wanted(sql, key)
+    wanted = _wanted(sql, key, since, until)
 
     async def work(clients: Clients) -> int:
         count = 0
@@ -246,11 +301,35 @@ def _read(
     return DeadLetters(clients.instance).read(group, wanted, last=last)
 
 
-def _wanted(sql: str, key: str) -> "DeadLetterFilter":
-    """The filter for dead letters, from an SQL92 expression and a key.
+async def _counted(letters: AsyncIterator[StoredMessage]) -> list[DeadStatsLine]:
+    """Dead letters by origin and tries, the most first."""
+    from cometmq.client.admin.dead_letters import origin_of
+
+    found: dict[tuple[str | None, int], DeadStatsLine] = {}
+    async for letter in letters:
+        origin, tries, died = origin_of(letter), letter.reconsume_times, letter.stored_ms
+        known = found.get((origin, tries)) or DeadStatsLine(origin, tries, 0, died, died)
+        found[origin, tries] = known._replace(
+            letters=known.letters + 1,
+            first_ms=min(known.first_ms, died),
+            last_ms=max(known.last_ms, died),
+        )
+    return sorted(
+        found.values(), key=lambda each: (-each.letters, each.origin or "", each.tries)
+    )
+
+
+def _youngest(letters: list[StoredMessage], count: int) -> list[StoredMessage]:
+    """The last letters of several queues by the time when they died, the youngest at the end."""
+    return sorted(letters, key=lambda each: each.stored_ms)[-count:]
+
+
+def _wanted(sql: str, key: str, since: str, until: str) -> "DeadLetterFilter":
+    """The filter for dead letters, from an SQL92 expression, a key, and times.
 
     Raises:
         SettingsError: with what is wrong.
+        typer.BadParameter: a time that is none.
     """
     from cometmq.client.admin.dead_letters import DeadLetterFilter
     from cometmq.codec.sql92 import sql92_filter
@@ -261,7 +340,12 @@ def _wanted(sql: str, key: str) -> "DeadLetterFilter":
             sql92_filter(sql)
         except ExpressionError as error:
             raise SettingsError(f"--sql: {error}") from None
-    return DeadLetterFilter(sql, key)
+    return DeadLetterFilter(
+        sql,
+        key,
+        read_time(since, option="--since") if since else 0,
+        read_time(until, option="--until") if until else None,
+    )
 
 
 def letter_json(letter: StoredMessage) -> dict[str, object]:

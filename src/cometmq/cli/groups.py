@@ -15,7 +15,6 @@ from cometmq.cli.options import (
     AsJson,
     GroupName,
     Nameserver,
-    TopicOption,
     Watch,
     Yes,
     confirm,
@@ -437,20 +436,3 @@ def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]])
     if rows:
         screen().print(f"\n{visible(title)}", style="bold", markup=False)
         print_table(columns, rows)
-
-
-def show_offsets(
-    group: GroupName,
-    *,
-    topic: TopicOption = None,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-    as_json: AsJson = False,
-    watch: Watch = False,
-) -> None:
-    """Show where a group stands in each queue, and what it lacks."""
-
-    async def look(clients: Clients) -> None:
-        lines = progress_lines(await clients.inspector.group(group), topic)
-        print_lines(ProgressLine, lines, as_json=as_json, nothing="It has no offsets.")
-
-    ask_again(nameserver, look, is_watched=watch)

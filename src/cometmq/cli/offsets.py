@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from cometmq.cli import complete
-from cometmq.cli.asking import Clients, ask
+from cometmq.cli.asking import Clients, ask, ask_again
+from cometmq.cli.groups import progress_lines
 from cometmq.cli.options import (
     NAMESERVER_DEFAULT,
     START_EARLIEST,
@@ -22,6 +23,7 @@ from cometmq.cli.options import (
     Nameserver,
     TopicName,
     TopicOption,
+    Watch,
     Yes,
     confirm,
     read_time,
@@ -29,7 +31,7 @@ from cometmq.cli.options import (
 from cometmq.cli.output import notes, print_lines
 from cometmq.cli.visible import visible
 from cometmq.model.errors import SettingsError
-from cometmq.model.names import is_retry_topic
+from cometmq.model.names import is_retry_topic, is_system_group
 
 if TYPE_CHECKING:
     from cometmq.client import MessageQueue
@@ -58,6 +60,73 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the moves, and do 
 @offsets.callback()
 def group() -> None:
     """See and move where consumer groups stand."""
+
+
+class OffsetLine(NamedTuple):
+    """The progress of a group in one queue, with whose it is and when it was looked at.
+
+    Attributes:
+        group: whose progress.
+        topic: of the queue.
+        broker: of the queue.
+        queue: its number.
+        offset: the next that the group consumes.
+        end: what the next message of the queue gets.
+        lag: messages that are not consumed yet.
+        consumed_ms: store time of the last message that was; None without one.
+        at_ms: when the brokers were asked.
+    """
+
+    group: str
+    topic: str
+    broker: str
+    queue: int
+    offset: int
+    end: int
+    lag: int
+    consumed_ms: int | None
+    at_ms: int
+
+
+@offsets.command("show")
+def show_offsets(
+    group: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="GROUP",
+            help="The consumer group; else all.",
+            autocompletion=complete.groups,
+        ),
+    ] = None,
+    *,
+    topic: TopicOption = None,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    as_json: AsJson = False,
+    watch: Watch = False,
+) -> None:
+    """Show where a group, or each group, stands in each queue, and what it lacks.
+
+    With --json and --watch each look is a line: a history of lag, for a file.
+    """
+
+    async def look(clients: Clients) -> None:
+        if group is None:
+            states = [
+                each
+                for each in await clients.inspector.groups()
+                if not is_system_group(each.name)
+            ]
+        else:
+            states = [await clients.inspector.group(group)]
+        at_ms = clients.instance.clock.now_ms()
+        lines = [
+            OffsetLine(state.name, *line, at_ms)
+            for state in states
+            for line in progress_lines(state, topic)
+        ]
+        print_lines(OffsetLine, lines, as_json=as_json, nothing="No offset is stored.")
+
+    ask_again(nameserver, look, is_watched=watch)
 
 
 class MoveLine(NamedTuple):

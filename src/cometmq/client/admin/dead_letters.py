@@ -39,15 +39,19 @@ class DeadLetterCount(NamedTuple):
 
 
 class DeadLetterFilter(NamedTuple):
-    """A choice among dead letters, by SQL92 expression and by key.
+    """A choice among dead letters, by SQL92 expression, key and time.
 
     Attributes:
         sql: those that this SQL92 expression selects by their properties; empty: all.
         key: those with this key; empty: all.
+        since_ms: those that died at or after this time.
+        until_ms: those that died before this time; None: up to now.
     """
 
     sql: str = ""
     key: str = ""
+    since_ms: int = 0
+    until_ms: int | None = None
 
     def takes(self, letter: StoredMessage) -> bool:
         """Whether a dead letter is in the choice.
@@ -56,6 +60,10 @@ class DeadLetterFilter(NamedTuple):
             ExpressionError: `sql` is no expression.
         """
         if self.key and self.key not in letter.keys:
+            return False
+        if letter.stored_ms < self.since_ms:
+            return False
+        if self.until_ms is not None and letter.stored_ms >= self.until_ms:
             return False
         return not self.sql or sql92_filter(self.sql).matches(
             encode_properties(letter.properties)
@@ -106,7 +114,12 @@ class DeadLetters:
             found = (await reader.queues([topic]))[topic]
             if isinstance(found, TopicNotFound):
                 raise found
-            firsts = all_of((await reader.min_offsets(found.readable)).values())
+            begins = (
+                reader.offsets_by_time(dict.fromkeys(found.readable, wanted.since_ms))
+                if wanted.since_ms
+                else reader.min_offsets(found.readable)
+            )
+            firsts = all_of((await begins).values())
             ends = all_of((await reader.max_offsets(found.readable)).values())
             for queue, first, end in zip(found.readable, firsts, ends, strict=True):
                 start = first if last is None else max(first, end - last)

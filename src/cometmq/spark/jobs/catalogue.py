@@ -19,7 +19,6 @@ _MODULES = {
     "cdc": "cdc",
     "compact": "compact",
     "trace": "trace",
-    "lag": "lag",
     "mirror": "mirror",
     "archive": "archive",
     "restore": "archive",

@@ -1,9 +1,11 @@
-"""The jobs "dlq list", "dlq show" and "dlq replay": what groups gave up, and giving it back.
+"""The job "dlq replay": dead letters of a group go back to where they came from, on all cores.
+
+To look at them needs no Spark: `cometmq dlq list`, `stats` and `show`.
 
 Next: cometmq.spark.jobs.sending
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -11,11 +13,10 @@ from pyspark.sql import functions as f
 from cometmq.client import Admin, LetterId, ReplayCandidate, ReplayClaims
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import GroupNotFound
-from cometmq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
+from cometmq.model.names import DLQ_PREFIX, RETRY_PREFIX, dead_letter_topic, is_system_topic
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
-from cometmq.spark.jobs.options import JobOptions
-from cometmq.spark.jobs.origin import ClusterOptions, FromOptions, plan, read_batch, read_stream
+from cometmq.spark.jobs.origin import ClusterOptions, FromOptions, plan, read_stream
 from cometmq.spark.jobs.replay import STATE_DEFAULT
 from cometmq.spark.jobs.run import read_before, running
 from cometmq.spark.jobs.sending import SENT_COLUMNS, SendTarget, resent
@@ -28,25 +29,16 @@ CLAIMED_MAX = 50_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListOptions(ClusterOptions, JobOptions):
-    """Options of the job `dlq list`.
-
-    Attributes:
-        group: only this one.
-    """
-
-    group: str = option("Only of this consumer group.", "")
-
-
-@dataclass(frozen=True, kw_only=True)
-class GroupOptions(ClusterOptions, JobOptions):
-    """Options that choose dead letters.
+class ReplayDeadOptions(ClusterOptions, FlowOptions):
+    """Options of the job `dlq replay`.
 
     Attributes:
         group: of this consumer group.
         where: those for which this SQL holds.
         since: those that died at or after this time.
         until: those that died before this time.
+        to_topic: where to; empty: to the topic where each came from.
+        state: the folder for manifest and checkpoint.
     """
 
     group: str = option("The consumer group.", is_argument=True)
@@ -55,70 +47,8 @@ class GroupOptions(ClusterOptions, JobOptions):
     )
     since: str = option("Only what died at or after: 2026-05-01T12:00, or ms.", "")
     until: str = option("Only what died before: 2026-05-01T12:00, or ms.", "")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShowOptions(GroupOptions):
-    """Options of the job `dlq show`.
-
-    Attributes:
-        top: the most.
-    """
-
-    top: int = option("The most that are shown, the youngest first.", 20)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReplayDeadOptions(GroupOptions, FlowOptions):
-    """Options of the job `dlq replay`.
-
-    Attributes:
-        to_topic: where to; empty: to the topic where each came from.
-        state: the folder for manifest and checkpoint.
-    """
-
     to_topic: str = option("Where to; else each to the topic where it came from.", "")
     state: str = option("Folder for manifest and checkpoint.", STATE_DEFAULT, is_what=False)
-
-
-def list_groups(spark: SparkSession, options: ListOptions) -> Report:
-    """Count dead letters by group, the topic they came from, and their tries."""
-    given = _topics_of(options)
-    if not given:
-        return Report(counts={"rows": 0}, notes=["no group has dead letters"])
-    if options.dry_run:
-        return plan(_messages(options, ",".join(given)))
-    columns = "topic,properties,reconsumeTimes,storeTimestamp"
-    dead = read_batch(spark, _messages(options, ",".join(given)), columns)
-    group = f.substring("topic", len(DLQ_PREFIX) + 1, 255).alias("group")
-    table = dead.groupBy(group, origin().alias("originTopic"), "reconsumeTimes").agg(
-        f.count(f.lit(1)).alias("messages"),
-        f.min("storeTimestamp").alias("first"),
-        f.max("storeTimestamp").alias("last"),
-    )
-    report = Report.of_table(table.orderBy("group", f.desc("messages"), "reconsumeTimes"))
-    report.counts = {"rows": sum(row[3] for row in report.rows)}
-    return report
-
-
-def show(spark: SparkSession, options: ShowOptions) -> Report:
-    """Show dead letters of a group, the youngest first."""
-    messages = _messages(options, f"{DLQ_PREFIX}{options.group}")
-    if options.dry_run:
-        return plan(messages)
-    dead = _of_origin(read_batch(spark, messages), options.where)
-    shown = dead.select(
-        "storeTimestamp",
-        "originTopic",
-        "queueId",
-        "queueOffset",
-        "msgId",
-        "keys",
-        "tags",
-        "reconsumeTimes",
-        f.col("body").cast("string").alias("body"),
-    )
-    return Report.of_table(shown.orderBy(f.desc("storeTimestamp")).limit(options.top))
 
 
 def replay_dead(spark: SparkSession, options: ReplayDeadOptions) -> Report:
@@ -126,7 +56,7 @@ def replay_dead(spark: SparkSession, options: ReplayDeadOptions) -> Report:
 
     Each is sent once, whatever conditions the runs have: a ledger in the cluster, that of `cometmq dlq replay`, holds which.
     """
-    messages = _messages(options, f"{DLQ_PREFIX}{options.group}")
+    messages = _messages(options)
     if options.dry_run:
         return plan(messages, read_before("dlq replay", options, options.state))
     to = f.lit(options.to_topic) if options.to_topic else f.col("originTopic")
@@ -188,15 +118,6 @@ def _of_origin(dead: DataFrame, where: str) -> DataFrame:
     return named.where(where) if where else named
 
 
-def _topics_of(options: ListOptions) -> list[str]:
-    with Admin(options.nameserver) as admin:
-        return [
-            topic
-            for topic in admin.topics()
-            if topic.startswith(DLQ_PREFIX) and options.group in ("", topic[len(DLQ_PREFIX) :])
-        ]
-
-
 def _users_topics(nameserver: str) -> list[str]:
     """The topics from which dead letters can have come."""
     with Admin(nameserver) as admin:
@@ -207,19 +128,21 @@ def _users_topics(nameserver: str) -> list[str]:
         ]
 
 
-def _messages(options: ListOptions | GroupOptions, topic: str) -> FromOptions:
-    of_topic = FromOptions(nameserver=options.nameserver, topic=topic)
-    if isinstance(options, GroupOptions):
-        if not _topics_of(ListOptions(nameserver=options.nameserver, group=options.group)):
+def _messages(options: ReplayDeadOptions) -> FromOptions:
+    """The dead letters of the group as what a job reads.
+
+    Raises:
+        GroupNotFound: it has none.
+    """
+    topic = dead_letter_topic(options.group)
+    with Admin(options.nameserver) as admin:
+        if topic not in admin.topics():
             raise GroupNotFound(
-                f"the group {options.group!r} has no dead letters in this cluster; `dlq list` says which groups have"
+                f"the group {options.group!r} has no dead letters in this cluster; `cometmq dlq list` says which groups have"
             )
-        return replace(of_topic, since=options.since, until=options.until)
-    return of_topic
+    return FromOptions(
+        nameserver=options.nameserver, topic=topic, since=options.since, until=options.until
+    )
 
 
-JOBS = (
-    Job("dlq list", ListOptions, list_groups),
-    Job("dlq show", ShowOptions, show),
-    Job("dlq replay", ReplayDeadOptions, replay_dead),
-)
+JOB = Job("dlq replay", ReplayDeadOptions, replay_dead)

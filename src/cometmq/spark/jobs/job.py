@@ -52,7 +52,7 @@ class Job(Generic[Options]):
     """A job, as the catalogue knows it.
 
     Attributes:
-        name: its command; two words for one of a family ("dlq show").
+        name: its command; two words for one of a family ("dlq replay").
         options: what it takes.
         run: does it; its docstring is the command's help.
     """
