@@ -257,6 +257,10 @@ def test_tables_hold_long_names_whole_even_in_a_pipe(cluster: Embedded) -> None:
         (("send", "a/b", "x"), "a/b"),
         (("send", "orders", "x", "--property", "UNIQ_KEY=1"), "UNIQ_KEY"),
         (("consume", "orders", "--group", "a b"), "a b"),
+        (
+            ("consume", "not-there", "--group", "g"),
+            "no route of the topic 'not-there'; create it",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_status_3(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Callable, Iterator
 
+import orjson
 import pytest
 
 from cometmq.client import (
@@ -23,7 +24,7 @@ from cometmq.client import (
 from cometmq.embedded import Embedded
 from cometmq.model.errors import MessageError
 from cometmq.model.group import GroupConfig
-from tests.support.command_line import json_lines, output
+from tests.support.command_line import json_lines, output, run
 from tests.support.processes import wait_until
 
 FAST = PushSettings(
@@ -157,7 +158,8 @@ def test_a_slow_owner_and_a_lock_of_somebody_else_are_told(
     cluster, producer, inspector, topic, group
 ):
     sent = [producer.send(Message(topic, b"%d" % number)) for number in range(5)][-1]
-    with consumer(cluster, group, topic, lambda _: time.sleep(0.3), settings=ORDERLY) as one:
+    ended = threading.Event()
+    with consumer(cluster, group, topic, lambda _: ended.wait(60), settings=ORDERLY) as one:
 
         def owner() -> str:
             found = inspector.explain(sent.message_id, group, topic=topic)
@@ -171,19 +173,30 @@ def test_a_slow_owner_and_a_lock_of_somebody_else_are_told(
             lambda: all(each in owner() for each in told), seconds=15, what="owner and lock"
         )
         assert set(inspector.queue_locks(group).values()) == {one.client_id}
+        status, printed = looked(cluster, "explain", sent.message_id, "--group", group)
+        ended.set()
+        assert status == 0, printed
+        assert b"nothing stands in its way" in printed
+
+
+def looked(cluster, *arguments: str) -> tuple[int, bytes]:
+    """The status and the output of a command."""
+    done = run(*arguments, nameserver=cluster.nameserver)
+    return done.returncode, done.stdout
 
 
 def test_the_command_prints_the_checks_and_the_answer(cluster, producer, topic, group):
     sent = producer.send(Message(topic, b"x", tag="red"))
+    arguments = ("explain", sent.message_id, "--group", group)
     with consumer(cluster, group, topic, expression=Tag("blue")):
         wait_until(
-            lambda: "wants 'blue'" in output(
-                "explain", sent.message_id, "--group", group, cluster=cluster
-            ),
+            lambda: b"wants 'blue'" in looked(cluster, *arguments)[1],
             seconds=20,
             what="the answer",
-        )  # fmt: skip
-        (told,) = json_lines("explain", sent.message_id, "--group", group, cluster=cluster)
+        )
+        status, printed = looked(cluster, *arguments, "--json")
+        told = orjson.loads(printed)
+    assert status == 1, "something is in its way"
     assert "wants 'blue'" in told["answer"]
     assert told["message"]["tag"] == "red"
     assert [each["check"] for each in told["findings"]][:3] == ["message", "route", "group"]
@@ -194,10 +207,11 @@ def test_members_at_odds_are_shown(cluster, topic, group):
         consumer(cluster, group, topic, expression=Tag("a")),
         consumer(cluster, group, topic, expression=Tag("b")),
     ):
-        table = output("conflicts", "--group", group, cluster=cluster)
-        (told,) = json_lines("conflicts", "--group", group, cluster=cluster)
-    assert f"CLUSTERING {topic}: a" in table
-    assert f"CLUSTERING {topic}: b" in table
+        status, table = looked(cluster, "conflicts", "--group", group)
+        (told,) = orjson.loads(looked(cluster, "conflicts", "--group", group, "--json")[1])
+    assert status == 1
+    assert f"CLUSTERING {topic}: a".encode() in table
+    assert f"CLUSTERING {topic}: b".encode() in table
     assert [each["kind"] for each in told] == ["SUBSCRIPTION"]
 
 

@@ -48,7 +48,7 @@ def consume(
 ) -> None:
     """Consume as a member of a group.
 
-    --from counts only where the group never was before.
+    --from counts only where the group never was before. A topic that is not there is an error, status 3.
     """
     from cometmq.net.loop import run
 
@@ -104,16 +104,24 @@ async def _consume(
     place: str | int,
     printer: _Printer,
 ) -> None:
-    from cometmq.client import AsyncPushConsumer, Tag
+    from cometmq.client import AsyncPushConsumer, ClientInstance, Tag
 
-    async with AsyncPushConsumer(
-        nameserver,
-        group=group,
-        listener=printer,
-        subscriptions={topic: Tag(tag)},
-        settings=_settings(place),
-    ):
-        await printer.wait_ended()
+    settings = _settings(place)
+    instance = ClientInstance(nameserver, settings)
+    try:
+        consumer = AsyncPushConsumer(
+            group=group,
+            listener=printer,
+            subscriptions={topic: Tag(tag)},
+            settings=settings,
+            instance=instance,
+        )
+        # A member of a program waits for its topic to be made; whoever types it is to be told.
+        await instance.nameserver_api.route(topic)
+        async with consumer:
+            await printer.wait_ended()
+    finally:
+        await instance.close()
 
 
 def _settings(place: str | int) -> "PushSettings":

@@ -18,6 +18,7 @@ from cometmq.cli.output import (
 )
 from cometmq.cli.patience import patient
 from cometmq.cli.visible import visible
+from cometmq.model.exit_status import ExitStatus
 from cometmq.model.message import StoredMessage
 from cometmq.model.names import TOOLS_GROUP, TRANS_CHECK_MAX_TIME_TOPIC
 
@@ -49,14 +50,24 @@ def explain(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Say why a group has not consumed a message."""
+    """Say why a group has not consumed a message; status 1 when something is in its way, or no such message is found.
+
+    Raises:
+        typer.Exit: with that status.
+    """
     from cometmq.client import ClientSettings, Inspector
 
     with Inspector(nameserver, settings=patient(ClientSettings)) as inspector:
         found = inspector.explain(message_id, group, topic=topic)
     if as_json:
         print_json(_explanation_json(found))
-        return
+    else:
+        _print_explanation(found)
+    if any(each.is_fine is False for each in found.findings):
+        raise typer.Exit(ExitStatus.FOUND)
+
+
+def _print_explanation(found: "Explanation") -> None:
     if found.message is not None:
         print_message(found.message, as_json=False)
     rows = [(_MARKS[each.is_fine], each.check, each.text) for each in found.findings]
@@ -80,7 +91,11 @@ def conflicts(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Show groups whose members contradict each other: subscriptions, client ids."""
+    """Show groups whose members contradict each other, by subscription or client id; status 1 when some do.
+
+    Raises:
+        typer.Exit: with that status.
+    """
     from dataclasses import asdict
 
     from cometmq.client import ClientSettings, Inspector
@@ -89,18 +104,19 @@ def conflicts(
         if group is not None:
             inspector.group(group)  # A misspelt one contradicts nobody.
         found = inspector.conflicts(group)
-    if as_json:
-        print_json([asdict(each) for each in found])
-        return
     rows = [
         (conflict.group, conflict.kind, ", ".join(side.clients), side.says)
         for conflict in found
         for side in conflict.sides
     ]
-    if rows:
+    if as_json:
+        print_json([asdict(each) for each in found])
+    elif rows:
         print_table(("group", "conflict", "members", "say"), rows)
     else:
         notes().print("[dim]No group's members contradict each other.")
+    if found:
+        raise typer.Exit(ExitStatus.FOUND)
 
 
 @transactions.command()

@@ -54,7 +54,10 @@ def application(word: str = "") -> typer.Typer:
     """The command of all jobs, or of those alone whose names begin with a word."""
     from cometmq.spark.jobs.catalogue import jobs_of
 
-    app = _group("Messages in bulk, on Spark. Exit status: 0, 1 findings, 2 usage, 3 failed.")
+    app = _group(
+        "Messages in bulk, on Spark. Exit status: 0, 1 findings, 2 usage, 3 failed. There is no --timeout: a job tries "
+        "brokers that are away again, for 30 s where it reads and for 2 minutes where it sends."
+    )
     families: dict[str, typer.Typer] = {}
     for job in jobs_of(word):
         family, _, name = job.name.rpartition(" ")
