@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import orjson
@@ -16,7 +15,7 @@ from cometmq.embedded import Embedded
 from cometmq.errors import GroupNotFound
 from cometmq.model.queue import MessageQueue
 from tests.support import json_tables
-from tests.support.command_line import COMETMQ, environment, output, run
+from tests.support.command_line import Running, output, run
 from tests.support.processes import wait_until
 
 TOPIC = "orders"
@@ -78,26 +77,20 @@ def test_each_prints_json_as_its_page_says(cluster: Embedded, member: list[bytes
 
 
 def test_a_watched_look_is_a_history_that_outlives_a_broker_that_is_away(tmp_path) -> None:
-    history = tmp_path / "lag.jsonl"
-    with Embedded() as cluster:
-        with Admin(cluster.nameserver) as admin:
-            admin.create_topic(TOPIC, queues=1)
-            admin.set_offsets("kept", {MessageQueue(TOPIC, "broker-a", 0): 0})
-        with history.open("wb") as file:
-            watching = subprocess.Popen(
-                [*COMETMQ, "offset", "show", "--json", "--watch"],
-                env=environment(cluster.nameserver),
-                stdout=file,
-                stderr=subprocess.PIPE,
+    arguments = ("offset", "show", "--json", "--watch")
+    with ExitStack() as stack:
+        with Embedded() as cluster:
+            with Admin(cluster.nameserver) as admin:
+                admin.create_topic(TOPIC, queues=1)
+                admin.set_offsets("kept", {MessageQueue(TOPIC, "broker-a", 0): 0})
+            watching = stack.enter_context(
+                Running(tmp_path, *arguments, nameserver=cluster.nameserver)
             )
-        wait_until(lambda: history.read_bytes().count(b"\n") >= 2, seconds=30, what="two looks")
-    assert watching.stderr is not None
-    said = watching.stderr.readline()
-    assert said.startswith(b"error: "), "the cluster is gone, the command is not"
-    assert said.rstrip().endswith(b"; looking again")
-    watching.send_signal(signal.SIGINT)
-    assert watching.wait(30) == 0
-    first, second = [json.loads(line) for line in history.read_bytes().splitlines()][:2]
+            watching.wait_for(r"\n.*\n")
+        # The cluster is gone, the command is not.
+        watching.wait_for(r"^error: .*; looking again", path=watching.err)
+        assert watching.end() == 0
+    first, second = [json.loads(line) for line in watching.out.read_text().splitlines()][:2]
     assert [each["group"] for each in first] == ["kept"]
     assert first[0]["at_ms"] < second[0]["at_ms"]
 
