@@ -11,25 +11,25 @@ import pytest
 from cometmq.dashboard.pages import PAGES
 from tests.dashboard.web import text_of
 
-DEEDS = [page for page in PAGES if page.does]
+ACTIONS = [page for page in PAGES if page.does]
 
 
-@pytest.mark.parametrize("page", DEEDS, ids=lambda page: page.path)
+@pytest.mark.parametrize("page", ACTIONS, ids=lambda page: page.path)
 def test_a_form_without_its_token_does_nothing(admin, page):
     said = admin.http.post(page.path, data={"name": "x", "sure": "x", "once": "1"})
     assert said.status_code == 403
     assert "not of your session" in text_of(said)
 
 
-@pytest.mark.parametrize("page", DEEDS, ids=lambda page: page.path)
+@pytest.mark.parametrize("page", ACTIONS, ids=lambda page: page.path)
 def test_a_reader_changes_nothing(reader, page):
     said = reader.post(page.path, name="orders", sure="orders", topic="orders")
     assert said.status_code == 403
     assert "Reader only reads; nothing was done" in text_of(said)
 
 
-@pytest.mark.parametrize("page", DEEDS, ids=lambda page: page.path)
-def test_a_deed_is_no_page(admin, page):
+@pytest.mark.parametrize("page", ACTIONS, ids=lambda page: page.path)
+def test_an_action_is_no_page(admin, page):
     assert admin.http.get(page.path).status_code in (404, 405)
 
 

@@ -61,7 +61,7 @@ def secure(
         yield made
 
 
-def test_pages_and_deeds_over_tls_from_end_to_end(secure, ca):
+def test_pages_and_actions_over_tls_from_end_to_end(secure, ca):
     visitor = Visitor(secure, ssl.create_default_context(cafile=str(ca)))
     login = visitor.http.post("/login", data={"name": ADMIN, "password": secure.password})
     assert login.status_code == 303
@@ -171,7 +171,9 @@ async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     writer.close()
 
 
-def test_behind_a_proxy_that_ends_tls_pages_and_deeds_are_as_over_tls(nameserver, ca, tmp_path):
+def test_behind_a_proxy_that_ends_tls_pages_and_actions_are_as_over_tls(
+    nameserver, ca, tmp_path
+):
     options = ("--behind-proxy", "--host-name", "mq.example.org")
     with (
         Served(tmp_path, nameserver, *options) as served,

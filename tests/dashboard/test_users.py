@@ -12,8 +12,8 @@ from playwright.sync_api import sync_playwright
 from cometmq.client import Admin, ClientSettings, Credentials
 from cometmq.model.errors import BrokerRefused
 from tests.dashboard.conftest import ROOT, auth_cluster
+from tests.dashboard.test_actions import seen_in
 from tests.dashboard.test_browser import LOOKS, SCREENS, Watched, chromium, overflow
-from tests.dashboard.test_deeds import seen_in
 from tests.dashboard.web import ADMIN, READER, READER_PASSWORD, Served, Visitor, text_of
 from tests.dashboard.world import RIGHT_TO_LEFT, SCRIPT
 
@@ -84,10 +84,10 @@ def test_a_user_is_allowed_denied_and_neither(chief, users_nameserver):
     said = chief.post("/user/policy/delete", name="alice", resource="Topic:of-alice", sure="1")
     assert "is out of the policy of alice" in text_of(said)
     assert refusal_of(users_nameserver, "alice") == ""
-    deeds = text_of(chief.get("/audit"))
-    assert "create user alice done" in deeds
-    assert "change policy alice: Topic:of-* Allow Get Create done" in deeds
-    assert "delete policy entry alice: Topic:of-alice done" in deeds
+    actions = text_of(chief.get("/audit"))
+    assert "create user alice done" in actions
+    assert "change policy alice: Topic:of-* Allow Get Create done" in actions
+    assert "delete policy entry alice: Topic:of-alice done" in actions
 
 
 def test_a_user_comes_changes_and_goes(chief, users_nameserver):
@@ -115,9 +115,9 @@ def test_a_user_comes_changes_and_goes(chief, users_nameserver):
         chief.post("/user/delete", name="albert", sure="albert")
     )
     assert "no known user" in refusal_of(users_nameserver, "albert", "another-secret")
-    deeds = text_of(chief.get("/audit"))
-    assert "change user albert done" in deeds
-    assert "delete user albert done" in deeds
+    actions = text_of(chief.get("/audit"))
+    assert "change user albert done" in actions
+    assert "delete user albert done" in actions
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from cometmq.client import Admin, ClientSettings, Credentials
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import BrokerRefused
-from tests.dashboard.test_deeds import seen_in
+from tests.dashboard.test_actions import seen_in
 from tests.dashboard.web import Served, Visitor, text_of, wait_for
 from tests.interop import reference
 from tests.interop.test_auth_java import ADMIN, Java, java

@@ -1,6 +1,6 @@
 """The application: login and logout, and each page of the table behind the checks that all of them have.
 
-Next: cometmq.dashboard.asked
+Next: cometmq.dashboard.page_request
 """
 
 import contextlib
@@ -17,15 +17,15 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from cometmq.dashboard.asked import Asked, Page, Works
-from cometmq.dashboard.audit import Deed
-from cometmq.dashboard.guard import PageGuard
+from cometmq.dashboard.audit import AuditEntry
+from cometmq.dashboard.escaping import span
 from cometmq.dashboard.inputs import FormRefused, PageMissing, WrongInput
-from cometmq.dashboard.login import Doorkeeper
+from cometmq.dashboard.login import Authenticator
+from cometmq.dashboard.middleware import SecurityMiddleware
+from cometmq.dashboard.page_request import AppContext, Page, PageRequest
 from cometmq.dashboard.pages import PAGES
 from cometmq.dashboard.rendering import STATIC_DIR, link, render
 from cometmq.dashboard.sessions import Session
-from cometmq.dashboard.shown import span
 from cometmq.model.errors import (
     BrokerNotFound,
     BrokerRefused,
@@ -49,12 +49,12 @@ class Application:
     """The ASGI application that answers requests.
 
     Args:
-        works: what all pages share.
+        context: what all pages share.
     """
 
-    def __init__(self, works: Works) -> None:
-        self._works = works
-        self._doorkeeper = Doorkeeper(works.settings, works.users)
+    def __init__(self, context: AppContext) -> None:
+        self._context = context
+        self._authenticator = Authenticator(context.settings, context.users)
 
     def asgi(self) -> ASGIApp:
         """For a server."""
@@ -70,7 +70,7 @@ class Application:
             routes=routes,
             exception_handlers={HTTPException: self._not_served, Exception: self._broken},
         )
-        return PageGuard(made, self._works.settings.allowed_hosts)
+        return SecurityMiddleware(made, self._context.settings.allowed_hosts)
 
     # --- login and logout
 
@@ -96,18 +96,18 @@ class Application:
             "problem": problem,
             "name": name,
         }
-        return HTMLResponse(render(self._works.templates, "login.html", values), status)
+        return HTMLResponse(render(self._context.templates, "login.html", values), status)
 
     async def _log_in(self, request: Request) -> Response:
         fields = await _form(request)
         name, password = fields.get("name", "")[:200], fields.get("password", "")
         after = fields.get("next", "")
         address = request.client.host if request.client else "?"
-        now_ms = self._works.clock.now_ms()
-        if wait_ms := self._works.attempts.wait_ms(address, name, now_ms):
+        now_ms = self._context.clock.now_ms()
+        if wait_ms := self._context.attempts.wait_ms(address, name, now_ms):
             text = f"Too many wrong passwords. Try again in {span(wait_ms / 1000 + 1)}."
             return self._login_page(after, problem=text, name=name, status=429)
-        self._works.attempts.failed(address, name, now_ms)
+        self._context.attempts.failed(address, name, now_ms)
         try:
             token = await self._token_of(name, password)
         except SettingsError as error:
@@ -118,8 +118,8 @@ class Application:
             _log.warning("a login as %s from %s failed", printable(name), address)
             text = "Name or password is wrong."
             return self._login_page(after, problem=text, name=name, status=403)
-        self._works.attempts.succeeded(address, name)
-        self._works.keep(Deed(now_ms, name, address, "log in", "", "done"))
+        self._context.attempts.succeeded(address, name)
+        self._context.log_action(AuditEntry(now_ms, name, address, "log in", "", "done"))
         answer = RedirectResponse(_own_path(after) or "/", 303)
         answer.set_cookie(
             COOKIE,
@@ -127,20 +127,20 @@ class Application:
             path="/",
             httponly=True,
             samesite="strict",
-            secure=self._works.settings.is_secure,
+            secure=self._context.settings.is_secure,
         )
         return answer
 
     async def _token_of(self, name: str, password: str) -> str | None:
-        sessions, now_ms = self._works.sessions, self._works.clock.now_ms()
-        user = await self._doorkeeper.own_user(name, password)
+        sessions, now_ms = self._context.sessions, self._context.clock.now_ms()
+        user = await self._authenticator.own_user(name, password)
         if user is not None:
             return sessions.begin(
                 user.name, user.role, now_ms, stamp=f"{user.role}{user.password}"
             )
-        if name in self._works.users.users():
+        if name in self._context.users.users():
             return None
-        found = await self._doorkeeper.cluster_user(name, password)
+        found = await self._authenticator.cluster_user(name, password)
         if found is None:
             return None
         credentials, role = found
@@ -153,23 +153,23 @@ class Application:
                 return self._problem(
                     FormRefused("This form is not of your session; load the page again.")
                 )
-            self._works.sessions.end(request.cookies.get(COOKIE, ""))
+            self._context.sessions.end(request.cookies.get(COOKIE, ""))
         answer = RedirectResponse("/login?out=1", 303)
         answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
         return answer
 
     def _session_of(self, request: Request, *, is_person: bool = True) -> Session | None:
         token = request.cookies.get(COOKIE, "")
-        session = self._works.sessions.find(
-            token, self._works.clock.now_ms(), is_person=is_person
+        session = self._context.sessions.find(
+            token, self._context.clock.now_ms(), is_person=is_person
         )
         if session is None or session.is_of_cluster:
             return session
         with contextlib.suppress(SettingsError):
-            user = self._works.users.users().get(session.user)
+            user = self._context.users.users().get(session.user)
             if user is not None and f"{user.role}{user.password}" == session.stamp:
                 return session
-        self._works.sessions.end(token)
+        self._context.sessions.end(token)
         return None
 
     # --- pages
@@ -180,79 +180,81 @@ class Application:
             if session is None:
                 return _to_login(request, page)
             fields = await _form(request) if page.does else dict(request.query_params)
-            works = self._works
-            asked = Asked(
-                request, works, session, await works.links.of(session.credentials), fields
+            context = self._context
+            page_request = PageRequest(
+                request, context, session, await context.clients.of(session.credentials), fields
             )
             if page.does is not None:
-                return await self._do(page, asked)
+                return await self._do(page, page_request)
             try:
-                return await page.show(asked)
+                return await page.show(page_request)
             except CometError as error:
-                return self._failed(page, asked, error)
+                return self._failed(page, page_request, error)
 
         return Route(page.path, answer, methods=["POST" if page.does else "GET"])
 
-    async def _do(self, page: Page, asked: Asked) -> Response:
+    async def _do(self, page: Page, page_request: PageRequest) -> Response:
         """A form: of this session, of an admin, once; and the audit."""
-        session, fields = asked.session, asked.fields
+        session, fields = page_request.session, page_request.fields
         if not session.has_token(fields.get("csrf", "")):
             return self._problem(
                 FormRefused(
                     "This form is not of your session, or too old; nothing was done. Load its page again."
                 ),
-                asked,
+                page_request,
             )
         if not session.is_admin:
-            asked.audit(page.does or "", asked.subject, "refused: reads only")
+            page_request.audit(page.does or "", page_request.subject, "refused: reads only")
             return self._problem(
                 FormRefused(
                     f"{session.user} only reads; nothing was done. An admin of the dashboard may do this."
                 ),
-                asked,
+                page_request,
             )
         if not session.take_form(fields.get("once", "")[:64]):
             session.note("This form was sent already; nothing was done twice.", is_well=False)
-            return RedirectResponse(_back(asked), 303)
+            return RedirectResponse(_back(page_request), 303)
         try:
-            answer = await page.show(asked)
+            answer = await page.show(page_request)
         except CometError as error:
-            asked.audit(page.does or "", asked.subject, str(error))
-            return await self._form_again(page, asked, error)
-        asked.audit(page.does or "", asked.subject, "done")
+            page_request.audit(page.does or "", page_request.subject, str(error))
+            return await self._form_again(page, page_request, error)
+        page_request.audit(page.does or "", page_request.subject, "done")
         return answer
 
-    async def _form_again(self, page: Page, asked: Asked, error: CometError) -> Response:
+    async def _form_again(
+        self, page: Page, page_request: PageRequest, error: CometError
+    ) -> Response:
         """The page with the form, what was written in it, and why it was not done."""
         if page.form_on is None:
-            return self._failed(page, asked, error)
-        asked.problem, asked.status = _sentence(error), _status(error)
+            return self._failed(page, page_request, error)
+        page_request.problem, page_request.status = _sentence(error), _status(error)
         try:
-            return await page.form_on(asked)
+            return await page.form_on(page_request)
         except CometError:
-            return self._failed(page, asked, error)
+            return self._failed(page, page_request, error)
 
-    def _failed(self, page: Page, asked: Asked, error: CometError) -> Response:
+    def _failed(self, page: Page, page_request: PageRequest, error: CometError) -> Response:
         if page.is_part:
             # Shown in the place of the part, which goes on asking.
-            asked.problem = _sentence(error)
-            return asked.page(
+            page_request.problem = _sentence(error)
+            return page_request.page(
                 "part_problem.html",
                 "",
-                refresh=str(asked.request.url.path),
-                query=asked.request.url.query,
+                refresh=str(page_request.http.url.path),
+                query=page_request.http.url.query,
             )
-        return self._problem(error, asked)
+        return self._problem(error, page_request)
 
-    def _problem(self, error: CometError, asked: Asked | None = None) -> Response:
+    def _problem(self, error: CometError, page_request: PageRequest | None = None) -> Response:
         status = _status(error)
-        if asked is not None:
-            asked.status = status
-            return asked.page(
+        if page_request is not None:
+            page_request.status = status
+            return page_request.page(
                 "problem.html", _heading(error), text=_sentence(error), section=""
             )
         values = {"title": _heading(error), "text": _sentence(error)}
-        return HTMLResponse(render(self._works.templates, "bare.html", values), status)
+        return HTMLResponse(render(self._context.templates, "bare.html", values), status)
 
     async def _not_served(self, request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 404
@@ -265,7 +267,7 @@ class Application:
         if session is None and status == 404:
             return RedirectResponse("/login", 303)
         values = {"title": "No such page", "text": text}
-        return HTMLResponse(render(self._works.templates, "bare.html", values), status)
+        return HTMLResponse(render(self._context.templates, "bare.html", values), status)
 
     async def _broken(self, _request: Request, error: Exception) -> Response:
         """A bug: the log has the traceback, the page a sentence."""
@@ -273,14 +275,14 @@ class Application:
             "title": "This is our fault",
             "text": f"The page could not be made ({type(error).__name__}). The dashboard's log says more; please file it.",
         }
-        return HTMLResponse(render(self._works.templates, "bare.html", values), 500)
+        return HTMLResponse(render(self._context.templates, "bare.html", values), 500)
 
     # --- the rest
 
     async def _take_report(self, request: Request) -> Response:
         """Take a browser's report of a blocked page element; it becomes a line on the audit page at most."""
         text = (await request.body())[:4000].decode("utf-8", "replace")
-        reports = self._works.csp_reports
+        reports = self._context.csp_reports
         if len(reports) < _REPORTS_MAX:
             reports.append(cut(printable(text), 1000))
             _log.warning("a browser reports: %s", reports[-1])
@@ -298,8 +300,8 @@ def _to_login(request: Request, page: Page) -> Response:
     )
 
 
-def _back(asked: Asked) -> str:
-    return _own_path(_path_of(asked.request.headers.get("referer", "/"))) or "/"
+def _back(page_request: PageRequest) -> str:
+    return _own_path(_path_of(page_request.http.headers.get("referer", "/"))) or "/"
 
 
 def _path_of(url: str) -> str:

@@ -1,8 +1,8 @@
 """The audit file: who changed what, when and with what outcome, a line of JSON each.
 
-    {"ms": 1795520000000, "user": "admin", "from": "127.0.0.1", "deed": "delete topic", "of": "orders", "outcome": "done"}
+    {"ms": 1795520000000, "user": "admin", "from": "127.0.0.1", "action": "delete topic", "of": "orders", "outcome": "done"}
 
-Next: cometmq.dashboard.asked
+Next: cometmq.dashboard.page_request
 """
 
 import json
@@ -17,14 +17,14 @@ _FILE_SIZE_MAX = 10 << 20
 _TEXT_MAX = 500
 
 
-class Deed(NamedTuple):
-    """One line.
+class AuditEntry(NamedTuple):
+    """One line of the audit: an action of a user, and how it ended.
 
     Attributes:
         ms: when, since 1970.
         user: who.
         address: where from.
-        deed: what was asked for.
+        action: what was asked for.
         subject: of which topic, group, message or user.
         outcome: "done", or why not.
     """
@@ -32,13 +32,13 @@ class Deed(NamedTuple):
     ms: int
     user: str
     address: str
-    deed: str
+    action: str
     subject: str
     outcome: str
 
 
 class Audit:
-    """The deeds of all users.
+    """The file with the actions of all users, and the last of them in memory.
 
     Args:
         data_dir: where the file lies.
@@ -46,7 +46,7 @@ class Audit:
 
     def __init__(self, data_dir: Path) -> None:
         self._path = data_dir / FILE_NAME
-        self._last: deque[Deed] = deque(maxlen=KEPT)
+        self._last: deque[AuditEntry] = deque(maxlen=KEPT)
 
     def open(self) -> None:
         """Read what was done before; a line that is damaged is passed over.
@@ -60,24 +60,24 @@ class Audit:
                 with path.open("rb") as file:
                     self._last.extend(each for line in file if (each := _read(line)))
 
-    def last(self) -> list[Deed]:
+    def last(self) -> list[AuditEntry]:
         """The newest first."""
         return list(reversed(self._last))
 
-    def write(self, deed: Deed) -> None:
-        """Keep a deed.
+    def write(self, action: AuditEntry) -> None:
+        """Keep an action.
 
         Raises:
             OSError: the file cannot be written; it stands among the last all the same.
         """
-        cut = deed._replace(
+        cut = action._replace(
             **{
-                name: getattr(deed, name)[:_TEXT_MAX]
-                for name in ("user", "address", "deed", "subject", "outcome")
+                name: getattr(action, name)[:_TEXT_MAX]
+                for name in ("user", "address", "action", "subject", "outcome")
             }
         )
         self._last.append(cut)
-        names = ("ms", "user", "from", "deed", "of", "outcome")
+        names = ("ms", "user", "from", "action", "of", "outcome")
         line = json.dumps(dict(zip(names, cut, strict=True))) + "\n"
         self._turn_over(len(line))
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -95,10 +95,10 @@ class Audit:
             self._path.replace(self._path.with_suffix(".1.jsonl"))
 
 
-def _read(line: bytes) -> Deed | None:
+def _read(line: bytes) -> AuditEntry | None:
     try:
         found = json.loads(line)
-        texts = (str(found[name]) for name in ("user", "from", "deed", "of", "outcome"))
-        return Deed(int(found["ms"]), *texts)
+        texts = (str(found[name]) for name in ("user", "from", "action", "of", "outcome"))
+        return AuditEntry(int(found["ms"]), *texts)
     except (ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -1,6 +1,6 @@
 """Bodies of messages for the eye: as text, JSON or hex, and as a line of a list. What is shown has a bound; nothing is made of more.
 
-Next: cometmq.dashboard.shown
+Next: cometmq.dashboard.escaping
 """
 
 import json

@@ -38,7 +38,7 @@ class QueueSlice(NamedTuple):
     end: int
 
 
-class Browsed(NamedTuple):
+class MessagePage(NamedTuple):
     """A page of messages.
 
     Attributes:
@@ -63,7 +63,7 @@ def row_of(message: StoredMessage) -> MessageRow:
 
 async def browse(
     puller: AsyncPullConsumer, topic: str, from_ms: int | None, until_ms: int | None, page: int
-) -> Browsed:
+) -> MessagePage:
     """The messages of a topic that were stored between two times, both counted in; None: no bound.
 
     Raises:
@@ -79,7 +79,7 @@ async def browse(
 
 async def browse_slices(
     puller: AsyncPullConsumer, slices: Sequence[QueueSlice], page: int
-) -> Browsed:
+) -> MessagePage:
     """A page of the messages of these slices.
 
     Raises:
@@ -95,7 +95,7 @@ async def browse_slices(
         key=lambda each: (each.message.stored_ms, each.message.queue_offset), reverse=True
     )
     missing = sum(each.end - each.begin for each in wanted) - len(rows)
-    return Browsed(rows, total, page, last, missing)
+    return MessagePage(rows, total, page, last, missing)
 
 
 async def time_slice(

@@ -1,6 +1,6 @@
 """Input of addresses and forms: read, bounded, or refused with a sentence.
 
-Next: cometmq.dashboard.asked
+Next: cometmq.dashboard.page_request
 """
 
 import re

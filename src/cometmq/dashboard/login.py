@@ -7,7 +7,7 @@ import asyncio
 import logging
 
 from cometmq.client import AsyncInspector, Credentials
-from cometmq.dashboard.links import ClientLink
+from cometmq.dashboard.cluster_clients import ClusterClient
 from cometmq.dashboard.passwords import DashboardUser, Role, UserFile
 from cometmq.dashboard.settings import DashboardSettings
 from cometmq.model.codes import ResponseCode
@@ -22,8 +22,8 @@ _PASSWORD_MAX = 256
 _NOBODY = Credentials("-", "-")
 
 
-class Doorkeeper:
-    """Looks at names and passwords.
+class Authenticator:
+    """Checks names and passwords of those who log in.
 
     Args:
         settings: where the cluster is.
@@ -66,15 +66,15 @@ class Doorkeeper:
         Raises:
             CometError: none says.
         """
-        link = ClientLink(self._settings.nameservers, credentials)
-        await link.start()
+        cluster = ClusterClient(self._settings.nameservers, credentials)
+        await cluster.start()
         try:
-            return await _asked(link.inspector)
+            return await _refuses(cluster.inspector)
         finally:
-            await link.close()
+            await cluster.close()
 
 
-async def _asked(inspector: AsyncInspector) -> bool:
+async def _refuses(inspector: AsyncInspector) -> bool:
     """Whether a nameserver or the first broker that answers refuses."""
     try:
         for broker in await inspector.brokers():

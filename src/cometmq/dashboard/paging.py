@@ -9,7 +9,7 @@ ROWS = 100
 Row = TypeVar("Row")
 
 
-class Part(NamedTuple, Generic[Row]):
+class TablePage(NamedTuple, Generic[Row]):
     """A page of a list.
 
     Attributes:
@@ -40,7 +40,7 @@ def check_page(page: int, last: int) -> None:
         raise WrongInput(f"There is no page {page}; the last one is {last}.")
 
 
-def part_of(whole: Sequence[Row], page: int, *, rows: int = ROWS) -> Part[Row]:
+def table_page(whole: Sequence[Row], page: int, *, rows: int = ROWS) -> TablePage[Row]:
     """A page of a list.
 
     Raises:
@@ -48,4 +48,4 @@ def part_of(whole: Sequence[Row], page: int, *, rows: int = ROWS) -> Part[Row]:
     """
     last = last_page(len(whole), rows)
     check_page(page, last)
-    return Part(whole[(page - 1) * rows : page * rows], page, last, len(whole))
+    return TablePage(whole[(page - 1) * rows : page * rows], page, last, len(whole))

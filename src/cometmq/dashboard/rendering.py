@@ -1,6 +1,6 @@
 """Templates: one environment with autoescape on, and the few functions that pages need.
 
-Next: cometmq.dashboard.shown
+Next: cometmq.dashboard.escaping
 """
 
 import json
@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from cometmq.dashboard import shown
+from cometmq.dashboard import escaping
 
 _HERE = Path(__file__).parent
 STATIC_DIR = _HERE / "static"
@@ -52,15 +52,15 @@ def new_environment() -> Environment:
     )
     made.filters.update(
         {
-            "show": shown.shown,
-            "lines": shown.shown_lines,
-            "hides": shown.hides,
-            "as_value": shown.as_value,
-            "plainly": shown.plainly,
-            "num": shown.number,
-            "size": shown.size,
-            "moment": shown.moment,
-            "span": shown.span,
+            "show": escaping.escaped,
+            "lines": escaping.escaped_lines,
+            "hides": escaping.hides,
+            "as_value": escaping.as_value,
+            "plainly": escaping.plainly,
+            "num": escaping.number,
+            "size": escaping.size,
+            "moment": escaping.moment,
+            "span": escaping.span,
             "json": _as_json,
         }
     )

@@ -18,10 +18,10 @@ from typing import Self
 import uvicorn
 
 from cometmq.dashboard.app import Application
-from cometmq.dashboard.asked import Works
-from cometmq.dashboard.attempts import Attempts
 from cometmq.dashboard.audit import Audit
-from cometmq.dashboard.links import Links
+from cometmq.dashboard.cluster_clients import ClusterClients
+from cometmq.dashboard.login_attempts import LoginAttempts
+from cometmq.dashboard.page_request import AppContext
 from cometmq.dashboard.passwords import FIRST_USER, UserFile
 from cometmq.dashboard.rendering import new_environment
 from cometmq.dashboard.sessions import Sessions
@@ -52,15 +52,15 @@ class Dashboard:
         self.url = ""
         self.first_password: str | None = None
         self._settings = settings
-        links = Links(settings.nameservers, settings.credentials)
-        self._works = Works(
+        clients = ClusterClients(settings.nameservers, settings.credentials)
+        self._context = AppContext(
             settings=settings,
             clock=clock,
-            links=links,
-            watcher=Watcher(links.own.inspector, clock, settings.sample_seconds),
+            clients=clients,
+            watcher=Watcher(clients.own.inspector, clock, settings.sample_seconds),
             sessions=Sessions(),
             users=UserFile(settings.data_dir),
-            attempts=Attempts(),
+            attempts=LoginAttempts(),
             audit=Audit(settings.data_dir),
             templates=new_environment(),
         )
@@ -79,11 +79,11 @@ class Dashboard:
         listener = _bound(self._settings.host, self._settings.port)
         self._stack.callback(listener.close)
         try:
-            self.first_password = await asyncio.to_thread(self._works.users.make_first)
-            self._works.audit.open()
-            await self._stack.enter_async_context(self._works.links)
-            await self._works.watcher.start()
-            self._stack.push_async_callback(self._works.watcher.close)
+            self.first_password = await asyncio.to_thread(self._context.users.make_first)
+            self._context.audit.open()
+            await self._stack.enter_async_context(self._context.clients)
+            await self._context.watcher.start()
+            self._stack.push_async_callback(self._context.watcher.close)
             await self._serve(listener)
         except BaseException:
             await self._stack.aclose()
@@ -96,7 +96,7 @@ class Dashboard:
         settings = self._settings
         try:
             config = uvicorn.Config(
-                Application(self._works).asgi(),
+                Application(self._context).asgi(),
                 http="h11",
                 ws="none",
                 lifespan="off",
@@ -127,8 +127,8 @@ class Dashboard:
         """Forget sessions whose time is over, and close the connections of who is logged out."""
         while True:
             await asyncio.sleep(_TIDY_SECONDS)
-            self._works.sessions.drop_ended(self._works.clock.now_ms())
-            await self._works.links.keep_only(self._works.sessions.has_credentials)
+            self._context.sessions.drop_ended(self._context.clock.now_ms())
+            await self._context.clients.keep_only(self._context.sessions.has_credentials)
 
     async def close(self) -> None:
         """Listen no more; sessions end."""

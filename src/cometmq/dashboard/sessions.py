@@ -2,7 +2,7 @@
 
 The browser has a random number; here stands only its hash, so that a memory image gives nobody a session.
 
-Next: cometmq.dashboard.guard
+Next: cometmq.dashboard.middleware
 """
 
 import hashlib

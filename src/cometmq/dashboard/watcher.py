@@ -2,7 +2,7 @@
 
 Pages read what it saw; a hundred open ones ask brokers nothing.
 
-Next: cometmq.dashboard.links
+Next: cometmq.dashboard.cluster_clients
 """
 
 import asyncio

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from cometmq.dashboard.audit import KEPT, Audit, Deed
+from cometmq.dashboard.audit import KEPT, Audit, AuditEntry
 from cometmq.dashboard.passwords import Role, UserFile, new_password
 from cometmq.model.errors import SettingsError
 
@@ -103,7 +103,7 @@ def test_the_audit_is_kept_over_a_start_and_turned_over(tmp_path):
     audit.open()
     for number in range(KEPT + 5):
         audit.write(
-            Deed(
+            AuditEntry(
                 number,
                 "a",
                 "1.1.1.1",
@@ -122,6 +122,6 @@ def test_the_audit_is_kept_over_a_start_and_turned_over(tmp_path):
     assert json.loads(lines[0])["from"] == "1.1.1.1"
     with (tmp_path / "audit.jsonl").open("ab") as file:
         file.truncate(10 << 20)
-    again.write(Deed(1, "a", "b", "c", "d", "e"))
+    again.write(AuditEntry(1, "a", "b", "c", "d", "e"))
     assert (tmp_path / "audit.1.jsonl").stat().st_size == 10 << 20
     assert len((tmp_path / "audit.jsonl").read_bytes().splitlines()) == 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cometmq.client import Credentials
-from cometmq.dashboard import attempts, sessions
-from cometmq.dashboard.attempts import Attempts
+from cometmq.dashboard import login_attempts, sessions
+from cometmq.dashboard.login_attempts import LoginAttempts
 from cometmq.dashboard.passwords import Role
 from cometmq.dashboard.sessions import Session, Sessions
 
@@ -98,25 +98,25 @@ def test_notes_are_said_once_and_are_bounded():
 
 
 def test_failures_of_a_name_make_its_address_wait_and_no_other():
-    failed = Attempts()
-    for _ in range(attempts.OF_NAME_MAX):
+    failed = LoginAttempts()
+    for _ in range(login_attempts.OF_NAME_MAX):
         assert failed.wait_ms("1.1.1.1", "a", 1000) == 0
         failed.failed("1.1.1.1", "a", 1000)
-    assert failed.wait_ms("1.1.1.1", "a", 1000) == attempts.WINDOW_MS
-    assert failed.wait_ms("1.1.1.1", "a", 1000 + attempts.WINDOW_MS) == 0
+    assert failed.wait_ms("1.1.1.1", "a", 1000) == login_attempts.WINDOW_MS
+    assert failed.wait_ms("1.1.1.1", "a", 1000 + login_attempts.WINDOW_MS) == 0
     assert failed.wait_ms("1.1.1.1", "b", 1000) == 0
     assert failed.wait_ms("2.2.2.2", "a", 1000) == 0
 
 
 def test_an_address_waits_whatever_names_it_tries():
-    failed = Attempts()
-    for number in range(attempts.OF_ADDRESS_MAX):
+    failed = LoginAttempts()
+    for number in range(login_attempts.OF_ADDRESS_MAX):
         failed.failed("1.1.1.1", f"name-{number}", 1000)
     assert failed.wait_ms("1.1.1.1", "another", 1000) > 0
 
 
 def test_a_right_password_counts_for_nothing():
-    failed = Attempts()
+    failed = LoginAttempts()
     for _ in range(100):
         failed.failed("1.1.1.1", "a", 1000)
         failed.succeeded("1.1.1.1", "a")

@@ -1,10 +1,10 @@
 """Every page, in one table."""
 
-from cometmq.dashboard.asked import Page
+from cometmq.dashboard.page_request import Page
 from cometmq.dashboard.pages import (
     audit,
     brokers,
-    dead,
+    dead_letters,
     doctor,
     groups,
     jobs,
@@ -29,7 +29,7 @@ PAGES: tuple[Page, ...] = (
     *resets.PAGES,
     *messages.PAGES,
     *tail.PAGES,
-    *dead.PAGES,
+    *dead_letters.PAGES,
     *waiting.PAGES,
     *traces.PAGES,
     *jobs.PAGES,

@@ -5,16 +5,20 @@ Next: cometmq.dashboard.audit
 
 from starlette.responses import Response
 
-from cometmq.dashboard.asked import Asked, Page
 from cometmq.dashboard.inputs import page_of
-from cometmq.dashboard.paging import part_of
+from cometmq.dashboard.page_request import Page, PageRequest
+from cometmq.dashboard.paging import table_page
 
 
-async def show_audit(asked: Asked) -> Response:
-    """The last deeds, the newest first."""
-    deeds = part_of(asked.works.audit.last(), page_of(asked.fields))
-    return asked.page(
-        "audit.html", "Audit", section="audit", deeds=deeds, reports=asked.works.csp_reports
+async def show_audit(request: PageRequest) -> Response:
+    """The last actions, the newest first."""
+    actions = table_page(request.context.audit.last(), page_of(request.fields))
+    return request.page(
+        "audit.html",
+        "Audit",
+        section="audit",
+        actions=actions,
+        reports=request.context.csp_reports,
     )
 
 

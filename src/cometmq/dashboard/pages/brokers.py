@@ -5,40 +5,40 @@ Next: cometmq.dashboard.watcher
 
 from starlette.responses import Response
 
-from cometmq.dashboard.asked import Asked, Page
 from cometmq.dashboard.inputs import PageMissing, needed, number_of, text_of
+from cometmq.dashboard.page_request import Page, PageRequest
 from cometmq.model.errors import CometError
 
 
-async def show_brokers(asked: Asked) -> Response:
+async def show_brokers(request: PageRequest) -> Response:
     """Show all brokers."""
-    return asked.page(
+    return request.page(
         "brokers.html",
         "Brokers",
         section="brokers",
-        brokers=asked.watcher.brokers(),
-        is_begun=asked.watcher.is_begun,
-        seconds=asked.watcher.seconds,
+        brokers=request.watcher.brokers(),
+        is_begun=request.watcher.is_begun,
+        seconds=request.watcher.seconds,
     )
 
 
-async def show_rows(asked: Asked) -> Response:
+async def show_rows(request: PageRequest) -> Response:
     """The live part of it."""
-    return asked.page(
+    return request.page(
         "part_brokers.html",
         "",
-        brokers=asked.watcher.brokers(),
-        is_begun=asked.watcher.is_begun,
-        seconds=asked.watcher.seconds,
+        brokers=request.watcher.brokers(),
+        is_begun=request.watcher.is_begun,
+        seconds=request.watcher.seconds,
     )
 
 
-async def show_broker(asked: Asked) -> Response:
+async def show_broker(request: PageRequest) -> Response:
     """One broker: its numbers and its settings."""
-    name = needed(asked.fields, "name", "broker")
-    broker_id = number_of(asked.fields, "id", "Broker id", least=0, most=2**31 - 1, default=0)
-    looked_for = text_of(asked.fields, "find").lower()
-    known = asked.watcher.broker(name, broker_id)
+    name = needed(request.fields, "name", "broker")
+    broker_id = number_of(request.fields, "id", "Broker id", least=0, most=2**31 - 1, default=0)
+    looked_for = text_of(request.fields, "find").lower()
+    known = request.watcher.broker(name, broker_id)
     if known is None:
         raise PageMissing(
             f"No broker {name[:100]!r} with the id {broker_id} is registered, or was within the last hour. "
@@ -48,11 +48,11 @@ async def show_broker(asked: Asked) -> Response:
     changed: frozenset[str] = frozenset()
     trouble = ""
     try:
-        told = await asked.inspector.settings(name, broker_id)
+        told = await request.inspector.settings(name, broker_id)
         values, changed = dict(told.values), told.changed
     except CometError as error:
         trouble = str(error)
-    return asked.page(
+    return request.page(
         "broker.html",
         name,
         section="brokers",
@@ -64,7 +64,7 @@ async def show_broker(asked: Asked) -> Response:
         changed=changed,
         trouble=trouble,
         find=looked_for,
-        curve=asked.watcher.rate_curve(name) if broker_id == 0 else [[], [], []],
+        curve=request.watcher.rate_curve(name) if broker_id == 0 else [[], [], []],
     )
 
 

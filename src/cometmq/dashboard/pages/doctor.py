@@ -5,13 +5,13 @@ Next: cometmq.client.admin.inspector
 
 from starlette.responses import Response
 
-from cometmq.dashboard.asked import Asked, Page
+from cometmq.dashboard.page_request import Page, PageRequest
 
 
-async def show_symptoms(asked: Asked) -> Response:
+async def show_symptoms(request: PageRequest) -> Response:
     """All that is wrong, the worst first."""
-    return asked.page(
-        "doctor.html", "Doctor", section="doctor", symptoms=await asked.inspector.examine()
+    return request.page(
+        "doctor.html", "Doctor", section="doctor", symptoms=await request.inspector.examine()
     )
 
 

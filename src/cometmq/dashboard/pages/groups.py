@@ -9,7 +9,6 @@ from dataclasses import replace
 from starlette.responses import Response
 
 from cometmq.client import Conflict, GroupConfig, GroupState
-from cometmq.dashboard.asked import Asked, Page
 from cometmq.dashboard.inputs import (
     PageMissing,
     WrongInput,
@@ -18,7 +17,8 @@ from cometmq.dashboard.inputs import (
     page_of,
     text_of,
 )
-from cometmq.dashboard.paging import part_of
+from cometmq.dashboard.page_request import Page, PageRequest
+from cometmq.dashboard.paging import table_page
 from cometmq.model.errors import CometError, GroupNotFound
 from cometmq.model.names import SYSTEM_GROUP_PREFIX, SYSTEM_GROUPS
 
@@ -28,66 +28,66 @@ def is_system_group(name: str) -> bool:
     return name in SYSTEM_GROUPS or name.startswith(SYSTEM_GROUP_PREFIX)
 
 
-async def show_groups(asked: Asked) -> Response:
+async def show_groups(request: PageRequest) -> Response:
     """The list, those that are furthest behind first."""
-    find = text_of(asked.fields, "find")
-    is_all = bool(asked.fields.get("all"))
+    find = text_of(request.fields, "find")
+    is_all = bool(request.fields.get("all"))
     groups = [
         each
-        for each in await asked.inspector.groups()
+        for each in await request.inspector.groups()
         if find.lower() in each.name.lower() and (is_all or not is_system_group(each.name))
     ]
     groups.sort(key=lambda each: (-each.lag, each.name))
-    part = part_of(groups, page_of(asked.fields))
-    return asked.page(
+    part = table_page(groups, page_of(request.fields))
+    return request.page(
         "groups.html", "Groups", section="groups", part=part, find=find, is_all=is_all
     )
 
 
-async def show_group(asked: Asked) -> Response:
+async def show_group(request: PageRequest) -> Response:
     """One group."""
-    state = await known_group(asked)
-    return asked.page(
+    state = await known_group(request)
+    return request.page(
         "group.html",
         state.name,
         section="groups",
         group=state,
         config=next(iter(state.configs.values()), None),
-        conflicts=await _conflicts(asked, state.name),
-        curve=asked.watcher.lag_curve(state.name),
+        conflicts=await _conflicts(request, state.name),
+        curve=request.watcher.lag_curve(state.name),
     )
 
 
-async def known_group(asked: Asked) -> GroupState:
+async def known_group(request: PageRequest) -> GroupState:
     """The group that a page is about.
 
     Raises:
         PageMissing: no broker has it.
     """
-    name = needed(asked.fields, "name", "group")
+    name = needed(request.fields, "name", "group")
     try:
-        return await asked.inspector.group(name)
+        return await request.inspector.group(name)
     except GroupNotFound:
         raise PageMissing(
             f"No broker knows a group {name[:100]!r}. A group is there once somebody made it, or a consumer of it came."
         ) from None
 
 
-async def _conflicts(asked: Asked, group: str) -> Sequence[Conflict]:
+async def _conflicts(request: PageRequest, group: str) -> Sequence[Conflict]:
     """The contradictions between a group's members; none where brokers, as Java's, do not tell."""
     try:
-        return await asked.inspector.conflicts(group)
+        return await request.inspector.conflicts(group)
     except CometError:
         return ()
 
 
-async def show_member(asked: Asked) -> Response:
+async def show_member(request: PageRequest) -> Response:
     """Show the state that a member of a group reports."""
-    group = needed(asked.fields, "name", "group")
-    client_id = needed(asked.fields, "client", "member")
-    stacks = bool(asked.fields.get("stacks"))
-    state = await asked.inspector.running(group, client_id, stacks=stacks)
-    return asked.page(
+    group = needed(request.fields, "name", "group")
+    client_id = needed(request.fields, "client", "member")
+    stacks = bool(request.fields.get("stacks"))
+    state = await request.inspector.running(group, client_id, stacks=stacks)
+    return request.page(
         "member.html",
         client_id,
         section="groups",
@@ -97,37 +97,37 @@ async def show_member(asked: Asked) -> Response:
     )
 
 
-async def show_new_group(asked: Asked) -> Response:
+async def show_new_group(request: PageRequest) -> Response:
     """The form for a new one."""
-    return asked.page("group_new.html", "New group", section="groups")
+    return request.page("group_new.html", "New group", section="groups")
 
 
-# --- deeds
+# --- actions
 
 
-async def create_group(asked: Asked) -> Response:
+async def create_group(request: PageRequest) -> Response:
     """Make one."""
-    asked.subject = name = needed(asked.fields, "name", "group")
-    if name in await asked.admin.groups():
+    request.subject = name = needed(request.fields, "name", "group")
+    if name in await request.admin.groups():
         raise WrongInput(
             f"The group {name[:100]!r} is there already; change it on its own page."
         )
-    await asked.admin.create_group(_config(asked, GroupConfig(name)))
-    return asked.go("/group", f"The group {name} is there.", name=name)
+    await request.admin.create_group(_config(request, GroupConfig(name)))
+    return request.go("/group", f"The group {name} is there.", name=name)
 
 
-async def change_group(asked: Asked) -> Response:
+async def change_group(request: PageRequest) -> Response:
     """Change the settings of a group."""
-    asked.subject = name = needed(asked.fields, "name", "group")
-    before = (await asked.admin.groups()).get(name)
+    request.subject = name = needed(request.fields, "name", "group")
+    before = (await request.admin.groups()).get(name)
     if before is None:
         raise WrongInput(f"No broker has settings of the group {name[:100]!r}; create it.")
-    await asked.admin.create_group(_config(asked, before))
-    return asked.go("/group", f"The group {name} is changed.", name=name)
+    await request.admin.create_group(_config(request, before))
+    return request.go("/group", f"The group {name} is changed.", name=name)
 
 
-def _config(asked: Asked, before: GroupConfig) -> GroupConfig:
-    fields = asked.fields
+def _config(request: PageRequest, before: GroupConfig) -> GroupConfig:
+    fields = request.fields
     return replace(
         before,
         consume_enabled=bool(fields.get("consume")),
@@ -141,15 +141,15 @@ def _config(asked: Asked, before: GroupConfig) -> GroupConfig:
     )
 
 
-async def delete_group(asked: Asked) -> Response:
+async def delete_group(request: PageRequest) -> Response:
     """Delete a group with its offsets."""
-    asked.subject = name = needed(asked.fields, "name", "group")
-    if text_of(asked.fields, "sure") != name:
+    request.subject = name = needed(request.fields, "name", "group")
+    if text_of(request.fields, "sure") != name:
         raise WrongInput(
             f"The group {name[:100]!r} was not deleted: write its name into the field to say that you are sure."
         )
-    await asked.admin.delete_group(name)
-    return asked.go("/groups", f"The group {name} is deleted, with its offsets.")
+    await request.admin.delete_group(name)
+    return request.go("/groups", f"The group {name} is deleted, with its offsets.")
 
 
 PAGES = (

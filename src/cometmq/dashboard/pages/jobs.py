@@ -7,33 +7,33 @@ import asyncio
 
 from starlette.responses import Response
 
-from cometmq.dashboard.asked import Asked, Page
 from cometmq.dashboard.inputs import page_of, text_of
 from cometmq.dashboard.jobs import job_runs
-from cometmq.dashboard.paging import part_of
+from cometmq.dashboard.page_request import Page, PageRequest
+from cometmq.dashboard.paging import table_page
 
 
-async def show_jobs(asked: Asked) -> Response:
+async def show_jobs(request: PageRequest) -> Response:
     """The list, what was written last first."""
-    return await _jobs(asked, "jobs.html", "Jobs")
+    return await _jobs(request, "jobs.html", "Jobs")
 
 
-async def jobs_part(asked: Asked) -> Response:
+async def jobs_part(request: PageRequest) -> Response:
     """The part that renews itself."""
-    return await _jobs(asked, "part_jobs.html", "")
+    return await _jobs(request, "part_jobs.html", "")
 
 
-async def _jobs(asked: Asked, template: str, title: str) -> Response:
-    find = text_of(asked.fields, "find")
-    folders = asked.works.settings.job_folders
+async def _jobs(request: PageRequest, template: str, title: str) -> Response:
+    find = text_of(request.fields, "find")
+    folders = request.context.settings.job_folders
     # Files, maybe on a network's disk.
     runs = await asyncio.to_thread(job_runs, folders)
     wanted = [each for each in runs if find.lower() in f"{each.job} {each.id}".lower()]
-    return asked.page(
+    return request.page(
         template,
         title,
         section="jobs",
-        part=part_of(wanted, page_of(asked.fields)),
+        part=table_page(wanted, page_of(request.fields)),
         find=find,
         folders=[str(each) for each in folders],
     )

@@ -13,7 +13,6 @@ import re
 from starlette.responses import Response
 
 from cometmq.client import Explanation, Message, MessageQueue, StoredMessage
-from cometmq.dashboard.asked import Asked, Page
 from cometmq.dashboard.bodies import KINDS, body_view
 from cometmq.dashboard.browsing import MessageRow, browse, row_of
 from cometmq.dashboard.inputs import (
@@ -25,6 +24,7 @@ from cometmq.dashboard.inputs import (
     text_of,
     time_of,
 )
+from cometmq.dashboard.page_request import Page, PageRequest
 from cometmq.model.errors import CometError
 from cometmq.model.names import TRACE_TOPIC, is_derived_topic, is_system_topic
 
@@ -33,9 +33,9 @@ _KEY_ROWS_MAX = 64
 _OFFSET_ID = re.compile(r"[0-9A-Fa-f]{32}|[0-9A-Fa-f]{56}")
 
 
-async def show_messages(asked: Asked) -> Response:
+async def show_messages(request: PageRequest) -> Response:
     """The forms, and what the one that was sent found."""
-    fields = asked.fields
+    fields = request.fields
     by = text_of(fields, "by") or BY_TIME
     topic = text_of(fields, "topic")
     rows: list[MessageRow] = []
@@ -44,20 +44,22 @@ async def show_messages(asked: Asked) -> Response:
     if by == BY_TIME and topic:
         until_ms = time_of(fields, "until", "Until")
         # Pages are of one range: what comes after the first look moves none of them.
-        until_ms = asked.now_ms() if until_ms is None else until_ms
+        until_ms = request.now_ms() if until_ms is None else until_ms
         from_ms = time_of(fields, "from", "From")
         if from_ms is not None and from_ms > until_ms:
             raise WrongInput("From is later than until: no message is stored between them.")
-        browsed = await browse(asked.link.puller, topic, from_ms, until_ms, page_of(fields))
+        browsed = await browse(
+            request.cluster.puller, topic, from_ms, until_ms, page_of(fields)
+        )
         rows = browsed.rows
     elif by == BY_KEY and (topic or fields.get("key")):
-        rows = await _by_key(asked, needed(fields, "topic", "topic"))
+        rows = await _by_key(request, needed(fields, "topic", "topic"))
     elif by == BY_ID and fields.get("id"):
-        rows = [row_of(await _by_id(asked, topic, needed(fields, "id", "message id")))]
+        rows = [row_of(await _by_id(request, topic, needed(fields, "id", "message id")))]
     elif by not in (BY_TIME, BY_KEY, BY_ID):
         raise WrongInput(f"Messages are not found by {by[:40]!r}; by time, key or id they are.")
     is_asked = browsed is not None or any(fields.get(name) for name in ("topic", "key", "id"))
-    return asked.page(
+    return request.page(
         "messages.html",
         "Messages",
         section="messages",
@@ -68,33 +70,35 @@ async def show_messages(asked: Asked) -> Response:
         until_ms=until_ms,
         is_asked=is_asked,
         most=_KEY_ROWS_MAX,
-        topics=await _topics(asked),
+        topics=await _topics(request),
     )
 
 
-async def _topics(asked: Asked) -> list[str]:
+async def _topics(request: PageRequest) -> list[str]:
     """For the field's list; nothing where nobody says, since what is typed is enough."""
     try:
-        return [each for each in await asked.admin.topics() if not is_system_topic(each)][:1000]
+        return [each for each in await request.admin.topics() if not is_system_topic(each)][
+            :1000
+        ]
     except CometError:
         return []
 
 
-async def _by_key(asked: Asked, topic: str) -> list[MessageRow]:
-    key = needed(asked.fields, "key", "key")
-    found = await asked.admin.messages_by_key(topic, key, count_max=_KEY_ROWS_MAX)
+async def _by_key(request: PageRequest, topic: str) -> list[MessageRow]:
+    key = needed(request.fields, "key", "key")
+    found = await request.admin.messages_by_key(topic, key, count_max=_KEY_ROWS_MAX)
     return [row_of(each) for each in reversed(found)]
 
 
-async def _by_id(asked: Asked, topic: str, message_id: str) -> StoredMessage:
+async def _by_id(request: PageRequest, topic: str, message_id: str) -> StoredMessage:
     """By the id that its producer gave it, then by its place."""
     if topic:
-        found = await asked.admin.message_by_id(topic, message_id)
+        found = await request.admin.message_by_id(topic, message_id)
         if found is not None:
             return found
-    if _OFFSET_ID.fullmatch(message_id) and _is_of_cluster(asked, message_id):
+    if _OFFSET_ID.fullmatch(message_id) and _is_of_cluster(request, message_id):
         try:
-            return await asked.admin.view_message(message_id)
+            return await request.admin.view_message(message_id)
         except CometError as error:
             raise PageMissing(f"No message has the id {message_id}: {error}") from None
     where = (
@@ -105,25 +109,25 @@ async def _by_id(asked: Asked, topic: str, message_id: str) -> StoredMessage:
     )
 
 
-def _is_of_cluster(asked: Asked, message_id: str) -> bool:
+def _is_of_cluster(request: PageRequest, message_id: str) -> bool:
     """Whether the host that an offset message id names is a broker that was seen."""
     content = bytes.fromhex(message_id)
     host, port = ipaddress.ip_address(content[:-12]), int.from_bytes(content[-12:-8])
     address = f"{f'[{host}]' if host.version == 6 else host}:{port}"
-    return any(each.state.address == address for each in asked.watcher.brokers())
+    return any(each.state.address == address for each in request.watcher.brokers())
 
 
-async def show_message(asked: Asked) -> Response:
+async def show_message(request: PageRequest) -> Response:
     """One message."""
-    message = await message_at(asked)
-    kind = text_of(asked.fields, "as") or None
+    message = await message_at(request)
+    kind = text_of(request.fields, "as") or None
     if kind is not None and kind not in KINDS:
         raise WrongInput(f"A body is shown as {', '.join(KINDS)}, not as {kind[:40]!r}.")
     groups, said = await asyncio.gather(
-        _groups(asked, message.topic), _explained(asked, message)
+        _groups(request, message.topic), _explained(request, message)
     )
     explanation, trouble = said
-    return asked.page(
+    return request.page(
         "message.html",
         "Message",
         section="messages",
@@ -136,57 +140,61 @@ async def show_message(asked: Asked) -> Response:
             "offset": message.queue_offset,
         },
         groups=groups,
-        group=text_of(asked.fields, "group"),
+        group=text_of(request.fields, "group"),
         explanation=explanation,
         trouble=trouble,
         may_resend=_may_resend(message),
     )
 
 
-async def _groups(asked: Asked, topic: str) -> list[str]:
+async def _groups(request: PageRequest, topic: str) -> list[str]:
     try:
-        return await asked.inspector.groups_of_topic(topic)
+        return await request.inspector.groups_of_topic(topic)
     except CometError:
         return []
 
 
-async def _explained(asked: Asked, message: StoredMessage) -> tuple[Explanation | None, str]:
-    group = text_of(asked.fields, "group")
+async def _explained(
+    request: PageRequest, message: StoredMessage
+) -> tuple[Explanation | None, str]:
+    group = text_of(request.fields, "group")
     if not group:
         return None, ""
     try:
-        return await asked.inspector.explain(message.message_id, group, topic=message.topic), ""
+        return await request.inspector.explain(
+            message.message_id, group, topic=message.topic
+        ), ""
     except CometError as error:
         return None, str(error)
 
 
-async def message_at(asked: Asked) -> StoredMessage:
+async def message_at(request: PageRequest) -> StoredMessage:
     """The message at the place that an address or a form names.
 
     Raises:
         PageMissing: there is none.
     """
-    fields = asked.fields
+    fields = request.fields
     queue = MessageQueue(
         needed(fields, "topic", "topic"),
         needed(fields, "broker", "broker"),
         number_of(fields, "queue", "Queue", least=0, most=2**31 - 1, default=0),
     )
     offset = number_of(fields, "offset", "Offset", least=0, most=2**63 - 1, default=0)
-    return await message_in(asked, queue, offset)
+    return await message_in(request, queue, offset)
 
 
-async def message_in(asked: Asked, queue: MessageQueue, offset: int) -> StoredMessage:
+async def message_in(request: PageRequest, queue: MessageQueue, offset: int) -> StoredMessage:
     """The message at a place.
 
     Raises:
         PageMissing: there is none.
     """
-    if queue not in await asked.link.puller.queues(queue.topic):
+    if queue not in await request.cluster.puller.queues(queue.topic):
         raise PageMissing(
             f"The topic {queue.topic[:100]!r} has no queue {queue.queue_id} at {queue.broker_name[:100]!r}."
         )
-    pull = await asked.link.puller.fetch(queue, offset, max_count=1)
+    pull = await request.cluster.puller.fetch(queue, offset, max_count=1)
     for message in pull.messages:
         if message.queue_offset == offset:
             return message
@@ -197,9 +205,9 @@ async def message_in(asked: Asked, queue: MessageQueue, offset: int) -> StoredMe
     )
 
 
-async def show_body(asked: Asked) -> Response:
+async def show_body(request: PageRequest) -> Response:
     """All bytes of a body, as a file: no browser makes a page of it."""
-    message = await message_at(asked)
+    message = await message_at(request)
     return Response(
         bytes(message.body),
         media_type="application/octet-stream",
@@ -217,10 +225,10 @@ def _may_resend(message: StoredMessage) -> bool:
     )
 
 
-async def resend(asked: Asked) -> Response:
+async def resend(request: PageRequest) -> Response:
     """Send the same once more, as a new message."""
-    message = await message_at(asked)
-    asked.subject = f"{message.message_id} of {message.topic}"
+    message = await message_at(request)
+    request.subject = f"{message.message_id} of {message.topic}"
     if not _may_resend(message):
         raise WrongInput(
             "A message of this topic is the system's own and is not sent again by hand."
@@ -233,8 +241,8 @@ async def resend(asked: Asked) -> Response:
         properties=message.user_properties,
         flag=message.flag,
     )
-    sent = await asked.link.send(again)
-    return asked.go(
+    sent = await request.cluster.send(again)
+    return request.go(
         "/message",
         f"Sent once more: this is the new one, {sent.message_id}.",
         topic=message.topic,

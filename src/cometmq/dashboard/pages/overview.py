@@ -5,29 +5,29 @@ Next: cometmq.dashboard.watcher
 
 from starlette.responses import Response
 
-from cometmq.dashboard.asked import Asked, Page
+from cometmq.dashboard.page_request import Page, PageRequest
 from cometmq.model.names import is_system_group
 
 _GROUPS_SHOWN = 8
 
 
-async def show_overview(asked: Asked) -> Response:
+async def show_overview(request: PageRequest) -> Response:
     """The first page."""
-    return asked.page("overview.html", "Overview", section="overview", **_seen(asked))
+    return request.page("overview.html", "Overview", section="overview", **_seen(request))
 
 
-async def show_numbers(asked: Asked) -> Response:
+async def show_numbers(request: PageRequest) -> Response:
     """Show the live part of the overview."""
-    return asked.page("part_overview.html", "Overview", **_seen(asked))
+    return request.page("part_overview.html", "Overview", **_seen(request))
 
 
-async def show_troubles(asked: Asked) -> Response:
+async def show_troubles(request: PageRequest) -> Response:
     """Show what does not answer, at the head of every page."""
-    return asked.page("part_troubles.html", "")
+    return request.page("part_troubles.html", "")
 
 
-def _seen(asked: Asked) -> dict[str, object]:
-    watcher = asked.watcher
+def _seen(request: PageRequest) -> dict[str, object]:
+    watcher = request.watcher
     brokers = watcher.brokers()
     rates = [each.rates for each in brokers if each.state.broker_id == 0 and each.rates]
     known = watcher.lags()

@@ -5,16 +5,16 @@ Next: cometmq.client.admin
 
 from starlette.responses import Response
 
-from cometmq.dashboard.asked import Asked, Page
+from cometmq.dashboard.page_request import Page, PageRequest
 
 
-async def show_replicas(asked: Asked) -> Response:
+async def show_replicas(request: PageRequest) -> Response:
     """All members of all broker groups."""
-    return asked.page(
+    return request.page(
         "replicas.html",
         "Replication",
         section="replicas",
-        replicas=await asked.admin.replicas(),
+        replicas=await request.admin.replicas(),
     )
 
 

@@ -1,4 +1,4 @@
-"""Resets of a group's offsets: first what would become of each queue, then the deed.
+"""Resets of a group's offsets: first what would become of each queue, then the action.
 
 Next: cometmq.client.admin
 """
@@ -9,10 +9,10 @@ from typing import NamedTuple
 from starlette.responses import Response
 
 from cometmq.client import MessageQueue
-from cometmq.dashboard.asked import Asked, Page
+from cometmq.dashboard.escaping import moment
 from cometmq.dashboard.inputs import WrongInput, needed, text_of, time_of
+from cometmq.dashboard.page_request import Page, PageRequest
 from cometmq.dashboard.pages.groups import known_group
-from cometmq.dashboard.shown import moment
 
 EARLIEST, LATEST, TIME = "earliest", "latest", "time"
 
@@ -32,26 +32,26 @@ class QueueMove(NamedTuple):
         return None if self.now is None else self.now - self.then
 
 
-async def show_preview(asked: Asked) -> Response:
+async def show_preview(request: PageRequest) -> Response:
     """Show the moves that a reset would make; nothing is changed."""
-    state = await known_group(asked)
-    topic = needed(asked.fields, "topic", "topic")
-    to, timestamp_ms = _target(asked)
-    queues = await asked.link.puller.queues(topic)
+    state = await known_group(request)
+    topic = needed(request.fields, "topic", "topic")
+    to, timestamp_ms = _target(request)
+    queues = await request.cluster.puller.queues(topic)
     moves = await asyncio.gather(
         *(
-            _move(asked, queue, _now(state.progress.get(queue)), timestamp_ms)
+            _move(request, queue, _now(state.progress.get(queue)), timestamp_ms)
             for queue in queues
         )
     )
-    return asked.page(
+    return request.page(
         "reset.html",
         f"Reset {state.name}",
         section="groups",
         group=state,
         topic=topic,
         to=to,
-        time="" if to != TIME else text_of(asked.fields, "time"),
+        time="" if to != TIME else text_of(request.fields, "time"),
         where=_words(to, timestamp_ms),
         moves=moves,
     )
@@ -62,9 +62,9 @@ def _now(progress: object) -> int | None:
 
 
 async def _move(
-    asked: Asked, queue: MessageQueue, now: int | None, timestamp_ms: int | None
+    request: PageRequest, queue: MessageQueue, now: int | None, timestamp_ms: int | None
 ) -> QueueMove:
-    puller = asked.link.puller
+    puller = request.cluster.puller
     first, end = await asyncio.gather(puller.min_offset(queue), puller.max_offset(queue))
     if timestamp_ms is None:
         then = end
@@ -75,30 +75,30 @@ async def _move(
     return QueueMove(queue, now, min(max(then, first), end), first, end)
 
 
-async def reset(asked: Asked) -> Response:
+async def reset(request: PageRequest) -> Response:
     """Move a group to the chosen place."""
-    name = needed(asked.fields, "name", "group")
-    topic = needed(asked.fields, "topic", "topic")
-    asked.subject = f"{name} in {topic}"
-    to, timestamp_ms = _target(asked)
-    moved = await asked.admin.reset_offsets(name, topic, timestamp_ms)
-    return asked.go(
+    name = needed(request.fields, "name", "group")
+    topic = needed(request.fields, "topic", "topic")
+    request.subject = f"{name} in {topic}"
+    to, timestamp_ms = _target(request)
+    moved = await request.admin.reset_offsets(name, topic, timestamp_ms)
+    return request.go(
         "/group",
         f"{name} goes on {_words(to, timestamp_ms)} in {len(moved)} queues of {topic}.",
         name=name,
     )
 
 
-def _target(asked: Asked) -> tuple[str, int | None]:
+def _target(request: PageRequest) -> tuple[str, int | None]:
     """The target of a reset: the choice, and ms since 1970 (0: the first message, None: the end)."""
-    to = text_of(asked.fields, "to") or EARLIEST
+    to = text_of(request.fields, "to") or EARLIEST
     if to == EARLIEST:
         return to, 0
     if to == LATEST:
         return to, None
     if to != TIME:
         raise WrongInput(f"{to[:40]!r} is no place to go on at; choose one of the list.")
-    timestamp_ms = time_of(asked.fields, "time", "The time")
+    timestamp_ms = time_of(request.fields, "time", "The time")
     if timestamp_ms is None:
         raise WrongInput("Name the time at which the group shall go on.")
     return to, timestamp_ms

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from starlette.responses import Response
 
 from cometmq.client import MessageQueue
-from cometmq.dashboard.asked import Asked, Page
 from cometmq.dashboard.browsing import MessageRow, row_of
 from cometmq.dashboard.inputs import WrongInput, needed, text_of
+from cometmq.dashboard.page_request import Page, PageRequest
 from cometmq.dashboard.places import read_place, text_of_place
 
 QUEUES_MAX = 256
@@ -20,15 +20,15 @@ _ROWS_MAX = 100
 _BEHIND_MAX = 500
 
 
-async def show_tail(asked: Asked) -> Response:
+async def show_tail(request: PageRequest) -> Response:
     """The page, which begins at the end of each queue."""
-    topic = text_of(asked.fields, "topic")
-    at = await _ends(asked, topic) if topic else ""
-    return asked.page("tail.html", "Live tail", section="tail", topic=topic, at=at)
+    topic = text_of(request.fields, "topic")
+    at = await _ends(request, topic) if topic else ""
+    return request.page("tail.html", "Live tail", section="tail", topic=topic, at=at)
 
 
-async def _ends(asked: Asked, topic: str) -> str:
-    puller = asked.link.puller
+async def _ends(request: PageRequest, topic: str) -> str:
+    puller = request.cluster.puller
     queues = await puller.queues(topic)
     if len(queues) > QUEUES_MAX:
         raise WrongInput(
@@ -38,17 +38,17 @@ async def _ends(asked: Asked, topic: str) -> str:
     return _text(dict(zip(queues, ends, strict=True)))
 
 
-async def show_next(asked: Asked) -> Response:
+async def show_next(request: PageRequest) -> Response:
     """Show the messages that came since the last look."""
-    topic = needed(asked.fields, "topic", "topic")
-    places = _read(topic, asked.fields.get("at", ""))
-    parts = await asyncio.gather(*(_look(asked, *each) for each in places.items()))
+    topic = needed(request.fields, "topic", "topic")
+    places = _read(topic, request.fields.get("at", ""))
+    parts = await asyncio.gather(*(_look(request, *each) for each in places.items()))
     rows = sorted(
         (row for part, _, _ in parts for row in part),
         key=lambda each: (each.message.stored_ms, each.message.queue_offset),
         reverse=True,
     )
-    return asked.page(
+    return request.page(
         "part_tail.html",
         "",
         topic=topic,
@@ -59,10 +59,10 @@ async def show_next(asked: Asked) -> Response:
 
 
 async def _look(
-    asked: Asked, queue: MessageQueue, offset: int
+    request: PageRequest, queue: MessageQueue, offset: int
 ) -> tuple[list[MessageRow], int, int]:
     """Messages of a queue, where to go on, and how many were passed over."""
-    puller = asked.link.puller
+    puller = request.cluster.puller
     pull = await puller.fetch(queue, offset)
     passed_over = 0
     if pull.max_offset - offset > _BEHIND_MAX:

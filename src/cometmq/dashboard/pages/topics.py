@@ -10,7 +10,6 @@ from typing import NamedTuple
 from starlette.responses import Response
 
 from cometmq.client import Message, TopicConfig, TopicStats
-from cometmq.dashboard.asked import Asked, Page
 from cometmq.dashboard.inputs import (
     WrongInput,
     hex_of,
@@ -19,7 +18,8 @@ from cometmq.dashboard.inputs import (
     page_of,
     text_of,
 )
-from cometmq.dashboard.paging import part_of
+from cometmq.dashboard.page_request import Page, PageRequest
+from cometmq.dashboard.paging import table_page
 from cometmq.model.errors import CometError
 from cometmq.model.flags import PERM_READ, PERM_READ_WRITE, PERM_WRITE
 from cometmq.model.names import (
@@ -72,26 +72,28 @@ def kind_of(topic: str, own: Collection[str] = ()) -> str:
     return "system" if topic in own or is_system_topic(topic) else "messages"
 
 
-def own_topics(asked: Asked) -> set[str]:
+def own_topics(request: PageRequest) -> set[str]:
     """The topics that brokers make for themselves: named like them and like their clusters."""
-    states = [each.state for each in asked.watcher.brokers()]
+    states = [each.state for each in request.watcher.brokers()]
     names = {state.broker_name for state in states} | {state.cluster for state in states}
     return names | {f"{state.cluster}_{REPLY_TOPIC_SUFFIX}" for state in states}
 
 
-async def show_topics(asked: Asked) -> Response:
+async def show_topics(request: PageRequest) -> Response:
     """The list."""
-    find = text_of(asked.fields, "find")
-    is_all = bool(asked.fields.get("all"))
-    own = own_topics(asked)
+    find = text_of(request.fields, "find")
+    is_all = bool(request.fields.get("all"))
+    own = own_topics(request)
     names = [
         name
-        for name in await asked.admin.topics()
+        for name in await request.admin.topics()
         if find.lower() in name.lower() and (is_all or kind_of(name, own) == "messages")
     ]
-    part = part_of(names, page_of(asked.fields), rows=_ROWS)
-    rows = await asyncio.gather(*(_row(asked, name, kind_of(name, own)) for name in part.rows))
-    return asked.page(
+    part = table_page(names, page_of(request.fields), rows=_ROWS)
+    rows = await asyncio.gather(
+        *(_row(request, name, kind_of(name, own)) for name in part.rows)
+    )
+    return request.page(
         "topics.html",
         "Topics",
         section="topics",
@@ -102,27 +104,27 @@ async def show_topics(asked: Asked) -> Response:
     )
 
 
-async def _row(asked: Asked, name: str, kind: str) -> TopicRow:
+async def _row(request: PageRequest, name: str, kind: str) -> TopicRow:
     try:
-        return TopicRow(name, kind, await asked.inspector.topic_stats(name), "")
+        return TopicRow(name, kind, await request.inspector.topic_stats(name), "")
     except CometError as error:
         return TopicRow(name, kind, None, str(error))
 
 
-async def show_new_topic(asked: Asked) -> Response:
+async def show_new_topic(request: PageRequest) -> Response:
     """The form for a new one."""
-    return asked.page("topic_new.html", "New topic", section="topics", perms=PERMS)
+    return request.page("topic_new.html", "New topic", section="topics", perms=PERMS)
 
 
-async def show_topic(asked: Asked) -> Response:
+async def show_topic(request: PageRequest) -> Response:
     """One topic."""
-    name = needed(asked.fields, "name", "topic")
+    name = needed(request.fields, "name", "topic")
     configs, stats, groups = await asyncio.gather(
-        asked.admin.topic_configs(name),
-        asked.inspector.topic_stats(name),
-        _groups(asked, name),
+        request.admin.topic_configs(name),
+        request.inspector.topic_stats(name),
+        _groups(request, name),
     )
-    return asked.page(
+    return request.page(
         "topic.html",
         name,
         section="topics",
@@ -133,74 +135,74 @@ async def show_topic(asked: Asked) -> Response:
         seen=_fingerprint(configs),
         groups=groups,
         perms=PERMS,
-        is_ours=kind_of(name, own_topics(asked)) == "messages",
+        is_ours=kind_of(name, own_topics(request)) == "messages",
     )
 
 
-async def _groups(asked: Asked, topic: str) -> list[str] | str:
+async def _groups(request: PageRequest, topic: str) -> list[str] | str:
     """The groups that read it, or why nobody says."""
     try:
-        return await asked.inspector.groups_of_topic(topic)
+        return await request.inspector.groups_of_topic(topic)
     except CometError as error:
         return str(error)
 
 
-# --- deeds
+# --- actions
 
 
-async def create_topic(asked: Asked) -> Response:
+async def create_topic(request: PageRequest) -> Response:
     """Make one."""
-    asked.subject = name = needed(asked.fields, "name", "topic")
-    if name in await asked.admin.topics():
+    request.subject = name = needed(request.fields, "name", "topic")
+    if name in await request.admin.topics():
         raise WrongInput(
             f"The topic {name[:100]!r} is there already; change it on its own page."
         )
-    await _put(asked, name)
-    return asked.go("/topic", f"The topic {name} is there.", name=name)
+    await _put(request, name)
+    return request.go("/topic", f"The topic {name} is there.", name=name)
 
 
-async def change_topic(asked: Asked) -> Response:
+async def change_topic(request: PageRequest) -> Response:
     """Change queues or permission of a topic; not if somebody else did meanwhile."""
-    asked.subject = name = needed(asked.fields, "name", "topic")
-    configs = await asked.admin.topic_configs(name)
-    if asked.fields.get("seen") != _fingerprint(configs):
+    request.subject = name = needed(request.fields, "name", "topic")
+    configs = await request.admin.topic_configs(name)
+    if request.fields.get("seen") != _fingerprint(configs):
         raise WrongInput(
             f"The topic {name[:100]!r} was changed meanwhile, in another window or by somebody else; nothing was done. "
             "What it is now stands here: look, and send again."
         )
-    await _put(asked, name)
-    return asked.go("/topic", f"The topic {name} is changed.", name=name)
+    await _put(request, name)
+    return request.go("/topic", f"The topic {name} is changed.", name=name)
 
 
-async def _put(asked: Asked, name: str) -> None:
+async def _put(request: PageRequest, name: str) -> None:
     read, write = (
-        number_of(asked.fields, field, what, least=1, most=_QUEUES_MAX, default=8)
+        number_of(request.fields, field, what, least=1, most=_QUEUES_MAX, default=8)
         for field, what in (("read", "Queues to read from"), ("write", "Queues to write to"))
     )
-    perm = number_of(asked.fields, "perm", "Permission", least=0, most=6, default=6)
+    perm = number_of(request.fields, "perm", "Permission", least=0, most=6, default=6)
     if perm not in PERMS:
         raise WrongInput(f"{perm} is no permission of a topic; choose one of the list.")
-    await asked.admin.create_topic(name, queues=write, read_queues=read, perm=perm)
+    await request.admin.create_topic(name, queues=write, read_queues=read, perm=perm)
 
 
-async def delete_topic(asked: Asked) -> Response:
+async def delete_topic(request: PageRequest) -> Response:
     """Delete a topic with its messages."""
-    asked.subject = name = needed(asked.fields, "name", "topic")
-    if text_of(asked.fields, "sure") != name:
+    request.subject = name = needed(request.fields, "name", "topic")
+    if text_of(request.fields, "sure") != name:
         raise WrongInput(
             f"The topic {name[:100]!r} was not deleted: write its name into the field to say that you are sure."
         )
-    await asked.admin.delete_topic(name)
-    return asked.go("/topics", f"The topic {name} is deleted, with its messages.")
+    await request.admin.delete_topic(name)
+    return request.go("/topics", f"The topic {name} is deleted, with its messages.")
 
 
-async def send_message(asked: Asked) -> Response:
+async def send_message(request: PageRequest) -> Response:
     """Send a message to it."""
-    asked.subject = name = needed(asked.fields, "name", "topic")
-    text = asked.fields.get("body", "")
+    request.subject = name = needed(request.fields, "name", "topic")
+    text = request.fields.get("body", "")
     # Browsers send line breaks as CR LF, whatever stood there.
     text = text.replace("\r\n", "\n")
-    body = hex_of(text, "The body") if asked.fields.get("hex") else text.encode()
+    body = hex_of(text, "The body") if request.fields.get("hex") else text.encode()
     if not body:
         raise WrongInput("The body is empty; write one.")
     if len(body) > _BODY_MAX:
@@ -208,12 +210,12 @@ async def send_message(asked: Asked) -> Response:
     message = Message(
         name,
         body,
-        tag=text_of(asked.fields, "tag") or None,
-        keys=text_of(asked.fields, "keys"),
-        properties=_properties(asked.fields),
+        tag=text_of(request.fields, "tag") or None,
+        keys=text_of(request.fields, "keys"),
+        properties=_properties(request.fields),
     )
-    sent = await asked.link.send(message)
-    return asked.go(
+    sent = await request.cluster.send(message)
+    return request.go(
         "/topic",
         f"Stored in queue {sent.queue.queue_id} of {sent.queue.broker_name} at offset {sent.queue_offset}: "
         f"{sent.message_id} ({sent.status}).",

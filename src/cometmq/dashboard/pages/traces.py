@@ -9,8 +9,8 @@ from typing import NamedTuple
 from starlette.responses import Response
 
 from cometmq.client import Trace, TraceKind, decode_traces
-from cometmq.dashboard.asked import Asked, Page
 from cometmq.dashboard.inputs import needed, text_of
+from cometmq.dashboard.page_request import Page, PageRequest
 from cometmq.model.errors import CodecError
 from cometmq.model.names import TRACE_TOPIC
 
@@ -46,15 +46,15 @@ class TraceSpan(NamedTuple):
     width: int = 2
 
 
-async def show_trace(asked: Asked) -> Response:
+async def show_trace(request: PageRequest) -> Response:
     """The form, and the trace that it asks for."""
-    message_id = text_of(asked.fields, "id")
-    trace_topic = text_of(asked.fields, "trace_topic") or TRACE_TOPIC
+    message_id = text_of(request.fields, "id")
+    trace_topic = text_of(request.fields, "trace_topic") or TRACE_TOPIC
     traces: list[Trace] = []
     unreadable = 0
     if message_id:
-        message_id = needed(asked.fields, "id", "message id")
-        found = await asked.admin.messages_by_key(
+        message_id = needed(request.fields, "id", "message id")
+        found = await request.admin.messages_by_key(
             trace_topic, message_id, count_max=_RECORDS_MAX
         )
         for record in found:
@@ -67,7 +67,7 @@ async def show_trace(asked: Asked) -> Response:
             except CodecError:
                 unreadable += 1
     spans = spans_of(traces)
-    return asked.page(
+    return request.page(
         "trace.html",
         "Trace",
         section="traces",

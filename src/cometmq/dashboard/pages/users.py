@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from starlette.responses import Response
 
 from cometmq.client import AccountsReport, EntryLine, UserLine
-from cometmq.dashboard.asked import Asked, Page
 from cometmq.dashboard.inputs import (
     FormRefused,
     PageMissing,
@@ -20,7 +19,8 @@ from cometmq.dashboard.inputs import (
     page_of,
     text_of,
 )
-from cometmq.dashboard.paging import part_of
+from cometmq.dashboard.page_request import Page, PageRequest
+from cometmq.dashboard.paging import table_page
 
 _PASSWORD_MAX = 256
 ACTIONS = ("All", "Pub", "Sub", "Get", "List", "Create", "Update", "Delete")
@@ -28,16 +28,16 @@ _SUPER, _NORMAL = "Super", "Normal"
 _STATES = ("enable", "disable")
 
 
-async def show_users(asked: Asked) -> Response:
+async def show_users(request: PageRequest) -> Response:
     """The list."""
-    told = await _told(asked)
-    find = text_of(asked.fields, "find")
+    told = await _told(request)
+    find = text_of(request.fields, "find")
     users = [each for each in told.users if find.lower() in each.user.lower()]
-    return asked.page(
+    return request.page(
         "users.html",
         "Users",
         section="users",
-        part=part_of(users, page_of(asked.fields)),
+        part=table_page(users, page_of(request.fields)),
         find=find,
         counts=_entry_counts(told.entries),
         refusals=told.refusals,
@@ -45,17 +45,17 @@ async def show_users(asked: Asked) -> Response:
     )
 
 
-async def show_new_user(asked: Asked) -> Response:
+async def show_new_user(request: PageRequest) -> Response:
     """The form for a new one; again with what was written, but for the password."""
-    _check_may_look(asked)
-    return asked.page("user_new.html", "New user", section="users")
+    _check_may_look(request)
+    return request.page("user_new.html", "New user", section="users")
 
 
-async def show_user(asked: Asked) -> Response:
+async def show_user(request: PageRequest) -> Response:
     """One user, his policies, and forms to change them."""
-    told, users = await _known(asked)
+    told, users = await _known(request)
     name = users[0].user
-    return asked.page(
+    return request.page(
         "user.html",
         name,
         section="users",
@@ -68,33 +68,33 @@ async def show_user(asked: Asked) -> Response:
     )
 
 
-def _check_may_look(asked: Asked) -> None:
+def _check_may_look(request: PageRequest) -> None:
     """Refuse everyone but admins and users of the cluster, whom the brokers tell what they may know.
 
     Raises:
         FormRefused: he is neither.
     """
-    if not (asked.session.is_admin or asked.session.is_of_cluster):
+    if not (request.session.is_admin or request.session.is_of_cluster):
         raise FormRefused(
             "Who may do what in the cluster is shown to admins of the dashboard, and to users of the cluster whom its brokers tell."
         )
 
 
-async def _told(asked: Asked) -> AccountsReport:
-    _check_may_look(asked)
-    return await asked.link.accounts.told()
+async def _told(request: PageRequest) -> AccountsReport:
+    _check_may_look(request)
+    return await request.cluster.accounts.told()
 
 
-async def _known(asked: Asked) -> tuple[AccountsReport, Sequence[UserLine]]:
+async def _known(request: PageRequest) -> tuple[AccountsReport, Sequence[UserLine]]:
     """The users and policies that brokers report of the user of a page.
 
     Raises:
         PageMissing: none knows him.
         CometError: none says anything.
     """
-    _check_may_look(asked)
-    name = needed(asked.fields, "name", "user")
-    told = await _told(asked)
+    _check_may_look(request)
+    name = needed(request.fields, "name", "user")
+    told = await _told(request)
     users = [each for each in told.users if each.user == name]
     if not users:
         if told.refusals and not told.users:
@@ -103,94 +103,96 @@ async def _known(asked: Asked) -> tuple[AccountsReport, Sequence[UserLine]]:
     return told, users
 
 
-async def create_user(asked: Asked) -> Response:
+async def create_user(request: PageRequest) -> Response:
     """Make one at every broker."""
-    asked.subject = name = needed(asked.fields, "name", "user")
-    password = _password(asked)
+    request.subject = name = needed(request.fields, "name", "user")
+    password = _password(request)
     if not password:
         raise WrongInput("No password was written; write one, twice.")
-    told = await _told(asked)
+    told = await _told(request)
     if any(each.user == name for each in told.users):
         raise WrongInput(f"The user {name[:100]!r} is there already; his page changes him.")
-    is_super = _one_of(asked, "kind", (_NORMAL, _SUPER)) == _SUPER
-    await asked.link.accounts.create(name, password, is_super=is_super)
-    return asked.go("/user", f"The user {name} is there, at every broker.", name=name)
+    is_super = _one_of(request, "kind", (_NORMAL, _SUPER)) == _SUPER
+    await request.cluster.accounts.create(name, password, is_super=is_super)
+    return request.go("/user", f"The user {name} is there, at every broker.", name=name)
 
 
-async def change_user(asked: Asked) -> Response:
+async def change_user(request: PageRequest) -> Response:
     """Change kind, state or password of a user; not if somebody else changed him meanwhile."""
-    asked.subject = name = needed(asked.fields, "name", "user")
-    _, users = await _known(asked)
-    if asked.fields.get("seen") != _fingerprint(users):
+    request.subject = name = needed(request.fields, "name", "user")
+    _, users = await _known(request)
+    if request.fields.get("seen") != _fingerprint(users):
         raise WrongInput(
             f"The user {name[:100]!r} was changed meanwhile, in another window or by somebody else; nothing was done. "
             "What he is now stands here: look, and send again."
         )
     values = {
-        "userType": _one_of(asked, "kind", (_NORMAL, _SUPER)),
-        "userStatus": _one_of(asked, "state", _STATES),
+        "userType": _one_of(request, "kind", (_NORMAL, _SUPER)),
+        "userStatus": _one_of(request, "state", _STATES),
     }
-    if password := _password(asked):
+    if password := _password(request):
         values["password"] = password
-    await asked.link.accounts.update(name, values)
-    return asked.go("/user", f"The user {name} is changed, at every broker.", name=name)
+    await request.cluster.accounts.update(name, values)
+    return request.go("/user", f"The user {name} is changed, at every broker.", name=name)
 
 
-async def delete_user(asked: Asked) -> Response:
+async def delete_user(request: PageRequest) -> Response:
     """Delete a user and his policies."""
-    asked.subject = name = needed(asked.fields, "name", "user")
-    if text_of(asked.fields, "sure") != name:
+    request.subject = name = needed(request.fields, "name", "user")
+    if text_of(request.fields, "sure") != name:
         raise WrongInput(
             f"The user {name[:100]!r} was not deleted: write his name into the field to say that you are sure."
         )
     # Brokers answer that a user is gone who never was.
-    await _known(asked)
-    await asked.link.accounts.delete(name)
-    return asked.go("/users", f"The user {name} is deleted, with his policies.")
+    await _known(request)
+    await request.cluster.accounts.delete(name)
+    return request.go("/users", f"The user {name} is deleted, with his policies.")
 
 
-async def put_entry(asked: Asked) -> Response:
+async def put_entry(request: PageRequest) -> Response:
     """Allow or deny him something, in place of what was said of that resource."""
-    name = needed(asked.fields, "name", "user")
-    resource = needed(asked.fields, "resource", "resource")
-    asked.subject = f"{name}: {resource}"
-    await _known(asked)
-    actions = [each for each in ACTIONS if asked.fields.get(f"do_{each}")]
+    name = needed(request.fields, "name", "user")
+    resource = needed(request.fields, "resource", "resource")
+    request.subject = f"{name}: {resource}"
+    await _known(request)
+    actions = [each for each in ACTIONS if request.fields.get(f"do_{each}")]
     if not actions:
         raise WrongInput("No action was chosen; choose one or more.")
-    decision = _one_of(asked, "decision", ("Allow", "Deny"))
-    sources = text_of(asked.fields, "sources").replace(",", " ").split()
-    asked.subject += f" {decision} {' '.join(actions)}"
-    await asked.link.accounts.put_entry(
+    decision = _one_of(request, "decision", ("Allow", "Deny"))
+    sources = text_of(request.fields, "sources").replace(",", " ").split()
+    request.subject += f" {decision} {' '.join(actions)}"
+    await request.cluster.accounts.put_entry(
         name, resource, actions, sources, is_allowed=decision == "Allow"
     )
-    return asked.go("/user", f"What {name} may do to {resource} is changed.", name=name)
+    return request.go("/user", f"What {name} may do to {resource} is changed.", name=name)
 
 
-async def delete_entry(asked: Asked) -> Response:
+async def delete_entry(request: PageRequest) -> Response:
     """Take an entry of his policy away."""
-    name = needed(asked.fields, "name", "user")
-    resource = needed(asked.fields, "resource", "resource")
-    asked.subject = f"{name}: {resource}"
-    told, _ = await _known(asked)
+    name = needed(request.fields, "name", "user")
+    resource = needed(request.fields, "resource", "resource")
+    request.subject = f"{name}: {resource}"
+    told, _ = await _known(request)
     if not any((each.user, each.resource) == (name, resource) for each in told.entries):
         raise PageMissing(f"No policy of {name[:100]!r} says anything of {resource[:100]!r}.")
-    if not asked.fields.get("sure"):
+    if not request.fields.get("sure"):
         raise WrongInput(
             f"The entry {resource[:100]!r} was not taken away: tick that you are sure."
         )
-    await asked.link.accounts.delete_entry(name, resource)
-    return asked.go("/user", f"The entry {resource} is out of the policy of {name}.", name=name)
+    await request.cluster.accounts.delete_entry(name, resource)
+    return request.go(
+        "/user", f"The entry {resource} is out of the policy of {name}.", name=name
+    )
 
 
-def _password(asked: Asked) -> str:
+def _password(request: PageRequest) -> str:
     """The new password that was typed twice; empty where none was.
 
     Raises:
         WrongInput: it was not typed twice alike, or is too long.
     """
     # Of a password, white space counts.
-    first, again = asked.fields.get("password", ""), asked.fields.get("again", "")
+    first, again = request.fields.get("password", ""), request.fields.get("again", "")
     if len(first) > _PASSWORD_MAX:
         raise WrongInput(
             f"The password has {len(first)} characters; {_PASSWORD_MAX} is the most."
@@ -200,13 +202,13 @@ def _password(asked: Asked) -> str:
     return first
 
 
-def _one_of(asked: Asked, field: str, known: Sequence[str]) -> str:
+def _one_of(request: PageRequest, field: str, known: Sequence[str]) -> str:
     """One of the values of a list.
 
     Raises:
         WrongInput: it is none of them.
     """
-    value = text_of(asked.fields, field) or known[0]
+    value = text_of(request.fields, field) or known[0]
     if value not in known:
         raise WrongInput(f"{field}: {value[:40]!r} is none of {', '.join(known)}.")
     return value

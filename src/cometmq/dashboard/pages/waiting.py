@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from starlette.responses import Response
 
 from cometmq.client import StoredMessage
-from cometmq.dashboard.asked import Asked, Page
-from cometmq.dashboard.browsing import Browsed, QueueSlice, browse_slices, time_slice
+from cometmq.dashboard.browsing import MessagePage, QueueSlice, browse_slices, time_slice
 from cometmq.dashboard.inputs import WrongInput, page_of, text_of
+from cometmq.dashboard.page_request import Page, PageRequest
 from cometmq.model import properties as keys_of
 from cometmq.model.delay_levels import DELAY_LEVELS, delay_levels_ms
 from cometmq.model.errors import BrokerRefused, TopicNotFound
@@ -38,18 +38,20 @@ _LEVELS_MS = delay_levels_ms(DELAY_LEVELS)
 _TIMER_LOOK_BACK_MS = 3 * 86_400_000
 
 
-async def show_waiting(asked: Asked) -> Response:
+async def show_waiting(request: PageRequest) -> Response:
     """One kind of them, the newest first."""
-    kind = text_of(asked.fields, "kind") or "level"
+    kind = text_of(request.fields, "kind") or "level"
     if kind not in KINDS:
         raise WrongInput(f"Nothing waits by {kind[:40]!r}; choose one of the kinds.")
     try:
-        slices = await _SLICES[kind](asked)
+        slices = await _SLICES[kind](request)
     except (TopicNotFound, BrokerRefused):
         # Brokers make these topics with the first message that waits so.
         slices = []
-    browsed: Browsed = await browse_slices(asked.link.puller, slices, page_of(asked.fields))
-    return asked.page(
+    browsed: MessagePage = await browse_slices(
+        request.cluster.puller, slices, page_of(request.fields)
+    )
+    return request.page(
         "waiting.html",
         "Delayed and half",
         section="waiting",
@@ -61,9 +63,9 @@ async def show_waiting(asked: Asked) -> Response:
     )
 
 
-async def _of_levels(asked: Asked) -> list[QueueSlice]:
+async def _of_levels(request: PageRequest) -> list[QueueSlice]:
     """Queue n of the topic is level n + 1; what was stored within its delay still waits."""
-    puller, now_ms = asked.link.puller, asked.now_ms()
+    puller, now_ms = request.cluster.puller, request.now_ms()
     queues = [
         each for each in await puller.queues(SCHEDULE_TOPIC) if each.queue_id < len(_LEVELS_MS)
     ]
@@ -72,16 +74,16 @@ async def _of_levels(asked: Asked) -> list[QueueSlice]:
     )
 
 
-async def _of_timer(asked: Asked) -> list[QueueSlice]:
-    puller, since_ms = asked.link.puller, asked.now_ms() - _TIMER_LOOK_BACK_MS
+async def _of_timer(request: PageRequest) -> list[QueueSlice]:
+    puller, since_ms = request.cluster.puller, request.now_ms() - _TIMER_LOOK_BACK_MS
     queues = await puller.queues(WHEEL_TIMER_TOPIC)
     return await asyncio.gather(*(time_slice(puller, each, since_ms, None) for each in queues))
 
 
-async def _of_halves(asked: Asked) -> list[QueueSlice]:
+async def _of_halves(request: PageRequest) -> list[QueueSlice]:
     """Halves that the group of the broker's own checks has not passed."""
-    puller = asked.link.puller
-    passed = await asked.admin.group_offsets(TRANSACTION_GROUP, HALF_TOPIC)
+    puller = request.cluster.puller
+    passed = await request.admin.group_offsets(TRANSACTION_GROUP, HALF_TOPIC)
     whole = await asyncio.gather(*(time_slice(puller, each, None, None) for each in passed))
     return [
         each._replace(begin=min(max(passed[each.queue] or 0, each.begin), each.end))
@@ -89,8 +91,8 @@ async def _of_halves(asked: Asked) -> list[QueueSlice]:
     ]
 
 
-async def _of_discarded(asked: Asked) -> list[QueueSlice]:
-    puller = asked.link.puller
+async def _of_discarded(request: PageRequest) -> list[QueueSlice]:
+    puller = request.cluster.puller
     queues = await puller.queues(TRANS_CHECK_MAX_TIME_TOPIC)
     return await asyncio.gather(*(time_slice(puller, each, None, None) for each in queues))
 

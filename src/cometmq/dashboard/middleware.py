@@ -32,7 +32,7 @@ _HEADERS = {
 _METHODS = frozenset(("GET", "HEAD", "POST"))
 
 
-class PageGuard:
+class SecurityMiddleware:
     """Refuses what no page should see, and puts the headers on every answer.
 
     Args:

@@ -30,7 +30,7 @@ PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
 BODY_SIZE_MAX = 16 << 20
 
 
-class ClientLink:
+class ClusterClient:
     """Clients that share one instance.
 
     Args:
@@ -81,8 +81,8 @@ class ClientLink:
         return await self._producer.send(message)
 
 
-class Links:
-    """All links.
+class ClusterClients:
+    """The clients of the cluster, for the dashboard itself and for each user of the cluster.
 
     Args:
         nameservers: "ip:port;ip:port".
@@ -91,8 +91,8 @@ class Links:
 
     def __init__(self, nameservers: str | None, credentials: Credentials | None) -> None:
         self._nameservers = nameservers
-        self.own = ClientLink(nameservers, credentials)
-        self._of_users: dict[Credentials, ClientLink] = {}
+        self.own = ClusterClient(nameservers, credentials)
+        self._of_users: dict[Credentials, ClusterClient] = {}
 
     async def __aenter__(self) -> Self:
         """Begin."""
@@ -109,18 +109,18 @@ class Links:
         await self.keep_only(lambda _credentials: False)
         await self.own.close()
 
-    async def of(self, credentials: Credentials | None) -> ClientLink:
-        """The link that signs so; None: the dashboard's own."""
+    async def of(self, credentials: Credentials | None) -> ClusterClient:
+        """The clients that sign so; None: the dashboard's own."""
         if credentials is None:
             return self.own
-        link = self._of_users.get(credentials)
-        if link is None:
-            link = self._of_users[credentials] = ClientLink(self._nameservers, credentials)
-            await link.start()
-        return link
+        found = self._of_users.get(credentials)
+        if found is None:
+            found = self._of_users[credentials] = ClusterClient(self._nameservers, credentials)
+            await found.start()
+        return found
 
     async def keep_only(self, is_kept: Callable[[Credentials], bool]) -> None:
-        """Close the links of users who are logged out."""
+        """Close the clients of users who are logged out."""
         gone = [each for each in self._of_users if not is_kept(each)]
         for each in gone:
             await self._of_users.pop(each).close()

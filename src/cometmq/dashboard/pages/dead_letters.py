@@ -13,11 +13,11 @@ from typing import NamedTuple
 from starlette.responses import Response, StreamingResponse
 
 from cometmq.client import StoredMessage
-from cometmq.dashboard.asked import Asked, Page
 from cometmq.dashboard.browsing import QueueSlice, browse, time_slice
 from cometmq.dashboard.inputs import PageMissing, WrongInput, needed, page_of
+from cometmq.dashboard.page_request import Page, PageRequest
 from cometmq.dashboard.pages.messages import message_in
-from cometmq.dashboard.paging import part_of
+from cometmq.dashboard.paging import table_page
 from cometmq.dashboard.places import place_text, read_place
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import BrokerRefused, CometError, TopicNotFound
@@ -30,7 +30,7 @@ _EXPORT_BYTES_MAX = 256 << 20
 REPLAY = "replay dead letter"
 
 
-class DeadRow(NamedTuple):
+class DeadLettersRow(NamedTuple):
     """A group's dead letters; `letters` is None where nobody says."""
 
     group: str
@@ -38,37 +38,41 @@ class DeadRow(NamedTuple):
     updated_ms: int
 
 
-async def show_groups(asked: Asked) -> Response:
+async def show_groups(request: PageRequest) -> Response:
     """The groups that have a dead letter topic."""
-    topics = [each for each in await asked.admin.topics() if each.startswith(DLQ_PREFIX)]
-    part = part_of(topics, page_of(asked.fields), rows=_GROUPS_A_PAGE)
-    rows = await asyncio.gather(*(_row(asked, topic) for topic in part.rows))
-    return asked.page("dead.html", "Dead letters", section="dead", part=part, rows=rows)
+    topics = [each for each in await request.admin.topics() if each.startswith(DLQ_PREFIX)]
+    part = table_page(topics, page_of(request.fields), rows=_GROUPS_A_PAGE)
+    rows = await asyncio.gather(*(_row(request, topic) for topic in part.rows))
+    return request.page("dead.html", "Dead letters", section="dead", part=part, rows=rows)
 
 
-async def _row(asked: Asked, topic: str) -> DeadRow:
+async def _row(request: PageRequest, topic: str) -> DeadLettersRow:
     group = topic.removeprefix(DLQ_PREFIX)
     try:
-        queues = (await asked.inspector.topic_stats(topic)).queues.values()
+        queues = (await request.inspector.topic_stats(topic)).queues.values()
     except CometError:
-        return DeadRow(group, None, 0)
+        return DeadLettersRow(group, None, 0)
     count = sum(each.max_offset - each.min_offset for each in queues)
-    return DeadRow(group, count, max((each.updated_ms for each in queues), default=0))
+    return DeadLettersRow(group, count, max((each.updated_ms for each in queues), default=0))
 
 
-async def show_letters(asked: Asked) -> Response:
+async def show_letters(request: PageRequest) -> Response:
     """Show the dead letters of one group, the newest first."""
-    group = needed(asked.fields, "name", "group")
+    group = needed(request.fields, "name", "group")
     try:
         browsed = await browse(
-            asked.link.puller, dead_letter_topic(group), None, None, page_of(asked.fields)
+            request.cluster.puller,
+            dead_letter_topic(group),
+            None,
+            None,
+            page_of(request.fields),
         )
     except TopicNotFound:
         raise PageMissing(f"The group {group[:100]!r} has no dead letters.") from None
     replayed: set[str] | None = None
     with contextlib.suppress(BrokerRefused):  # He may read the letters and not the ledger.
-        replayed = await _replayed(asked, group, [row.message for row in browsed.rows])
-    return asked.page(
+        replayed = await _replayed(request, group, [row.message for row in browsed.rows])
+    return request.page(
         "dead_group.html",
         f"Dead letters of {group}",
         section="dead",
@@ -87,31 +91,34 @@ def origin_of(message: StoredMessage) -> str:
     return origin or message.properties.get("DLQ_ORIGIN_TOPIC", "")
 
 
-async def _replayed(asked: Asked, group: str, letters: Sequence[StoredMessage]) -> set[str]:
+async def _replayed(
+    request: PageRequest, group: str, letters: Sequence[StoredMessage]
+) -> set[str]:
     """The places of those that were sent again, by whomever."""
-    said = await asked.inspector.replayed(group, letters)
+    said = await request.inspector.replayed(group, letters)
     return {place_text(each) for each, is_so in zip(letters, said, strict=True) if is_so}
 
 
-async def replay(asked: Asked) -> Response:
+async def replay(request: PageRequest) -> Response:
     """Send the chosen dead letters back to the topics they came from; the dead letters stay."""
-    group = needed(asked.fields, "name", "group")
-    chosen = [text for name, text in sorted(asked.fields.items()) if name.startswith("pick")]
-    asked.subject = f"{len(chosen)} dead letters of {group}"
+    group = needed(request.fields, "name", "group")
+    chosen = [text for name, text in sorted(request.fields.items()) if name.startswith("pick")]
+    request.subject = f"{len(chosen)} dead letters of {group}"
     if not 0 < len(chosen) <= _CHOSEN_MAX:
         raise WrongInput(f"Choose 1 to {_CHOSEN_MAX} dead letters; nothing was sent.")
     letters = [
-        await message_in(asked, *read_place(dead_letter_topic(group), each)) for each in chosen
+        await message_in(request, *read_place(dead_letter_topic(group), each))
+        for each in chosen
     ]
-    again = bool(asked.fields.get("again"))
-    await _check(asked, group, letters, again=again)
-    said = await asked.inspector.replay(group, letters, again=again)
+    again = bool(request.fields.get("again"))
+    await _check(request, group, letters, again=again)
+    said = await request.inspector.replay(group, letters, again=again)
     for letter, why_not in zip(letters, said, strict=True):
-        asked.audit(REPLAY, f"{letter.message_id} of {group}", why_not or "done")
+        request.audit(REPLAY, f"{letter.message_id} of {group}", why_not or "done")
     if any(said):
         sent, reasons = said.count(""), "; ".join(sorted(set(said) - {""}))
         raise WrongInput(f"{sent} of {len(said)} were sent, the others not: {reasons}.")
-    return asked.go(
+    return request.go(
         "/dead/group",
         f"{len(letters)} dead letters are on their way again; every group of their topics gets them.",
         name=group,
@@ -119,7 +126,7 @@ async def replay(asked: Asked) -> Response:
 
 
 async def _check(
-    asked: Asked, group: str, letters: Sequence[StoredMessage], *, again: bool
+    request: PageRequest, group: str, letters: Sequence[StoredMessage], *, again: bool
 ) -> None:
     """Refuse all where one cannot be sent again, or was."""
     for letter in letters:
@@ -127,7 +134,7 @@ async def _check(
             raise WrongInput(
                 f"The dead letter {letter.message_id} does not say which topic it came from; nothing was sent."
             )
-    known = await _replayed(asked, group, letters)
+    known = await _replayed(request, group, letters)
     before = [each.message_id for each in letters if place_text(each) in known]
     if before and not again:
         raise WrongInput(
@@ -135,27 +142,27 @@ async def _check(
         )
 
 
-async def export(asked: Asked) -> Response:
+async def export(request: PageRequest) -> Response:
     """The dead letters of a group as a file, a JSON object a line, the oldest of each queue first."""
-    group = needed(asked.fields, "name", "group")
-    puller = asked.link.puller
+    group = needed(request.fields, "name", "group")
+    puller = request.cluster.puller
     queues = await puller.queues(dead_letter_topic(group))
     slices = await asyncio.gather(*(time_slice(puller, each, None, None) for each in queues))
     name = "".join(sign if sign.isalnum() or sign in "-_" else "_" for sign in group)
     return StreamingResponse(
-        _lines(asked, slices),
+        _lines(request, slices),
         media_type="application/octet-stream",
         headers={"Content-Disposition": f'attachment; filename="dead-letters-{name}.jsonl"'},
     )
 
 
-async def _lines(asked: Asked, slices: Sequence[QueueSlice]) -> AsyncIterator[bytes]:
+async def _lines(request: PageRequest, slices: Sequence[QueueSlice]) -> AsyncIterator[bytes]:
     left, bytes_left = EXPORT_MAX, _EXPORT_BYTES_MAX
     try:
         for each in slices:
             offset = each.begin
             while offset < each.end and left > 0 and bytes_left > 0:
-                pull = await asked.link.puller.fetch(each.queue, offset)
+                pull = await request.cluster.puller.fetch(each.queue, offset)
                 for message in pull.messages[:left]:
                     left -= 1
                     bytes_left -= len(message.body)

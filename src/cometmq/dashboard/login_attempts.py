@@ -8,7 +8,7 @@ OF_ADDRESS_MAX = 30
 _KEYS_MAX = 10_000
 
 
-class Attempts:
+class LoginAttempts:
     """Failed logins of an address, and of an address with a name.
 
     Somebody else's failures with a name keep nobody out who comes from another address.

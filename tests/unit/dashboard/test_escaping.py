@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cometmq.dashboard import shown
+from cometmq.dashboard import escaping
 from cometmq.dashboard.bodies import BODY_SHOWN_MAX, body_line, body_view
 from cometmq.dashboard.inputs import WrongInput, hex_of, number_of, page_of, time_of
 
@@ -30,7 +30,7 @@ class Elements(HTMLParser):
 
 @given(st.text())
 def test_no_text_makes_an_element_or_steers(text):
-    made = shown.shown(text)
+    made = escaping.escaped(text)
     assert Elements(made).found <= {"bdi", "span"}
     assert not [
         sign for sign in made if unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Zl", "Zp")
@@ -39,15 +39,15 @@ def test_no_text_makes_an_element_or_steers(text):
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\x00")))
 def test_a_value_is_what_it_was_and_steers_nothing(text):
-    made = shown.as_value(text)
+    made = escaping.as_value(text)
     assert unescape(made) == text or any(
         ord(sign) < 32 or 127 <= ord(sign) < 160 for sign in text
     )
-    for flat in (made, shown.plainly(text)):
+    for flat in (made, escaping.plainly(text)):
         assert not [
             sign for sign in flat if unicodedata.category(sign) in ("Cc", "Cf", "Zl", "Zp")
         ]
-    assert shown.hides(text) == ("&#" in made.replace("&#34;", "").replace("&#39;", ""))
+    assert escaping.hides(text) == ("&#" in made.replace("&#34;", "").replace("&#39;", ""))
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_value_is_what_it_was_and_steers_nothing(text):
     ],
 )
 def test_what_cannot_be_seen_stands_as_its_number(text, says):
-    assert says in shown.shown(text)
+    assert says in escaping.escaped(text)
 
 
 @pytest.mark.parametrize(
@@ -168,12 +168,12 @@ def test_numbers_and_hexadecimal_are_read():
     ],
 )
 def test_a_length_of_time_is_told_in_two_units(seconds, text):
-    assert shown.span(seconds) == text
+    assert escaping.span(seconds) == text
 
 
 def test_numbers_sizes_and_times_are_told():
-    assert shown.number(1234567) == "1,234,567"
-    assert shown.size(1536) == "1.5 KiB"
-    assert shown.size(7) == "7 B"
-    assert shown.moment(0) == shown.moment(None)
-    assert shown.moment(10**17).endswith("ms since 1970")
+    assert escaping.number(1234567) == "1,234,567"
+    assert escaping.size(1536) == "1.5 KiB"
+    assert escaping.size(7) == "7 B"
+    assert escaping.moment(0) == escaping.moment(None)
+    assert escaping.moment(10**17).endswith("ms since 1970")

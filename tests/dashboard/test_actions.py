@@ -173,4 +173,4 @@ def test_the_audit_knows_who_did_what_and_how_it_ended(admin, reader):
     assert "admin 127.0.0.1 create topic audited/1" in text
     assert "reader 127.0.0.1 delete topic refused: reads only" in text
     lines = (admin.served.folder / "data" / "audit.jsonl").read_text().splitlines()
-    assert any('"deed": "create topic", "of": "audited/1"' in line for line in lines)
+    assert any('"action": "create topic", "of": "audited/1"' in line for line in lines)

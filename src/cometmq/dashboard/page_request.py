@@ -1,4 +1,4 @@
-"""The request and the answer of a page: `Asked`, `Page`.
+"""The request and the answer of a page: `PageRequest`, `Page`.
 
 Next: cometmq.dashboard.app
 """
@@ -14,9 +14,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from cometmq.client import AsyncAdmin, AsyncInspector
-from cometmq.dashboard.attempts import Attempts
-from cometmq.dashboard.audit import Audit, Deed
-from cometmq.dashboard.links import ClientLink, Links
+from cometmq.dashboard.audit import Audit, AuditEntry
+from cometmq.dashboard.cluster_clients import ClusterClient, ClusterClients
+from cometmq.dashboard.login_attempts import LoginAttempts
 from cometmq.dashboard.passwords import UserFile
 from cometmq.dashboard.rendering import link as address_of
 from cometmq.dashboard.rendering import render
@@ -29,46 +29,46 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Works:
+class AppContext:
     """The parts that all pages share; made once, by the server."""
 
     settings: DashboardSettings
     clock: Clock
-    links: Links
+    clients: ClusterClients
     watcher: Watcher
     sessions: Sessions
     users: UserFile
-    attempts: Attempts
+    attempts: LoginAttempts
     audit: Audit
     templates: Environment
     csp_reports: list[str] = field(default_factory=list)
 
-    def keep(self, deed: Deed) -> None:
-        """Write a deed into the audit; a disk that is full stops nobody."""
+    def log_action(self, action: AuditEntry) -> None:
+        """Write an action into the audit; a disk that is full stops nobody."""
         try:
-            self.audit.write(deed)
+            self.audit.write(action)
         except OSError as error:
             _log.error("the audit cannot be written: %s", error)
 
 
 @dataclass(slots=True)
-class Asked:
+class PageRequest:
     """A request of somebody who is logged in.
 
     Attributes:
-        request: as it came.
-        works: what all pages share.
+        http: as it came.
+        context: what all pages share.
         session: who asks.
-        link: the cluster, with his rights.
+        cluster: clients of the cluster, with his rights.
         fields: of the address, or of the form.
         problem: why the form on this page was not done; empty: it is no such page.
-        subject: what a deed is about, for the audit.
+        subject: what an action is about, for the audit.
     """
 
-    request: Request
-    works: Works
+    http: Request
+    context: AppContext
     session: Session
-    link: ClientLink
+    cluster: ClusterClient
     fields: Mapping[str, str]
     problem: str = ""
     subject: str = ""
@@ -77,33 +77,33 @@ class Asked:
     @property
     def admin(self) -> AsyncAdmin:
         """Changes things."""
-        return self.link.admin
+        return self.cluster.admin
 
     @property
     def inspector(self) -> AsyncInspector:
         """Looks at things."""
-        return self.link.inspector
+        return self.cluster.inspector
 
     @property
     def watcher(self) -> Watcher:
         """The watcher with the cluster's latest state."""
-        return self.works.watcher
+        return self.context.watcher
 
     def now_ms(self) -> int:
         """Ms since 1970."""
-        return self.works.clock.now_ms()
+        return self.context.clock.now_ms()
 
     def page(self, template: str, title: str, **values: object) -> Response:
         """A page, or a part of one, of a template."""
         text = render(
-            self.works.templates,
+            self.context.templates,
             template,
             {
                 "title": title,
                 "session": self.session,
                 "given": self.fields,
                 "problem": self.problem,
-                "path": self.request.url.path,
+                "path": self.http.url.path,
                 "now_ms": self.now_ms(),
                 "form_number": lambda: token_urlsafe(12),
                 "troubles": self.watcher.troubles(),
@@ -113,10 +113,12 @@ class Asked:
         )
         return HTMLResponse(text.encode("utf-8", "replace"), self.status)
 
-    def audit(self, deed: str, subject: str, outcome: str) -> None:
+    def audit(self, action: str, subject: str, outcome: str) -> None:
         """Keep that somebody did something, and how it ended."""
-        address = self.request.client.host if self.request.client else "?"
-        self.works.keep(Deed(self.now_ms(), self.session.user, address, deed, subject, outcome))
+        address = self.http.client.host if self.http.client else "?"
+        self.context.log_action(
+            AuditEntry(self.now_ms(), self.session.user, address, action, subject, outcome)
+        )
 
     def go(self, path: str, note: str = "", /, **fields: object) -> Response:
         """Redirect to another page, which shows a note."""
@@ -125,7 +127,7 @@ class Asked:
         return RedirectResponse(address_of(path, **fields), 303)
 
 
-Show = Callable[[Asked], Awaitable[Response]]
+Show = Callable[[PageRequest], Awaitable[Response]]
 
 
 class Page(NamedTuple):

@@ -22,13 +22,13 @@ _DAY_SECONDS, _HOUR_SECONDS, _MINUTE_SECONDS = 86_400, 3600, 60
 _MS_MIN, _MS_MAX = -62_135_596_800_000, 253_402_214_400_000
 
 
-def shown(value: object, most: int = NAME_SHOWN_MAX) -> Markup:
+def escaped(value: object, most: int = NAME_SHOWN_MAX) -> Markup:
     """A text of a peer's in one line, as an element."""
     text = str(value)
     return Markup("<bdi>{}</bdi>{}").format(_visible(text[:most], keep=""), _more(text, most))
 
 
-def shown_lines(value: object, most: int = VALUE_SHOWN_MAX) -> Markup:
+def escaped_lines(value: object, most: int = VALUE_SHOWN_MAX) -> Markup:
     """Untrusted text made safe to show within `<pre>`, with its line breaks and tabs."""
     text = str(value)
     return Markup("<bdi>{}</bdi>{}").format(
