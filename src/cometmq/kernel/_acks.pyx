@@ -60,7 +60,7 @@ cdef inline bint _is_same(Span *one, Span *other) noexcept:
 
 
 cdef inline int64_t _offset_of(Span *text) noexcept:
-    """A number of digits only; -1 for any other text."""
+    """Read a field as a number of digits only; -1 for any other text."""
     cdef Py_ssize_t i
     cdef int64_t value = 0
     if text.at is NULL or not 0 < text.size <= DIGITS_MAX:
@@ -81,7 +81,7 @@ cdef inline void _cut_handle(Span *handle) noexcept:
 
 
 cdef Py_ssize_t _keep_offsets(tuple offsets, int64_t *places) except -1:
-    """Write them there; how many there are, or 0 where they do not fit."""
+    """Write the queue offsets of a check point into `places`; gives how many there are, 0 where they do not fit."""
     cdef Py_ssize_t i, count = len(offsets)
     if count > PLACES_MAX:
         return 0
@@ -231,7 +231,7 @@ def take_acks(
 
 
 cdef bytes _answers(list opaques, bytes before, bytes end):
-    """One frame for each."""
+    """Make the frames that answer some requests, one for each opaque."""
     cdef Py_ssize_t before_size = PyBytes_GET_SIZE(before), end_size = PyBytes_GET_SIZE(end)
     cdef Py_ssize_t size, total = 0
     cdef bytes room

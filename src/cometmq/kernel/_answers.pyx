@@ -46,7 +46,7 @@ cdef bint _is_plain_key(str key):
 
 
 cdef Py_ssize_t _header_size(tuple one, tuple result) except -1:
-    """Bytes of an answer's header; 0 when nobody waits for it."""
+    """The bytes of an answer's header; 0 for a oneway request, which nobody answers."""
     if one[1] is None:
         return 0
     return (

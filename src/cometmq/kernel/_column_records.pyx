@@ -217,12 +217,12 @@ def show_columns(
 
 
 cdef inline Py_ssize_t _key_size(Row *row):
-    """Of the unique key that the answer to a request names."""
+    """The size of the unique key that the answer to a request names."""
     return 0 if row.is_unnamed else row.key_size
 
 
 cdef inline Py_ssize_t _header_size(Row *row, str start, Py_ssize_t host_size):
-    """Of the answer to a request that begins with a row: a batch message has an id for each of its messages."""
+    """The size of the header of an answer to the request that begins with a row: a batch message has an id for each of its messages."""
     return (
         len(start) + OFFSET_DIGITS + (row.messages - 1) * (OFFSET_DIGITS + 1 + host_size)
         + OFFSET_SIZE + decimal_size(row.queue_offset) + KEY_SIZE
@@ -231,7 +231,7 @@ cdef inline Py_ssize_t _header_size(Row *row, str start, Py_ssize_t host_size):
 
 
 cdef inline uint8_t *_put_hex(uint8_t *at, uint64_t number) noexcept nogil:
-    """The digits of a physical offset in a message id."""
+    """Write a physical offset as the digits of a message id."""
     cdef int shift
     for shift in range(60, -4, -4):
         at[0] = HEX_DIGITS[(number >> shift) & 15]
@@ -242,7 +242,7 @@ cdef inline uint8_t *_put_hex(uint8_t *at, uint64_t number) noexcept nogil:
 cdef uint8_t *_put_ids(
     uint8_t *at, Row *row, const char *host, Py_ssize_t host_size
 ) noexcept:
-    """What stands behind the start of an answer: the ids of the messages of a request, of which the first is begun."""
+    """Write the ids of the messages of a request behind the start of an answer, in which the first is begun."""
     cdef Py_ssize_t index
     at = _put_hex(at, row.physical_offset)
     for index in range(1, row.messages):

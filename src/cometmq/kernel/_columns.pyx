@@ -51,7 +51,7 @@ cdef class SendBatch:
         return self.rows + self.count
 
     cdef int keep_row(self, tuple lane) except -1:
-        """Count the next of those rows; it goes to a lane."""
+        """Count the next row of those that there is room for, with the lane of its queue."""
         Py_INCREF(lane)
         self.rows[self.count].lane = <PyObject *>lane
         self.text_size += self.rows[self.count].block_size

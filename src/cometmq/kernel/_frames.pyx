@@ -79,14 +79,14 @@ cdef str _unescaped(Scan *scan, const uint8_t *start, const uint8_t *end):
 
 
 cdef inline bint _is_known(str text, const uint8_t *at, Py_ssize_t size) except -1:
-    """Whether this text, of ASCII, is what stands there."""
+    """Whether some bytes are a text that is known, which is of ASCII."""
     cdef Py_ssize_t known_size
     cdef const char *known = PyUnicode_AsUTF8AndSize(text, &known_size)
     return known_size == size and memcmp(known, at, size) == 0
 
 
 cdef inline str _text(list known, Py_ssize_t slot, const uint8_t *at, Py_ssize_t size):
-    """The text that stands there, which may be a known one; it is one from now on."""
+    """Make a text of some bytes; one that came before in its slot is used again, and a short one is kept for the next time."""
     cdef str text = <str>known[slot]
     if text is not None and _is_known(text, at, size):
         return text
@@ -97,7 +97,7 @@ cdef inline str _text(list known, Py_ssize_t slot, const uint8_t *at, Py_ssize_t
 
 
 cdef int _take_field(Scan *scan, dict fields) except -1:
-    """A name and its value."""
+    """Take the name and the value of one field of a header."""
     cdef Py_ssize_t size, slot = 0
     cdef str name, value
     cdef const uint8_t *at = take_plain(scan, &size)

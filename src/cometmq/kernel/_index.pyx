@@ -115,18 +115,18 @@ cdef class _Keys:
         PyMem_Free(self.numbers)
 
     cdef object found(self):
-        """All keys."""
+        """The keys that were gathered, as an array of three numbers for each: hash, physical offset, store time."""
         return array("q", PyBytes_FromStringAndSize(<const char *>self.numbers, self.count * sizeof(int64_t)))
 
     cdef int begin_block(self, bytes block) except -1:
-        """The keys that follow are of a topic, given as records hold it."""
+        """Begin with the keys of a topic, given as records hold it."""
         if block is not self.block:  # All queues of a topic have the same.
             self.begin(block[1 if len(block) <= TOPIC_BLOCK_V1_MAX else 2 :])
             self.block = block
         return 0
 
     cdef int begin(self, bytes topic) except -1:
-        """The keys that follow are of a topic."""
+        """Begin with the keys of a topic."""
         cdef const uint8_t *at = <const uint8_t *>PyBytes_AS_STRING(topic)
         cdef Py_ssize_t size = PyBytes_GET_SIZE(topic)
         self.topic, self.block = topic, None
@@ -137,7 +137,7 @@ cdef class _Keys:
     cdef int add_unique(
         self, const uint8_t *key, Py_ssize_t size, int64_t offset, int64_t store_ms
     ) except -1:
-        """A unique key of a row, of letters and digits, which lies where it does until all are added."""
+        """Add the unique key of a row, of letters and digits; its bytes must stay until all are added."""
         if not self.begun:
             return self.add_key(key, size, offset, store_ms)
         if self.key is NULL or self.key_size != size or memcmp(self.key, key, size) != 0:
@@ -146,7 +146,7 @@ cdef class _Keys:
         return self.keep(<int32_t>self.key_hash, offset, store_ms)
 
     cdef int add(self, object given, int64_t offset, int64_t store_ms) except -1:
-        """The keys that a block of properties names."""
+        """Add the keys that a block of properties names."""
         cdef bytes block = given if type(given) is bytes else bytes(given)
         return self.add_of(
             <const uint8_t *>PyBytes_AS_STRING(block), PyBytes_GET_SIZE(block), offset, store_ms
@@ -155,7 +155,7 @@ cdef class _Keys:
     cdef int add_of(
         self, const uint8_t *block, Py_ssize_t block_size, int64_t offset, int64_t store_ms
     ) except -1:
-        """The same of a block that lies somewhere."""
+        """Add the keys that a block of properties names, given by its address."""
         cdef Py_ssize_t size = 0
         cdef const uint8_t *at = last_value(block, block_size, b"UNIQ_KEY\1", 9, &size)
         if at is not NULL:
@@ -166,7 +166,7 @@ cdef class _Keys:
     cdef int add_words(
         self, const uint8_t *at, Py_ssize_t size, int64_t offset, int64_t store_ms
     ) except -1:
-        """Each word is a key."""
+        """Add each word of a text as a key."""
         cdef const uint8_t *end = at + size
         cdef const uint8_t *word_end
         while at < end:

@@ -95,7 +95,7 @@ cdef inline const uint8_t *_value_end(const uint8_t *at, const uint8_t *end) noe
 
 
 cdef inline int64_t _block_at(const uint8_t *at, int64_t size_max, bytes topic) noexcept:
-    """Where a plain record of a topic has its properties; 0 for any other record."""
+    """Find the properties of a plain record of a topic, as bytes from its begin on; 0 for any other record."""
     cdef int64_t size = <int32_t>get_u32(at + RECORD_HEAD_STORE_SIZE_AT), block_at
     cdef int64_t body_size = <int32_t>get_u32(at + RECORD_HEAD_BODY_SIZE_AT)
     cdef const uint8_t *topic_at

@@ -40,7 +40,7 @@ cdef inline const uint8_t *_quote(const uint8_t *at, const uint8_t *end) noexcep
 
 
 cdef inline int _which(const uint8_t *name, Py_ssize_t size) noexcept nogil:
-    """Which of the numbers has this name."""
+    """The number of a pull's header that has a name: its place among those that change, NONE for any other name."""
     if size == 6 and memcmp(name, b"opaque", 6) == 0:
         return OPAQUE
     if size == 7 and memcmp(name, b"queueId", 7) == 0:
@@ -53,7 +53,7 @@ cdef inline int _which(const uint8_t *name, Py_ssize_t size) noexcept nogil:
 
 
 cdef inline bint _cut(Split *split, int which, const uint8_t *start, const uint8_t *end) noexcept nogil:
-    """Keep a number, and the bytes between it and the one before; False where it is none, or was there."""
+    """Keep a number of a header, and the bytes between it and the number before; False where it is no number, or was found already."""
     cdef bint is_good = False
     split.numbers[which] = get_decimal(start, end - start, &is_good)
     if not is_good or split.is_found[which]:
@@ -88,7 +88,7 @@ cdef inline bint _take_value(Split *split, int which, const uint8_t *name_end) n
 
 
 cdef inline bint _split(Split *split) noexcept nogil:
-    """Go from text to text; False where something is not as it must be."""
+    """Split a pull's header at its numbers, string by string; False where it is not written as clients write it."""
     cdef const uint8_t *name
     cdef const uint8_t *name_end
     cdef int which

@@ -37,7 +37,7 @@ assert ENTRIES_MAX == ENTRIES
 
 
 cdef object _value(str text, str kind):
-    """What a field says; None where it is not plain."""
+    """The value of a header's field, a text or a number; None where it is not plain."""
     cdef Py_ssize_t size
     cdef bint is_good = False
     cdef const char *at

@@ -114,12 +114,12 @@ cdef inline bint _take(Cursor *cursor, uint8_t expected) noexcept nogil:
 
 
 cdef inline uint64_t _stops(uint64_t word) noexcept nogil:
-    """As `json_stops`, and those of the bytes that are no ASCII."""
+    """Mark the bytes of a word that end a plain JSON string: those of `json_stops`, and those that are no ASCII."""
     return json_stops(word) | word & 0x8080808080808080ULL
 
 
 cdef inline const uint8_t *_plain_end(const uint8_t *at, const uint8_t *end) noexcept nogil:
-    """Where characters end that JSON writes as they are."""
+    """Find the end of the characters that JSON writes as they are."""
     cdef uint64_t stops
     while end - at >= 8:
         stops = _stops(word_at(at))
@@ -146,7 +146,7 @@ cdef inline bint _take_text(Cursor *cursor, Span *text) noexcept nogil:
 
 
 cdef inline bint _take_name(Cursor *cursor, Span *name) noexcept nogil:
-    """Such a string, and the colon behind it."""
+    """Take the name of a field: a JSON string of ASCII without escapes, and the colon behind it; False for any other."""
     cdef const uint8_t *at = cursor.at
     if cursor.end - at >= LETTER_SIZE and at[0] == c'"' and at[2] == c'"' and at[3] == c":":
         if c"a" <= at[1] <= c"z":  # Mostly.
@@ -370,7 +370,7 @@ cdef inline bint _is_like(Pattern *pattern, const uint8_t *start, const uint8_t 
 
 
 cdef int _find_gaps(Cursor *cursor, Header *header, Span *gaps, int *values) noexcept nogil:
-    """Where the values stand that change from send to send, in order; how many, 0 where there are not all of them."""
+    """Find the values of a header that change from send to send, in order; gives how many, 0 where one of them is missing."""
     cdef Span gap
     cdef Span *field
     cdef int index, before, value, count = GAPS if header.signature.at is not NULL else GAPS - 1

@@ -46,7 +46,7 @@ cdef Py_ssize_t KEY_AT = len(b"UNIQ_KEY\1")
 
 
 cdef object _field(dict fields, name):
-    """What a text names; None for nothing, and for what is no text (a peer may send anything)."""
+    """The value of a field; None where it is missing, and for a name that is no text (a peer may send anything)."""
     cdef PyObject *found
     if type(name) is not str:
         return None
@@ -67,7 +67,7 @@ cdef bint _int_of(object text, int64_t low, int64_t high, int64_t *value) except
 
 
 cdef object _shape(const char *text, Py_ssize_t key_at, Py_ssize_t key_end, Py_ssize_t size):
-    """What stands around the unique key; `sends.shape_of` says the same of a str."""
+    """The parts of a property block around its unique key; `sends.shape_of` does it for a str."""
     cdef str tail = PyUnicode_DecodeUTF8(text + key_end, size - key_end, NULL)
     if key_at == KEY_AT:
         return tail
@@ -125,7 +125,7 @@ cdef inline const char *_utf8(object text, Py_ssize_t *size) except? NULL:
 cdef inline bint _find_key(
     const char *text, Py_ssize_t size, Py_ssize_t *key_at, Py_ssize_t *key_end
 ) noexcept:
-    """Where the unique key of a property block begins and ends; False where it has none."""
+    """Find the begin and the end of the unique key in a property block; False where it has none."""
     cdef const char *found = <const char *>memmem(text, size, b"UNIQ_KEY\1", KEY_AT)
     if found is NULL:
         return False
@@ -145,7 +145,7 @@ cdef inline bytes _joined(const char *text, Py_ssize_t size, bytes suffix):
 
 
 cdef inline bint _is_one(dict fields, bytes body, Py_ssize_t body_size_max):
-    """Whether it is one message, of a size that may be, without flags."""
+    """Whether a send is one message, of a size that may be, without flags."""
     if not 0 < PyBytes_GET_SIZE(body) <= body_size_max or _field(fields, "f") != "0":
         return False
     some = _field(fields, "m")
@@ -153,7 +153,7 @@ cdef inline bint _is_one(dict fields, bytes body, Py_ssize_t body_size_max):
 
 
 cdef inline object _tags_code_of(dict shapes, object shape, object look):
-    """The tags code of a property block of that shape; None where a block of that shape is special."""
+    """The tags code of a property block by its shape; None where a block of that shape is special."""
     cdef object code = _field(shapes, shape)
     return look(shape) if code is None else code
 

@@ -64,7 +64,7 @@ cdef void _end(Sha1 *sha, uint8_t *digest) noexcept nogil:
 
 
 cdef inline void _begin(Sha1 *sha, const uint8_t *state, int64_t size) noexcept nogil:
-    """Go on behind so many bytes, from the state that they made."""
+    """Go on with a hash behind bytes that are hashed already, from the state that they made."""
     cdef int index
     for index in range(WORDS):
         sha.state[index] = get_u32(state + 4 * index)

@@ -122,7 +122,7 @@ cdef inline void _note_key(SendBatch batch, Row *row, Span *key, Span *words) no
 
 
 cdef Py_ssize_t _shared_size(Header *header) except -2:
-    """Have the properties of a send in its room; gives how many bytes, -1 where they are no text."""
+    """Write the properties of a send into the room for them; gives how many bytes, -1 where they are no text."""
     cdef Span *text = &header.fields[c"i" - c"a"]
     if text.at is NULL:
         return 0
@@ -219,7 +219,7 @@ cdef bint _get_item(const uint8_t *at, const uint8_t *end, Item *item) noexcept 
 
 
 cdef int64_t _measure(Span *body, int64_t count_max, int64_t *size) noexcept nogil:
-    """How many messages a batch has, and the bytes of their own properties; 0 where any size does not add up."""
+    """Count the messages of a batch and the bytes of their own properties; 0 where a size does not add up."""
     cdef const uint8_t *at = body.at
     cdef const uint8_t *end = body.at + body.size
     cdef Item item

@@ -250,7 +250,7 @@ cdef object _record(
 
 
 cdef inline bytes _host(const uint8_t *at, bytes last):
-    """A host; mostly it is that of the record before."""
+    """Make the bytes of a record's host; that of the record before is used again, which it mostly is."""
     if last is not None and memcmp(PyBytes_AS_STRING(last), at, HOST_V4_SIZE) == 0:
         return last
     return PyBytes_FromStringAndSize(<const char *>at, HOST_V4_SIZE)

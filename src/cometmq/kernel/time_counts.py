@@ -18,14 +18,14 @@ class TimeCounts:
     """
 
     def __init__(self, bounds: Sequence[int]) -> None:
-        """All is 0; `bounds` are the upper ends of the classes, us, in order."""
+        """Begin at 0; `bounds` are the upper ends of the classes, us, in order."""
         self._bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
         self.max_us = self.total_us = self.count = 0
 
     @property
     def counts(self) -> list[int]:
-        """See above."""
+        """The counts of the classes, the last of all that took longer than every bound."""
         return self._counts[:]
 
     def add(self, time_us: int, count: int = 1) -> None:
