@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 
+import pytest
+
 from cometmq.client import (
     AsyncPushConsumer,
     ConsumeFrom,
@@ -199,7 +201,13 @@ async def test_a_broker_asks_in_vain_for_a_group_or_a_thing_that_is_not_here(clu
             assert code.name in (answer.remark or "")
 
 
-async def test_a_full_cache_pauses_the_pulls_until_listeners_catch_up(cluster):
+@pytest.mark.parametrize(
+    "bound",
+    # After 32 messages of 100 bytes a queue may be pulled once more, after 64 it may not.
+    [{"queue_count_max": 50}, {"queue_bytes_max": 5_000}, {"queue_span_max": 50}],
+    ids=lambda bound: next(iter(bound)),
+)
+async def test_a_full_cache_pauses_the_pulls_until_listeners_catch_up(cluster, bound):
     cluster.a.scripts[RequestCode.PULL_MESSAGE] = lambda command, _peer: endless(command)
     may_go_on = asyncio.Event()
     got: list[int] = []
@@ -208,7 +216,7 @@ async def test_a_full_cache_pauses_the_pulls_until_listeners_catch_up(cluster):
         await may_go_on.wait()
         got.append(message.queue_offset)
 
-    settings = PushSettings(consume_from=ConsumeFrom.FIRST, queue_count_max=50, concurrency=4)
+    settings = PushSettings(consume_from=ConsumeFrom.FIRST, concurrency=4, **bound)
     async with AsyncPushConsumer(
         cluster.names.address, group=GROUP, listener=listen, subscriptions=[TOPIC],
         settings=settings,
@@ -216,8 +224,7 @@ async def test_a_full_cache_pauses_the_pulls_until_listeners_catch_up(cluster):
         await until(lambda: pulls(cluster.a) >= 2, "pulls")
         await asyncio.sleep(0.2)
         held = pulls(cluster.a)
-        # 32 and 32 are over 50: each of the two queues was pulled twice.
-        assert held == 4
+        assert held == 4, "each of the two queues was pulled twice"
         may_go_on.set()
         await until(lambda: pulls(cluster.a) > held + 4, "more pulls")
 
@@ -231,7 +238,8 @@ def pulls(broker: Scripted) -> int:
 def endless(command: Command) -> Answer:
     start = int(command.fields["queueOffset"])
     fields = {"nextBeginOffset": str(start + 32), "minOffset": "0", "maxOffset": str(1 << 40)}
-    body = b"".join(encode_record(record(offset)) for offset in range(start, start + 32))
+    records = (record(offset, bytes(100)) for offset in range(start, start + 32))
+    body = b"".join(map(encode_record, records))
     return Answer(fields=fields, body=body)
 
 

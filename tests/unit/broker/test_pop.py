@@ -346,6 +346,15 @@ async def test_an_unknown_handle_changes_nothing(served):
     assert len(served_hand_outs(served)) == 1
 
 
+async def test_a_new_time_for_what_was_handed_out_again_changes_nothing(served):
+    await send(served, b"1")
+    first = await pop(served, invisibleTime=HIDDEN_MS)
+    assert bodies(await pop(served, pollTime=30_000, invisibleTime=60_000)) == [b"1"]
+    answer = await served.ask(CHANGE, names(handles(first)[0], invisibleTime=1))
+    assert answer.code == ResponseCode.SUCCESS
+    assert (await pop(served, pollTime=HIDDEN_MS)).code == ResponseCode.POLLING_TIMEOUT
+
+
 async def test_a_peek_shows_what_a_pop_would_give_and_changes_nothing(served):
     async def peek(**more):
         fields = {"consumerGroup": "g", "topic": "Orders", "queueId": "-1", "maxMsgNums": "2"}

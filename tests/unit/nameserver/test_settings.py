@@ -71,10 +71,11 @@ def test_a_typing_mistake_is_a_warning_with_the_nearest_key(tmp_path):
     assert "nobody knows listenPrt; did you mean listenPort?" in warnings[0]
 
 
-def test_what_is_not_built_yet_is_a_warning_when_it_is_switched_on(tmp_path):
-    _, warnings = read(tmp_path, "notifyMinBrokerIdChanged=true\n")
-    assert "notifyMinBrokerIdChanged is not built yet" in warnings[0]
-    assert read(tmp_path, "notifyMinBrokerIdChanged=false\n")[1] == []
+@pytest.mark.parametrize("key", ["notifyMinBrokerIdChanged", "enableControllerInNamesrv"])
+def test_what_is_not_built_yet_is_a_warning_when_it_is_switched_on(tmp_path, key):
+    _, warnings = read(tmp_path, f"{key}=true\n")
+    assert f"{key} is not built yet" in warnings[0]
+    assert read(tmp_path, f"{key}=false\n")[1] == []
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from cometmq.model.errors import StoreDamaged
+from cometmq.offline.folder import StoreFolder
 from cometmq.offline.found import find_store
 from cometmq.store.real_disk import RealDisk
 from tests.support.store_puts import bodies_of, open_store, put
@@ -48,6 +49,8 @@ def test_each_part_alone_is_named(store, name):
             find_store(str(store), None, RealDisk())
         with pytest.raises(StoreDamaged, match=place):
             open_store(store, read_only=True)
+        with pytest.raises(StoreDamaged, match=place):
+            StoreFolder(str(store)).log_files()  # By it Spark and Arrow read.
     else:
         find_store(str(store), None, RealDisk()).close()
 

@@ -259,6 +259,17 @@ async def test_a_named_port_that_is_taken_stops_the_start_with_its_key(tmp_path)
                 pass
 
 
+async def test_a_port_that_nobody_named_is_done_without(tmp_path, caplog):
+    """The one beside the broker's own is taken: an asynchronous master serves all the same, and says so."""
+    async with (
+        master(tmp_path / "first", ha_port=23_457) as first,
+        master(tmp_path / "second", BrokerRole.ASYNC_MASTER, listen_port=23_456) as second,
+    ):
+        assert (first.broker.ha_port, second.broker.ha_port) == (23_457, 0)
+        assert (await send(second)).code == OK
+    assert "slaves cannot fetch the log, and are told of no port" in caplog.text
+
+
 async def test_a_slave_that_never_reads_holds_one_frame_and_disturbs_no_other(tmp_path):
     async with master(tmp_path, ha_frame_size=200_000) as served:
         deaf = await slave_of(served, acks=False)
