@@ -127,9 +127,15 @@ def _pipeline(app: typer.Typer) -> None:
 def _store(app: typer.Typer) -> None:
     from cometmq.cli.expired import expired
     from cometmq.cli.store import store
-    from cometmq.cli.store_files import archive_store, rebuild_store, restore_store
+    from cometmq.cli.store_files import (
+        archive_store,
+        compare_stores,
+        rebuild_store,
+        restore_store,
+    )
 
     store.command("expired")(expired)
+    store.command("compare")(compare_stores)
     store.command("rebuild")(rebuild_store)
     store.command("archive")(archive_store)
     store.command("restore")(restore_store)

@@ -16,9 +16,7 @@ import typer
 from cometmq.cli.options import AsJson
 from cometmq.cli.output import notes, print_json
 from cometmq.cli.store_text import (
-    comparison_json,
     plan_json,
-    print_comparison,
     print_fields,
     print_plan,
     print_record,
@@ -140,42 +138,6 @@ def _records(found: "FoundStore", offset: int | None) -> "Iterator[Record]":
         yield from records
 
 
-@store.command("compare")
-def compare_stores(
-    first: Folder,
-    second: Folder,
-    *,
-    exact: Annotated[
-        bool, typer.Option("--exact", help="Store times, hosts and places in the log, too.")
-    ] = False,
-    config: Config = None,
-    as_json: AsJson = False,
-) -> None:
-    """Compare the messages of two stores, queue by queue; status 1 when they differ."""
-    from cometmq.net.clock import SystemClock
-    from cometmq.offline.compare import Comparer, messages_of, open_for_reading
-    from cometmq.store.real_disk import RealDisk
-
-    settings, disk = store_settings(config), RealDisk()
-    a = open_for_reading(str(first.absolute()), settings, clock=SystemClock(), disk=disk)
-    try:
-        b = open_for_reading(str(second.absolute()), settings, clock=SystemClock(), disk=disk)
-        try:
-            total = messages_of(a)
-            with progress_bar(total, "comparing", are_bytes=False) as on_compared:
-                found = Comparer(a, b, is_exact=exact, on_compared=on_compared).run()
-        finally:
-            b.close()
-    finally:
-        a.close()
-    if as_json:
-        print_json(comparison_json(found))
-    else:
-        print_comparison(found)
-    if not found.is_same:
-        raise typer.Exit(ExitStatus.FOUND)
-
-
 @store.command("repair")
 def repair_store(
     folder: Folder,
@@ -260,25 +222,20 @@ def _log_size(found: "FoundStore") -> int:
 
 
 @contextmanager
-def progress_bar(
-    total: int, what: str, *, are_bytes: bool = True
-) -> Iterator[Callable[[int], None]]:
-    """A bar over bytes or messages, on a terminal."""
+def progress_bar(total: int | None, what: str) -> Iterator[Callable[..., None]]:
+    """A bar over bytes, on a terminal; called with how many are done, and of how many if that was not known."""
     from rich.progress import (
         BarColumn,
         DownloadColumn,
-        MofNCompleteColumn,
         Progress,
         TimeRemainingColumn,
         TransferSpeedColumn,
     )
 
     console = notes()
-    counted = (
-        (DownloadColumn(), TransferSpeedColumn()) if are_bytes else (MofNCompleteColumn(),)
-    )
+    counted = DownloadColumn(), TransferSpeedColumn()
     columns = (f"{what} ", BarColumn(), *counted, TimeRemainingColumn())
     is_shown = console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=not is_shown) as progress:
         bar = progress.add_task(what, total=total)
-        yield lambda done: progress.update(bar, completed=done)
+        yield lambda done, of=total: progress.update(bar, completed=done, total=of)

@@ -14,6 +14,7 @@ import typer
 from cometmq.cli.options import AsJson, read_time
 from cometmq.cli.output import print_json, screen
 from cometmq.cli.store import Config, Folder, progress_bar, store_settings
+from cometmq.cli.store_text import comparison_json, print_comparison
 from cometmq.cli.visible import visible
 from cometmq.model.errors import CometError
 from cometmq.model.exit_status import ExitStatus
@@ -79,6 +80,43 @@ def rebuild_store(
             show(done)
     found = made.finish(rows, clock=SystemClock())
     _end(found.counts, found.findings, as_json=as_json)
+
+
+def compare_stores(
+    first: Folder,
+    second: Folder,
+    *,
+    exact: Annotated[
+        bool,
+        typer.Option("--exact", help="Store times, hosts, tries and places in the log, too."),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compare the messages of two stores, or of a store and an archive, queue by queue; status 1 when they differ.
+
+    Only what both should hold is compared, not what retention has deleted in one of them.
+
+    Raises:
+        typer.Exit: with that status.
+    """
+    need_arrow()
+    from cometmq.net.clock import SystemClock
+    from cometmq.offline.copy_compare import compare_folders
+
+    with progress_bar(None, "comparing") as show:
+        found = compare_folders(
+            str(first.absolute()),
+            str(second.absolute()),
+            clock=SystemClock(),
+            is_exact=exact,
+            on_progress=show,
+        )
+    if as_json:
+        print_json(comparison_json(found))
+    else:
+        print_comparison(found)
+    if not found.is_same:
+        raise typer.Exit(ExitStatus.FOUND)
 
 
 def archive_store(

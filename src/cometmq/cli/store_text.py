@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from cometmq.cli.output import print_json, print_table, screen
+from cometmq.cli.output import notes, print_json, print_table, screen
 from cometmq.cli.visible import visible
 
 if TYPE_CHECKING:
     from cometmq.codec.record import Record
-    from cometmq.offline.compare import Comparison
+    from cometmq.offline.copy_compare import CopyComparison
     from cometmq.offline.found import FoundStore
     from cometmq.offline.repair import RepairPlan
     from cometmq.offline.summary import Summary
     from cometmq.offline.verify import StoreVerdict
 
+DIFFERENCES_MAX = 1000  # In JSON.
 SHOWN_MAX = 20  # Findings printed for people; --json gives up to a thousand.
 
 
@@ -112,23 +113,33 @@ def print_fields(found: "FoundStore", record: "Record") -> None:
     screen().print()
 
 
-def comparison_json(found: "Comparison") -> dict[str, object]:
+def comparison_json(found: "CopyComparison") -> dict[str, object]:
     """A comparison for programs."""
-    rows = [difference._asdict() for difference in found.differences]
-    return {"same": found.is_same, **found._asdict(), "differences": rows}
+    return {
+        "same": found.is_same,
+        "queues": found.queues,
+        "messages": min(found.rows),
+        "differing": found.differing,
+        "differences": [
+            {"queue": f"{each.topic}/{each.queue_id}", "offset": each.offset, "what": each.what}
+            for each in found.differences[:DIFFERENCES_MAX]
+        ],
+        "notes": found.notes,
+    }
 
 
-def print_comparison(found: "Comparison") -> None:
+def print_comparison(found: "CopyComparison") -> None:
     """A comparison for people."""
     shown = found.differences[:SHOWN_MAX]
     if shown:
         rows = [
-            (row.queue, "all" if row.offset is None else str(row.offset), row.what)
-            for row in shown
+            (f"{each.topic}/{each.queue_id}", str(each.offset), each.what) for each in shown
         ]
         print_table(("queue", "offset", "difference"), rows)
+    for line in (*found.notes, *found.findings):
+        notes().print(line, markup=False)
     word = "the same" if found.is_same else f"{found.differing} differences"
-    screen().print(f"{word}: {found.queues} queues, {found.messages} messages compared")
+    screen().print(f"{word}: {found.queues} queues, {min(found.rows)} messages compared")
 
 
 def plan_json(plan: "RepairPlan") -> dict[str, object]:

@@ -29,7 +29,15 @@ COMPARED = (
     "topic", "brokerName", "queueId", "queueOffset", "commitLogOffset", "storeTimestamp",
     "sysFlag", "flag", "bornTimestamp", "body", "properties",
 )  # fmt: skip
+# What a broker adds, too; tries count with it, for a copy that was sent again has none.
+COMPARED_EXACTLY = (
+    *COMPARED, "bornHost", "storeHost", "reconsumeTimes", "preparedTransactionOffset",
+)  # fmt: skip
 _FIELDS = ("body", "properties", "flags", "bornTimestamp")
+_EXACT_FIELDS = (
+    *_FIELDS, "commitLogOffset", "storeTimestamp", "reconsumeTimes",
+    "preparedTransactionOffset", "bornHost", "storeHost",
+)  # fmt: skip
 _ALL_64 = 0xFFFFFFFFFFFFFFFF
 
 # Odd numbers with bits well spread (of splitmix64): each field gets a place of its own in the sum.
@@ -105,11 +113,11 @@ def queued(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch if keep.all() else batch.filter(pa.array(keep))
 
 
-def digests_of(batches: Iterable[pa.RecordBatch]) -> list[Digest]:
-    """The digests of some messages with the columns `COMPARED`."""
+def digests_of(batches: Iterable[pa.RecordBatch], *, is_exact: bool = False) -> list[Digest]:
+    """The digests of some messages with the columns `COMPARED`, or `COMPARED_EXACTLY`."""
     sums: dict[Block, tuple[int, int]] = {}
     for batch in batches:
-        hashes = _hashes(batch)
+        hashes = _hashes(batch, is_exact=is_exact)
         for queue, rows in queue_runs(batch):
             blocks = np.asarray(batch.column("queueOffset"))[rows] // BLOCK_OFFSETS
             of_queue = hashes[rows]
@@ -127,7 +135,7 @@ def digests_of(batches: Iterable[pa.RecordBatch]) -> list[Digest]:
 
 
 def messages_of(
-    batches: Iterable[pa.RecordBatch], blocks: AbstractSet[Block]
+    batches: Iterable[pa.RecordBatch], blocks: AbstractSet[Block], *, is_exact: bool = False
 ) -> Iterator[MessageHashes]:
     """The messages that lie in some blocks."""
     by_queue: dict[Queue, list[int]] = {}
@@ -140,31 +148,41 @@ def messages_of(
             if not len(chosen):
                 continue
             part = batch.take(pa.array(chosen))
-            fields = np.stack(_fields(part), axis=1).tolist()
+            fields = np.stack(_fields(part, is_exact=is_exact), axis=1).tolist()
             for offset, of_message in zip(offsets[chosen].tolist(), fields, strict=True):
                 yield MessageHashes(*queue, offset, tuple(of_message))
 
 
-def _hashes(batch: pa.RecordBatch) -> Hashes:
+def _hashes(batch: pa.RecordBatch, *, is_exact: bool) -> Hashes:
     """A hash of each message, 64 bits."""
     mixed = np.asarray(batch.column("queueOffset")).astype(np.uint64)
-    for field in _fields(batch):
+    for field in _fields(batch, is_exact=is_exact):
         mixed = _mix(mixed, field)
     return mixed
 
 
-def _fields(batch: pa.RecordBatch) -> tuple[Hashes, ...]:
-    """The compared fields of a batch, a number each: `_FIELDS`."""
+def _fields(batch: pa.RecordBatch, *, is_exact: bool) -> tuple[Hashes, ...]:
+    """The compared fields of a batch, a number each: `_FIELDS`, or `_EXACT_FIELDS`."""
     flags = (np.asarray(batch.column("sysFlag")).astype(np.int64) & ~HOST_BITS) << 32
     flags |= np.asarray(batch.column("flag")).astype(np.int64) & 0xFFFFFFFF
     born = np.asarray(batch.column("bornTimestamp").view(pa.int64()))
-    bodies = _body_hashes(batch.column("body"))
-    return (
-        bodies,
+    plain = (
+        _body_hashes(batch.column("body")),
         _property_hashes(batch.column("properties")),
         flags.astype(np.uint64),
         born.astype(np.uint64),
     )
+    return (*plain, *_added_fields(batch)) if is_exact else plain
+
+
+def _added_fields(batch: pa.RecordBatch) -> Iterator[Hashes]:
+    """The fields that a broker adds, a number each, in the order of `_EXACT_FIELDS`."""
+    yield np.asarray(batch.column("commitLogOffset")).astype(np.uint64)
+    yield np.asarray(batch.column("storeTimestamp").view(pa.int64())).astype(np.uint64)
+    for name in ("reconsumeTimes", "preparedTransactionOffset"):
+        yield np.asarray(batch.column(name)).astype(np.int64).astype(np.uint64)
+    for name in ("bornHost", "storeHost"):
+        yield _body_hashes(batch.column(name))
 
 
 def _body_hashes(column: pa.Array) -> Hashes:
@@ -247,7 +265,8 @@ def _what_differs(
         return f"A has it {len(left)} times, B {len(right)} times"
     names = [
         name
-        for name, of_a, of_b in zip(_FIELDS, left[0], right[0], strict=True)
+        # Without what brokers add there are fewer fields than names.
+        for name, of_a, of_b in zip(_EXACT_FIELDS, left[0], right[0], strict=False)
         if of_a != of_b
     ]
     return f"differs in {', '.join(names)}"

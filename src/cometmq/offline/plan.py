@@ -60,6 +60,16 @@ def plan_tasks(
     return joined(splits, split_bytes)
 
 
+def by_name(tasks: Sequence[Task]) -> dict[str, Task]:
+    """Tasks by the physical offsets that they cover."""
+    return {",".join(f"{split.lo}-{split.hi}" for split in task): task for task in tasks}
+
+
+def log_size(task: Task) -> int:
+    """Bytes of the log that a task covers."""
+    return sum(split.hi - split.lo for split in task)
+
+
 def _in_time(
     folder: StoreFolder, files: Sequence[ListedFile], wanted: LogRange
 ) -> Sequence[ListedFile]:

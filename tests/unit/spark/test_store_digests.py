@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 from cometmq.model.errors import SettingsError
+from cometmq.offline.copies import ArchiveCopy, Copy, StoreCopy, folder_copy
+from cometmq.offline.copy_compare import CompareCounts, CopyReading
 from cometmq.offline.coverage import Coverage, coverage_of_store
 from cometmq.offline.digests import (
     COMPARED,
@@ -20,8 +22,6 @@ from cometmq.offline.digests import (
     messages_of,
 )
 from cometmq.offline.folder import StoreFolder
-from cometmq.spark.jobs.comparing import CompareCounts, CopyReading
-from cometmq.spark.jobs.copies import ArchiveCopy, Copy, StoreCopy, copy_of
 from tests.support.store_puts import open_store, put, run_jobs
 from tests.unit.spark.test_store_archive import archived
 from tests.unit.spark.test_store_jobs import STORES, tasks_of
@@ -156,4 +156,4 @@ def test_claims_hold_what_they_say():
 
 def test_a_folder_that_is_neither_store_nor_archive_is_refused(tmp_path):
     with pytest.raises(SettingsError, match="neither a store"):
-        copy_of(str(tmp_path), topics="", nameserver="x:1", broker="")
+        folder_copy(str(tmp_path))

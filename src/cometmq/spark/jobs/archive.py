@@ -18,7 +18,7 @@ from cometmq.offline import archive as kernel
 from cometmq.offline import restore as back
 from cometmq.offline.folder import StoreFolder
 from cometmq.offline.place import same_place
-from cometmq.offline.plan import LogRange, Task
+from cometmq.offline.plan import LogRange, Task, by_name, log_size
 from cometmq.offline.store_sizes import chosen_sizes, kept_sizes, sizes_of
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
@@ -27,9 +27,7 @@ from cometmq.spark.jobs.origin import ClusterOptions
 from cometmq.spark.jobs.run import Run, running
 from cometmq.spark.jobs.tasks import (
     Row,
-    by_name,
     count_round,
-    log_size,
     run_tasks,
     task_plan,
 )

@@ -11,12 +11,13 @@ from pyspark.sql import SparkSession
 
 from cometmq.client import SystemClock
 from cometmq.offline.place import same_place
+from cometmq.offline.plan import by_name, log_size
 from cometmq.offline.rebuild_store import StoreRebuild
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
 from cometmq.spark.jobs.options import JobOptions
 from cometmq.spark.jobs.run import running
-from cometmq.spark.jobs.tasks import by_name, log_size, run_tasks, task_plan
+from cometmq.spark.jobs.tasks import run_tasks, task_plan
 
 
 @dataclass(frozen=True, kw_only=True)

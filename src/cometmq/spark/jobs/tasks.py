@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
 
-from cometmq.offline.plan import Task
+from cometmq.offline.plan import Task, by_name, log_size
 from cometmq.spark.jobs.job import Report
 from cometmq.spark.jobs.run import Run
 
@@ -78,16 +78,6 @@ def count_round(run: Run, files: Sequence[Row], *, end: dict[str, int]) -> None:
     }
     manifest.ahead, manifest.ranges = {}, []
     run.save()
-
-
-def by_name(tasks: Sequence[Task]) -> dict[str, Task]:
-    """Tasks by the physical offsets that they cover."""
-    return {",".join(f"{split.lo}-{split.hi}" for split in task): task for task in tasks}
-
-
-def log_size(task: Task) -> int:
-    """Bytes of the log that a task covers."""
-    return sum(split.hi - split.lo for split in task)
 
 
 def task_plan(tasks: Sequence[Task]) -> Report:

@@ -11,12 +11,13 @@ from pyspark.sql import SparkSession
 
 from cometmq.client import SystemClock
 from cometmq.model.errors import SettingsError
+from cometmq.offline.copy_compare import CopyReading, settled_until
 from cometmq.offline.found import FoundStore, find_store
 from cometmq.offline.part_check import PartVerdict, check_part, parts_of
 from cometmq.offline.place import same_place
 from cometmq.offline.splits import SPLIT_BYTES
 from cometmq.offline.verify import StoreCheck, StoreVerdict
-from cometmq.spark.jobs.comparing import CopyReading, compare
+from cometmq.spark.jobs.comparing import compare
 from cometmq.spark.jobs.copies import copy_of
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
@@ -25,10 +26,6 @@ from cometmq.spark.jobs.origin import ClusterOptions
 from cometmq.spark.jobs.run import Run, running
 from cometmq.spark.jobs.tasks import Row, run_tasks
 from cometmq.spark.jobs.words import time_ms
-
-SETTLED_MS = (
-    1000  # What is younger may not be everywhere yet, where something is still written.
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,9 +78,11 @@ def _compare(spark: SparkSession, options: VerifyOptions) -> Report:
         copy_of(each, topics=topics, nameserver=options.nameserver, broker=options.broker)
         for each in (one, other)
     ]
-    until_ms = time_ms(options.until, "--until") if options.until else None
-    if until_ms is None and any(copy.is_live() for copy in copies):
-        until_ms = SystemClock().now_ms() - SETTLED_MS
+    until_ms = (
+        time_ms(options.until, "--until")
+        if options.until
+        else settled_until(copies, SystemClock())
+    )
     reading = CopyReading.of(copies[0], copies[1], until_ms)
     if options.dry_run:
         parts = reading.parts()

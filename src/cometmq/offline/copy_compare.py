@@ -1,0 +1,322 @@
+"""Two copies compared, on one core or on all: digests of both, then the messages of the blocks that differ.
+
+A copy is compared part by part; who runs the parts says a `PartRunner`: `InTurn` here, tasks of Spark in a job.
+
+Next: cometmq.offline.digests
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from cometmq.model.clock import Clock
+from cometmq.model.errors import SettingsError
+from cometmq.offline.copies import Copy, folder_copy
+from cometmq.offline.coverage import Coverage
+from cometmq.offline.digests import (
+    BLOCK_OFFSETS,
+    COMPARED,
+    COMPARED_EXACTLY,
+    Block,
+    Digest,
+    MessageDifference,
+    MessageHashes,
+    differences,
+    differing_blocks,
+    digests_of,
+    messages_of,
+    queued,
+)
+
+BLOCKS_MAX = 64  # Of those that differ, as many are looked into: 65,536 messages.
+SETTLED_MS = (
+    1000  # What is younger may not be everywhere yet, where something is still written.
+)
+
+AGAIN = "again "  # Before the names of parts that are read a second time.
+
+T = TypeVar("T")
+Part = tuple[int, Any]
+"""Of which copy (0: A, 1: B), and what of it."""
+Row = list[Any]
+"""Numbers and texts that JSON can hold."""
+
+
+class PartRunner(Protocol):
+    """Runs work on parts of copies, wherever that is."""
+
+    def run(self, parts: Mapping[str, Part], work: Callable[[Part], list[Row]]) -> list[Row]:
+        """The rows of all parts."""
+
+    def look_again(self, blocks: Sequence[Block]) -> None:
+        """Hear of the blocks of which parts are read a second time."""
+
+
+class InTurn:
+    """Runs parts one after the other, in this process.
+
+    Args:
+        on_done: told of each part that was read.
+    """
+
+    def __init__(self, on_done: Callable[[Part], None]) -> None:
+        self._on_done = on_done
+
+    def run(self, parts: Mapping[str, Part], work: Callable[[Part], list[Row]]) -> list[Row]:
+        """The rows of all parts."""
+        rows = []
+        for part in parts.values():
+            rows += work(part)
+            self._on_done(part)
+        return rows
+
+    def look_again(self, blocks: Sequence[Block]) -> None:
+        """Nothing to keep: who is killed begins anew."""
+
+
+class CopyComparison(NamedTuple):
+    """The result of a comparison of two copies.
+
+    Attributes:
+        rows: messages of A and of B that were compared.
+        queues: queues of which either has messages.
+        blocks: blocks of 1,024 offsets that differ.
+        differences: the messages that one copy lacks or has otherwise, of the first 64 such blocks.
+        notes: what they are, and how many messages are not compared.
+        findings: a line for each queue that differs.
+    """
+
+    rows: tuple[int, int]
+    queues: int
+    blocks: int
+    differences: list[MessageDifference]
+    notes: list[str]
+    findings: list[str]
+
+    @property
+    def is_same(self) -> bool:
+        """Whether both hold the same messages."""
+        return not self.blocks
+
+    @property
+    def differing(self) -> int:
+        """Differences that are known; of a block that was not looked into one."""
+        return len(self.differences) + max(self.blocks - BLOCKS_MAX, 0)
+
+
+@dataclass
+class CompareCounts:
+    """The counts of a comparison; each of a pair for A and B.
+
+    Attributes:
+        rows: messages that were compared.
+        passed_over: messages that the other copy cannot hold, or that are too new.
+    """
+
+    rows: list[int] = field(default_factory=lambda: [0, 0])
+    passed_over: list[int] = field(default_factory=lambda: [0, 0])
+
+
+@dataclass(frozen=True)
+class CopyReading:
+    """Reads the parts of both copies; picklable.
+
+    Attributes:
+        copies: A and B.
+        coverage: what each should hold.
+        has_brokers: both name the brokers of their queues.
+        until_ms: only what was stored before, ms since 1970; None: all.
+        is_exact: what a broker adds is compared, too.
+    """
+
+    copies: tuple[Copy, Copy]
+    coverage: tuple[Coverage, Coverage]
+    has_brokers: bool
+    until_ms: int | None
+    is_exact: bool = False
+
+    @classmethod
+    def of(
+        cls, one: Copy, other: Copy, until_ms: int | None, *, is_exact: bool = False
+    ) -> "CopyReading":
+        """Of two copies.
+
+        Raises:
+            SettingsError: one names several brokers, and the other none.
+        """
+        brokers = one.brokers(), other.brokers()
+        has_brokers = all(brokers)
+        for copy, names in zip((one, other), brokers, strict=True):
+            if len(names) > 1 and not has_brokers:
+                raise SettingsError(
+                    f"{copy.name} lies on the brokers {', '.join(sorted(names))}, the other side is of "
+                    "one: say --broker"
+                )
+        coverage = one.coverage(), other.coverage()
+        if not has_brokers:
+            coverage = coverage[0].without_brokers(), coverage[1].without_brokers()
+        return cls((one, other), coverage, has_brokers, until_ms, is_exact)
+
+    def parts(self) -> dict[str, Part]:
+        """The parts of both, by name."""
+        return {
+            f"{'AB'[side]} {name}": (side, part)
+            for side, copy in enumerate(self.copies)
+            for name, part in copy.parts().items()
+        }
+
+    def size_of(self, part: Part) -> int:
+        """Of a part, in bytes."""
+        return self.copies[part[0]].size_of(part[1])
+
+    def read(self, part: Part, seen: CompareCounts) -> Iterator[pa.RecordBatch]:
+        """Read the messages of a part that are compared."""
+        side, piece = part
+        for every in self.copies[side].read(piece):
+            batch = queued(every)
+            if not self.has_brokers:
+                at = batch.schema.get_field_index("brokerName")
+                blank = pa.repeat(pa.scalar("", pa.string()), batch.num_rows)
+                batch = batch.set_column(at, batch.schema.field(at), blank)
+            keep = self.coverage[1 - side].holds(batch)
+            if self.until_ms is not None:
+                stored = np.asarray(batch.column("storeTimestamp").view(pa.int64()))
+                keep &= stored < self.until_ms * 1000
+            if not keep.all():
+                seen.passed_over[side] += int((~keep).sum())
+                batch = batch.filter(pa.array(keep))
+            seen.rows[side] += batch.num_rows
+            if batch.num_rows:
+                yield batch
+
+    def digest(self, part: Part) -> list[Row]:
+        """A row with the counts of a part, then its digests; each begins with the copy's number."""
+        side, seen = part[0], CompareCounts()
+        digests = digests_of(self.read(part, seen), is_exact=self.is_exact)
+        counts = [side, seen.rows[side], seen.passed_over[side]]
+        return [counts, *([side, *each] for each in digests)]
+
+    def messages(self, part: Part, blocks: AbstractSet[Block]) -> list[Row]:
+        """The messages of a part that lie in some blocks."""
+        seen = messages_of(self.read(part, CompareCounts()), blocks, is_exact=self.is_exact)
+        return [[part[0], *each[:4], list(each.fields)] for each in seen]
+
+
+def compare(reading: CopyReading, runner: PartRunner) -> CopyComparison:
+    """Read both copies, and say which messages one lacks or has otherwise."""
+    parts = reading.parts()
+    seen, digests = CompareCounts(), _Both[Digest]()
+    for side, *found in runner.run(parts, reading.digest):
+        if len(found) == len(Digest._fields):
+            digests.of[side].append(Digest(*found))
+        else:
+            seen.rows[side] += found[0]
+            seen.passed_over[side] += found[1]
+    blocks = differing_blocks(*digests.of)
+    differing = _look_into(runner, reading, parts, blocks[:BLOCKS_MAX])
+    findings = list(_findings(differing))
+    if len(blocks) > BLOCKS_MAX:
+        findings.append(
+            f"{len(blocks) - BLOCKS_MAX} more blocks of {BLOCK_OFFSETS} offsets differ and were not "
+            "looked into"
+        )
+    queues = {each[:3] for side in digests.of for each in side}
+    notes = list(_notes(reading, seen))
+    return CopyComparison(
+        (seen.rows[0], seen.rows[1]), len(queues), len(blocks), differing, notes, findings
+    )
+
+
+def compare_folders(
+    first: str,
+    second: str,
+    *,
+    clock: Clock,
+    is_exact: bool = False,
+    on_progress: Callable[[int, int], None] = lambda _done, _size: None,
+) -> CopyComparison:
+    """Compare stores or archives on one core; where a broker writes, what is a second old.
+
+    Args:
+        first: a folder or URI, A in what is told.
+        second: the other, B.
+        clock: tells the time.
+        is_exact: compare what brokers add, too: hosts, store times, places in the log, tries.
+        on_progress: told how many bytes are read, of how many.
+
+    Raises:
+        SettingsError: one of them is neither a store nor an archive.
+        StoreDamaged: there is no log.
+        OSError: a file cannot be read.
+    """
+    columns = COMPARED_EXACTLY if is_exact else COMPARED
+    one, other = (folder_copy(each, columns=columns) for each in (first, second))
+    reading = CopyReading.of(one, other, settled_until([one, other], clock), is_exact=is_exact)
+    total, done = sum(map(reading.size_of, reading.parts().values())), 0
+
+    def count(part: Part) -> None:
+        nonlocal done
+        done = min(done + reading.size_of(part), total)
+        on_progress(done, total)
+
+    return compare(reading, InTurn(count))
+
+
+def settled_until(copies: Sequence[Copy], clock: Clock) -> int | None:
+    """The store time before which nothing changes any more; None: nobody writes to any of the copies."""
+    is_live = any(copy.is_live() for copy in copies)
+    return clock.now_ms() - SETTLED_MS if is_live else None
+
+
+class _Both(Generic[T]):
+    """A pair of lists, one for A and one for B."""
+
+    def __init__(self) -> None:
+        self.of: tuple[list[T], list[T]] = ([], [])
+
+
+def _look_into(
+    runner: PartRunner,
+    reading: CopyReading,
+    parts: Mapping[str, Part],
+    blocks: Sequence[Block],
+) -> list[MessageDifference]:
+    """Read again what can have messages of the blocks that differ."""
+    if not blocks:
+        return []
+    runner.look_again(blocks)
+    wanted = frozenset(blocks)
+    again = {
+        f"{AGAIN}{name}": part
+        for name, part in parts.items()
+        if reading.copies[part[0]].may_have(part[1], wanted)
+    }
+    messages = _Both[MessageHashes]()
+    for side, topic, broker, queue_id, offset, fields in runner.run(
+        again, lambda part: reading.messages(part, wanted)
+    ):
+        messages.of[side].append(MessageHashes(topic, broker, queue_id, offset, tuple(fields)))
+    return differences(*messages.of)
+
+
+def _notes(reading: CopyReading, seen: CompareCounts) -> Iterator[str]:
+    for side, copy in enumerate(reading.copies):
+        yield f"{'AB'[side]} is {copy.name}"
+        if seen.passed_over[side]:
+            yield (
+                f"{seen.passed_over[side]:,} messages of {'AB'[side]} are not compared: the other "
+                "side has none so old, does not have them yet, or they are too new"
+            )
+
+
+def _findings(found: Sequence[MessageDifference]) -> Iterator[str]:
+    """A line for each queue."""
+    counts = Counter((each[:3], each.what.partition(" in ")[0]) for each in found)
+    for ((topic, broker, queue_id), what), count in sorted(counts.items()):
+        where = f"{topic}@{broker}" if broker else topic
+        yield f"{where}:{queue_id}: {count:,} messages: {what}"
