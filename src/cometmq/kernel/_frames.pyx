@@ -28,11 +28,13 @@ cdef enum:
     KNOWN_COUNT = 256
     KNOWN_SIZE_MAX = 64
     LANGUAGE_SLOT = KNOWN_COUNT  # Behind those of fields.
+    REMARK_SLOT
+    CODING_SLOT
 
 # Names of fields, each with its last value: of a turn's requests most are those of the one before, and a text that is
 # there costs a tenth of one that is made, hashed and freed. They take 256 places of at most 64 bytes each.
 cdef list _names = [None] * KNOWN_COUNT
-cdef list _values = [None] * (KNOWN_COUNT + 1)
+cdef list _values = [None] * (KNOWN_COUNT + 3)
 
 
 cdef str _careful_text(Scan *scan):
@@ -133,13 +135,20 @@ cdef dict _fields(Scan *scan):
     return fields
 
 
+cdef inline str _word(Scan *scan, Py_ssize_t slot):
+    """A plain text of the header itself; None where another value stands."""
+    cdef Py_ssize_t size
+    cdef const uint8_t *at = take_plain(scan, &size)
+    return None if at is NULL else _text(_values, slot, at, size)
+
+
 cdef object _command(const uint8_t *start, const uint8_t *end, dict languages, bytes body):
     """The command of a header that has what official clients write; None for any other."""
     cdef Scan scan
     cdef const uint8_t *at
     cdef Py_ssize_t size = 0
     cdef object code = None, flag = None, opaque = None, version = None, language = None
-    cdef object fields = None
+    cdef object fields = None, remark = None
     scan.at, scan.end, scan.is_good = start, end, True
     if not take(&scan, c"{"):
         return None
@@ -154,17 +163,17 @@ cdef object _command(const uint8_t *start, const uint8_t *end, dict languages, b
         elif is_name(at, size, b"flag", 4):
             flag = take_number(&scan)
         elif is_name(at, size, b"language", 8):
-            at = take_plain(&scan, &size)
-            if at is NULL:
-                return None
-            language = languages.get(_text(_values, LANGUAGE_SLOT, at, size))
+            language = languages.get(_word(&scan, LANGUAGE_SLOT))
         elif is_name(at, size, b"opaque", 6):
             opaque = take_number(&scan)
         elif is_name(at, size, b"version", 7):
             version = take_number(&scan)
+        elif is_name(at, size, b"remark", 6):  # Of an answer to a pull.
+            remark = _word(&scan, REMARK_SLOT)
+            if remark is None:
+                return None
         elif is_name(at, size, b"serializeTypeCurrentRPC", 23):
-            at = take_plain(&scan, &size)
-            if at is NULL or not is_name(at, size, b"JSON", 4):
+            if _word(&scan, CODING_SLOT) != "JSON":
                 return None
         else:
             return None
@@ -178,7 +187,7 @@ cdef object _command(const uint8_t *start, const uint8_t *end, dict languages, b
         return None
     if version is None or language is None or fields is None:
         return None
-    return (code, flag, opaque, language, version, None, fields, body, 0)
+    return (code, flag, opaque, language, version, remark, fields, body, 0)
 
 
 def read_commands(
