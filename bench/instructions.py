@@ -84,7 +84,7 @@ ROWS = {
 
 # Of our client: a work of `bench.python_clients`, and how many messages.
 CLIENT_ROWS = {
-    "client: 256 in flight": ("counted", 15_000),
+    "client: 256 gathered": ("counted", 6_400),
     "client: push of 32": ("push", 20_000),
 }
 _CONSUMED = 100_000  # Messages of the topic that is pushed.
