@@ -13,7 +13,8 @@ from cometmq.model.errors import SendFailed
 from tests.support.load import read_queue
 
 TOPIC = "Patience"
-ONE_QUEUE = ProducerSettings(default_topic_queues=1, send_timeout_ms=8_000)
+# Longer than a broker takes to start on a machine that is full.
+ONE_QUEUE = ProducerSettings(default_topic_queues=1, send_timeout_ms=30_000)
 
 
 def test_a_send_waits_for_its_broker_to_come_back(nameserver, broker):
