@@ -71,6 +71,8 @@ def test_each_prints_json_as_its_page_says(cluster: Embedded, member: list[bytes
     assert {each["queue"] for each in running["queues"] if each["topic"] == TOPIC} == {0, 1}
     stands = printed("offset", "show", "billing", cluster=cluster)
     json_tables.check("offset show", stands)
+    # Members store their offsets each 5 s.
+    wait_until(lambda: offsets(cluster, "billing") == [6, 6], seconds=30, what="commits")
     every = printed("offset", "show", "--topic", TOPIC, cluster=cluster)
     json_tables.check("offset show", every)
     assert [each["queue"] for each in every if each["group"] == "billing"] == [0, 1]
