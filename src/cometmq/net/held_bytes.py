@@ -45,6 +45,7 @@ class HeldBytes:
     Attributes:
         total: their sum as last told.
         on_first: told when one holds something and none did.
+        on_closed: told when some were closed, as all together held too much.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class HeldBytes:
         """
         self.total = 0
         self.on_first: Callable[[], None] = lambda: None
+        self.on_closed: Callable[[], None] = lambda: None
         self._what = what
         self._bytes_max = bytes_max
         self._measure = measure
@@ -117,6 +119,7 @@ class HeldBytes:
             self._correct(peer, self._measure(peer))
         if self.total <= self._bytes_max * _LEFT:
             return
+        self.on_closed()
         now = self._clock.monotonic()
 
         def weight(peer: "Peer") -> float:

@@ -81,6 +81,7 @@ class Server:
         self.unread_answers = HeldBytes(
             "answers that it does not read", unread_size_max, Peer.unread_size, clock
         )
+        self.unread_answers.on_closed = self.turn.cut
         self._idle_seconds_max = idle_seconds_max
         self._tls = tls
         self.strangers = strangers
@@ -89,9 +90,7 @@ class Server:
         self._connections = Connections(
             connections_max, clock, of_network_max=connections_per_address_max
         )
-        self._end_look: Callable[[], object] | None = (
-            None  # Takes the timer of the next look back.
-        )
+        self._end_look: Callable[[], object] | None = None  # Takes the next look back.
         self._look_at = 0.0  # When that is due, monotonic seconds.
         self._all_gone = asyncio.Event()
         self._all_gone.set()

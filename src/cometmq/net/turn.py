@@ -68,7 +68,7 @@ class Turn:
         )  # Of them something is left; each turn has a share for them.
         self._bytes = 0
         self._ends = 0.0  # Until when requests are handled one by one, monotonic seconds.
-        self._is_due = False
+        self._is_due = self._is_cut = False
         self._count, self._pace = SHARE_MIN, PACE_MIN
 
     def join(self, peer: "Peer", size: int) -> None:
@@ -103,6 +103,7 @@ class Turn:
     def handle_alone(self, commands: "list[RawCommand]", peer: "Peer") -> None:
         """Handle a small read that nobody came with; what takes too long goes on in a turn."""
         self.lone_reads -= 1
+        self._is_cut = False
         self._ends = self._clock.monotonic() + SINGLE_SECONDS
         self._dispatcher.handle([(peer, commands)], self._is_over)
         if peer.end_share():
@@ -110,8 +111,12 @@ class Turn:
         elif self._is_over():
             self.lone_reads = 0  # The next one waits for its turn: others may be behind it.
 
+    def cut(self) -> None:
+        """End this turn early: connections were closed, and what they held is free only when the loop goes round."""
+        self._is_cut = True
+
     def _is_over(self) -> bool:
-        return self._clock.monotonic() >= self._ends
+        return self._is_cut or self._clock.monotonic() >= self._ends
 
     def kept(self, size: int) -> None:
         """Count bytes in again that wait for another share."""
@@ -134,6 +139,7 @@ class Turn:
 
     def _work(self) -> None:
         fresh, late = self._fresh, self._late
+        self._is_cut = False
         if self._bytes <= SMALL_TURN and not late:
             if len(fresh) > 1:
                 self._lone_turns = 0
@@ -141,15 +147,16 @@ class Turn:
                 self._lone_turns += 1
                 self.lone_reads = LONE_READS if self._lone_turns > LONE_TURNS else 0
             self._handle(fresh, COUNT_MAX)
-            if not (fresh or late):  # Nearly always.
+            if not (fresh or late) or self._is_cut:  # Nearly always.
                 return
         self._lone_turns = self.lone_reads = 0
         ends = self._clock.monotonic() + BUDGET_SECONDS
         # Who asks for much waits for who asks for little, and has a share of each turn.
-        while fresh and self._step(fresh, ends) < ends:
-            pass
-        while late and self._step(late, ends) < ends:
-            pass
+        for waiting in (fresh, late):
+            while waiting and self._step(waiting, ends) < ends and not self._is_cut:
+                pass
+            if self._is_cut:
+                return
 
     def _step(self, waiting: "deque[Peer]", ends: float) -> float:
         """Handle as much together as may be done until `ends`; gives when it was done."""
@@ -167,6 +174,7 @@ class Turn:
 
     def _handle(self, waiting: "deque[Peer]", count_max: int) -> int:
         """Handle about so many requests together, in equal shares; gives their number."""
+        self._is_cut = False
         reads, count = self._gather(waiting, count_max)
         if not reads:
             self._dispatcher.handle_taken()

@@ -86,11 +86,13 @@ class Hall:
     def __init__(self) -> None:
         self.clock = HandClock()
         self.stores = Stores(self.clock)
+        self.on_ask: Callable[[], None] = lambda: None
         table: dict[int, Any] = {STORE: self.stores, ASK: self.ask, FAIL: self.fail}
         self.server = Server(answering(table), self.clock)
 
     def ask(self, _command: Command, _peer: Peer) -> Answer:
         self.clock.turn(REQUEST_SECONDS)
+        self.on_ask()
         return Answer(0)
 
     def fail(self, _command: Command, _peer: Peer) -> Answer:
@@ -211,6 +213,30 @@ async def test_a_timer_has_its_share_while_connections_bring_more_than_turns_hol
         done += sum(len(wire.answers()) for _, wire in connected)
         assert hall.clock.monotonic() - before < 2 * BUDGET_SECONDS
     assert turns > 8 * 500 * REQUEST_SECONDS / BUDGET_SECONDS / 2
+
+
+async def test_a_turn_ends_where_connections_are_closed_for_the_answers_they_hold(hall):
+    """What they held is free when the loop goes round: nobody makes more answers before that."""
+    connected = [hall.connect() for _ in range(8)]
+    asked = 0
+
+    def close_somebody() -> None:
+        nonlocal asked
+        asked += 1
+        if asked % 5 == 0:
+            hall.server.unread_answers.on_closed()
+
+    hall.on_ask = close_somebody
+    for peer, _ in connected:
+        peer.data_received(frames(10, code=ASK))
+    done: dict[int, list[int]] = {number: [] for number in range(8)}
+    while asked < 80:
+        before = asked
+        await turn()
+        assert asked <= before + 5
+        for number, (_, wire) in enumerate(connected):
+            done[number] += [opaque for _, opaque in wire.answers()]
+    assert done == {number: list(range(10)) for number in range(8)}
 
 
 async def test_a_handler_that_fails_loses_its_own_request(hall):
