@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 import threading
 import time
@@ -26,7 +27,7 @@ from tests.support.processes import free_port
 TOPICS = (1_000, 10_000)
 GROUPS, TOPICS_OF_GROUP = 100, 100
 SCRAPE_SECONDS = 5.0
-TURNS = 5
+TURNS = 3
 SCRAPES = 5
 UPDATE_CONSUMER_OFFSET, HEART_BEAT, UPDATE_GROUP = 15, 34, 200
 _LOAD = {"conns": 4, "window": 256, "size": 128}
@@ -42,6 +43,7 @@ def do_operate(name: str, folder: Path, *, seconds: int) -> dict[str, Measured]:
                 "metricsPromExporterHost": "127.0.0.1", "defaultTopicQueueNums": QUEUES}  # fmt: skip
     with running(name, folder / "scraped", **settings) as system:
         rows["scraped"] = sends_while_scraped(Round(system, seconds), port)
+    shutil.rmtree(folder / "scraped")  # A minute of sends: some 10 GB.
     for count in TOPICS:
         if name == JAVA and count > JAVA_TOPICS_MAX:
             continue
