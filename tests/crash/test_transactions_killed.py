@@ -33,6 +33,8 @@ ENDED_BEFORE_KILL = 150
 SETTINGS = {
     "transactionTimeOut": 0,
     "transactionCheckInterval": 100,
+    # 30 s: a producer may look for a broker that is away for some seconds, and is asked in vain meanwhile.
+    "transactionCheckMax": 300,
     "defaultTopicQueueNums": 1,
 }
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cometmq.client import (
+    AsyncAdmin,
     AsyncProducer,
     AsyncPullConsumer,
     AsyncPushConsumer,
@@ -18,6 +19,7 @@ from cometmq.client import (
     PushSettings,
     StoredMessage,
 )
+from cometmq.client.connection.instance import ClientInstance
 from cometmq.model.errors import ClientError, NetError
 from tests.support import processes
 from tests.support.processes import Program
@@ -112,6 +114,38 @@ async def test_a_broker_that_forgot_an_offset_is_told_it_again(tmp_path: Path):
     finally:
         for program in (broker, names):
             program.kill()
+
+
+async def test_a_broker_knows_a_member_whatever_opened_the_connection(tmp_path: Path):
+    """One that an administrator opened before any route named the broker."""
+    names = processes.nameserver(tmp_path / "nameserver")
+    broker = processes.broker(tmp_path / "broker", names.address)
+    names.start()
+    broker.start()
+    shared = ClientInstance(names.address)
+    try:
+        async with (
+            AsyncProducer(group="PID_asking", instance=shared) as producer,
+            AsyncAdmin(names.address, instance=shared) as admin,
+        ):
+            await admin.create_topic(TOPIC)
+            assert shared.channels.open_addresses().count(broker.address) == 1
+            await producer.send(Message(TOPIC, b"one"))
+            await knows(admin, "PID_asking")
+    finally:
+        for program in (broker, names):
+            program.kill()
+
+
+async def knows(admin: AsyncAdmin, group: str) -> None:
+    """Wait until a broker knows a member of a group, far shorter than heartbeats are apart."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        with contextlib.suppress(ClientError, NetError):
+            if any((await admin.producer_connections(group)).values()):
+                return
+        await asyncio.sleep(0.05)
+    raise TimeoutError(f"no broker knows a member of {group}")
 
 
 async def committed_sum_is_one(reader: AsyncPullConsumer) -> None:

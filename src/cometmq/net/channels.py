@@ -51,12 +51,13 @@ class Channels:
         clock: Clock,
         *,
         on_request: RequestHandler | None = None,
+        on_opened: Callable[[Channel], None] | None = None,
         on_lost: Callable[[Channel], None] | None = None,
         connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
         credentials: Credentials | None = None,
         tls: TlsSettings | None = None,
     ) -> None:
-        """`on_request` handles what brokers ask of us here; `on_lost` is told of each that ended.
+        """`on_request` handles what brokers ask of us here; `on_opened` and `on_lost` are told of each.
 
         What is asked is signed with `credentials`. With `tls` all connections are encrypted.
 
@@ -65,6 +66,7 @@ class Channels:
         """
         self._clock = clock
         self._on_request = on_request
+        self._on_opened = on_opened
         self._on_lost = on_lost
         self._connect_timeout_ms = connect_timeout_ms
         self._tls = None if tls is None else client_context(tls)
@@ -136,6 +138,8 @@ class Channels:
             raise ConnectionLost(f"{address} closed the connection at once")
         self._open[address] = channel
         self._opened[address] = self._clock.monotonic()
+        if self._on_opened is not None:
+            self._on_opened(channel)
         return channel
 
     def _note_loss(self, address: str, opened: float) -> None:

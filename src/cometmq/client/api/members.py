@@ -14,7 +14,6 @@ from cometmq.codec.bodies.assignment import (
     encode_assignment_query,
 )
 from cometmq.codec.bodies.consumer import decode_consumer_ids
-from cometmq.codec.bodies.heartbeat import Heartbeat, encode_heartbeat
 from cometmq.codec.bodies.lock import LockRequest, decode_locked, encode_lock_request
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.client import ConsumerGroupRequest, UnregisterClient
@@ -34,12 +33,9 @@ class MemberApi:
         """Use these connections."""
         self._asks = asks
 
-    async def beat(
-        self, addresses: Iterable[str], heartbeat: Heartbeat
-    ) -> dict[str, CometError | None]:
-        """Send a heartbeat to brokers; the error of each that refused it."""
-        command = Command(RequestCode.HEART_BEAT, body=encode_heartbeat(heartbeat))
-        return await self._tell(addresses, command)
+    async def beat(self, address: str, heartbeat: bytes) -> None:
+        """Send a heartbeat, as `encode_heartbeat` made it."""
+        await self._asks.ask(address, Command(RequestCode.HEART_BEAT, body=heartbeat))
 
     async def leave(
         self, addresses: Iterable[str], client_id: str, group: str, *, is_producer: bool
@@ -51,7 +47,12 @@ class MemberApi:
             consumer_group=None if is_producer else group,
         )
         command = Command(RequestCode.UNREGISTER_CLIENT, fields=encode_fields(header))
-        return await self._tell(addresses, command)
+        told = list(addresses)
+        answers = await side_by_side(lambda address: self._asks.ask(address, command), told)
+        return {
+            address: answer if isinstance(answer, CometError) else None
+            for address, answer in zip(told, answers, strict=True)
+        }
 
     async def members(self, address: str, group: str) -> tuple[str, ...]:
         """The client ids of a consumer group's members."""
@@ -79,13 +80,3 @@ class MemberApi:
         """Unlock queues of a member."""
         command = Command(RequestCode.UNLOCK_BATCH_MQ, body=encode_lock_request(request))
         await self._asks.ask(address, command)
-
-    async def _tell(
-        self, addresses: Iterable[str], command: Command
-    ) -> dict[str, CometError | None]:
-        told = list(addresses)
-        answers = await side_by_side(lambda address: self._asks.ask(address, command), told)
-        return {
-            address: answer if isinstance(answer, CometError) else None
-            for address, answer in zip(told, answers, strict=True)
-        }

@@ -11,20 +11,17 @@ Next: cometmq.client.connection.routes
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, NoReturn, Protocol
+from collections.abc import Collection, Mapping
+from typing import NoReturn, Protocol
 from weakref import WeakSet
 
 from cometmq.client.answer_bodies import OWN_SIZE_MAX
+from cometmq.client.api.asking import side_by_side
 from cometmq.client.api.members import MemberApi
 from cometmq.client.api.nameserver import NameserverApi
 from cometmq.client.connection.nameservers import Nameservers
-from cometmq.client.connection.routes import (
-    KnownTopic,
-    TopicRoutes,
-    inherited_route,
-    known_topic,
-)
+from cometmq.client.connection.route_fetcher import RouteFetcher
+from cometmq.client.connection.routes import KnownTopic, TopicRoutes
 from cometmq.client.identity import checked_ip, make_client_id, own_ip
 from cometmq.client.periodic import repeat
 from cometmq.client.settings import (
@@ -33,18 +30,22 @@ from cometmq.client.settings import (
     environment_tls,
     nameserver_addresses,
 )
-from cometmq.codec.bodies.heartbeat import ConsumerPart, Heartbeat, ProducerPart
+from cometmq.codec.bodies.heartbeat import (
+    ConsumerPart,
+    Heartbeat,
+    ProducerPart,
+    encode_heartbeat,
+)
 from cometmq.codec.remoting import Command
 from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode, request_name
-from cometmq.model.errors import BrokerNotFound, BrokerRefused, CometError, TopicNotFound
-from cometmq.model.names import DEFAULT_TOPIC
+from cometmq.model.errors import BrokerNotFound, BrokerRefused, CometError
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import MASTER_ID
 from cometmq.net.answer import Answer
 from cometmq.net.channel import Channel
 from cometmq.net.channels import Channels
-from cometmq.net.loop import beat_sleep, beat_wait, loop_chance, loop_clock
+from cometmq.net.loop import beat_wait, loop_chance, loop_clock
 from cometmq.net.tasks import Tasks
 
 _log = logging.getLogger(__name__)
@@ -55,7 +56,6 @@ _AWAY_MS = 500
 # started anew is named by none: who was named so lately is looked for, seconds. Java's nameserver
 # waits as long for a broker that is silent.
 _NAMED_SECONDS = 120.0
-_QUEUES_AT_ONCE = 4096  # Of a topic, worked out in a turn of the loop.
 
 
 class Member(Protocol):
@@ -117,30 +117,38 @@ class ClientInstance:
         self.ip = checked_ip(given_ip) if given_ip else own_ip(addresses[0])
         self.client_id = make_client_id(self.ip, self.settings.instance_name, self.chance)
         self.routes = TopicRoutes()
-        self.channels = Channels(
-            self.clock,
-            on_request=self._take_request,
-            connect_timeout_ms=self.settings.connect_timeout_ms,
-            on_lost=lambda _channel: self._lost.set(),
-            credentials=self.settings.credentials or environment_credentials(),
-            tls=self.settings.tls or environment_tls(),
-        )
+        self.channels = self._make_channels()
         timeout_ms = self.settings.request_timeout_ms
         self.nameservers = Nameservers(
             addresses, self.channels, timeout_ms=timeout_ms, chance=self.chance
         )
         self.nameserver_api = NameserverApi(self.nameservers)
+        self._route_fetcher = RouteFetcher(
+            self.routes, self.nameserver_api, on_new=self._introduce
+        )
         self._member_api = MemberApi(self)
         self.tasks = Tasks(self.client_id)
         self._members: list[Member] = []
-        self._asking: dict[tuple[str, int], asyncio.Task[KnownTopic]] = {}
+        # Connections that a heartbeat was sent on, and addresses that one waits for a connection to.
         self._introduced: WeakSet[Channel] = WeakSet()
-        self._introducing: asyncio.Task[None] | None = None
+        self._beating: set[str] = set()
         # Who must be known to brokers that no route of ours names, and whether those were asked for.
         self._everywhere: list[Member] = []
         self._is_cluster_known = False
         self._lost = asyncio.Event()
+        self._is_looking = False  # For a broker that is away.
         self._is_started = False
+
+    def _make_channels(self) -> Channels:
+        return Channels(
+            self.clock,
+            on_request=self._take_request,
+            connect_timeout_ms=self.settings.connect_timeout_ms,
+            on_opened=lambda _channel: self._introduce(),
+            on_lost=lambda _channel: self._lost.set(),
+            credentials=self.settings.credentials or environment_credentials(),
+            tls=self.settings.tls or environment_tls(),
+        )
 
     def __repr__(self) -> str:
         """The client id and the nameservers."""
@@ -158,8 +166,7 @@ class ClientInstance:
 
     async def close(self) -> None:
         """Stop everything and close the connections."""
-        for asking in list(self._asking.values()):
-            asking.cancel()
+        self._route_fetcher.close()
         await self.tasks.close()
         await self.channels.close()
 
@@ -204,7 +211,7 @@ class ClientInstance:
         known = self.routes.get(topic)
         if known is not None and not known.is_inherited:
             return known
-        return await self._ask_once((topic, 0), lambda: self._fetch_route(topic))
+        return await self._route_fetcher.fetch(topic)
 
     async def fresh(self, topic: str) -> KnownTopic:
         """The route of a topic as the nameserver has it now, whatever is known already.
@@ -213,7 +220,7 @@ class ClientInstance:
             TopicNotFound: it has no route any more.
             NetError, BrokerRefused, CodecError: the nameservers cannot be asked.
         """
-        return await self._ask_once((topic, 0), lambda: self._fetch_route(topic))
+        return await self._route_fetcher.fetch(topic)
 
     async def known_to_send(self, topic: str, *, default_queues: int) -> KnownTopic:
         """The route of a topic for a sender: a topic that does not exist takes the default topic's route.
@@ -225,51 +232,7 @@ class ClientInstance:
         known = self.routes.get(topic)
         if known is not None:
             return known
-        key = (topic, default_queues)
-        return await self._ask_once(key, lambda: self._fetch_to_send(topic, default_queues))
-
-    async def _ask_once(
-        self, key: tuple[str, int], fetch: Callable[[], Coroutine[Any, Any, KnownTopic]]
-    ) -> KnownTopic:
-        # Many may want a topic at the same moment, at start above all: they share one request.
-        asking = self._asking.get(key)
-        if asking is None:
-            asking = asyncio.get_running_loop().create_task(fetch())
-            self._asking[key] = asking
-            asking.add_done_callback(lambda task: self._asked(key, task))
-        return await asyncio.shield(asking)
-
-    def _asked(self, key: tuple[str, int], task: "asyncio.Task[KnownTopic]") -> None:
-        self._asking.pop(key, None)
-        # Those who asked may all have given up; then nobody else looks at the error.
-        _ = task.cancelled() or task.exception()
-
-    async def _fetch_to_send(self, topic: str, default_queues: int) -> KnownTopic:
-        try:
-            return await self._fetch_route(topic)
-        except TopicNotFound as not_found:
-            try:
-                default = await self.nameserver_api.route(DEFAULT_TOPIC)
-            except TopicNotFound:
-                raise not_found from None
-        route = inherited_route(default, queues_max=default_queues)
-        self.routes.put(topic, route, is_inherited=True)
-        return self._known(topic)
-
-    async def _fetch_route(self, topic: str) -> KnownTopic:
-        route = await self.nameserver_api.route(topic)
-        if self.routes.is_new(topic, route):
-            _log.debug("route of %s: %s", topic, route)
-            if route.queue_count() <= _QUEUES_AT_ONCE:
-                self.routes.put(topic, route)
-            else:  # Beside the loop: 65,536 queues take 0.2 s.
-                self.routes.put_known(topic, await asyncio.to_thread(known_topic, topic, route))
-        return self._known(topic)
-
-    def _known(self, topic: str) -> KnownTopic:
-        known = self.routes.get(topic)
-        assert known is not None, "just put there"
-        return known
+        return await self._route_fetcher.fetch_to_send(topic, default_queues)
 
     async def refresh(self) -> None:
         """Ask again for every route in use, and close connections that no route names."""
@@ -278,14 +241,14 @@ class ClientInstance:
             wanted.update(dict.fromkeys(member.topics()))
         for topic in wanted:
             try:
-                await self._fetch_route(topic)
+                await self._route_fetcher.fetch(topic)
             except CometError as error:
                 # What was known holds: a nameserver that restarts has no routes for a while.
                 _log.warning("the route of %s cannot be refreshed: %s", topic, error)
         if self._everywhere:
             await self._learn_cluster()
         self._close_strangers()
-        if self._is_anyone_away():  # One that has come, or was moved.
+        if not self._is_looking and self._is_anyone_away():  # One that has come, or was moved.
             self._lost.set()
 
     async def _learn_cluster(self) -> None:
@@ -331,22 +294,6 @@ class ClientInstance:
             f"no route names an address of the broker {broker_name!r} (id {broker_id}); known are "
             f"{', '.join(sorted(self.routes.brokers)) or 'none'}; is it registered?"
         )
-
-    async def channel(self, address: str) -> Channel:
-        """The connection to a broker; a new one is told at once which members live here.
-
-        A broker forgets the members of groups with their connections, and gives their queues to
-        others: waiting for the next heartbeat would have everyone consume twice.
-
-        Raises:
-            NetError: there is nobody.
-        """
-        channel = await self.channels.get(address)
-        if channel not in self._introduced:
-            self._introduced.add(channel)
-            if self._members and (self._introducing is None or self._introducing.done()):
-                self._introducing = self.tasks.spawn(self.beat(), "introduction")
-        return channel
 
     async def ask(
         self, address: str, command: Command, *, timeout_ms: float | None = None
@@ -401,30 +348,71 @@ class ClientInstance:
 
     async def beat(self) -> None:
         """Send heartbeats to every broker of the routes, or to all known brokers."""
+        if not self._members:
+            return
+        if self._everywhere and not self._is_cluster_known:
+            await self._learn_cluster()
+        await self._beat(self._addresses_to_beat())
+
+    async def _beat(self, addresses: Collection[str]) -> None:
         parts = [member.heartbeat_part() for member in self._members]
         producers = tuple(part for part in parts if isinstance(part, ProducerPart))
         consumers = tuple(part for part in parts if isinstance(part, ConsumerPart))
         if not parts:
             return
-        if self._everywhere and not self._is_cluster_known:
-            await self._learn_cluster()
-        # A slave is only read from.
-        addresses = self.routes.addresses(only_masters=not consumers)
-        heartbeat = Heartbeat(self.client_id, producers, consumers)
-        _log_refusals("a heartbeat", await self._member_api.beat(addresses, heartbeat))
+        body = encode_heartbeat(Heartbeat(self.client_id, producers, consumers))
+
+        async def beat(address: str) -> None:
+            self._beating.add(address)
+            try:
+                channel = await self.channels.get(address)
+            finally:
+                self._beating.discard(address)
+            self._introduced.add(channel)
+            await self._member_api.beat(address, body)
+
+        said = await side_by_side(beat, addresses)
+        _log_refusals("a heartbeat", dict(zip(addresses, said, strict=True)))
+
+    def _addresses_to_beat(self) -> set[str]:
+        """The brokers that should know the members: a slave is only read from."""
+        is_reading = any(
+            isinstance(each.heartbeat_part(), ConsumerPart) for each in self._members
+        )
+        return self.routes.addresses(only_masters=not is_reading) if self._members else set()
+
+    def _introduce(self) -> None:
+        """Send a heartbeat on each connection that had none yet, whatever it was made for.
+
+        A broker forgets the members of groups with their connections, and gives their queues to
+        others: waiting for the next heartbeat would have everyone consume twice.
+        """
+        if not self._members:
+            return
+        new = []
+        for address in self._addresses_to_beat() - self._beating:
+            channel = self.channels.peek(address)
+            if channel is not None and channel not in self._introduced:
+                self._introduced.add(channel)
+                new.append(address)
+        if new:
+            self.tasks.spawn(self._beat(new), "introduction")
 
     async def _keep_known(self) -> NoReturn:
         """Heartbeats for ever: each interval, and sooner while a broker that should know us is away."""
         every_ms = self.settings.heartbeat_interval_ms
         away_ms = min(_AWAY_MS, every_ms)
         while True:
-            if self._is_anyone_away():
-                # Half of it by chance: a broker that comes back need not meet all clients at once.
-                await beat_sleep(away_ms * (0.5 + self.chance.random() / 2) / 1000)
-                away_ms = min(2 * away_ms, every_ms)
-            elif await self._is_lost_within(every_ms):
-                away_ms = min(_AWAY_MS, every_ms)
+            self._is_looking = self._is_anyone_away()
+            # Half of it by chance: a broker that comes back need not meet all clients at once.
+            wait_ms = (
+                away_ms * (0.5 + self.chance.random() / 2) if self._is_looking else every_ms
+            )
+            if await self._is_lost_within(wait_ms):
+                away_ms = min(_AWAY_MS, every_ms)  # Also of one that had come back.
                 continue
+            if self._is_looking:
+                away_ms = min(2 * away_ms, every_ms)
             try:
                 await self.beat()
             except Exception:  # noqa: BLE001  A client without heartbeats is worse than a line.
@@ -438,10 +426,7 @@ class ClientInstance:
     def _is_anyone_away(self) -> bool:
         if not self._members:
             return False
-        is_reading = any(
-            isinstance(each.heartbeat_part(), ConsumerPart) for each in self._members
-        )
-        wanted = self.routes.addresses(only_masters=not is_reading)
+        wanted = self._addresses_to_beat()
         is_asked_for = self._is_cluster_known or not self._everywhere
         return not is_asked_for or not wanted.issubset(self.channels.open_addresses())
 

@@ -49,7 +49,7 @@ class Reconnections:
                 await asyncio.sleep(min(pause, left))
                 pause = min(2 * pause, _PAUSE_SECONDS_MAX)
                 try:
-                    await self._instance.channel(address)
+                    await self._instance.channels.get(address)
                 except NetError:
                     continue
                 return

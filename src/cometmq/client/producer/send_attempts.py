@@ -174,7 +174,7 @@ class PendingSend:
                 else:
                     address = sender.instance.address(self._queue.broker_name)
                     try:
-                        await sender.instance.channel(address)
+                        await sender.instance.channels.get(address)
                     except ConnectError as error:
                         # A broker that restarts has the time of the send to come back, where there is no
                         # other. Nothing was sent meanwhile, so this is no attempt more.

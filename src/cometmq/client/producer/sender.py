@@ -129,7 +129,7 @@ class EncodedSender:
     async def oneway(self, encoded: EncodedSend, pick: Pick | None) -> None:
         """Send a message that nobody answers for; one attempt."""
         queue = self.choose(encoded.topic, await self.queues(encoded.topic), pick, None)
-        channel = await self.instance.channel(self.instance.address(queue.broker_name))
+        channel = await self.instance.channels.get(self.instance.address(queue.broker_name))
         channel.send_oneway(header_pieces(encoded, queue, ONEWAY), encoded.body)
         await channel.drain()
 

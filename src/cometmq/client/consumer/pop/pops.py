@@ -69,7 +69,7 @@ class _Introduced:
         self, address: str, command: Command, *, timeout_ms: float | None = None
     ) -> Command:
         """See `api.asking.BrokerAsker`."""
-        channel = await self._instance.channel(address)
+        channel = await self._instance.channels.get(address)
         timeout_ms = timeout_ms or self._instance.settings.request_timeout_ms
         answer = await channel.call(command, timeout_ms=timeout_ms)
         if answer.code != ResponseCode.SUCCESS:

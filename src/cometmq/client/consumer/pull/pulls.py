@@ -88,7 +88,7 @@ class Puller:
         address = instance.routes.address_to_read(queue.broker_name, broker_id)
         if address is None:
             raise instance.not_found(queue.broker_name, broker_id)
-        return await instance.channel(address)
+        return await instance.channels.get(address)
 
     def command(self, queue: MessageQueue, offset: int, ask: PullTerms) -> Command:
         """Make the request of a pull."""
