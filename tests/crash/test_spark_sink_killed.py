@@ -22,7 +22,7 @@ from cometmq.client import PullConsumer
 from cometmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
 from cometmq.spark.sink.checks import TransactionChecks
 from cometmq.spark.sink.columns import SinkColumns
-from cometmq.spark.sink.halves import BatchKey
+from cometmq.spark.sink.half_messages import BatchKey
 from cometmq.spark.sink.identity import TaskRun
 from cometmq.spark.sink.ledger import Ledgers
 from cometmq.spark.sink.settings import SinkSettings
@@ -198,7 +198,7 @@ def test_what_nobody_ended_is_settled_when_the_broker_asks(tmp_path: Path):
                 rows = pa.record_batch({"body": bodies(batch, 0)})
                 task = write_rows(iter([rows]), settings, columns, TaskRun("query", batch, 0))
                 if batch == 3:
-                    ledgers.begin(BatchKey("query", 3), "orphans", task.halves)
+                    ledgers.begin(BatchKey("query", 3), "orphans", task.half_messages)
             processes.wait_until(
                 lambda: is_settled(broker.address), seconds=90, what="an end of all halves"
             )

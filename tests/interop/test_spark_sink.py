@@ -15,7 +15,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from cometmq.client.producer.transactions import TransactionState
 from cometmq.spark.sink.columns import SinkColumns
 from cometmq.spark.sink.driver import driver
-from cometmq.spark.sink.halves import BatchKey
+from cometmq.spark.sink.half_messages import BatchKey
 from cometmq.spark.sink.identity import TaskRun
 from cometmq.spark.sink.ledger import Ledgers
 from cometmq.spark.sink.settings import SinkSettings
@@ -63,11 +63,11 @@ def test_a_batch_that_was_committed_by_half_is_finished_once(names, topic, tmp_p
     driver(settings).commit([write(settings, 0)])
     # A life that dies in the middle of batch 1.
     before = write(settings, 1)
-    Ledgers(tmp_path).begin(BatchKey(f"query-{topic}", 1), settings.group, before.halves)
-    endings = driver(settings)._committing.endings
-    for halves in before.halves:
-        half = halves.only(range(len(halves.ids) // 2))
-        assert set(endings.end(half, TransactionState.COMMIT, is_late=False)) == {None}
+    Ledgers(tmp_path).begin(BatchKey(f"query-{topic}", 1), settings.group, before.half_messages)
+    resolver = driver(settings)._committer.resolver
+    for each in before.half_messages:
+        first = each.messages()[: len(each.ids) // 2]
+        assert set(resolver.end(first, TransactionState.COMMIT)) == {None}
     # And the life after it.
     driver(settings).commit([write(settings, 1)])
     wanted = Counter(bodies(0) + bodies(1))

@@ -144,8 +144,8 @@ def test_batches_are_under_way_together_and_keep_their_own_ids(cluster, topic):
         encode_batch([(0, b"x", f"UNIQ_KEY\x01{one}\x02".encode()) for one in ids[n : n + 5]])
         for n in range(0, 20, 5)
     ]
-    sendings = [sink.start(RowBatch(RowPlace(topic, queue), 5, body)) for body in bodies]
-    stored = [outcome for sending in sendings for outcome in sending.outcomes()]
+    futures = [sink.start(RowBatch(RowPlace(topic, queue), 5, body)) for body in bodies]
+    stored = [outcome for future in futures for outcome in future.result()]
     offsets = [outcome.queue_offset for outcome in stored if isinstance(outcome, SendResult)]
     # Which of them comes first is not promised: a busy broker may have asked for one again.
     assert sorted(offsets) == [0, 5, 10, 15]
@@ -169,7 +169,7 @@ def test_a_namespace_stands_at_the_broker_and_nowhere_else(cluster, topic):
     sink = ClientSinkCluster(SinkSettings.parse({**options, "group": "writers"}))
     body = encode_batch([(0, b"x", f"UNIQ_KEY\x01{sink.ids.make(1)[0]}\x02".encode())])
     sent = sink.start(RowBatch(RowPlace(topic, sink.writable_queues(topic)[0]), 1, body))
-    assert isinstance(sent.outcomes()[0], SendResult)
+    assert isinstance(sent.result()[0], SendResult)
     settings = SourceSettings.parse(
         {**options, "subscribePattern": "spark-.*", "group": "readers"}, is_stream=False
     )

@@ -22,12 +22,12 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql.types import StringType, StructField, StructType
 
-from cometmq.client.producer.transactions import TransactionState
+from cometmq.client import HalfMessage, TransactionState
 from cometmq.model.errors import CometError
+from cometmq.spark.sink.batch_committer import BatchCommitter
 from cometmq.spark.sink.columns import SinkColumns
-from cometmq.spark.sink.committing import Committing
 from cometmq.spark.sink.driver import driver
-from cometmq.spark.sink.halves import BatchKey, Endings, Halves
+from cometmq.spark.sink.half_messages import BatchKey, HalfMessages, TransactionResolver
 from cometmq.spark.sink.identity import TaskRun
 from cometmq.spark.sink.ledger import Ledgers
 from cometmq.spark.sink.settings import SinkSettings
@@ -65,8 +65,8 @@ class KillingLedgers(Ledgers):
 
     step = ""
 
-    def begin(self, key: BatchKey, group: str, halves: Sequence[Halves]) -> None:
-        super().begin(key, group, halves)
+    def begin(self, key: BatchKey, group: str, half_messages: Sequence[HalfMessages]) -> None:
+        super().begin(key, group, half_messages)
         if self.step == "between ledger and END_TRANSACTION":
             die()
 
@@ -76,25 +76,25 @@ class KillingLedgers(Ledgers):
         super().finish(key)
 
 
-class KillingEndings:
-    """Brokers that are told half of it."""
+class KillingResolver:
+    """Tells brokers half of it."""
 
-    def __init__(self, endings: Endings, step: str) -> None:
-        self.endings = endings
+    def __init__(self, resolver: TransactionResolver, step: str) -> None:
+        self.resolver = resolver
         self.step = step
-        self.committed = endings.committed
+        self.committed = resolver.committed
 
     def end(
-        self, halves: Halves, state: TransactionState, *, is_late: bool
+        self, halves: Sequence[HalfMessage], state: TransactionState, *, late: bool = False
     ) -> Sequence[CometError | None]:
-        half = halves.only(range(len(halves.ids) // 2))
+        first = halves[: len(halves) // 2]
         if state is TransactionState.COMMIT and self.step.startswith("in the middle of END"):
-            self.endings.end(half, state, is_late=is_late)
+            self.resolver.end(first, state, late=late)
             die()
         if state is TransactionState.COMMIT and self.step.startswith("after a commit that"):
-            self.endings.end(half, state, is_late=is_late)
+            self.resolver.end(first, state, late=late)
             raise CometError("the commit fails half way")
-        return self.endings.end(halves, state, is_late=is_late)
+        return self.resolver.end(halves, state, late=late)
 
 
 class Life:
@@ -161,21 +161,21 @@ class Life:
         yield pa.record_batch({"body": texts[ROWS // 2 :]})
 
     def commit(self, tasks: list[TaskStored]) -> None:
-        committer = driver(self.settings["transactional"])
-        whole: Committing = committer._committing
+        of_query = driver(self.settings["transactional"])
+        whole: BatchCommitter = of_query._committer
         ledgers = KillingLedgers(self.folder)
         ledgers.step = self.step
-        committer._committing = replace(
-            whole, ledgers=ledgers, endings=KillingEndings(whole.endings, self.step)
+        of_query._committer = replace(
+            whole, ledgers=ledgers, resolver=KillingResolver(whole.resolver, self.step)
         )
         try:
-            committer.commit(tasks)
+            of_query.commit(tasks)
         except CometError:
-            committer.abort(tasks)
+            of_query.abort(tasks)
             self.die_at("after a commit that failed and its abort")
             raise
         finally:
-            committer._committing = whole
+            of_query._committer = whole
 
 
 def main() -> None:

@@ -29,7 +29,7 @@ from cometmq.spark import session
 from cometmq.spark.format import RocketMQSource
 from cometmq.spark.sink.columns import SinkColumns
 from cometmq.spark.sink.driver import driver
-from cometmq.spark.sink.halves import BatchKey, Halves
+from cometmq.spark.sink.half_messages import BatchKey, HalfMessages
 from cometmq.spark.sink.ledger import Ledgers
 from cometmq.spark.sink.settings import SinkSettings
 from cometmq.spark.sink.task import TaskStored
@@ -62,8 +62,8 @@ def kill_everything() -> None:
 
 
 class KillingLedgers(Ledgers):
-    def begin(self, key: BatchKey, group: str, halves: Sequence[Halves]) -> None:
-        super().begin(key, group, halves)
+    def begin(self, key: BatchKey, group: str, half_messages: Sequence[HalfMessages]) -> None:
+        super().begin(key, group, half_messages)
         kill_everything()
 
 
@@ -90,8 +90,8 @@ class KilledWriter(RocketMQStreamWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         if self.is_at(LEDGER, batchId):
-            committing = driver(self._settings)._committing
-            committing.ledgers = KillingLedgers(Path(self._settings.ledger_folder or ""))
+            committer = driver(self._settings)._committer
+            committer.ledgers = KillingLedgers(Path(self._settings.ledger_folder or ""))
         super().commit(messages, batchId)
 
 

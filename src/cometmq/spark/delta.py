@@ -68,7 +68,7 @@ def read_delta(spark: SparkSession, place: str) -> DataFrame:
     Raises:
         SettingsError: there is no such table, or one that only Delta's own reader understands.
     """
-    with _plainly(place):
+    with _named_errors(place):
         table = deltalake.DeltaTable(same_place(place))
         _check_plain(place, table)
         schema, paths = _schema_of(table), table.file_uris()
@@ -104,7 +104,7 @@ class DeltaTable:
         for each in fields:
             _check_type(each.name, each.dataType)
         wanted = t.StructType(fields)
-        with _plainly(place):
+        with _named_errors(place):
             _check_place(place)
             self.lake = deltalake.DeltaTable.create(
                 same_place(place),
@@ -178,8 +178,8 @@ class DeltaTable:
 
 
 @contextmanager
-def _plainly(place: str) -> Iterator[None]:
-    """Errors of delta-rs about a place become a line that names it."""
+def _named_errors(place: str) -> Iterator[None]:
+    """Turn errors of delta-rs about a place into a line that names it."""
     try:
         yield
     except DeltaError as error:
@@ -195,7 +195,7 @@ def _schema_of(table: deltalake.DeltaTable) -> t.StructType:
 
 
 def _check_plain(place: str, table: deltalake.DeltaTable) -> None:
-    """Whether a table's files are its rows, nothing less and nothing more.
+    """Refuse a table whose files are not its rows, nothing less and nothing more.
 
     Raises:
         SettingsError: it has partitions, or a feature by which its files mean something else.
@@ -207,7 +207,7 @@ def _check_plain(place: str, table: deltalake.DeltaTable) -> None:
 
 
 def _check_unruled(place: str, table: deltalake.DeltaTable) -> None:
-    """Whether any row may be in a table: who writes files beside its own program keeps no rules.
+    """Refuse a table with rules for its rows: who writes files beside its own program keeps none.
 
     Raises:
         SettingsError: it has constraints, or columns that are computed or must not be null.
@@ -228,7 +228,7 @@ def _check_none(place: str, foreign: list[str]) -> None:
 
 
 def _check_place(place: str) -> None:
-    """Whether a folder holds a Delta table, or nothing that a reader of a table would see.
+    """Refuse a folder that holds no Delta table, but something that a reader of a table would see.
 
     Raises:
         SettingsError: it holds something else.
@@ -244,7 +244,7 @@ def _check_place(place: str) -> None:
 
 
 def _check_type(column: str, kind: t.DataType) -> None:
-    """Whether Delta and both of its writers know a type.
+    """Refuse a type that Delta or one of its two writers does not know.
 
     Raises:
         SettingsError: one of them does not.

@@ -86,7 +86,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def check_gains(present: StructType, wanted: StructType) -> None:
-    """A table only gains columns: readers of its old files and of the new must agree.
+    """Refuse a schema in which a table loses or changes a column: it only gains some, so that old and new files agree.
 
     Raises:
         SettingsError: a column that is there has another type now, or none.

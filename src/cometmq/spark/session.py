@@ -73,12 +73,12 @@ def session(
         builder = builder.config(name, value)
     folder = Path(tempfile.mkdtemp(prefix="cometmq-spark-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    with _told(_java_options(home, folder) | _python_options(master, folder)):
+    with _environment(_java_options(home, folder) | _python_options(master, folder)):
         return register(builder.getOrCreate())
 
 
 @contextmanager
-def _told(variables: Mapping[str, str]) -> Iterator[None]:
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
     """Set environment variables for what is started meanwhile.
 
     Not longer: a program that this one starts has a session of its own, with its own options.
@@ -99,8 +99,8 @@ def _java_options(home: Path, folder: Path) -> dict[str, str]:
     """The options of the JVM, unless the user has set some."""
     if os.environ.get(SUBMIT_ARGS):
         return {}
-    told = [_quiet_start(folder), *java_options(home)]
-    java = shlex.quote(" ".join(f'"{each}"' for each in told))
+    options = [_quiet_start(folder), *java_options(home)]
+    java = shlex.quote(" ".join(f'"{each}"' for each in options))
     return {SUBMIT_ARGS: f"--driver-java-options {java} pyspark-shell"}
 
 

@@ -77,21 +77,21 @@ def archive_path(home: Path) -> Path:
 
 def java_options(home: Path) -> list[str]:
     """The options of a local session's JVM that build the archive or use it."""
-    told = list(_SHORT_START)
+    options = list(_SHORT_START)
     if not any("GC" in os.environ.get(name, "") for name in _OTHER_OPTIONS):
-        told.append(_COLLECTOR)
+        options.append(_COLLECTOR)
     path = archive_path(home)
     if BUILDING in os.environ:
-        told += [f"-XX:ArchiveClassesAtExit={os.environ[BUILDING]}", "-Xlog:cds=off"]
+        options += [f"-XX:ArchiveClassesAtExit={os.environ[BUILDING]}", "-Xlog:cds=off"]
     elif path.is_file():
         # Where it does not fit, Java says so on stdout unless it is told not to.
         quiet = ["-Xlog:disable", "-Xlog:all=off"]
-        told += [f"-XX:SharedArchiveFile={path}", "-Xshare:auto", *quiet]
-    return told
+        options += [f"-XX:SharedArchiveFile={path}", "-Xshare:auto", *quiet]
+    return options
 
 
 def build() -> Path:
-    """Make the file anew, some 160 MB; gives where it is.
+    """Make the archive anew, some 160 MB; gives where it is.
 
     Raises:
         NoArchive: this Java cannot, or the small job failed; the text says which.

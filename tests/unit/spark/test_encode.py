@@ -30,7 +30,7 @@ from cometmq.spark.sink.batches import (
     RowBatch,
     RowPlace,
     RowPlaces,
-    Singles,
+    SingleSends,
     cut,
     slices,
 )
@@ -212,7 +212,7 @@ ONE, TWO = RowPlace("t", MessageQueue("t", "b", 1)), RowPlace("t", MessageQueue(
 
 
 def bodies_of(request: Request) -> list[int]:
-    if isinstance(request, Singles):
+    if isinstance(request, SingleSends):
         return [each.body[0] for each in request.messages]
     return [item.body[0] for item in decode_batch(request.body)]
 
@@ -245,7 +245,7 @@ def test_rows_that_travel_otherwise_keep_their_turn_in_a_chosen_queue():
     ]
     assert cut_of(RowPlace("t"), packed=(2, 4), alone=(1,)) == [
         (RowPlace("t"), RowBatch, [0, 3, 5]),
-        (RowPlace("t"), Singles, [1]),
+        (RowPlace("t"), SingleSends, [1]),
         (RowPlace("t"), RowBatch, [2, 4]),
     ]
 

@@ -1,4 +1,4 @@
-"""What jobs share, without Spark: manifests, progress, pace, and which errors are shown how."""
+"""What jobs share, without Spark: manifests, progress, the rate limit, and which errors are shown how."""
 
 import io
 import json
@@ -22,7 +22,7 @@ from cometmq.spark.jobs.options import JobOptions
 from cometmq.spark.jobs.origin import FromOptions, plan
 from cometmq.spark.jobs.progress import RunProgress
 from cometmq.spark.jobs.run import running
-from cometmq.spark.jobs.streaming import Pace
+from cometmq.spark.jobs.streaming import RateLimit
 from cometmq.spark.jobs.words import is_usage, message_of, time_ms
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "pipeline.md"
@@ -103,15 +103,15 @@ def test_nothing_is_told_into_a_pipe():
     assert out.getvalue() == ""
 
 
-def test_a_pace_is_kept_over_the_whole_run():
+def test_a_rate_is_kept_over_the_whole_run():
     now = [0.0]
-    rests: list[float] = []
-    pace = Pace(100, clock=lambda: now[0], rest=rests.append)
+    pauses: list[float] = []
+    limit = RateLimit(100, clock=lambda: now[0], pause=pauses.append)
     now[0] = 0.5
-    pace.wait(150)
+    limit.wait(150)
     now[0] = 4.0
-    pace.wait(100)
-    assert rests == [1.0]
+    limit.wait(100)
+    assert pauses == [1.0]
 
 
 @pytest.mark.parametrize(

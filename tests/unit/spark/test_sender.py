@@ -1,5 +1,6 @@
 """Batches on their way: bounded, in order where it matters, tried again where it may help."""
 
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -16,20 +17,24 @@ from cometmq.model.errors import (
 )
 from cometmq.model.java_hash import java_hash
 from cometmq.model.queue import MessageQueue
-from cometmq.spark.sink.batches import Request, RowBatch, RowPlace, Single, Singles
-from cometmq.spark.sink.cluster import SinkCluster
+from cometmq.spark.sink.batches import Request, RowBatch, RowPlace, SingleSend, SingleSends
+from cometmq.spark.sink.cluster import Outcomes, SinkCluster
 from cometmq.spark.sink.columns import Target
 from cometmq.spark.sink.sender import Stored, TaskSender
 from cometmq.spark.sink.settings import SinkSettings
 
 
-@dataclass
-class Sending:
-    cluster: "Cluster"
-    queue: MessageQueue
-    bodies: list[bytes]
+class Answers(Future[Outcomes]):
+    """What the cluster says of a request, as soon as somebody waits for it."""
 
-    def outcomes(self) -> list[SendResult | CometError]:
+    def __init__(self, cluster: "Cluster", queue: MessageQueue, bodies: list[bytes]) -> None:
+        super().__init__()
+        self.cluster = cluster
+        self.queue = queue
+        self.bodies = bodies
+
+    def result(self, timeout: float | None = None) -> Outcomes:
+        assert timeout is None
         self.cluster.under_way -= 1
         return [self.outcome(body) for body in self.bodies]
 
@@ -57,16 +62,16 @@ class Cluster:
     def writable_queues(self, topic: str) -> list[MessageQueue]:
         return [queue for queue in self.queues if queue.topic == topic]
 
-    def start(self, request: Request) -> Sending:
+    def start(self, request: Request) -> Answers:
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
         topic, queue = request.place
         bodies = (
             [each.body for each in request.messages]
-            if isinstance(request, Singles)
+            if isinstance(request, SingleSends)
             else [request.body]
         )
-        return Sending(self, queue or self.writable_queues(topic)[0], bodies)
+        return Answers(self, queue or self.writable_queues(topic)[0], bodies)
 
 
 QUEUES = [MessageQueue("t", broker, number) for broker in ("a", "b") for number in (0, 1)]
@@ -136,7 +141,9 @@ def test_what_a_power_cut_could_take_back_is_sent_again():
 def test_of_rows_that_travel_alone_those_that_failed_are_sent_again():
     sender, cluster = make()
     cluster.failures = [ConnectionLost("gone")]
-    sender.send(Singles(RowPlace("t"), [Single(0, 0, body, "") for body in (b"1", b"2", b"3")]))
+    sender.send(
+        SingleSends(RowPlace("t"), [SingleSend(0, 0, body, "") for body in (b"1", b"2", b"3")])
+    )
     sender.finish()
     assert [body for _, body in cluster.order] == [b"2", b"3", b"1"]
     assert sender.delayed == 3

@@ -77,7 +77,7 @@ class AvroBodies:
 
     @classmethod
     def of(cls, text: str) -> "AvroBodies":
-        """From a schema's JSON.
+        """Read the columns from a schema's JSON.
 
         Raises:
             SettingsError: it is none, or has no columns.

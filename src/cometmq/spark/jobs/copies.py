@@ -58,7 +58,7 @@ class TopicCopy:
         )
 
     def parts(self) -> Mapping[str, Any]:
-        """Ranges of queues."""
+        """The ranges of the topics' queues, by their names."""
         pieces = [piece for each in self._ranges() for piece in pieces_of(each)]
         return {range_name(piece): piece for piece in pieces}
 
@@ -72,7 +72,7 @@ class TopicCopy:
         return RangePuller(source_cluster(settings), settings, _SCHEMA).batches([part])
 
     def may_have(self, part: Any, blocks: AbstractSet[Block]) -> bool:
-        """Whether the range reaches into one of them."""
+        """Whether a range reaches into one of the blocks."""
         first, last = part.start // BLOCK_OFFSETS, (part.end - 1) // BLOCK_OFFSETS
         return any(
             (topic, number) == (part.queue.topic, part.queue.queue_id)
@@ -89,11 +89,11 @@ class TopicCopy:
         return Coverage(firsts)
 
     def brokers(self) -> set[str]:
-        """All that have queues with messages."""
+        """The brokers that have queues with messages."""
         return {each.queue.broker_name for each in self._ranges()}
 
     def is_live(self) -> bool:
-        """Always."""
+        """Whether messages come meanwhile: always, at a cluster."""
         return True
 
 

@@ -26,7 +26,7 @@ _TIDY_EVERY = 100  # micro-batches
 
 
 class DeltaMerge:
-    """The table.
+    """A Delta table of the newest row of each key.
 
     Args:
         run: whose micro-batches it is made of.
@@ -79,7 +79,7 @@ class DeltaMerge:
         return {"keys": self._rows.lake.count() - before.get("keys", 0)}
 
     def finish(self, spark: SparkSession) -> None:
-        """Nothing waits: each micro-batch is in the table when it is done."""
+        """Do nothing: each micro-batch is in the table when it is done."""
 
     def _without_late(self, changes: DataFrame) -> DataFrame:
         """The changes but those of keys that a newer one has deleted."""
@@ -127,7 +127,7 @@ class DeltaMerge:
         return f"({' OR '.join(f'({each})' for each in ways)})"
 
     def _tidy_up(self) -> None:
-        """Small files become large ones, and files that no reader needs any more go."""
+        """Join small files, and delete files that no reader needs any more."""
         for table in (self._rows, self._gone):
             table.lake.optimize.compact()
             table.lake.vacuum(dry_run=False)

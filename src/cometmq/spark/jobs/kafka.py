@@ -164,7 +164,7 @@ def records_of(messages: DataFrame) -> DataFrame:
 
 
 def check_kafka(spark: SparkSession) -> None:
-    """Whether Spark's Kafka connector is there.
+    """Refuse to go on without Spark's Kafka connector.
 
     Raises:
         SettingsError: it is not; names the package.

@@ -117,7 +117,7 @@ def read_batch(
         place = _archive(options.archive)
         files = spark.read.schema(_archived(spark, place)).option("basePath", place)
         frame = files.parquet(f"{place}/{_ARCHIVED}")
-    return _narrowed(frame, options)
+    return _filtered(frame, options)
 
 
 def read_stream(
@@ -152,7 +152,7 @@ def read_stream(
         place = _archive(options.archive)
         files = spark.readStream.schema(_archived(spark, place)).option("basePath", place)
         frame = files.option("maxFilesPerTrigger", 8).parquet(f"{place}/{_ARCHIVED}")
-    return _narrowed(frame, options)
+    return _filtered(frame, options)
 
 
 def _archive(place: str) -> str:
@@ -206,7 +206,7 @@ def _kind(options: FromOptions) -> str:
     return given[0] if given else "topic"
 
 
-def _narrowed(frame: DataFrame, options: FromOptions) -> DataFrame:
+def _filtered(frame: DataFrame, options: FromOptions) -> DataFrame:
     is_of_cluster = _kind(options) == "topic"
     if options.archive:
         # What was no record when it was archived is a row, too, but no message.

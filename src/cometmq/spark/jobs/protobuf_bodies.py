@@ -71,7 +71,7 @@ class ProtobufBodies:
 
     @classmethod
     def of(cls, file: str, message: str) -> "ProtobufBodies":
-        """From a file that `protoc --include_imports --descriptor_set_out=FILE` has made.
+        """Read the columns from a file that `protoc --include_imports --descriptor_set_out=FILE` has made.
 
         Raises:
             SettingsError: it is none, or has no such message, or the message has no columns.

@@ -70,13 +70,13 @@ class Run:
             self._kept_in.save(self.manifest)
 
     def begin_again(self) -> None:
-        """Do all of it, whatever earlier runs have done."""
+        """Forget what earlier runs have done, so that this one does all of it."""
         self.is_finished = False
         self.manifest.status, self.manifest.ranges = "running", []
         self.save()
 
     def count_batch(self, batch: int, counts: dict[str, int]) -> None:
-        """A micro-batch is written: add what it did, in the manifest and for the eye."""
+        """Add what a written micro-batch did, in the manifest and for the eye."""
         self.is_finished = False
         self.manifest.status = "running"
         self.manifest.count_batch(batch, counts)

@@ -90,7 +90,7 @@ def follow(spark: SparkSession, options: StatsOptions, groups: dict[str, Column]
             options,
             time=f.unix_millis("last"),
             fold=lambda rows: _folded(rows, groups),
-            table=_told,
+            table=_finished,
             left=lambda rows, over_ms: rows.where(f.col(WINDOW) >= over_ms),
         )
 
@@ -127,7 +127,7 @@ def _folded(rows: DataFrame, groups: dict[str, Column]) -> DataFrame:
     )
 
 
-def _told(rows: DataFrame, over_ms: int) -> DataFrame:
+def _finished(rows: DataFrame, over_ms: int) -> DataFrame:
     """The rows of windows that are over, as they are written."""
     over = rows.where(f.col(WINDOW) < over_ms)
     return over.withColumn(WINDOW, f.timestamp_millis(WINDOW))

@@ -57,12 +57,12 @@ def drain(frame: DataFrame, run: Run, options: FlowOptions, write: WriteBatch) -
     Raises:
         StreamingQueryException: a micro-batch failed; the next run begins with it.
     """
-    spark, pace = frame.sparkSession, Pace(options.rate)
+    spark, limit = frame.sparkSession, RateLimit(options.rate)
 
     def write_and_count(batch: DataFrame, number: int) -> None:
         counts = write(batch, number)
         run.count_batch(number, counts)
-        pace.wait(counts.get("rows", 0))
+        limit.wait(counts.get("rows", 0))
 
     name = run.manifest.id
     stream = frame.writeStream.queryName(name).option("checkpointLocation", run.checkpoint)
@@ -93,13 +93,13 @@ def counted(batch: DataFrame) -> tuple[DataFrame, Observation]:
     return batch.observe(seen, *metrics), seen
 
 
-class Pace:
-    """Keeps a rate over a whole run by waiting between micro-batches.
+class RateLimit:
+    """Keeps to a rate over a whole run by waiting between micro-batches.
 
     Args:
         rate: rows a second; 0: never waits.
         clock: seconds.
-        rest: waits so many of them.
+        pause: waits so many seconds.
     """
 
     def __init__(
@@ -107,11 +107,11 @@ class Pace:
         rate: int,
         *,
         clock: Callable[[], float] = monotonic,
-        rest: Callable[[float], None] = sleep,
+        pause: Callable[[float], None] = sleep,
     ) -> None:
         self._rate = rate
         self._clock = clock
-        self._rest = rest
+        self._pause = pause
         self._began = clock()
         self._rows = 0
 
@@ -121,4 +121,4 @@ class Pace:
         if self._rate:
             ahead = self._rows / self._rate - (self._clock() - self._began)
             if ahead > 0:
-                self._rest(ahead)
+                self._pause(ahead)

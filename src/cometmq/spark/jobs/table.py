@@ -69,7 +69,7 @@ def fitting(messages: DataFrame, body: Decoded, kept: list[str]) -> DataFrame:
 
 
 class Table:
-    """Writes micro-batches.
+    """Writes the decoded bodies of micro-batches into a table, and those that do not fit beside it.
 
     Args:
         run: whose batches they are.

@@ -76,7 +76,7 @@ class ParquetFolders:
         )
 
     def commit(self, number: int) -> None:
-        """Nothing is left to do."""
+        """Do nothing: files in a folder are part of the table at once."""
 
 
 def table_files(
@@ -95,7 +95,7 @@ def table_files(
 
 
 def check_parquet(place: str) -> None:
-    """Whether a folder can hold files of Parquet that are read by their names.
+    """Refuse a folder in which files of Parquet are not read by their names.
 
     Raises:
         SettingsError: it holds a Delta table, whose readers would not see them.

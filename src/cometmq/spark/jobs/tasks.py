@@ -62,7 +62,7 @@ def run_tasks(
 
 
 def count_round(run: Run, files: Sequence[Row], *, end: dict[str, int]) -> None:
-    """A round of an archive is through: count its files, and forget its ranges.
+    """Count the files of a finished round of an archive, and forget its ranges.
 
     Args:
         run: whose round it was.

@@ -74,7 +74,7 @@ class TimeMap:
         return f.timestamp_millis(f.lit(self.start_ms) + scaled)
 
     def __str__(self) -> str:
-        """For the report."""
+        """The span of store times and that of delivery times, for the report."""
         stored = f"{_said(self.first_ms)} to {_said(self.last_ms)}"
         due = f"{_said(self.start_ms)} to {_said(self.delivery_ms(self.last_ms))}"
         return f"stored {stored}, delivered {due}"

@@ -127,7 +127,7 @@ class TopicArchive:
         return planning.mean_size(parts, source_cluster(self._settings())) or 0.0
 
     def finish(self, parts: Sequence[PlannedRange]) -> None:
-        """All parts are written: say so."""
+        """Note in the archive's manifest that all parts are written."""
         ranges = [(part.queue, (part.start, part.end)) for part in parts]
         write_topic_manifest(self.place, self.manifest().with_ranges(ranges))
 

@@ -36,7 +36,7 @@ _RANK, _DELETIONS = "_rank", "_deletions"
 
 
 class NewestByKey:
-    """The table.
+    """A Parquet table of the newest rows of each key, in versions.
 
     Args:
         run: whose micro-batches it is made of.

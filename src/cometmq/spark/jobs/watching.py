@@ -61,17 +61,17 @@ class StreamWatch(StreamingQueryListener):
         self._progress = progress
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
-        """Nothing to tell yet."""
+        """Do nothing: there is no progress yet."""
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """Nothing new came."""
+        """Show the progress again: nothing new came."""
         self._progress.show()
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """The job itself sees the end."""
+        """Do nothing: the job itself sees the end."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """A micro-batch is done."""
+        """Show how far the query is behind after a micro-batch."""
         if event.progress.name == self._name:
             behind = sum(behind_of(each) for each in event.progress.sources)
             self._progress.amounts.behind = behind

@@ -34,7 +34,7 @@ Chosen = Callable[[DataFrame, int], DataFrame]
 
 @dataclass(frozen=True, kw_only=True)
 class WindowOptions(FlowOptions):
-    """Windows of time.
+    """Options of jobs that sum up windows of time.
 
     Attributes:
         window: how long one is; empty: none.
@@ -79,7 +79,7 @@ def window_of(time_ms: Column, window_ms: int) -> Column:
 
 
 class OpenWindows:
-    """Windows of a run.
+    """The windows of a run: a table of those that are over, and the rows of those that are not.
 
     Args:
         run: whose micro-batches they are made of.

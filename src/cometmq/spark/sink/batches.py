@@ -19,7 +19,7 @@ from cometmq.spark.sink.settings import SinkSettings
 # What is encoded at once: Arrow's offsets are 32 bit, and memory is for more than one task.
 SLICE_BYTES = 128 << 20
 # Rows that travel alone leave together, so that a crossing to the loop serves many.
-_SINGLES_MAX = 256
+_SINGLE_SENDS_MAX = 256
 
 
 class RowPlace(NamedTuple):
@@ -70,7 +70,7 @@ class RowBatch(NamedTuple):
         return self
 
 
-class Single(NamedTuple):
+class SingleSend(NamedTuple):
     """A row in a request of its own.
 
     Attributes:
@@ -86,7 +86,7 @@ class Single(NamedTuple):
     properties: str
 
 
-class Singles(NamedTuple):
+class SingleSends(NamedTuple):
     """Rows that travel alone, but leave together.
 
     Attributes:
@@ -95,19 +95,19 @@ class Singles(NamedTuple):
     """
 
     place: RowPlace
-    messages: Sequence[Single]
+    messages: Sequence[SingleSend]
 
     @property
     def rows(self) -> int:
         """The number of rows."""
         return len(self.messages)
 
-    def only(self, failed: Sequence[int]) -> "Singles":
+    def only(self, failed: Sequence[int]) -> "SingleSends":
         """The rows at some indexes, to be sent again."""
-        return Singles(self.place, [self.messages[index] for index in failed])
+        return SingleSends(self.place, [self.messages[index] for index in failed])
 
 
-Request = RowBatch | Singles
+Request = RowBatch | SingleSends
 
 
 def slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -151,7 +151,7 @@ def _requests_of(
     for indexes in groups:
         chosen = rows.take(indexes)
         if chosen.is_alone[0]:
-            yield from _singles(chosen, place, settings)
+            yield from _single_sends(chosen, place, settings)
         else:
             yield from _batches(chosen.items(), place, int(chosen.sys_flags[0]), settings)
 
@@ -176,10 +176,12 @@ def _groups(rows: MessageRows, places: RowPlaces) -> Iterator[tuple[RowPlace, Gr
             yield place, [indexes[ways == ways[row]] for row in sorted(first)]
 
 
-def _singles(rows: MessageRows, place: RowPlace, settings: SinkSettings) -> Iterator[Singles]:
-    count_max = min(_SINGLES_MAX, settings.batch_rows_max)
+def _single_sends(
+    rows: MessageRows, place: RowPlace, settings: SinkSettings
+) -> Iterator[SingleSends]:
+    count_max = min(_SINGLE_SENDS_MAX, settings.batch_rows_max)
     messages = [
-        Single(*each)
+        SingleSend(*each)
         for each in zip(
             rows.flags.tolist(),
             rows.sys_flags.tolist(),
@@ -189,7 +191,7 @@ def _singles(rows: MessageRows, place: RowPlace, settings: SinkSettings) -> Iter
         )
     ]
     for start in range(0, len(messages), count_max):
-        yield Singles(place, messages[start : start + count_max])
+        yield SingleSends(place, messages[start : start + count_max])
 
 
 def _batches(

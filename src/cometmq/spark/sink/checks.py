@@ -18,7 +18,7 @@ from cometmq.model import properties as keys_of
 from cometmq.model.credentials import Credentials
 from cometmq.model.tls import TlsSettings
 from cometmq.spark.sink.encode import SPARK_RUN
-from cometmq.spark.sink.halves import BatchKey
+from cometmq.spark.sink.half_messages import BatchKey
 from cometmq.spark.sink.ledger import DONE, Ledgers
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ def verdict(
     entry = ledgers.read(key)
     if entry is not None:
         is_wanted = entry.state != DONE and any(
-            each.broker == broker and message_id in each.ids for each in entry.halves
+            each.broker == broker and message_id in each.ids for each in entry.half_messages
         )
         return TransactionState.COMMIT if is_wanted else TransactionState.ROLLBACK
     if not ledgers.is_known(key.query):

@@ -6,22 +6,18 @@ Next: cometmq.client.producer.encoded_producer
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from cometmq.client import (
     EncodedBatch,
     EncodedMessage,
     EncodedProducer,
     ProducerSettings,
-    SendResult,
 )
-from cometmq.model.errors import CometError
 from cometmq.model.flags import TRANSACTION_PREPARED
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.pool import shared
 from cometmq.spark.sink.batches import Request, RowBatch
-from cometmq.spark.sink.client_endings import ClientEndings
-from cometmq.spark.sink.cluster import SinkCluster
+from cometmq.spark.sink.cluster import Outcomes, SinkCluster
 from cometmq.spark.sink.identity import FreshIds
 from cometmq.spark.sink.settings import SinkSettings
 
@@ -65,7 +61,7 @@ class ClientSinkCluster:
             joins=not settings.is_transactional,
         )
         self.ids = FreshIds(self._producer.next_id)
-        self.endings = ClientEndings(self._producer)
+        self.resolver = self._producer
         self._users = 0
         self._sys_flag = TRANSACTION_PREPARED if settings.is_transactional else 0
         self._producer.start()
@@ -77,7 +73,7 @@ class ClientSinkCluster:
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """A task is writing, maybe with long pauses: nobody may close this meanwhile."""
+        """Keep the cluster open while a task writes, maybe with long pauses."""
         self._users += 1
         try:
             yield
@@ -92,8 +88,8 @@ class ClientSinkCluster:
         """The queues of a topic that take messages."""
         return self._producer.queues(topic)
 
-    def start(self, request: Request) -> "UnderWay":
-        """Start to send."""
+    def start(self, request: Request) -> Future[Outcomes]:
+        """Start to send a request; the future has the outcome of each of its sends."""
         topic, queue = request.place
         messages: Sequence[EncodedMessage | EncodedBatch]
         if isinstance(request, RowBatch):
@@ -105,14 +101,4 @@ class ClientSinkCluster:
                 )
                 for each in request.messages
             ]
-        return UnderWay(self._producer.send_each_async(messages, queue=queue))
-
-
-class UnderWay(NamedTuple):
-    """A request on its way (`cluster.Sending`)."""
-
-    sent: "Future[list[SendResult | CometError]]"
-
-    def outcomes(self) -> Sequence[SendResult | CometError]:
-        """Wait for the broker's word."""
-        return self.sent.result()
+        return self._producer.send_each_async(messages, queue=queue)

@@ -6,6 +6,7 @@ Next: cometmq.spark.sink.client_cluster
 """
 
 from collections.abc import Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -13,8 +14,11 @@ from cometmq.client import SendResult
 from cometmq.model.errors import CometError
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.sink.batches import Request
-from cometmq.spark.sink.halves import Endings
+from cometmq.spark.sink.half_messages import TransactionResolver
 from cometmq.spark.sink.identity import FreshIds
+
+# One for a batch, one for each row that travels alone: how it was stored, or why it was not.
+Outcomes = list[SendResult | CometError]
 
 
 class SinkCluster(Protocol):
@@ -25,21 +29,14 @@ class SinkCluster(Protocol):
         """Makes ids that no other message has."""
 
     @property
-    def endings(self) -> Endings:
-        """Ends transactions."""
+    def resolver(self) -> TransactionResolver:
+        """Commits half messages and rolls them back."""
 
     def used(self) -> AbstractContextManager[None]:
-        """For as long as a task writes."""
+        """A context for as long as a task writes: nobody closes the cluster meanwhile."""
 
     def writable_queues(self, topic: str) -> Sequence[MessageQueue]:
         """The queues of a topic that take messages, on brokers that can be reached."""
 
-    def start(self, request: Request) -> "Sending":
-        """Start to send, to the request's queue or to any of its topic."""
-
-
-class Sending(Protocol):
-    """A request on its way."""
-
-    def outcomes(self) -> Sequence[SendResult | CometError]:
-        """Wait for the broker's word: one for a batch, one for each row that travels alone."""
+    def start(self, request: Request) -> Future[Outcomes]:
+        """Start to send, to the request's queue or to any of its topic; the future has the outcomes."""

@@ -1,6 +1,6 @@
 """The driver's side of a transactional write: one client for each group, in the process that commits.
 
-Next: cometmq.spark.sink.committing
+Next: cometmq.spark.sink.batch_committer
 """
 
 from collections.abc import Sequence
@@ -8,10 +8,9 @@ from pathlib import Path
 
 from cometmq.client import SystemClock
 from cometmq.spark.pool import shared
+from cometmq.spark.sink.batch_committer import BatchCommitter
 from cometmq.spark.sink.checks import TransactionChecks
-from cometmq.spark.sink.client_endings import ClientEndings
-from cometmq.spark.sink.committing import Committing
-from cometmq.spark.sink.halves import BatchKey, Halves
+from cometmq.spark.sink.half_messages import BatchKey, HalfMessages
 from cometmq.spark.sink.ledger import Ledgers
 from cometmq.spark.sink.settings import SinkSettings
 from cometmq.spark.sink.task import TaskStored
@@ -37,9 +36,8 @@ class Driver:
             tls=settings.tls,
         )
         self._checks.__enter__()
-        endings = ClientEndings(self._checks.producer)
-        self._committing = Committing(
-            Ledgers(Path(folder)), endings, settings, SystemClock().now_ms
+        self._committer = BatchCommitter(
+            Ledgers(Path(folder)), self._checks.producer, settings, SystemClock().now_ms
         )
 
     def commit(self, tasks: Sequence[TaskStored]) -> None:
@@ -48,13 +46,13 @@ class Driver:
         Raises:
             CometError: it is not sure that all are.
         """
-        for key, halves, born_ms in _batches(tasks):
-            self._committing.commit(key, halves, born_ms=born_ms)
+        for key, half_messages, born_ms in _batches(tasks):
+            self._committer.commit(key, half_messages, born_ms=born_ms)
 
     def abort(self, tasks: Sequence[TaskStored]) -> None:
         """Drop the messages of these tasks."""
-        for key, halves, _ in _batches(tasks):
-            self._committing.abort(key, halves)
+        for key, half_messages, _ in _batches(tasks):
+            self._committer.abort(key, half_messages)
 
     def close(self) -> None:
         """Close the connections."""
@@ -68,13 +66,13 @@ def driver(settings: SinkSettings) -> Driver:
     return shared(key, lambda: Driver(settings))
 
 
-def _batches(tasks: Sequence[TaskStored]) -> list[tuple[BatchKey, list[Halves], int]]:
-    """The halves of tasks: of one batch, as Spark calls it."""
+def _batches(tasks: Sequence[TaskStored]) -> list[tuple[BatchKey, list[HalfMessages], int]]:
+    """The half messages of tasks, with the time of the oldest task: of one batch, as Spark calls it."""
     by_key: dict[BatchKey, list[TaskStored]] = {}
     for task in tasks:
         by_key.setdefault(BatchKey(task.run.query, task.run.batch), []).append(task)
     return [
-        (key, [each for task in of_key for each in task.halves],
+        (key, [each for task in of_key for each in task.half_messages],
          min(task.born_ms for task in of_key))
         for key, of_key in by_key.items()
     ]  # fmt: skip

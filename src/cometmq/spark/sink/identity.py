@@ -68,7 +68,7 @@ class FreshIds:
         self._lock = Lock()
 
     def take(self, batch: pa.RecordBatch) -> tuple[pa.Array, None]:
-        """New ids."""
+        """New ids for the rows, and no values of SPARK_SEQ."""
         return self.make(batch.num_rows), None
 
     def make(self, count: int) -> pa.Array:

@@ -3,7 +3,7 @@
 A file for each batch, that appears whole or not at all and never twice: two drivers that run the same
 batch cannot both decide.
 
-Next: cometmq.spark.sink.committing
+Next: cometmq.spark.sink.batch_committer
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Any
 from uuid import uuid4
 
 from cometmq.model.errors import CometError
-from cometmq.spark.sink.halves import BatchKey, Halves, count_of
+from cometmq.spark.sink.half_messages import BatchKey, HalfMessages, count_of
 
 VERSION = 1
 COMMITTING, DONE = "committing", "done"
@@ -29,15 +29,15 @@ class Entry:
 
     Attributes:
         state: `COMMITTING` or `DONE`.
-        group: the halves' producer group.
+        group: the producer group of the half messages.
         rows: how many messages.
-        halves: what must be committed; nothing when it was.
+        half_messages: what must be committed; nothing when it was.
     """
 
     state: str
     group: str
     rows: int
-    halves: Sequence[Halves]
+    half_messages: Sequence[HalfMessages]
 
 
 class Ledgers:
@@ -65,19 +65,19 @@ class Ledgers:
             content = json.loads(text)
             if content["v"] != VERSION:
                 raise CometError(f"{path} has version {content['v']}; this reads {VERSION}")
-            halves = [_halves(each) for each in content["halves"]]
-            return Entry(content["state"], content["group"], content["rows"], halves)
+            half_messages = [_from_json(each) for each in content["halves"]]
+            return Entry(content["state"], content["group"], content["rows"], half_messages)
         except (ValueError, KeyError, TypeError) as error:
             raise CometError(f"{path} is no ledger: {error!r}") from error
 
-    def begin(self, key: BatchKey, group: str, halves: Sequence[Halves]) -> None:
+    def begin(self, key: BatchKey, group: str, half_messages: Sequence[HalfMessages]) -> None:
         """Decide that a batch is committed; from here on it must be.
 
         Raises:
             CometError: somebody else has decided about the batch.
             OSError: it could not be written; nothing is decided.
         """
-        entry = Entry(COMMITTING, group, count_of(halves), halves)
+        entry = Entry(COMMITTING, group, count_of(half_messages), half_messages)
         fresh = self._write(key, entry)
         try:
             os.link(fresh, self._path(key))
@@ -90,7 +90,7 @@ class Ledgers:
         _sync(self._path(key).parent)
 
     def finish(self, key: BatchKey) -> None:
-        """All of a batch is committed.
+        """Note that all of a batch is committed.
 
         Raises:
             OSError: it could not be written; it will be looked at again.
@@ -136,7 +136,7 @@ class Ledgers:
             "batch": key.batch,
             "group": entry.group,
             "rows": entry.rows,
-            "halves": [_spelt(each) for each in entry.halves],
+            "halves": [_to_json(each) for each in entry.half_messages],
         }
         path = self._path(key).with_name(f".{key.batch}.{uuid4().hex}")
         with path.open("x") as file:
@@ -146,7 +146,7 @@ class Ledgers:
         return path
 
 
-# Field of `Halves` -> key of the file.
+# Field of `HalfMessages` -> key of the file.
 _NAMES = {
     "broker": "broker",
     "topic": "topic",
@@ -156,12 +156,12 @@ _NAMES = {
 }
 
 
-def _spelt(halves: Halves) -> dict[str, Any]:
-    return {_NAMES[name]: value for name, value in asdict(halves).items()}
+def _to_json(half_messages: HalfMessages) -> dict[str, Any]:
+    return {_NAMES[name]: value for name, value in asdict(half_messages).items()}
 
 
-def _halves(content: dict[str, Any]) -> Halves:
-    return Halves(**{name: content[spelt] for name, spelt in _NAMES.items()})
+def _from_json(content: dict[str, Any]) -> HalfMessages:
+    return HalfMessages(**{name: content[key] for name, key in _NAMES.items()})
 
 
 def _sync(folder: Path) -> None:

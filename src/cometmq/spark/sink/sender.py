@@ -9,6 +9,7 @@ Next: cometmq.spark.sink.client_cluster
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from time import monotonic, sleep
 
@@ -25,7 +26,7 @@ from cometmq.model.errors import (
 from cometmq.model.java_hash import java_hash
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.sink.batches import Request, RowBatch, RowPlace
-from cometmq.spark.sink.cluster import Sending, SinkCluster
+from cometmq.spark.sink.cluster import Outcomes, SinkCluster
 from cometmq.spark.sink.columns import Target
 from cometmq.spark.sink.settings import SinkSettings
 
@@ -57,12 +58,12 @@ class Stored:
 @dataclass
 class _SentRequest:
     request: Request
-    sending: Sending
+    outcomes: Future[Outcomes]
     deadline: float
 
 
-# Told of each result: of which request, and where it went.
-Taker = Callable[[Request, SendResult], None]
+# Called with each half message that is stored: of which request, and where it went.
+HalfMessageCallback = Callable[[Request, SendResult], None]
 
 
 @dataclass
@@ -74,7 +75,7 @@ class TaskSender:
         settings: the options of the write.
         home: number of the queue to which rows go that choose none (`queueSelector` partition), counted
             round the queues of their topic; None: to any.
-        take: told of each half message that is acknowledged; None: there are none.
+        on_half_message: called for each half message that is acknowledged; None: there are none.
         stored: what is acknowledged so far.
         delayed: rows that brokers keep until they are due.
     """
@@ -82,7 +83,7 @@ class TaskSender:
     cluster: SinkCluster
     settings: SinkSettings
     home: int | None = None
-    take: Taker | None = None
+    on_half_message: HalfMessageCallback | None = None
     stored: dict[MessageQueue, Stored] = field(default_factory=dict)
     delayed: int = 0
     _queues: dict[str, Sequence[MessageQueue]] = field(default_factory=dict)
@@ -107,7 +108,7 @@ class TaskSender:
         return RowPlace(target.topic, queues[number % len(queues)])
 
     def send(self, request: Request) -> None:
-        """Start to send; waits when too much is under way.
+        """Start to send a request; wait first while too many are under way.
 
         Raises:
             CometError: a request was not stored in its time.
@@ -132,7 +133,7 @@ class TaskSender:
         """Wait for what is under way, and send nothing again: the task has failed."""
         while self._under_way:
             under_way = self._under_way.popleft()
-            self._settle(under_way.request, under_way.sending)
+            self._settle(under_way.request, under_way.outcomes)
 
     def _has_under_way(self, request: Request) -> bool:
         return request.place.queue is not None and any(
@@ -141,9 +142,9 @@ class TaskSender:
 
     def _wait_oldest(self) -> None:
         under_way = self._under_way.popleft()
-        request, sending = under_way.request, under_way.sending
+        request, outcomes = under_way.request, under_way.outcomes
         pause = _PAUSE_SECONDS
-        while failures := self._settle(request, sending):
+        while failures := self._settle(request, outcomes):
             for error in failures.values():
                 if not _may_come_later(error) or monotonic() + pause > under_way.deadline:
                     raise error
@@ -154,18 +155,18 @@ class TaskSender:
             )  # fmt: skip
             sleep(pause)
             pause = min(2 * pause, _PAUSE_SECONDS_MAX)
-            sending = self.cluster.start(request)
+            outcomes = self.cluster.start(request)
 
-    def _settle(self, request: Request, sending: Sending) -> dict[int, CometError]:
-        """Take what is stored; what is not, by its place in the request."""
+    def _settle(self, request: Request, outcomes: Future[Outcomes]) -> dict[int, CometError]:
+        """Wait for the outcomes and note what is stored; gives the errors, by their places in the request."""
         failures: dict[int, CometError] = {}
-        for index, outcome in enumerate(sending.outcomes()):
+        for index, outcome in enumerate(outcomes.result()):
             if isinstance(outcome, CometError):
                 failures[index] = outcome
             elif outcome.status in _UNSAFE:
                 failures[index] = SendFailed(f"stored at {outcome.queue}, but {outcome.status}")
-            elif self.take is not None:
-                self.take(request, outcome)
+            elif self.on_half_message is not None:
+                self.on_half_message(request, outcome)
             elif isinstance(request, RowBatch):
                 self._note(outcome, request.rows)
             else:

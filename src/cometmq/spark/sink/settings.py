@@ -61,7 +61,7 @@ class SinkSettings:
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, is_stream: bool = False) -> "SinkSettings":
-        """From the options of a write.
+        """Parse the options of a write.
 
         Raises:
             SettingsError: for an option that is unknown, wrong, missing or does not fit another.

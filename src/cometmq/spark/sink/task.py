@@ -19,7 +19,7 @@ from cometmq.spark.sink.client_cluster import sink_cluster
 from cometmq.spark.sink.cluster import SinkCluster
 from cometmq.spark.sink.columns import SinkColumns, Target
 from cometmq.spark.sink.encode import SPARK_RUN, encode_rows
-from cometmq.spark.sink.halves import BatchKey, Halves, count_of
+from cometmq.spark.sink.half_messages import BatchKey, HalfMessages, count_of
 from cometmq.spark.sink.identity import ColumnIds, Ids, RunIds, SequencedIds, TaskRun
 from cometmq.spark.sink.options import BY_PARTITION, IDEMPOTENT
 from cometmq.spark.sink.sender import Stored, TaskSender
@@ -37,21 +37,21 @@ class TaskStored(WriterCommitMessage):
         run: which task it was.
         queues: queue by queue, what consumers may have now.
         delayed: rows that brokers keep until they are due.
-        halves: rows that wait for the commit of their batch.
+        half_messages: rows that wait for the commit of their batch.
         born_ms: when the task began, ms since 1970.
     """
 
     run: TaskRun
     queues: dict[MessageQueue, Stored]
     delayed: int
-    halves: list[Halves]
+    half_messages: list[HalfMessages]
     born_ms: int
 
     @property
     def rows(self) -> int:
         """Messages of the task."""
         at_once = sum(each.rows for each in self.queues.values())
-        return at_once + self.delayed + count_of(self.halves)
+        return at_once + self.delayed + count_of(self.half_messages)
 
 
 def write_rows(
@@ -67,9 +67,9 @@ def write_rows(
     """
     cluster = sink_cluster(settings)
     home = run.partition if settings.queue_selector == BY_PARTITION else None
-    taken = _TakenHalves()
+    acknowledged = _AcknowledgedHalfMessages()
     sender = TaskSender(
-        cluster, settings, home, taken.take if settings.is_transactional else None
+        cluster, settings, home, acknowledged.add if settings.is_transactional else None
     )
     born_ms = time_ns() // 1_000_000
     try:
@@ -79,11 +79,13 @@ def write_rows(
         if settings.is_transactional:
             # Who is killed leaves this to the check.
             sender.give_up()
-            for halves in taken.by_place.values():
-                cluster.endings.end(halves, TransactionState.ROLLBACK, is_late=True)
+            for half_messages in acknowledged.by_place.values():
+                cluster.resolver.end(
+                    half_messages.messages(), TransactionState.ROLLBACK, late=True
+                )
         raise
     return TaskStored(
-        run, sender.stored, sender.delayed, list(taken.by_place.values()), born_ms
+        run, sender.stored, sender.delayed, list(acknowledged.by_place.values()), born_ms
     )
 
 
@@ -103,17 +105,17 @@ def _send(
     sender.finish()
 
 
-class _TakenHalves:
+class _AcknowledgedHalfMessages:
     """The half messages that brokers have acknowledged."""
 
     def __init__(self) -> None:
-        self.by_place: dict[tuple[str, str], Halves] = {}
+        self.by_place: dict[tuple[str, str], HalfMessages] = {}
 
-    def take(self, request: Request, result: SendResult) -> None:
-        """One more."""
+    def add(self, request: Request, result: SendResult) -> None:
+        """Add one more, as its broker answered."""
         place = result.queue.broker_name, request.place.topic
-        halves = self.by_place.setdefault(place, Halves(*place))
-        halves.add(result)
+        half_messages = self.by_place.setdefault(place, HalfMessages(*place))
+        half_messages.add(result)
 
 
 def _half_marks(settings: SinkSettings, run: TaskRun) -> dict[str, str]:

@@ -92,11 +92,11 @@ class RocketMQWriter(DataSourceArrowWriter):
         return write_rows(iterator, self._settings, self._columns, run)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """All tasks are done; half messages are committed, all others are stored already."""
+        """Commit half messages, now that all tasks are done; all other rows are stored already."""
         _commit(messages, "write", self._settings)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """A task failed; half messages of the others are dropped, all other rows stay."""
+        """Drop half messages, since a task failed; all other rows stay."""
         _abort(messages, "write", self._settings)
 
 
@@ -117,11 +117,11 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
         return write_rows(iterator, self._settings, self._columns, _run_of_task())
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """All tasks are done; half messages are committed, all others are stored already."""
+        """Commit half messages, now that all tasks are done; all other rows are stored already."""
         _commit(messages, f"micro-batch {batchId}", self._settings)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Something failed; Spark runs the micro-batch again, so its rows come again."""
+        """Drop half messages, since something failed; Spark runs the micro-batch again, so its rows come again."""
         _abort(messages, f"micro-batch {batchId}", self._settings)
 
 

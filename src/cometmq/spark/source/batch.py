@@ -16,7 +16,7 @@ from cometmq.spark import push_down
 from cometmq.spark.schema import arrow_schema
 from cometmq.spark.source import planning
 from cometmq.spark.source.client_cluster import source_cluster
-from cometmq.spark.source.filters import Narrowing
+from cometmq.spark.source.filters import PushedFilters
 from cometmq.spark.source.missing import BrokerSilent, absences, check_missing
 from cometmq.spark.source.planning import PlannedRange, RangesPartition
 from cometmq.spark.source.pull import RangePuller
@@ -40,21 +40,21 @@ class RocketMQReader(DataSourceReader):
     def __init__(self, settings: SourceSettings, schema: StructType) -> None:
         self._settings = settings
         self._schema = schema
-        self._narrowing = Narrowing()
+        self._filters = PushedFilters()
 
     def partitions(self) -> list[InputPartition]:
         """The tasks; "latest" is resolved here, once, so every task sees the same end."""
         settings, cluster = self._settings, source_cluster(self._settings)
         covered = planning.covered_queues(settings.topics, cluster)
         check_missing(
-            absences(settings, covered, cluster), settings, wanted=self._narrowing.queues
+            absences(settings, covered, cluster), settings, wanted=self._filters.queues
         )
         for bound in (settings.starting, settings.ending):
             planning.check_places(bound, covered)
         planning.check_order(settings.starting, settings.ending, covered)
-        queues = self._narrowing.queues(covered)
+        queues = self._filters.queues(covered)
         covered_ranges = self._between(queues)
-        ranges = self._narrowing.ranges(
+        ranges = self._filters.ranges(
             covered_ranges, cluster, is_index_asked=settings.is_index_asked
         )
         tasks: list[InputPartition] = list(planning.partitions(ranges, settings))
@@ -92,6 +92,6 @@ class FilteredReader(RocketMQReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Read less where the filters allow it; Spark checks all of them again."""
-        self._narrowing = push_down.conditions_of(filters, Narrowing())
-        self._settings = self._narrowing.settings(self._settings)
+        self._filters = push_down.conditions_of(filters, PushedFilters())
+        self._settings = self._filters.settings(self._settings)
         return filters

@@ -64,18 +64,18 @@ class OffsetCommits(StreamingQueryListener):
         self._namespace = namespace
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
-        """Nothing is done yet."""
+        """Do nothing: no batch is finished yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """A batch is done."""
+        """Store the offsets of a finished batch."""
         if event.progress.name == self._query_name:
             _commit(event.progress.json, self._name_server, self._group, self._namespace)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """Nothing is new."""
+        """Do nothing: no batch is new."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """All batches were told of."""
+        """Do nothing: each batch was reported when it was finished."""
 
 
 def ends_of(progress: str) -> Offsets:

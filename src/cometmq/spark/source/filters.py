@@ -1,6 +1,6 @@
 """Narrows a read by a query's filters: queues, offsets, and messages that the broker need not send.
 
-Spark checks every filter again, so a narrowing may be too wide; it must never be too narrow
+Spark checks every filter again, so a read may cover too much; it must never cover too little
 (docs/design/0021-spark-source.md).
 
 Next: cometmq.spark.source.planning
@@ -26,8 +26,8 @@ _LOOKED_UP = ("msgId", "keys")  # The first is unique; both have an index.
 
 
 @dataclass(frozen=True)
-class Narrowing(Conditions):
-    """The common traits of a query's rows, as far as they spare reading."""
+class PushedFilters(Conditions):
+    """The filters that Spark pushed down to the source, as far as they spare reading."""
 
     def queues(self, queues: Sequence[MessageQueue]) -> list[MessageQueue]:
         """The queues that may have rows of the query."""

@@ -33,7 +33,7 @@ class RowLosses:
         self.rows = 0
 
     def report(self, what: str, rows: int) -> None:
-        """Messages are gone; the same words are counted once.
+        """Report that messages are gone; the same words are counted once.
 
         Raises:
             DataLossError: where that is to be an error.

@@ -48,7 +48,7 @@ class LateQueues:
     brokers: tuple[str, ...]
 
     def to_json(self) -> Json:
-        """With names in order."""
+        """The JSON form, with names in order."""
         return {"at": self.at, "brokers": sorted(self.brokers)}
 
 
@@ -69,7 +69,7 @@ class StreamOffset:
     late: LateQueues | None = None
 
     def to_json(self) -> Json:
-        """The canonical form."""
+        """The canonical JSON form."""
         if self.is_initial:
             return dict(INITIAL)
         begins = {"from": tree(self.begins)} if self.begins else {}

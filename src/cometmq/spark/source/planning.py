@@ -236,7 +236,7 @@ def begin_late(
     """The beginnings of queues that were not there when the stream first started.
 
     Args:
-        queues: they.
+        queues: those that are new.
         late: what the first start noted.
         bound: what the user named, for queues one by one.
         cluster: where they are.

@@ -131,7 +131,7 @@ class RangePuller:
         """The answers with messages of a range, and how many offsets each covers."""
         plan = self._plan
         offset, misses = wanted.start, 0
-        patience = Patience(self.settings.pull_timeout_ms)
+        timeout = RetryTimeout(self.settings.pull_timeout_ms)
         while offset < wanted.end:
             before, pull = offset, None
             try:
@@ -143,10 +143,10 @@ class RangePuller:
                     if pull.status is PullStatus.FOUND:
                         yield pull, pull.next_offset - offset
                     offset = pull.following(offset)
-                    patience.reset()
+                    timeout.reset()
             except (NetError, BrokerNotFound, TopicNotFound) as error:
                 # A process that is new knows nothing of a broker that is away.
-                patience.wait(wanted.queue, error)
+                timeout.wait(wanted.queue, error)
                 continue
             except BrokerRefused as refused:
                 if refused.code != ResponseCode.TOPIC_NOT_EXIST:
@@ -266,8 +266,8 @@ def _once(window: RecordWindow, floor: int, end: int) -> RecordWindow:
     return window if np.all(is_new) else window.select(is_new)
 
 
-class Patience:
-    """Waits for a broker that cannot be reached, and gives up after a while.
+class RetryTimeout:
+    """Waits before the next try to reach a broker that is away, until the tries have taken too long.
 
     Args:
         limit_ms: how long from the first failure on.
@@ -278,14 +278,14 @@ class Patience:
         self._since: float | None = None
 
     def reset(self) -> None:
-        """The broker has answered."""
+        """Forget the failures: the broker has answered."""
         self._since = None
 
     def wait(self, queue: MessageQueue, error: CometError) -> None:
-        """Sleep a little.
+        """Sleep until the next try.
 
         Raises:
-            CometError: `error`, when it has taken too long.
+            CometError: `error`, when the limit has passed since the first failure.
         """
         now = monotonic()
         if self._since is None:

@@ -98,7 +98,7 @@ class SourceSettings:
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, is_stream: bool) -> "SourceSettings":
-        """From the options of a read.
+        """Parse the options of a read.
 
         Raises:
             SettingsError: for an option that is unknown, wrong, missing or does not fit another.

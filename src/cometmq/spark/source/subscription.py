@@ -31,7 +31,7 @@ class TopicChoice:
 
     @classmethod
     def by_name(cls, text: str) -> "TopicChoice":
-        """From a list like "orders, payments".
+        """Choose topics by a list like "orders, payments".
 
         Raises:
             SettingsError: for an illegal name.
@@ -44,7 +44,7 @@ class TopicChoice:
 
     @classmethod
     def by_pattern(cls, text: str) -> "TopicChoice":
-        """From a regular expression.
+        """Choose topics by a regular expression.
 
         Raises:
             SettingsError: when it is none.
@@ -57,7 +57,7 @@ class TopicChoice:
 
     @classmethod
     def by_assignment(cls, text: str) -> "TopicChoice":
-        """From `{"orders": {"broker-a": [0, 1]}}` or `{"orders": [0, 1]}` for every broker.
+        """Choose queues by `{"orders": {"broker-a": [0, 1]}}`, or `{"orders": [0, 1]}` for every broker.
 
         Raises:
             SettingsError: when it is neither.

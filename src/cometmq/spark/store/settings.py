@@ -70,7 +70,7 @@ class StoreReadSettings:
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, is_stream: bool) -> "StoreReadSettings":
-        """From the options of a read.
+        """Parse the options of a read.
 
         Raises:
             SettingsError: for an option that is unknown, wrong, missing or does not fit another.

@@ -3,7 +3,7 @@
 The ledger decides. Before it is there nothing is committed; once it is there its list is committed,
 by whoever finds it, and nothing else of that batch ever (docs/design/0022-spark-sink.md).
 
-Next: cometmq.spark.sink.client_endings
+Next: cometmq.spark.sink.checks
 """
 
 import logging
@@ -13,7 +13,12 @@ from time import monotonic, sleep
 
 from cometmq.client import TransactionState
 from cometmq.model.errors import BrokerRefused, CometError
-from cometmq.spark.sink.halves import BatchKey, Endings, Halves, count_of
+from cometmq.spark.sink.half_messages import (
+    BatchKey,
+    HalfMessages,
+    TransactionResolver,
+    count_of,
+)
 from cometmq.spark.sink.ledger import COMMITTING, Ledgers
 from cometmq.spark.sink.settings import SinkSettings
 
@@ -25,27 +30,29 @@ _NAMED_MAX = 3  # Ids that an error names.
 
 
 @dataclass
-class Committing:
-    """Decides about batches.
+class BatchCommitter:
+    """Commits each transactional batch once, or aborts it; the ledger decides.
 
     Attributes:
         ledgers: what was decided.
-        endings: the brokers.
+        resolver: tells the brokers, and asks them.
         settings: the options of the write.
         now_ms: the time.
     """
 
     ledgers: Ledgers
-    endings: Endings
+    resolver: TransactionResolver
     settings: SinkSettings
     now_ms: Callable[[], int]
 
-    def commit(self, key: BatchKey, halves: Sequence[Halves], *, born_ms: int) -> None:
+    def commit(
+        self, key: BatchKey, half_messages: Sequence[HalfMessages], *, born_ms: int
+    ) -> None:
         """Make the messages of a batch visible, once.
 
         Args:
             key: the batch.
-            halves: of its tasks.
+            half_messages: of its tasks.
             born_ms: not later than the oldest of them.
 
         Raises:
@@ -54,21 +61,23 @@ class Committing:
         entry = self.ledgers.read(key)
         if entry is None:
             self._check_age(key, born_ms)
-            self.ledgers.begin(key, self.settings.group, halves)
-            self._settle(key, halves)
+            self.ledgers.begin(key, self.settings.group, half_messages)
+            self._settle(key, half_messages)
             self.ledgers.finish(key)
             return
         if entry.state == COMMITTING:
             log.warning("batch %s was decided before: %d messages", key, entry.rows)
-            self._settle(key, entry.halves, is_repeated=True)
+            self._settle(key, entry.half_messages, is_repeated=True)
             self.ledgers.finish(key)
-        self._roll_back(_without(halves, entry.halves))
+        self._roll_back(_without(half_messages, entry.half_messages))
 
-    def abort(self, key: BatchKey, halves: Sequence[Halves]) -> None:
+    def abort(self, key: BatchKey, half_messages: Sequence[HalfMessages]) -> None:
         """Drop the messages of a batch, but for those of its ledger: Spark aborts failed commits, too."""
         self.ledgers.make_folder(key.query)
         entry = self.ledgers.read(key)
-        self._roll_back(halves if entry is None else _without(halves, entry.halves))
+        self._roll_back(
+            half_messages if entry is None else _without(half_messages, entry.half_messages)
+        )
 
     def _check_age(self, key: BatchKey, born_ms: int) -> None:
         age_ms = self.now_ms() - born_ms
@@ -79,12 +88,12 @@ class Committing:
             )
 
     def _settle(
-        self, key: BatchKey, halves: Sequence[Halves], *, is_repeated: bool = False
+        self, key: BatchKey, half_messages: Sequence[HalfMessages], *, is_repeated: bool = False
     ) -> None:
         """Commit, and look before anything is written that may have been written already."""
         deadline = monotonic() + self.settings.delivery_timeout_ms / 1000
         told = _CommitAnswers()
-        unsure = list(halves)
+        unsure = list(half_messages)
         if not is_repeated:
             self._commit(unsure, told, is_late=False)
             unsure = told.unacknowledged(unsure)
@@ -101,18 +110,20 @@ class Committing:
                 pause = min(2 * pause, _PAUSE_SECONDS_MAX)
 
     def _commit(
-        self, halves: Sequence[Halves], told: "_CommitAnswers", *, is_late: bool
+        self, half_messages: Sequence[HalfMessages], told: "_CommitAnswers", *, is_late: bool
     ) -> None:
-        for each in halves:
-            answers = self.endings.end(each, TransactionState.COMMIT, is_late=is_late)
+        for each in half_messages:
+            answers = self.resolver.end(each.messages(), TransactionState.COMMIT, late=is_late)
             told.note(each, answers)
 
-    def _look(self, halves: Sequence[Halves]) -> tuple[list[Halves], list[Halves]]:
-        """The halves that brokers do not show as messages, and those of brokers that cannot say."""
+    def _look(
+        self, half_messages: Sequence[HalfMessages]
+    ) -> tuple[list[HalfMessages], list[HalfMessages]]:
+        """The half messages that brokers do not show as committed, and those of brokers that cannot say."""
         missing, unknown = [], []
-        for each in halves:
+        for each in half_messages:
             try:
-                is_there = self.endings.committed(each)
+                is_there = self.resolver.committed(each.messages())
             except CometError as error:
                 log.warning("%s cannot be asked what is committed: %s", each.broker, error)
                 unknown.append(each)
@@ -122,10 +133,10 @@ class Committing:
                 missing.append(each.only(wanted))
         return missing, unknown
 
-    def _roll_back(self, halves: Sequence[Halves]) -> None:
+    def _roll_back(self, half_messages: Sequence[HalfMessages]) -> None:
         """Best effort: what is not reached is rolled back when its broker asks."""
-        for each in halves:
-            errors = self.endings.end(each, TransactionState.ROLLBACK, is_late=True)
+        for each in half_messages:
+            errors = self.resolver.end(each.messages(), TransactionState.ROLLBACK, late=True)
             failed = [error for error in errors if error is not None]
             if failed:
                 log.warning(
@@ -141,28 +152,28 @@ class _CommitAnswers:
         self._acknowledged: set[tuple[str, str]] = set()
         self._refused: dict[tuple[str, str], CometError] = {}
 
-    def note(self, halves: Halves, answers: Sequence[CometError | None]) -> None:
-        """The answers, one for each."""
-        for message_id, error in zip(halves.ids, answers, strict=True):
+    def note(self, half_messages: HalfMessages, answers: Sequence[CometError | None]) -> None:
+        """Note the answers, one for each half message."""
+        for message_id, error in zip(half_messages.ids, answers, strict=True):
             if error is None:
-                self._acknowledged.add((halves.broker, message_id))
+                self._acknowledged.add((half_messages.broker, message_id))
             elif isinstance(error, BrokerRefused):
-                self._refused[halves.broker, message_id] = error
+                self._refused[half_messages.broker, message_id] = error
 
-    def unacknowledged(self, halves: Sequence[Halves]) -> list[Halves]:
-        """The halves that may have to be committed again."""
+    def unacknowledged(self, half_messages: Sequence[HalfMessages]) -> list[HalfMessages]:
+        """The half messages that may have to be committed again."""
         found = [
             each.only(
                 index
                 for index, message_id in enumerate(each.ids)
                 if (each.broker, message_id) not in self._acknowledged
             )
-            for each in halves
+            for each in half_messages
         ]
         return [each for each in found if each.ids]
 
-    def refuse_lost(self, key: BatchKey, missing: Sequence[Halves]) -> None:
-        """Give up where a broker has said that it will not.
+    def refuse_lost(self, key: BatchKey, missing: Sequence[HalfMessages]) -> None:
+        """Give up where a broker has said that it will not commit what is missing.
 
         Raises:
             CometError: a broker refused a commit, and the message is not there.
@@ -178,8 +189,10 @@ class _CommitAnswers:
                     ) from error
 
 
-def _without(halves: Sequence[Halves], listed: Sequence[Halves]) -> list[Halves]:
-    """The halves that a ledger does not list."""
+def _without(
+    half_messages: Sequence[HalfMessages], listed: Sequence[HalfMessages]
+) -> list[HalfMessages]:
+    """The half messages that a ledger does not list."""
     kept = {(each.broker, message_id) for each in listed for message_id in each.ids}
     found = [
         each.only(
@@ -187,12 +200,12 @@ def _without(halves: Sequence[Halves], listed: Sequence[Halves]) -> list[Halves]
             for index, message_id in enumerate(each.ids)
             if (each.broker, message_id) not in kept
         )
-        for each in halves
+        for each in half_messages
     ]
     return [each for each in found if each.ids]
 
 
-def _not_sure(key: BatchKey, unsure: Sequence[Halves]) -> CometError:
+def _not_sure(key: BatchKey, unsure: Sequence[HalfMessages]) -> CometError:
     first = unsure[0]
     return CometError(
         f"batch {key}: {count_of(unsure)} messages are not seen as committed, the first ones "

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.client.producer.transactions import TransactionState
+from cometmq.client import HalfMessage, TransactionState
 from cometmq.model.errors import BrokerRefused, CometError, ConnectionLost
-from cometmq.spark.sink import committing as committing_module
+from cometmq.spark.sink import batch_committer
+from cometmq.spark.sink.batch_committer import BatchCommitter
 from cometmq.spark.sink.checks import verdict
-from cometmq.spark.sink.committing import Committing
-from cometmq.spark.sink.halves import BatchKey, Halves
+from cometmq.spark.sink.half_messages import BatchKey, HalfMessages
 from cometmq.spark.sink.ledger import COMMITTING, DONE, Ledgers
 from cometmq.spark.sink.settings import SinkSettings
 
@@ -29,8 +29,8 @@ SETTINGS = SinkSettings.parse(
 )
 
 
-def halves(*ids: str, broker: str = "a") -> Halves:
-    return Halves(broker, "t", list(ids), list(range(len(ids))), list(range(len(ids))))
+def half_messages(*ids: str, broker: str = "a") -> HalfMessages:
+    return HalfMessages(broker, "t", list(ids), list(range(len(ids))), list(range(len(ids))))
 
 
 @dataclass
@@ -44,9 +44,9 @@ class Brokers:
     is_silent: bool = False
 
     def end(
-        self, halves: Halves, state: TransactionState, *, is_late: bool
+        self, halves: Sequence[HalfMessage], state: TransactionState, *, late: bool = False
     ) -> Sequence[CometError | None]:
-        return [self._end(message_id, state) for message_id in halves.ids]
+        return [self._end(each.message_id, state) for each in halves]
 
     def _end(self, message_id: str, state: TransactionState) -> CometError | None:
         if state is TransactionState.ROLLBACK:
@@ -60,15 +60,15 @@ class Brokers:
             self.messages.append(message_id)
         return ConnectionLost("gone") if trouble else None
 
-    def committed(self, halves: Halves) -> Sequence[bool]:
+    def committed(self, halves: Sequence[HalfMessage]) -> Sequence[bool]:
         if self.is_silent:
             raise ConnectionLost("gone")
-        return [message_id in self.messages for message_id in halves.ids]
+        return [each.message_id in self.messages for each in halves]
 
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch):
-    monkeypatch.setattr(committing_module, "_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(batch_committer, "_PAUSE_SECONDS", 0.01)
 
 
 @pytest.fixture
@@ -77,117 +77,119 @@ def brokers() -> Brokers:
 
 
 @pytest.fixture
-def committing(tmp_path: Path, brokers: Brokers) -> Committing:
-    return Committing(Ledgers(tmp_path), brokers, SETTINGS, lambda: 10_000)
+def committer(tmp_path: Path, brokers: Brokers) -> BatchCommitter:
+    return BatchCommitter(Ledgers(tmp_path), brokers, SETTINGS, lambda: 10_000)
 
 
-def commit(committing: Committing, *groups: Halves, key: BatchKey = KEY, born_ms=9_000) -> None:
-    committing.commit(key, groups, born_ms=born_ms)
+def commit(
+    committer: BatchCommitter, *groups: HalfMessages, key: BatchKey = KEY, born_ms=9_000
+) -> None:
+    committer.commit(key, groups, born_ms=born_ms)
 
 
-def test_a_batch_is_committed_and_its_ledger_says_so(committing, brokers):
-    commit(committing, halves("1", "2"), halves("3", broker="b"))
+def test_a_batch_is_committed_and_its_ledger_says_so(committer, brokers):
+    commit(committer, half_messages("1", "2"), half_messages("3", broker="b"))
     assert brokers.messages == ["1", "2", "3"]
-    entry = committing.ledgers.read(KEY)
-    assert (entry.state, entry.rows, entry.halves) == (DONE, 3, [])
+    entry = committer.ledgers.read(KEY)
+    assert (entry.state, entry.rows, entry.half_messages) == (DONE, 3, [])
 
 
-def test_a_batch_that_was_done_changes_nothing_when_it_comes_again(committing, brokers):
-    commit(committing, halves("1"))
-    commit(committing, halves("new"))
+def test_a_batch_that_was_done_changes_nothing_when_it_comes_again(committer, brokers):
+    commit(committer, half_messages("1"))
+    commit(committer, half_messages("new"))
     assert brokers.messages == ["1"]
     assert brokers.rolled_back == ["new"]
 
 
 def test_a_ledger_of_a_life_before_is_finished_and_only_what_is_missing_is_written(
-    committing, brokers
+    committer, brokers
 ):
-    committing.ledgers.begin(KEY, "g", [halves("1", "2")])
+    committer.ledgers.begin(KEY, "g", [half_messages("1", "2")])
     brokers.messages.append("1")
-    commit(committing, halves("new"))
+    commit(committer, half_messages("new"))
     assert brokers.messages == ["1", "2"]
     assert brokers.rolled_back == ["new"]
-    assert committing.ledgers.read(KEY).state == DONE
+    assert committer.ledgers.read(KEY).state == DONE
 
 
 @pytest.mark.parametrize("trouble", ["lost", "answer lost"])
 def test_a_commit_without_an_answer_is_looked_for_before_it_is_repeated(
-    committing, brokers, trouble
+    committer, brokers, trouble
 ):
     brokers.troubles["2"] = [trouble] * 2
-    commit(committing, halves("1", "2", "3"))
+    commit(committer, half_messages("1", "2", "3"))
     assert sorted(brokers.messages) == ["1", "2", "3"]
 
 
-def test_a_commit_that_is_refused_fails_the_batch_and_names_the_message(committing, brokers):
+def test_a_commit_that_is_refused_fails_the_batch_and_names_the_message(committer, brokers):
     brokers.troubles["2"] = ["refused"]
     with pytest.raises(CometError, match=r"does not commit 2 for 't'.*discarded"):
-        commit(committing, halves("1", "2"))
-    assert committing.ledgers.read(KEY).state == COMMITTING
+        commit(committer, half_messages("1", "2"))
+    assert committer.ledgers.read(KEY).state == COMMITTING
 
 
 def test_a_broker_that_stays_away_fails_the_batch_and_the_next_life_finishes_it(
-    committing, brokers
+    committer, brokers
 ):
     brokers.troubles["2"] = ["lost"]
     brokers.is_silent = True
     with pytest.raises(
         CometError, match=r"1 messages are not seen as committed.* 2 for 't' on a"
     ):
-        commit(committing, halves("1", "2"))
-    committing.abort(KEY, [halves("1", "2"), halves("late")])
+        commit(committer, half_messages("1", "2"))
+    committer.abort(KEY, [half_messages("1", "2"), half_messages("late")])
     assert brokers.rolled_back == ["late"], "what a ledger lists must not be rolled back"
     brokers.is_silent = False
-    commit(committing, halves("new"))
+    commit(committer, half_messages("new"))
     assert brokers.messages == ["1", "2"]
 
 
-def test_an_abort_before_the_ledger_drops_everything(committing, brokers):
-    committing.abort(KEY, [halves("1", "2")])
+def test_an_abort_before_the_ledger_drops_everything(committer, brokers):
+    committer.abort(KEY, [half_messages("1", "2")])
     assert brokers.rolled_back == ["1", "2"]
 
 
-def test_halves_that_a_check_might_have_ended_are_not_begun_with(committing, brokers):
+def test_halves_that_a_check_might_have_ended_are_not_begun_with(committer, brokers):
     with pytest.raises(CometError, match="raise 'transactionImmunity'"):
-        commit(committing, halves("1"), born_ms=4_000)
-    assert committing.ledgers.read(KEY) is None
+        commit(committer, half_messages("1"), born_ms=4_000)
+    assert committer.ledgers.read(KEY) is None
     assert brokers.messages == []
 
 
-def test_two_drivers_cannot_both_decide(committing):
-    committing.ledgers.begin(KEY, "g", [halves("1")])
+def test_two_drivers_cannot_both_decide(committer):
+    committer.ledgers.begin(KEY, "g", [half_messages("1")])
     with pytest.raises(CometError, match="another driver"):
-        committing.ledgers.begin(KEY, "g", [halves("2")])
-    assert committing.ledgers.read(KEY).halves == [halves("1")]
+        committer.ledgers.begin(KEY, "g", [half_messages("2")])
+    assert committer.ledgers.read(KEY).half_messages == [half_messages("1")]
 
 
-def test_old_ledgers_go_but_never_one_that_is_open(committing):
-    committing.ledgers.begin(BatchKey("query", 0), "g", [halves("open")])
+def test_old_ledgers_go_but_never_one_that_is_open(committer):
+    committer.ledgers.begin(BatchKey("query", 0), "g", [half_messages("open")])
     for batch in range(1, 120):
-        commit(committing, halves(str(batch)), key=BatchKey("query", batch))
-    kept = [batch for batch in range(120) if committing.ledgers.read(BatchKey("query", batch))]
+        commit(committer, half_messages(str(batch)), key=BatchKey("query", batch))
+    kept = [batch for batch in range(120) if committer.ledgers.read(BatchKey("query", batch))]
     assert kept == [0, *range(20, 120)]
 
 
-def test_a_file_that_is_no_ledger_is_an_error_and_not_an_empty_one(committing, tmp_path):
-    committing.ledgers.make_folder("query")
+def test_a_file_that_is_no_ledger_is_an_error_and_not_an_empty_one(committer, tmp_path):
+    committer.ledgers.make_folder("query")
     path = tmp_path / "query" / "7.json"
     path.write_text("{}")
     with pytest.raises(CometError, match="is no ledger"):
-        commit(committing, halves("1"))
+        commit(committer, half_messages("1"))
     path.write_text(json.dumps({"v": 2}))
     with pytest.raises(CometError, match="has version 2"):
-        commit(committing, halves("1"))
+        commit(committer, half_messages("1"))
 
 
 def says(ledgers: Ledgers, key: BatchKey, message_id="1", *, broker="a", is_over=False) -> str:
     return verdict(ledgers, key, broker=broker, message_id=message_id, is_over=is_over).name
 
 
-def test_a_broker_that_asks_hears_what_the_ledger_decided(committing):
-    ledgers = committing.ledgers
+def test_a_broker_that_asks_hears_what_the_ledger_decided(committer):
+    ledgers = committer.ledgers
     assert says(ledgers, KEY, is_over=True) == "UNKNOWN", "a query of another folder"
-    ledgers.begin(KEY, "g", [halves("1")])
+    ledgers.begin(KEY, "g", [half_messages("1")])
     assert says(ledgers, KEY) == "COMMIT"
     assert says(ledgers, KEY, "2") == "ROLLBACK"
     assert says(ledgers, KEY, broker="b") == "ROLLBACK", "a copy that a retry made"
@@ -200,14 +202,16 @@ def test_a_broker_that_asks_hears_what_the_ledger_decided(committing):
     assert says(ledgers, BatchKey("query", 8), is_over=True) == "ROLLBACK"
 
 
-def test_the_page_of_the_format_shows_a_ledger_that_is_read(committing, tmp_path):
+def test_the_page_of_the_format_shows_a_ledger_that_is_read(committer, tmp_path):
     page = (Path(__file__).parents[3] / "docs" / "format" / "spark-ledger.md").read_text()
     text = page.split("```json\n")[1].split("```")[0]
-    committing.ledgers.make_folder("8f0c")
+    committer.ledgers.make_folder("8f0c")
     (tmp_path / "8f0c" / "7.json").write_text(text)
-    entry = committing.ledgers.read(BatchKey("8f0c", 7))
+    entry = committer.ledgers.read(BatchKey("8f0c", 7))
     ids = ["7F000001…00", "7F000001…01"]
-    assert entry.halves == [Halves("broker-a", "orders", ids, [40, 41], [8192, 8601])]
-    committing.ledgers.begin(BatchKey("8f0c", 8), entry.group, entry.halves)
+    assert entry.half_messages == [
+        HalfMessages("broker-a", "orders", ids, [40, 41], [8192, 8601])
+    ]
+    committer.ledgers.begin(BatchKey("8f0c", 8), entry.group, entry.half_messages)
     written = (tmp_path / "8f0c" / "8.json").read_text()
     assert json.loads(written) == {**json.loads(text), "batch": 8}

@@ -1,4 +1,4 @@
-"""Half messages of a batch: where they lie, and who can end them.
+"""Half messages of a batch: where they lie, and who commits them or rolls them back.
 
 Next: cometmq.spark.sink.ledger
 """
@@ -28,7 +28,7 @@ class BatchKey(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> "BatchKey":
-        """From SPARK_RUN.
+        """Read a key from the property SPARK_RUN.
 
         Raises:
             ValueError: it is something else.
@@ -38,14 +38,14 @@ class BatchKey(NamedTuple):
 
 
 @dataclass
-class Halves:
+class HalfMessages:
     """Half messages of one topic on one broker; the three lists have one entry for each.
 
     Attributes:
         broker: the broker's name.
         topic: where they go when they are committed.
         ids: their unique ids.
-        queue_offsets: in the queue of halves.
+        queue_offsets: in the queue of half messages.
         log_offsets: of their records, bytes.
     """
 
@@ -56,24 +56,24 @@ class Halves:
     log_offsets: list[int] = field(default_factory=list)
 
     def add(self, result: SendResult) -> None:
-        """One more, as its broker answered."""
+        """Add one more, as its broker answered."""
         half = HalfMessage.of(result)
         self.ids.append(half.message_id)
         self.queue_offsets.append(half.queue_offset)
         self.log_offsets.append(half.commitlog_offset)
 
     def messages(self) -> list[HalfMessage]:
-        """The halves one by one, as the client takes them."""
+        """The half messages one by one, as the client takes them."""
         of_each = zip(self.ids, self.queue_offsets, self.log_offsets, strict=True)
         return [
             HalfMessage(message_id, self.topic, self.broker, queue_offset, log_offset)
             for message_id, queue_offset, log_offset in of_each
         ]
 
-    def only(self, indexes: Iterable[int]) -> "Halves":
-        """The halves at some indexes."""
+    def only(self, indexes: Iterable[int]) -> "HalfMessages":
+        """The half messages at some indexes."""
         chosen = list(indexes)
-        return Halves(
+        return HalfMessages(
             self.broker,
             self.topic,
             [self.ids[index] for index in chosen],
@@ -82,27 +82,27 @@ class Halves:
         )
 
 
-def count_of(halves: Iterable[Halves]) -> int:
-    """The number of messages in the halves."""
-    return sum(len(each.ids) for each in halves)
+def count_of(half_messages: Iterable[HalfMessages]) -> int:
+    """The number of half messages, on all brokers together."""
+    return sum(len(each.ids) for each in half_messages)
 
 
-class Endings(Protocol):
-    """Ends transactions, and looks whether they were ended."""
+class TransactionResolver(Protocol):
+    """Commits half messages or rolls them back, and looks which are committed: `EncodedProducer` of the client."""
 
     def end(
-        self, halves: Halves, state: TransactionState, *, is_late: bool
+        self, halves: Sequence[HalfMessage], state: TransactionState, *, late: bool = False
     ) -> Sequence[CometError | None]:
-        """Commit or roll back; what went wrong, for each.
+        """Commit or roll back; nothing for each, or what went wrong.
 
         Args:
-            halves: which.
+            halves: of the resolver's group.
             state: COMMIT or ROLLBACK.
-            is_late: as if a check had asked, so that no broker minds how old they are.
+            late: as if a check had asked, so that no broker minds how old they are.
         """
 
-    def committed(self, halves: Halves) -> Sequence[bool]:
-        """Whether each is there as a message.
+    def committed(self, halves: Sequence[HalfMessage]) -> Sequence[bool]:
+        """Whether each is there as a message that consumers see.
 
         Raises:
             CometError: its broker cannot be asked.
