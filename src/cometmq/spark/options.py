@@ -21,7 +21,7 @@ from cometmq.offline.columns.schema import nearest
 # What Spark itself puts among the options of a source or sink; lower case, as Spark hands them.
 _SPARKS_OWN = frozenset(("checkpointlocation", "queryname", "provider", "owner", "location"))
 # CREATE TABLE hands each option twice, once with this in front.
-_OF_A_TABLE = "option."
+TABLE_PREFIX = "option."
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def read_options(
     passed_over = _SPARKS_OWN | {name.lower() for name in _spelt(others)}
     texts: dict[str, str] = {}
     for spelt, text in given.items():
-        name = spelt.lower().removeprefix(_OF_A_TABLE)
+        name = spelt.lower().removeprefix(TABLE_PREFIX)
         option = by_name.get(name)
         if option is None:
             if name not in passed_over:

@@ -14,10 +14,9 @@ from urllib.parse import unquote, urlsplit
 
 from pyspark.sql.types import StructField, StructType
 
-from cometmq.spark.options import Option
+from cometmq.spark.options import TABLE_PREFIX, Option
 
 _KEY = "cometmq.options"
-_OF_A_TABLE = "option."  # CREATE TABLE hands each option twice, once with this in front.
 # The catalog is read by many, and a schema is written into the files that a query makes.
 _SECRETS = ("secret", "accesskey", "token", "password")
 
@@ -27,12 +26,12 @@ def with_table_options(schema: StructType, options: Mapping[str, str]) -> Struct
 
     Options whose names say that they are secret are left out: a statement has to bring them.
     """
-    if not any(name == "location" or name.startswith(_OF_A_TABLE) for name in options):
+    if not any(name == "location" or name.startswith(TABLE_PREFIX) for name in options):
         return schema  # A read, whose options come again.
     kept = {
-        name.removeprefix(_OF_A_TABLE): text
+        name.removeprefix(TABLE_PREFIX): text
         for name, text in options.items()
-        if name.startswith(_OF_A_TABLE) and not any(word in name for word in _SECRETS)
+        if name.startswith(TABLE_PREFIX) and not any(word in name for word in _SECRETS)
     }
     # Spark makes a table's location of its option `path`, and of a local one "file:/var/store".
     place = urlsplit(options.get("location") or options.get("path") or "")

@@ -21,14 +21,13 @@ from cometmq.offline.plan import plan_tasks
 from cometmq.spark.format import RocketMQSource
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Report
-from cometmq.spark.jobs.tasks import task_plan
+from cometmq.spark.jobs.tasks import range_plan, task_plan
 from cometmq.spark.jobs.words import time_ms
 from cometmq.spark.schema import message_schema
 
 NAMESERVER_DEFAULT = "127.0.0.1:9876"
 _TRIGGER_BYTES = 512 << 20  # Of a store's log in one micro-batch.
 _ARCHIVED = "topic=*"  # An archive's messages; beside them lies what is no table.
-_RANGE_COLUMNS = ("topic", "broker", "queue", "from", "to", "rows")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,13 +225,12 @@ def _filtered(frame: DataFrame, options: FromOptions) -> DataFrame:
 def _queue_ranges(given: dict[str, str], read: dict[str, Any]) -> Report:
     source = RocketMQSource(given)
     partitions = source.reader(message_schema(["topic"])).partitions()
-    rows = []
+    left = []
     for each in sorted(part for task in partitions for part in getattr(task, "ranges", ())):
-        topic, broker, queue = each.queue.topic, each.queue.broker_name, each.queue.queue_id
-        done = read.get(topic, {}).get(broker, {}).get(str(queue), each.start)
-        start = min(max(each.start, done), each.end)
-        rows.append((topic, broker, queue, start, each.end, each.end - start))
-    return Report({"rows": sum(row[-1] for row in rows)}, _RANGE_COLUMNS, rows)
+        brokers = read.get(each.queue.topic, {}).get(each.queue.broker_name, {})
+        done = brokers.get(str(each.queue.queue_id), each.start)
+        left.append(replace(each, start=min(max(each.start, done), each.end)))
+    return range_plan(left)
 
 
 def _files(place: str) -> Report:

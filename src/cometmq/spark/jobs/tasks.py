@@ -5,8 +5,9 @@ The tasks work on files themselves and give back a few rows: no message goes thr
 Next: cometmq.offline.plan
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import astuple
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql import SparkSession
 
@@ -14,7 +15,11 @@ from cometmq.offline.plan import Task, by_name, log_size
 from cometmq.spark.jobs.job import Report
 from cometmq.spark.jobs.run import Run
 
+if TYPE_CHECKING:
+    from cometmq.spark.source.planning import PlannedRange
+
 _WAVE = 4  # Tasks of each core between two writes of the manifest.
+_RANGE_COLUMNS = ("topic", "broker", "queue", "from", "to", "rows")
 
 Part = TypeVar("Part")
 Row = list[Any]
@@ -87,3 +92,9 @@ def task_plan(tasks: Sequence[Task]) -> Report:
     ]
     counts = {"tasks": len(rows), "bytes": sum(map(log_size, tasks))}
     return Report(counts, ("range", "file", "bytes"), rows)
+
+
+def range_plan(ranges: Iterable["PlannedRange"]) -> Report:
+    """The report of a dry run: ranges of queues and their messages."""
+    rows = [(*astuple(each.queue), each.start, each.end, each.rows) for each in ranges]
+    return Report({"rows": sum(row[-1] for row in rows)}, _RANGE_COLUMNS, rows)

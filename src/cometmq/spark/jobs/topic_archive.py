@@ -31,7 +31,7 @@ from cometmq.offline.topic_manifest import (
 from cometmq.spark.jobs.copies import pieces_of, range_name
 from cometmq.spark.jobs.job import Report
 from cometmq.spark.jobs.run import Run
-from cometmq.spark.jobs.tasks import Row, count_round, run_tasks
+from cometmq.spark.jobs.tasks import Row, count_round, range_plan, run_tasks
 from cometmq.spark.schema import arrow_schema, message_schema
 from cometmq.spark.source import planning
 from cometmq.spark.source.client_cluster import source_cluster
@@ -42,8 +42,6 @@ from cometmq.spark.source.settings import SourceSettings
 from cometmq.spark.store.schema import MESSAGES, view_schema
 
 _CRC_MASK = 0x7FFFFFFF  # A stored CRC has no sign (UtilAll.crc32 of RocketMQ 5.3.3).
-
-RANGE_COLUMNS = ("topic", "broker", "queue", "from", "to", "rows")
 
 
 @dataclass(frozen=True)
@@ -101,12 +99,7 @@ class TopicArchive:
 
     def planned(self) -> Report:
         """The report of a dry run."""
-        rows = [
-            (each.queue.topic, each.queue.broker_name, each.queue.queue_id, each.start, each.end,
-             each.rows)
-            for each in self.plan()
-        ]  # fmt: skip
-        return Report({"rows": sum(row[-1] for row in rows)}, RANGE_COLUMNS, list(rows))
+        return range_plan(self.plan())
 
     def archive(self, part: PlannedRange) -> list[ArchivedFile]:
         """Write the files of a range of a queue. May run again, and beside others.

@@ -13,15 +13,20 @@ from cometmq.offline.folder import StoreFolder
 from cometmq.offline.plan import LogRange
 from cometmq.offline.rows import Mode, RowRules
 from cometmq.offline.splits import SPLIT_BYTES
-from cometmq.spark.options import Option, moment, one_of, read_options, truth, whole, words
+from cometmq.spark.options import (
+    TABLE_PREFIX,
+    Option,
+    moment,
+    one_of,
+    read_options,
+    text,
+    truth,
+    whole,
+    words,
+)
 from cometmq.spark.store.schema import MESSAGES, VIEWS
 
-
-def _text(text: str) -> str:
-    return text
-
-
-PATH = Option("path", _text, None, "Required; also the argument of `load`. The store directory (storePathRootDir): a path, or a URI of pyarrow's file systems such as `s3://bucket/store`.")  # fmt: skip
+PATH = Option("path", text, None, "Required; also the argument of `load`. The store directory (storePathRootDir): a path, or a URI of pyarrow's file systems such as `s3://bucket/store`.")  # fmt: skip
 
 READ_OPTIONS = (
     PATH,
@@ -39,7 +44,7 @@ READ_OPTIONS = (
     Option("decompress", truth, "true", "Unpack compressed bodies. `false`: as they are stored."),
     Option("propertiesFormat", one_of("map", "raw", "json"), "map", "Column `properties`: MAP<STRING,STRING>, the stored text (faster), or a JSON object as text."),
     Option("columns", words, "", "The columns to read, in order, separated by commas. Default: all of the view. Fewer are much faster."),
-    Option("brokerName", _text, "", "What stands in the column `brokerName`; a log does not say it."),
+    Option("brokerName", text, "", "What stands in the column `brokerName`; a log does not say it."),
     Option("indexSlots", whole(1), None, "Slots of an index file (maxHashSlotNum), where the files do not show it."),
     Option("maxBytesPerTrigger", whole(1), None, "The most bytes of the log in one micro-batch. Streams only."),
 )  # fmt: skip
@@ -114,9 +119,9 @@ def read_shape(options: Mapping[str, str]) -> StoreReadSettings:
     """
     known = {name.lower() for name in _ONLY_STREAM}
     kept = {
-        name: text
-        for name, text in options.items()
-        if name.lower().removeprefix("option.") not in known
+        name: value
+        for name, value in options.items()
+        if name.lower().removeprefix(TABLE_PREFIX) not in known
     }
     return StoreReadSettings.parse(kept, is_stream=False)
 
