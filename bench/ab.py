@@ -1,11 +1,11 @@
 """Measures an old commit and this tree in turns: old, new, old, new; which is faster, and by how much.
 
-Usage: python -m bench.ab --ref COMMIT [--rounds 6] [--rows "send w1 c16,pop"]
+Usage: python -m bench.ab --ref COMMIT [--rounds 6] [--rows broker,clients,"spark store"]
 
 The old commit is checked out beside this one and built in an environment of its own, which stays for the next time.
 Both brokers run all the time and get the same load one after the other, so that a noisy machine is noisy for
 both. Printed are rate, processor time and, where the machine counts them, instructions in user space a message, and
-the median of the rounds' ratios.
+the median of the rounds' ratios. Rows of clients and Spark compare these, at one broker of this tree; a client's processor time is its own.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.ab_users import CLIENT_ROWS, SPARK_ROWS, Tree, Users
 from bench.load import Report, loadgen, run_java_client, run_loadgen
 from bench.measure import processor_seconds
 from bench.work import JAVA_CLIENT_THREADS
@@ -45,6 +46,8 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "pop": ("pop", {"conns": 4, "topic": "A"}),
     **{f"java {mode}": (mode, {"threads": threads}) for mode, threads in JAVA_CLIENT_THREADS.items()},
 }  # fmt: skip
+# Rows that are asked for by one name.
+GROUPS = {"broker": [*ROWS], "clients": [*CLIENT_ROWS], "spark": [*SPARK_ROWS]}
 SECONDS = 2
 WARM: dict[str, Any] = {
     "conns": 4,
@@ -200,32 +203,67 @@ def line(row: str, pairs: list[tuple[Figures, Figures]]) -> str:
     return f"| {row} | {' | '.join(cells)} |"
 
 
+def asked_for(names: str) -> list[str]:
+    """The rows of a list of rows and groups.
+
+    Raises:
+        ValueError: there is no row or group of that name.
+    """
+    rows = [row for name in names.split(",") for row in GROUPS.get(name, [name])]
+    known = [row for group in GROUPS.values() for row in group]
+    if unknown := set(rows) - set(known):
+        raise ValueError(f"no row {sorted(unknown)}; there are {', '.join([*GROUPS, *known])}")
+    return rows
+
+
+def compare(
+    old: Path, rows: list[str], rounds: int, *, counts: bool
+) -> dict[str, list[tuple[Figures, Figures]]]:
+    """What each round gave for each row, of the old tree and of this one."""
+    pairs: dict[str, list[tuple[Figures, Figures]]] = {row: [] for row in rows}
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ab-")))
+        sides: list[Side] = []
+        if set(rows) & set(ROWS):
+            sides.append(start(old, folder / "old", stack))
+            sides.append(start(sys.executable, folder / "new", stack))
+        users: Users | None = None
+        if set(rows) - set(ROWS):
+            trees = Tree(old.parents[2], old), Tree(HERE, sys.executable)
+            users = Users(trees, folder / "users", stack, rows)
+        for number in range(rounds):
+            for row in rows:
+                both: dict[int, Figures] = {}
+                for which in (0, 1) if number % 2 == 0 else (1, 0):
+                    if row in ROWS:
+                        both[which] = measure(row, sides[which], counts=counts)
+                    else:
+                        assert users is not None
+                        both[which] = of_users(users.run(row, which))
+                pairs[row].append((both[0], both[1]))
+    return pairs
+
+
+def of_users(report: Report) -> Figures:
+    """What a program of users reported."""
+    return Figures(report["per_second"], report.get("client_us", 0), 0, None)
+
+
 def main() -> None:
     """Build, start both, measure, print."""
     parser = argparse.ArgumentParser(prog="bench.ab")
     parser.add_argument("--ref", required=True, help="the old commit")
     parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--rows", default=",".join(ROWS), help="some of them, with commas")
+    parser.add_argument("--rows", default=",".join(GROUPS), help="some, or groups of them")
     given = parser.parse_args()
-    rows = given.rows.split(",")
-    if unknown := set(rows) - set(ROWS):
-        parser.error(f"no row {sorted(unknown)}; there are {sorted(ROWS)}")
+    try:
+        rows = asked_for(given.rows)
+    except ValueError as error:
+        parser.error(str(error))
     counts = counts_instructions()
     old = old_tree(given.ref)
     loadgen()
-    pairs: dict[str, list[tuple[Figures, Figures]]] = {row: [] for row in rows}
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ab-")))
-        sides = [
-            start(old, folder / "old", stack),
-            start(sys.executable, folder / "new", stack),
-        ]
-        for number in range(given.rounds):
-            for row in rows:
-                both: dict[int, Figures] = {}
-                for which in (0, 1) if number % 2 == 0 else (1, 0):
-                    both[which] = measure(row, sides[which], counts=counts)
-                pairs[row].append((both[0], both[1]))
+    pairs = compare(old, rows, given.rounds, counts=counts)
     print(
         f"{given.ref} -> this tree, {given.rounds} rounds; load average {os.getloadavg()[0]:.1f}"
     )
