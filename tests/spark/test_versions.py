@@ -52,6 +52,11 @@ def rows_of(spark: SparkSession, folder: Path, name: str | None) -> list[tuple[i
     )
 
 
+def rows_seen(spark: SparkSession, folder: Path) -> list[tuple[int, str]]:
+    """What a reader of the whole folder gets, who knows nothing of versions."""
+    return rows_of(spark, folder, "")
+
+
 def take_for_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take every table for a large one, and every change for nothing beside it."""
     monkeypatch.setattr(versions, "_SMALL_BYTES", 0)
@@ -70,8 +75,11 @@ def test_changes_of_a_large_table_wait_and_the_run_ends_with_a_whole_version(
             run.count_batch(number, table.merge(frame(spark, changes), number))
             assert table.current == whole, "nothing but the changes was written"
         assert rows_of(spark, tmp_path, whole) == [(key, "old") for key in range(50)]
+        assert rows_seen(spark, tmp_path) == [(key, "old") for key in range(50)]
         table.finish(spark)
     assert rows_of(spark, tmp_path, table.current) == sorted(LEFT.items())
+    assert rows_seen(spark, tmp_path) == sorted(LEFT.items()), "no key twice"
+    assert len([*tmp_path.glob("version=*")]) == 2
     assert run.manifest.counts["keys"] == len(LEFT)
     assert table.current != whole
 
@@ -99,6 +107,7 @@ def test_a_killed_run_finds_what_waits_and_a_micro_batch_that_comes_again_counts
         run.count_batch(2, table.merge(frame(spark, THIRD), 2))
         table.finish(spark)
     assert rows_of(spark, tmp_path, table.current) == sorted(LEFT.items())
+    assert rows_seen(spark, tmp_path) == sorted(LEFT.items())
     assert run.manifest.counts["keys"] == len(LEFT)
 
 
@@ -114,6 +123,30 @@ def test_of_several_rows_of_a_key_none_is_doubled_by_waiting(spark, tmp_path, mo
     assert [value for key, value in rows if key == 4] == ["c", "old"]
     assert [value for key, value in rows if key in (3, 60)] == []
     assert run.manifest.counts["kept"] == len(rows)
+
+
+def test_who_reads_the_folder_while_a_version_is_written_again_has_the_one_before(
+    spark, tmp_path, monkeypatch, now
+):
+    folder = tmp_path / "a folder"  # In a URI a space is another.
+    with running("compact", options(folder), place=str(folder)) as run:
+        table = table_of(run, folder, now)
+        run.count_batch(0, table.merge(frame(spark, FIRST), 0))
+        run.count_batch(1, table.merge(frame(spark, SECOND), 1))
+        second = rows_seen(spark, folder)
+        assert dict(second)[1] == "b"
+        assert len(second) == len(dict(second))
+        seen = []
+
+        def count(alive: DataFrame) -> dict[str, int]:
+            """Look when the files of a version are there and it is not the newest yet."""
+            seen.append(rows_seen(spark, folder))
+            return {"keys": alive.count()}
+
+        monkeypatch.setattr(table, "_counts", count)
+        run.count_batch(1, table.merge(frame(spark, SECOND), 1))
+    assert seen == [[(key, "old") for key in range(50)]]
+    assert rows_seen(spark, folder) == second
 
 
 def test_a_version_is_made_when_changes_are_a_share_of_it_and_when_it_is_old(

@@ -3,6 +3,7 @@
     version=RUN-N/     the rows, one (or the last few) for each key
     _gone/version=RUN-N/   keys that were deleted, so that an older change that comes late stays out
     _changes/RUN-N/    changes since the newest version, a folder for each micro-batch
+    _spark_metadata/   the files of the newest version, by which `spark.read` of the folder goes
 
 The next version is made out of the last and the changes since when these are a share of it, when it is
 old, and when the run ends; of a small table by each micro-batch. The last two versions are kept: a reader of
@@ -19,6 +20,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
 from cometmq.offline.place import hadoop_place, open_place
+from cometmq.spark.jobs.file_list import list_only
 from cometmq.spark.jobs.run import Run
 from cometmq.spark.jobs.target import check_parquet
 
@@ -130,6 +132,10 @@ class NewestByKey:
         since = sum(map(self._size, waiting))
         return self._size(current) <= _SMALL_BYTES + _SHARE * since
 
+    def _is_there(self, name: str) -> bool:
+        files, root = open_place(self._place)
+        return bool(files.get_file_info(f"{root}/{name}").type == fs.FileType.Directory)
+
     def _size(self, name: str) -> int:
         files, root = open_place(self._place)
         wanted = fs.FileSelector(f"{root}/{name}", recursive=True, allow_not_found=True)
@@ -147,6 +153,9 @@ class NewestByKey:
             since = changes.sparkSession.read.schema(changes.schema).parquet(*paths)
             rows = rows.unionByName(since)
         newest = self._reduced(rows).persist()
+        if self._is_there(name):
+            # A micro-batch that comes again writes its version anew: nobody may be sent there meanwhile.
+            list_only(self._place, self.current)
         try:
             for folder, is_gone in (
                 (self._place, False),
@@ -160,6 +169,7 @@ class NewestByKey:
             counts = self._counts(newest.where(~f.col(GONE)))
         finally:
             newest.unpersist()
+        list_only(self._place, name)
         self._keep([*self._kept, name])
         self._made_at = self._clock()
         return counts

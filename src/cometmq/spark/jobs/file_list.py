@@ -1,0 +1,73 @@
+"""The list of files that Spark reads of a folder in place of all that lie in it.
+
+Spark's own file sink keeps such a list, and `spark.read` goes by it wherever it finds one (MetadataLogFileIndex of
+Spark 4.3): files that it does not name are not there. It is one file, so a table of several files changes at once.
+
+    _spark_metadata/0    "v1", then a line of JSON for each file: path, size, times, "action": "add"
+
+Paths are whole URIs, so a folder that was moved is read by its versions, or listed again by the next run.
+
+Next: cometmq.offline.place
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+from pyarrow import fs
+
+from cometmq.offline.place import hadoop_place, open_place
+
+_FOLDER = "_spark_metadata"
+_HEAD = "v1"
+
+
+def list_only(place: str, folder: str | None) -> None:
+    """Have `spark.read` see the files of one folder in a place and no others.
+
+    Args:
+        place: a folder or URI.
+        folder: the name of the folder in it; None: it holds nothing to be read, and `spark.read` says so.
+
+    Raises:
+        OSError: the list cannot be written.
+    """
+    files, root = open_place(place)
+    lines = [_HEAD]
+    if folder is not None:
+        base = f"{_uri(place)}/"
+        for info in _data_files(files, f"{root}/{folder}"):
+            path = base + quote(info.path.removeprefix(f"{root}/"))
+            lines.append(json.dumps(_entry(path, info)))
+    files.create_dir(f"{root}/{_FOLDER}", recursive=True)
+    path = f"{root}/{_FOLDER}/0"
+    # Spark takes no name that begins with a dot for a list of files.
+    with files.open_output_stream(f"{root}/{_FOLDER}/.new") as stream:
+        stream.write("\n".join(lines).encode())
+    files.move(f"{root}/{_FOLDER}/.new", path)
+
+
+def _data_files(files: fs.FileSystem, folder: str) -> Iterator[fs.FileInfo]:
+    found = files.get_file_info(fs.FileSelector(folder, recursive=True))
+    for info in sorted(found, key=lambda each: each.path):
+        if info.type == fs.FileType.File and not info.base_name.startswith(("_", ".")):
+            yield info
+
+
+def _entry(path: str, info: fs.FileInfo) -> dict[str, object]:
+    changed = info.mtime
+    return {
+        "path": path,
+        "size": info.size,
+        "isDir": False,
+        "modificationTime": 0 if changed is None else int(changed.timestamp() * 1000),
+        "blockReplication": 1,
+        "blockSize": 1 << 25,
+        "action": "add",
+    }
+
+
+def _uri(place: str) -> str:
+    place = hadoop_place(place)
+    return place.rstrip("/") if "://" in place else Path(place).as_uri()
