@@ -207,7 +207,7 @@ NAME_SERVER = Option(
     "Nameserver addresses, `host:port`, several separated by `;`. Default: NAMESRV_ADDR in the environment of the driver; one of the two is required.",
     ("namesrvAddr", "rocketmq.namesrvAddr", "rocketmq.nameServer"),
 )  # fmt: skip
-_NAME_SERVERS_VARIABLE = "NAMESRV_ADDR"  # As every RocketMQ client and tool reads it.
+NAME_SERVERS_VARIABLE = "NAMESRV_ADDR"  # As every RocketMQ client and tool reads it.
 
 
 def name_servers_of(value: Mapping[str, Any]) -> tuple[str, ...]:
@@ -219,17 +219,17 @@ def name_servers_of(value: Mapping[str, Any]) -> tuple[str, ...]:
     given: tuple[str, ...] | None = value[NAME_SERVER.name]
     if given is not None:
         return given
-    found = os.environ.get(_NAME_SERVERS_VARIABLE)
+    found = os.environ.get(NAME_SERVERS_VARIABLE)
     if not found:
         raise SettingsError(
             f"option {NAME_SERVER.name!r} is required, e.g. "
-            f'.option("{NAME_SERVER.name}", "localhost:9876"), or {_NAME_SERVERS_VARIABLE} in the '
+            f'.option("{NAME_SERVER.name}", "localhost:9876"), or {NAME_SERVERS_VARIABLE} in the '
             "environment of the driver when Spark starts"
         )
     try:
         return name_servers(found)
     except ValueError as error:
-        raise SettingsError(f"{_NAME_SERVERS_VARIABLE} in the environment: {error}") from error
+        raise SettingsError(f"{NAME_SERVERS_VARIABLE} in the environment: {error}") from error
 
 
 def _namespace(given: str) -> str:

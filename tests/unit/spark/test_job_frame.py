@@ -15,6 +15,7 @@ from cometmq.cli.pipeline import application
 from cometmq.model.errors import SettingsError
 from cometmq.model.exit_status import ExitStatus
 from cometmq.spark.jobs.catalogue import all_jobs
+from cometmq.spark.jobs.cdc import CdcOptions
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Report
 from cometmq.spark.jobs.manifest import JobFolder, Manifest, manifest_id
@@ -173,3 +174,12 @@ def test_every_job_has_a_help_and_a_name_of_its_own():
     assert len({job.name for job in all_jobs()}) == len(all_jobs())
     assert all(len(job.help) > 20 for job in all_jobs())
     assert Report(findings=["x"]).status is ExitStatus.FOUND
+
+
+def test_a_job_that_is_told_no_nameserver_asks_that_of_the_environment(monkeypatch):
+    monkeypatch.setenv("NAMESRV_ADDR", "ns-a:9876;ns-b:9876")
+    assert CdcOptions(schema="id INT", key="id", to="t").nameserver == "ns-a:9876;ns-b:9876"
+    given = CdcOptions(schema="id INT", key="id", to="t", nameserver="ns-c:9876")
+    assert given.nameserver == "ns-c:9876"
+    monkeypatch.delenv("NAMESRV_ADDR")
+    assert CdcOptions(schema="id INT", key="id", to="t").nameserver == "127.0.0.1:9876"

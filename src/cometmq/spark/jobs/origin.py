@@ -5,6 +5,7 @@ All three give the columns of docs/spark/schema.md, as a batch or as a stream.
 Next: cometmq.spark.format
 """
 
+import os
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,9 +24,10 @@ from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Report
 from cometmq.spark.jobs.tasks import range_plan, task_plan
 from cometmq.spark.jobs.words import time_ms
+from cometmq.spark.options import NAME_SERVERS_VARIABLE
 from cometmq.spark.schema import message_schema
 
-NAMESERVER_DEFAULT = "127.0.0.1:9876"
+_NAMESERVER_DEFAULT = "127.0.0.1:9876"
 _TRIGGER_BYTES = 512 << 20  # Of a store's log in one micro-batch.
 _ARCHIVED = "topic=*"  # An archive's messages; beside them lies what is no table.
 
@@ -35,10 +37,19 @@ class ClusterOptions:
     """Options that choose the cluster.
 
     Attributes:
-        nameserver: "host:port", several with ';' between.
+        nameserver: "host:port", several with ';' between; empty: what NAMESRV_ADDR says in the
+            environment of the driver, as for every client, else 127.0.0.1:9876.
     """
 
-    nameserver: str = option("Nameservers, several with ';' between.", NAMESERVER_DEFAULT)
+    nameserver: str = option(
+        "Nameservers, several with ';' between. Without it 127.0.0.1:9876.", ""
+    )
+
+    def __post_init__(self) -> None:
+        """Work out who is asked when nobody is named."""
+        if not self.nameserver:
+            found = os.environ.get(NAME_SERVERS_VARIABLE) or _NAMESERVER_DEFAULT
+            object.__setattr__(self, "nameserver", found)
 
 
 @dataclass(frozen=True, kw_only=True)
