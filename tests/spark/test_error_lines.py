@@ -97,6 +97,16 @@ LINES = {
         USE,
         r"--schema is neither a file nor an Avro schema: ",
     ),
+    "files where a Delta table would be": (
+        "table --topic there -n {ns} --schema {schema} --to {folder}/files --table-format delta",
+        USE,
+        r"{folder}/files holds part-0.parquet and no Delta table: name another folder",
+    ),
+    "a Delta table where files would be": (
+        "cdc --topic there -n {ns} --schema {schema} --key n --to {folder}/delta",
+        USE,
+        r"{folder}/delta holds a Delta table: --table-format delta, or take another folder",
+    ),
     "SQL that fails on a row": (
         "sql SELECT(raise_error('no'))FROM(messages) --topic there -n {ns}",
         FAILED,
@@ -110,6 +120,9 @@ def made(cluster, tmp_path_factory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("lines")
     (folder / "file").write_text("no folder")
     (folder / "schema").write_text("n INT")
+    (folder / "files").mkdir()
+    (folder / "files" / "part-0.parquet").write_bytes(b"")
+    (folder / "delta" / "_delta_log").mkdir(parents=True)
     store = folder / "store"
     make_big_store(store, 300, body_size=100, filling=b"x")
     log = next((store / "commitlog").iterdir())
