@@ -110,8 +110,10 @@ class SparkFace:
         whole = windows_of(self._spark.read.format("rocketmq").options(**options).load())
         right = {row["at"]["start"]: row["n"] for row in whole.collect()}
         assert sum(right.values()) == BACKLOG_ROWS
+        # The first stream of a session is slower than those behind it, so one by shares goes before and one behind.
+        _, took_before = self.catch_up(options, "offsets")
         by_time, took = self.catch_up(options, "time")
-        _, took_by_offsets = self.catch_up(options, "offsets")
+        _, took_behind = self.catch_up(options, "offsets")
         # Windows that the watermark has not passed stay open at the end of a stream.
         open_from = max(right) - OPEN_AT_THE_END
         done = {at: count for at, count in right.items() if at < open_from}
@@ -120,7 +122,7 @@ class SparkFace:
             "equal": equal / len(done),
             "windows": len(done),
             "per_second": BACKLOG_ROWS / took,
-            "of_offsets": took_by_offsets / took,
+            "of_offsets": (took_before + took_behind) / 2 / took,
         }
 
     def catch_up(self, options: dict[str, str], admission: str) -> tuple[Windows, float]:

@@ -22,7 +22,7 @@ from cometmq.spark.source.offsets import Offsets
 from cometmq.spark.source.planning import PlannedRange, share_out
 
 # A batch of so much of its limit is large enough; each further question is a round trip.
-FULL_ENOUGH = 0.9
+FULL_ENOUGH = 0.95
 # Questions for one batch, whatever times its messages have; four or fewer are enough as a rule.
 QUESTIONS_MAX = 64
 # So many of them may guess that messages come evenly; the others halve, which ends for certain.
