@@ -7,6 +7,7 @@ the count is what nobody can save who waits for one answer before the next reque
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from types import TracebackType
 from typing import Self
@@ -76,9 +77,11 @@ class FarAway:
                 self.round_trips = max(self.round_trips, trips.pop(opaque, 0))
 
         try:
-            async with asyncio.TaskGroup() as both:
-                both.create_task(self._pass_on(reader, far_writer, asked, 0))
-                both.create_task(self._pass_on(far_reader, writer, answered, self._delay))
+            # A task of asyncio's streams that ends as cancelled is reported as a fault of its callback.
+            with contextlib.suppress(asyncio.CancelledError):
+                async with asyncio.TaskGroup() as both:
+                    both.create_task(self._pass_on(reader, far_writer, asked, 0))
+                    both.create_task(self._pass_on(far_reader, writer, answered, self._delay))
         except* OSError:
             pass  # One side is gone.
         finally:
