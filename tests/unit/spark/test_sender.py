@@ -151,7 +151,7 @@ def test_of_rows_that_travel_alone_those_that_failed_are_sent_again():
 
 def test_a_task_has_a_queue_of_its_own_where_that_is_asked_for():
     sender, _ = make()
-    sender.home = 6
+    sender.own_queue = 6
     assert sender.place_of(Target("t")).queue == QUEUES[2]
     assert sender.place_of(Target("t", "b", 1)).queue == QUEUES[3]
 

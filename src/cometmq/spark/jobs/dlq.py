@@ -73,8 +73,8 @@ def replay_dead(spark: SparkSession, options: ReplayDeadOptions) -> Report:
         def write(batch: DataFrame, number: int) -> dict[str, int]:
             # The same when the batch comes again, and of no other state folder.
             run = f"{this.short_id}-{this.manifest.started_ms}-{number}"
-            taken = _taken(batch, to, claims, run)
-            counts = target.send(resent(taken, to), number)
+            claimed = _claimed(batch, to, claims, run)
+            counts = target.send(resent(claimed, to), number)
             claims.end()
             return counts
 
@@ -82,7 +82,7 @@ def replay_dead(spark: SparkSession, options: ReplayDeadOptions) -> Report:
     return Report(counts=this.manifest.counts)
 
 
-def _taken(batch: DataFrame, to: Column, claims: ReplayClaims, run: str) -> DataFrame:
+def _claimed(batch: DataFrame, to: Column, claims: ReplayClaims, run: str) -> DataFrame:
     """The dead letters of a micro-batch that nobody has sent, now claimed for this run."""
     table = batch.select(
         *_PLACE, f.unix_millis("storeTimestamp").alias("ms"), "msgId", to.alias("to")
@@ -98,11 +98,11 @@ def _taken(batch: DataFrame, to: Column, claims: ReplayClaims, run: str) -> Data
             *(column.to_pylist() for column in table.columns), strict=True
         )
     ]
-    taken = claims.take(run, letters)
-    if len(taken) == len(letters):
+    claimed = claims.take(run, letters)
+    if len(claimed) == len(letters):
         return batch
     places = batch.sparkSession.createDataFrame(
-        [each[:3] for each in taken], "brokerName string, queueId int, queueOffset long"
+        [each[:3] for each in claimed], "brokerName string, queueId int, queueOffset long"
     )
     return batch.join(f.broadcast(places), list(_PLACE[1:]), "left_semi")
 

@@ -18,6 +18,7 @@ from cometmq.spark.jobs.job import Job, Report
 from cometmq.spark.jobs.options import JobOptions
 from cometmq.spark.jobs.run import running
 from cometmq.spark.jobs.tasks import run_tasks, task_plan
+from cometmq.spark.options import words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,10 +45,9 @@ def run(spark: SparkSession, options: RebuildOptions) -> Report:
         StoreLocked: a broker has the directory.
         StoreDamaged: two records have one place in a queue, or there is no log.
     """
-    topics = [topic.strip() for topic in options.topic.split(",") if topic.strip()]
     made = StoreRebuild.of(
         same_place(options.store),
-        topics=topics,
+        topics=words(options.topic),
         out=same_place(options.out) if options.out else "",
         is_check=options.check,
     )

@@ -14,6 +14,7 @@ from cometmq.spark.jobs.options import JobOptions
 from cometmq.spark.jobs.origin import FromOptions, plan, read_batch
 from cometmq.spark.jobs.progress import RunProgress
 from cometmq.spark.jobs.watching import watched_tasks
+from cometmq.spark.options import words
 
 _NO_NAME = re.compile(r"\W")
 
@@ -42,8 +43,7 @@ def run(spark: SparkSession, options: SqlOptions) -> Report:
     if options.dry_run:
         return plan(options)
     read_batch(spark, options).createOrReplaceTempView("messages")
-    topics = [topic.strip() for topic in options.topic.split(",") if topic.strip()]
-    for topic in topics:
+    for topic in words(options.topic):
         view = _NO_NAME.sub("_", topic)
         read_batch(spark, replace(options, topic=topic)).createOrReplaceTempView(view)
     progress = RunProgress(options.progress, "sql")

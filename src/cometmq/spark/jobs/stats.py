@@ -26,6 +26,7 @@ from cometmq.spark.jobs.windows import (
     check_follow,
     window_of,
 )
+from cometmq.spark.options import words
 
 _COLUMN_OF = {
     "topic": "topic",
@@ -166,7 +167,7 @@ def groups_of(options: StatsOptions) -> dict[str, Column]:
     Raises:
         SettingsError: a group that there is not.
     """
-    names = [name.strip() for name in options.by.split(",") if name.strip()]
+    names = words(options.by)
     for name in names:
         if name not in _COLUMN_OF:
             raise SettingsError(

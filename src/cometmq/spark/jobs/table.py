@@ -19,6 +19,7 @@ from cometmq.spark.jobs.origin import FromOptions, plan, read_stream
 from cometmq.spark.jobs.run import Run, read_before, running
 from cometmq.spark.jobs.streaming import counted, drain
 from cometmq.spark.jobs.target import TableFiles, TargetOptions, table_files
+from cometmq.spark.options import words
 from cometmq.spark.schema import column_name
 
 BAD_FOLDER = "_bad"
@@ -50,7 +51,7 @@ def run(spark: SparkSession, options: TableOptions) -> Report:
     """
     if options.dry_run:
         return plan(options, read_before("table", options, options.to))
-    kept = [column_name(name) for name in options.keep.split(",") if name.strip()]
+    kept = [column_name(name) for name in words(options.keep)]
     body = decoded(options, f.col("body"))
     with running("table", options, place=options.to) as this:
         stream = read_stream(spark, options, rows_max=options.rows_max)

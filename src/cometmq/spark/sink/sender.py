@@ -73,8 +73,8 @@ class TaskSender:
     Attributes:
         cluster: where to.
         settings: the options of the write.
-        home: number of the queue to which rows go that choose none (`queueSelector` partition), counted
-            round the queues of their topic; None: to any.
+        own_queue: number of the task's queue, to which rows go that choose none (`queueSelector` partition),
+            counted round the queues of their topic; None: to any.
         on_half_message: called for each half message that is acknowledged; None: there are none.
         stored: what is acknowledged so far.
         delayed: rows that brokers keep until they are due.
@@ -82,7 +82,7 @@ class TaskSender:
 
     cluster: SinkCluster
     settings: SinkSettings
-    home: int | None = None
+    own_queue: int | None = None
     on_half_message: HalfMessageCallback | None = None
     stored: dict[MessageQueue, Stored] = field(default_factory=dict)
     delayed: int = 0
@@ -98,7 +98,7 @@ class TaskSender:
         """
         if target.queue_id is not None or target.broker_name is not None:
             return RowPlace(target.topic, self._named(target))
-        number = self.home
+        number = self.own_queue
         if target.sharding_key:
             # Follows SelectMessageQueueByHash of the Java client, so both choose alike.
             number = abs(java_hash(target.sharding_key))

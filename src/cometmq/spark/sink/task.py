@@ -66,10 +66,10 @@ def write_rows(
         CometError: a row is no message, or a request was not stored in its time.
     """
     cluster = sink_cluster(settings)
-    home = run.partition if settings.queue_selector == BY_PARTITION else None
+    own_queue = run.partition if settings.queue_selector == BY_PARTITION else None
     acknowledged = _AcknowledgedHalfMessages()
     sender = TaskSender(
-        cluster, settings, home, acknowledged.add if settings.is_transactional else None
+        cluster, settings, own_queue, acknowledged.add if settings.is_transactional else None
     )
     born_ms = time_ns() // 1_000_000
     try:
