@@ -33,7 +33,7 @@ kernel = cythonize(
             "_taking",
             "_tallies",
             "_time_counts",
-            "_volleys",
+            "_pipelined_sends",
             "_walk",
         )
     ],

@@ -19,6 +19,7 @@ from cometmq.kernel._index import (
     record_keys,
 )
 from cometmq.kernel._packing import count_records, pack_records
+from cometmq.kernel._pipelined_sends import PipelinedSends, pack_pipelined_sends, plain_answers
 from cometmq.kernel._pulls import filled_frame, split_pull
 from cometmq.kernel._queue_ends import QueueEnd
 from cometmq.kernel._reads import plain_fields, plain_read
@@ -27,15 +28,14 @@ from cometmq.kernel._signatures import KnownSigner, sha1
 from cometmq.kernel._taking import take_sends
 from cometmq.kernel._tallies import Tally, count_columns, count_puts
 from cometmq.kernel._time_counts import TimeCounts
-from cometmq.kernel._volleys import Volley, pack_volley, plain_answers
 
 __all__ = [
     "KnownSigner",
+    "PipelinedSends",
     "QueueEnd",
     "SendBatch",
     "Tally",
     "TimeCounts",
-    "Volley",
     "answer_columns",
     "choose_entries",
     "count_columns",
@@ -49,8 +49,8 @@ __all__ = [
     "insert_keys",
     "java_hash_many",
     "pack_columns",
+    "pack_pipelined_sends",
     "pack_records",
-    "pack_volley",
     "plain_acks",
     "plain_answers",
     "plain_batch",

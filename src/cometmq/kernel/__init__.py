@@ -1,6 +1,6 @@
 """Hot loops on bytes and ints: what they mean in plain Python, and a compiled twin.
 
-`reference`, `records`, `wanted`, `keys`, `sends`, `taking`, `requests`, `messages`, `acks`, `reads`, `pulls`, `signatures`, `time_counts`, `volleys` and `calls` say what each function does,
+`reference`, `records`, `wanted`, `keys`, `sends`, `taking`, `requests`, `messages`, `acks`, `reads`, `pulls`, `signatures`, `time_counts`, `pipelined_sends` and `calls` say what each function does,
 `layouts` which bytes stand where, `queue_ends` what it knows of a queue, `rows` which tuples go in and out;
 the modules with an underscore do the same, compiled, and run where the package was built with a C compiler.
 COMETMQ_KERNEL=reference or =fast chooses one for certain (docs/design/0017).
@@ -39,6 +39,11 @@ try:
     )
     from cometmq.kernel._messages import plain_messages, plain_properties
     from cometmq.kernel._packing import count_records, pack_records
+    from cometmq.kernel._pipelined_sends import (
+        PipelinedSends,
+        pack_pipelined_sends,
+        plain_answers,
+    )
     from cometmq.kernel._pulls import filled_frame, split_pull
     from cometmq.kernel._queue_ends import QueueEnd
     from cometmq.kernel._reads import plain_fields, plain_read
@@ -47,7 +52,6 @@ try:
     from cometmq.kernel._taking import take_sends
     from cometmq.kernel._tallies import Tally, count_columns, count_puts
     from cometmq.kernel._time_counts import TimeCounts
-    from cometmq.kernel._volleys import Volley, pack_volley, plain_answers
     from cometmq.kernel._walk import (
         check_records,
         copy_pieces,
@@ -75,6 +79,11 @@ except ImportError as error:
     from cometmq.kernel.columns import SendBatch
     from cometmq.kernel.keys import index_keys, insert_keys, record_keys
     from cometmq.kernel.messages import plain_messages, plain_properties
+    from cometmq.kernel.pipelined_sends import (
+        PipelinedSends,
+        pack_pipelined_sends,
+        plain_answers,
+    )
     from cometmq.kernel.pulls import filled_frame, split_pull
     from cometmq.kernel.queue_ends import QueueEnd
     from cometmq.kernel.reads import plain_fields, plain_read
@@ -104,7 +113,6 @@ except ImportError as error:
     from cometmq.kernel.taking import take_sends
     from cometmq.kernel.tallies import Tally, count_columns, count_puts
     from cometmq.kernel.time_counts import TimeCounts
-    from cometmq.kernel.volleys import Volley, pack_volley, plain_answers
     from cometmq.kernel.wanted import raw_keys, show_records, stored_keys, wanted_entries
 
     KERNEL = "reference"
@@ -117,11 +125,11 @@ __all__ = [
     "RECORD_SIZE_MIN",
     "WHY_PLAIN",
     "KnownSigner",
+    "PipelinedSends",
     "QueueEnd",
     "SendBatch",
     "Tally",
     "TimeCounts",
-    "Volley",
     "WalkEnd",
     "answer_columns",
     "answers_of",
@@ -143,8 +151,8 @@ __all__ = [
     "insert_keys",
     "java_hash_many",
     "pack_columns",
+    "pack_pipelined_sends",
     "pack_records",
-    "pack_volley",
     "plain_acks",
     "plain_answers",
     "plain_batch",

@@ -3,7 +3,7 @@
 JSON of ASCII without a blank and without an escape, each name once, the values of its fields texts. Any other is read with care, as
 a command. Compiled: `_scan.pxd`.
 
-Next: cometmq.kernel.volleys
+Next: cometmq.kernel.pipelined_sends
 """
 
 import re

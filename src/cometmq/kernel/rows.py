@@ -49,7 +49,7 @@ Awaited = tuple[float, Any]
 Settled = tuple[Any, Any]
 
 # Most messages, most bytes of one's body, and bytes of bodies after which no more is begun: what leaves together.
-VolleyLimits = tuple[int, int, int]
+PipelinedLimits = tuple[int, int, int]
 
 
 class SendHead(NamedTuple):

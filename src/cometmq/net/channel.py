@@ -2,7 +2,7 @@
 
 Calls on a channel share it: many may wait at once. A caller that gathers many small requests in one
 turn of the loop gets them written with one write; whoever makes many plain sends gives them as one piece, and
-is given their answers together (`kernel.volleys`). The answers of one read, however, are given to those
+is given their answers together (`kernel.pipelined_sends`). The answers of one read, however, are given to those
 who wait in bunches, one a turn: so what they do next goes out while others are still told, and client
 and broker work at once instead of in turns.
 
@@ -19,8 +19,8 @@ from typing import Any, cast
 from cometmq.codec.remoting import Command, RawCommand
 from cometmq.codec.send_text import SendPieces
 from cometmq.codec.signer import Signer
-from cometmq.kernel import Volley, encode_requests, pack_volley, plain_answers
-from cometmq.kernel.rows import SendHead, VolleyLimits
+from cometmq.kernel import PipelinedSends, encode_requests, pack_pipelined_sends, plain_answers
+from cometmq.kernel.rows import PipelinedLimits, SendHead
 from cometmq.model.clock import Clock
 from cometmq.model.codes import request_name
 from cometmq.model.errors import CodecError, ConnectionLost, RequestTimeout
@@ -28,7 +28,7 @@ from cometmq.model.flags import ONEWAY, RESPONSE
 from cometmq.net.answer import Answer, answer_head, answer_to_error, instead_of
 from cometmq.net.loop import beat_later
 from cometmq.net.socket_writer import SocketWriter
-from cometmq.net.waiters import Call, VolleyWaiter, Waiter
+from cometmq.net.waiters import Call, PipelinedSendsWaiter, Waiter
 from cometmq.wire.connection import Connection, Outgoing
 
 _log = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class Channel(asyncio.Protocol):
         self._data, self._position = b"", 0  # This read, and how much of it was given.
         self._arrived: list[RawCommand] = []  # What is left of it, as commands.
         self._is_giving = False  # On the next turn.
-        self._has_volleys = False  # Ever.
+        self._has_pipelined = False  # Ever.
         self._end_expiry: Callable[[], object] | None = None  # Takes the timer back.
         self._is_expiry_far = False
         self._scanned_at = 0  # `_written` at the last scan.
@@ -148,15 +148,13 @@ class Channel(asyncio.Protocol):
                 return
 
     def _give_settled(self, count: int) -> int:
-        """Give plain answers to a volley, at most so many; how many. Where none comes next, the rest of this read becomes commands."""
+        """Give plain answers to pipelined sends, at most so many; how many. Where none comes next, the rest of this read becomes commands."""
         data, position = self._data, self._position
-        if self._has_volleys:
-            end, volley, results, size = plain_answers(
-                data, position, self._wire.awaited, count
-            )
-            if volley is not None:
+        if self._has_pipelined:
+            end, sends, results, size = plain_answers(data, position, self._wire.awaited, count)
+            if sends is not None:
                 self._position = end
-                cast("VolleyWaiter", volley).settled(results, size)
+                cast("PipelinedSendsWaiter", sends).settled(results, size)
                 return len(results)
         self._data, self._position = b"", 0
         self._arrived = self._wire.read(data, position)
@@ -323,31 +321,33 @@ class Channel(asyncio.Protocol):
             self._write_now()
 
     @property
-    def takes_volleys(self) -> bool:
-        """Whether `send_volley` may be called: what is signed is signed one by one."""
+    def takes_pipelined(self) -> bool:
+        """Whether `send_pipelined` may be called: what is signed is signed one by one."""
         return self._signer is None and not self.is_closed
 
-    def send_volley(
+    def send_pipelined(
         self,
-        volley: Volley,
+        sends: PipelinedSends,
         waiting: list[tuple[Any, Any]],
         start: int,
         head: SendHead,
-        limits: VolleyLimits,
+        limits: PipelinedLimits,
         deadline: float,
     ) -> int:
-        """Send plain messages together, as far as they go; `write_sent` writes them.
+        """Send plain messages together, none waiting for the answer of another, as far as they go; `write_sent` writes them.
 
-        `volley`, a `VolleyWaiter`, is told of their answers; the others are as in `kernel.pack_volley`.
+        `sends`, a `PipelinedSendsWaiter`, is told of their answers; the others are as in `kernel.pack_pipelined_sends`.
         Gives how many there are: the next one is not plain, beyond the limits, or for somebody else.
         """
         wire = self._wire
-        volley.first = wire.following_opaque
-        frames = pack_volley(volley, waiting, start, head, limits, wire.awaited, deadline)
-        count = len(volley.sent)
+        sends.first = wire.following_opaque
+        frames = pack_pipelined_sends(
+            sends, waiting, start, head, limits, wire.awaited, deadline
+        )
+        count = len(sends.sent)
         if count:
             wire.used_opaques(count)
-            self._has_volleys = True
+            self._has_pipelined = True
             self._outgoing.append(frames)
         return count
 

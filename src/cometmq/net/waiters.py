@@ -25,8 +25,8 @@ class Waiter(Protocol):
         ...
 
 
-class VolleyWaiter(Waiter, Protocol):
-    """A waiter for the answers to many plain sends, a `kernel.Volley`."""
+class PipelinedSendsWaiter(Waiter, Protocol):
+    """A waiter for the answers to many plain sends, a `kernel.PipelinedSends`."""
 
     def settled(self, results: list[Settled], size: int, /) -> None:
         """Take results for those who wait for them; bytes of the bodies that were sent for these."""

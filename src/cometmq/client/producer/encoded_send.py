@@ -138,7 +138,7 @@ class SendEncoder:
             code: SEND_MESSAGE_V2, or a request with the same header.
             sys_flag: bits of `model.flags`.
             more: further fields of the header (`codec.send_text.middle_text`).
-            made: when it was born and its id, where it left with others before (`volley_head`).
+            made: when it was born and its id, where it left with others before (`pipelined_head`).
 
         Raises:
             MessageError: its body is too long or the topic is not for users.
@@ -172,7 +172,7 @@ class SendEncoder:
         full, front = self._fronts.get((topic, _SEND)) or self._front(topic, _SEND)
         return full, front.encode()
 
-    def volley_head(
+    def pipelined_head(
         self, topic: str, front: bytes, broker_name: str, now_ms: int
     ) -> rows.SendHead:
         """The parts that headers of plain messages have in common that leave together; `pack` says the same of each."""

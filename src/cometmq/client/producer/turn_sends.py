@@ -1,9 +1,9 @@
 """Plain sends of one turn of the loop: made, written and answered together; any other goes alone, in its place.
 
-What is plain the kernel says (`kernel.volleys`). A send that is not answered well becomes a `PendingSend`, which knows
+What is plain the kernel says (`kernel.pipelined_sends`). A send that is not answered well becomes a `PendingSend`, which knows
 what to do about it; there is no second way through attempts, faults and deadlines.
 
-Next: cometmq.kernel.volleys
+Next: cometmq.kernel.pipelined_sends
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from cometmq.client.producer.send_attempts import PendingSend
 from cometmq.client.producer.sender import EncodedSender
 from cometmq.client.results import SendResult, SendStatus
 from cometmq.codec.remoting import RawCommand
-from cometmq.kernel import Volley
+from cometmq.kernel import PipelinedSends
 from cometmq.kernel.rows import Settled, Target
 from cometmq.model.errors import MessageError
 from cometmq.model.message import Message
@@ -118,17 +118,21 @@ class TurnSends:
         _, _, broker_name = of.targets[index % len(of.targets)]
         address = sender.instance.routes.masters.get(broker_name)
         channel = None if address is None else sender.instance.channels.peek(address)
-        if channel is None or not channel.takes_volleys:
+        if channel is None or not channel.takes_pipelined:
             return 0
         born_ms, began = sender.clock.now_ms(), sender.clock.monotonic()
-        volley = PendingVolley(self, of.targets, index, born_ms, began)
-        head = self.encoder.volley_head(waiting[start][0].topic, of.front, broker_name, born_ms)
+        sends = PendingSends(self, of.targets, index, born_ms, began)
+        head = self.encoder.pipelined_head(
+            waiting[start][0].topic, of.front, broker_name, born_ms
+        )
         count_max, size_max = sender.room
         limits = count_max, self.encoder.plain_size_max, size_max
-        count = channel.send_volley(volley, waiting, start, head, limits, began + self.seconds)
+        count = channel.send_pipelined(
+            sends, waiting, start, head, limits, began + self.seconds
+        )
         if count:
             sender.turn.went_to(of.full, index + count - 1)
-            sender.began(count, volley.size)
+            sender.began(count, sends.size)
             channels.add(channel)
         return count
 
@@ -159,8 +163,8 @@ class TurnSends:
                 result.set_exception(error)
 
 
-class PendingVolley(Volley):
-    """Sends that left together and wait for their answers (`net.waiters.VolleyWaiter`).
+class PendingSends(PipelinedSends):
+    """Sends that left together and wait for their answers (`net.waiters.PipelinedSendsWaiter`).
 
     Args:
         sends: whose they are.
@@ -186,7 +190,7 @@ class PendingVolley(Volley):
         self._began = began
 
     def settled(self, results: list[Settled], size: int, /) -> None:
-        """See `VolleyWaiter`; a send that its caller cancelled counts as ended, too."""
+        """See `PipelinedSendsWaiter`; a send that its caller cancelled counts as ended, too."""
         for result, done in results:
             if not result.done():
                 result.set_result(done)

@@ -15,7 +15,7 @@ from cometmq.client.settings import ProducerSettings
 from cometmq.codec.message_id import UniqueIds
 from cometmq.codec.remoting import Command, encode_command
 from cometmq.codec.send_text import END
-from cometmq.kernel import encode_requests, volleys
+from cometmq.kernel import encode_requests, pipelined_sends
 from cometmq.kernel.rows import Outgoing
 from cometmq.model.message import Message
 from cometmq.model.queue import MessageQueue
@@ -29,7 +29,7 @@ except ImportError:
         raise
     pytest.skip("no C compiler here, so no compiled kernel", allow_module_level=True)
 
-TWINS = (fast, volleys)
+TWINS = (fast, pipelined_sends)
 QUEUES = [MessageQueue("T", name, each) for name, each in (("a", 0), ("a", 1), ("b", 0))]
 TARGETS = tuple((queue, queue.queue_id, queue.broker_name) for queue in QUEUES)
 make = partial(tuple.__new__, SendResult)
@@ -57,19 +57,19 @@ def encoder() -> SendEncoder:
     )
 
 
-def volley_of(twin, first: int, turn: int):
-    return twin.Volley(first, TARGETS, turn, SendStatus.OK, make)
+def sends_of(twin, first: int, turn: int):
+    return twin.PipelinedSends(first, TARGETS, turn, SendStatus.OK, make)
 
 
-def seen(volley) -> tuple[Any, ...]:
-    """What a volley is now."""
-    return volley.first, volley.turn, volley.sent, volley.size
+def seen(sends) -> tuple[Any, ...]:
+    """What pipelined sends are now."""
+    return sends.first, sends.turn, sends.sent, sends.size
 
 
 @given(
     st.lists(st.one_of(messages, st.just("none")), max_size=9),
     st.integers(0, 3), st.integers(0, 7), st.integers(0, 9), st.integers(-5, 99),
-    st.sampled_from([1, 99, volleys.OPAQUE_MAX - 2]), st.sets(st.integers(1, 9), max_size=1),
+    st.sampled_from([1, 99, pipelined_sends.OPAQUE_MAX - 2]), st.sets(st.integers(1, 9), max_size=1),
 )  # fmt: skip
 def test_frames_are_the_same_and_those_of_single_sends(
     waiting, start, turn, count_max, room, first, taken
@@ -79,14 +79,14 @@ def test_frames_are_the_same_and_those_of_single_sends(
     for twin in TWINS:
         ours = encoder()
         _, front = ours.topic_front("T")
-        head = ours.volley_head("T", front, TARGETS[turn % 3][2], 1_700_000_000_000)
-        volley, awaited = volley_of(twin, first, turn), dict.fromkeys(taken, (1.0, None))
+        head = ours.pipelined_head("T", front, TARGETS[turn % 3][2], 1_700_000_000_000)
+        sends, awaited = sends_of(twin, first, turn), dict.fromkeys(taken, (1.0, None))
         pairs = [(each, number) for number, each in enumerate(waiting)]
-        frames = twin.pack_volley(
-            volley, pairs, start, head, (count_max, 30, room), awaited, 5.0
+        frames = twin.pack_pipelined_sends(
+            sends, pairs, start, head, (count_max, 30, room), awaited, 5.0
         )
-        entered = {opaque: entry[1] is volley for opaque, entry in awaited.items()}
-        made.append((frames, seen(volley), entered, next(head.numbers)))
+        entered = {opaque: entry[1] is sends for opaque, entry in awaited.items()}
+        made.append((frames, seen(sends), entered, next(head.numbers)))
     assert made[0] == made[1]
     frames, (_, _, sent, _), _, _ = made[0]
     alone: list[Outgoing] = []
@@ -104,7 +104,7 @@ def test_frames_are_the_same_and_those_of_single_sends(
 def test_plain_messages_of_one_broker_go_on_to_the_limits():
     for twin in TWINS:
         ours = encoder()
-        head = ours.volley_head("T", ours.topic_front("T")[1], "a", 1)
+        head = ours.pipelined_head("T", ours.topic_front("T")[1], "a", 1)
         waiting = [(Message("T", b"12345", tag="a b", keys="k"), None)] * 9
         for limits, count in (
             ((9, 5, 99), 2),
@@ -112,9 +112,9 @@ def test_plain_messages_of_one_broker_go_on_to_the_limits():
             ((9, 4, 99), 0),
             ((9, 5, 5), 1),
         ):
-            volley = volley_of(twin, 1, 3)
-            twin.pack_volley(volley, waiting, 0, head, limits, {}, 1.0)
-            assert len(volley.sent) == count
+            sends = sends_of(twin, 1, 3)
+            twin.pack_pipelined_sends(sends, waiting, 0, head, limits, {}, 1.0)
+            assert len(sends.sent) == count
 
 
 values = st.one_of(
@@ -146,17 +146,17 @@ DAMAGES = st.sampled_from([
 
 def taken_by(twin, data: bytes, position: int, answered: set[int], count_max: int):
     """What a twin takes, and what it leaves behind."""
-    one, other = volley_of(twin, 98, 0), volley_of(twin, 102, 1)
+    one, other = sends_of(twin, 98, 0), sends_of(twin, 102, 1)
     awaited = {97: (9.0, None)}
-    for volley in (one, other):
+    for sends in (one, other):
         for place in range(4):
-            opaque = volley.first + place
-            volley.sent.append((None, f"who {opaque}", place, f"id {opaque}"))
-            awaited[opaque] = (9.0, volley)
+            opaque = sends.first + place
+            sends.sent.append((None, f"who {opaque}", place, f"id {opaque}"))
+            awaited[opaque] = (9.0, sends)
     for opaque in answered:
         one.sent[opaque - 98] = None
-    where, volley, settled, size = twin.plain_answers(data, position, awaited, count_max)
-    whose = [each is volley for each in (one, other)]
+    where, sends, settled, size = twin.plain_answers(data, position, awaited, count_max)
+    whose = [each is sends for each in (one, other)]
     return where, whose, settled, size, list(awaited), one.sent, other.sent
 
 
@@ -172,7 +172,7 @@ def test_answers_are_the_same_and_those_of_single_sends(
         at %= len(data) + 1
         data = data[:at] + damage + data[at + removed :]
     found = taken_by(fast, data, 0, answered, count_max)
-    assert found == taken_by(volleys, data, 0, answered, count_max)
+    assert found == taken_by(pipelined_sends, data, 0, answered, count_max)
     where, _, settled, _, _, _, _ = found
     read = Connection().receive_data(data[:where])
     assert len(read) == len(settled)

@@ -1,11 +1,11 @@
 """Plain sends that leave together, and the answers to them: one call for each of both, whatever their number.
 
-    frames = pack_volley(volley, waiting, 0, head, limits, awaited, deadline)   what leaves
-    position, volley, settled, size = plain_answers(data, 0, awaited, 32)       what came
+    frames = pack_pipelined_sends(sends, waiting, 0, head, limits, awaited, deadline)
+    position, sends, settled, size = plain_answers(data, 0, awaited, 32)
 
 Plain is a message that has a body of bytes, and nothing else but a tag, a key, and whether a flush is waited for. Plain is an
-answer of success, as official brokers and ours write it, to a send of a volley. Whatever is not ends the call, and its caller goes
-on with it in the way that is there for all. Compiled: `_volleys`.
+answer of success, as official brokers and ours write it, to one of these. Whatever is not ends the call, and its caller goes on
+with it in the way that is there for all. Compiled: `_pipelined_sends`.
 
 Next: cometmq.net.channel
 """
@@ -18,7 +18,7 @@ from typing import Any
 
 from cometmq.kernel.heads import HEADER_SIZE_PLAIN, plain_head
 from cometmq.kernel.reference import FRAME_HEAD, FRAME_HEAD_SIZE
-from cometmq.kernel.rows import Awaited, SendHead, Settled, Target, VolleyLimits
+from cometmq.kernel.rows import Awaited, PipelinedLimits, SendHead, Settled, Target
 from cometmq.model.flags import RESPONSE
 from cometmq.model.message import Message
 
@@ -32,7 +32,7 @@ _PLAIN = re.compile(r"[ !#-\[\]-~]+")
 _NUMBER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 
-class Volley:
+class PipelinedSends:
     """Plain sends to one broker that left together, and what their results have in common.
 
     Attributes:
@@ -64,19 +64,19 @@ class Volley:
         self.make = make
 
 
-def pack_volley(
-    volley: Volley,
+def pack_pipelined_sends(
+    sends: PipelinedSends,
     waiting: list[tuple[Any, Any]],
     start: int,
     head: SendHead,
-    limits: VolleyLimits,
+    limits: PipelinedLimits,
     awaited: dict[int, Awaited],
     deadline: float,
 ) -> bytes:
     """Make frames of plain sends to one topic and broker, as far as they go.
 
     Args:
-        volley: its `sent` and `size` are filled.
+        sends: its `sent` and `size` are filled.
         waiting: messages, each with who waits for its result.
         start: the first of them.
         head: what their headers have in common.
@@ -86,10 +86,10 @@ def pack_volley(
     """
     topic, front, born, back, end, id_front, numbers = head
     count_max, body_size_max, room = limits
-    targets, turn, sent = volley.targets, volley.turn, volley.sent
+    targets, turn, sent = sends.targets, sends.turn, sends.sent
     broker = targets[turn % len(targets)][2]
-    entry = deadline, volley
-    opaque = volley.first
+    entry = deadline, sends
+    opaque = sends.first
     frames: list[bytes] = []
     for message, waiter in islice(waiting, start, start + max(count_max, 0)):
         target = targets[turn % len(targets)]
@@ -107,7 +107,7 @@ def pack_volley(
         frames += (FRAME_HEAD.pack(4 + size + len(body), size), header, body)
         sent.append((message, waiter, len(body), message_id))
         awaited[opaque] = entry
-        volley.size += len(body)
+        sends.size += len(body)
         room -= len(body)
         opaque += 1
         turn += 1
@@ -143,8 +143,8 @@ def _properties(message: Message) -> bytes | None:
 
 def plain_answers(
     data: bytes, position: int, awaited: dict[int, Awaited], count_max: int
-) -> tuple[int, Volley | None, list[Settled], int]:
-    """Take plain answers to sends of one volley, as far as they go; they are awaited no more.
+) -> tuple[int, PipelinedSends | None, list[Settled], int]:
+    """Take plain answers to sends that left together, as far as they go; they are awaited no more.
 
     Args:
         data: what was received.
@@ -156,7 +156,7 @@ def plain_answers(
         The place where they end, whose they are (None: there is none), who waited for each with its result, and bytes of
         the bodies that were sent.
     """
-    volley: Volley | None = None
+    sends: PipelinedSends | None = None
     settled: list[Settled] = []
     total = 0
     while len(settled) < count_max and position <= len(data) - FRAME_HEAD_SIZE:
@@ -166,9 +166,9 @@ def plain_answers(
             break
         found = _plain_answer(data[start : start + header_size])
         waiter = None if found is None else awaited.get(found[0], (0, None))[1]
-        if found is None or not isinstance(waiter, Volley):
+        if found is None or not isinstance(waiter, PipelinedSends):
             break
-        if volley is not None and waiter is not volley:
+        if sends is not None and waiter is not sends:
             break
         opaque, queue_id, queue_offset, texts, is_traced = found
         index = opaque - waiter.first
@@ -185,8 +185,8 @@ def plain_answers(
         settled.append((who, waiter.make(values)))
         waiter.sent[index] = None
         del awaited[opaque]
-        volley, position, total = waiter, end, total + size
-    return position, volley, settled, total
+        sends, position, total = waiter, end, total + size
+    return position, sends, settled, total
 
 
 # Opaque, queue id, queue offset, four texts, and whether it says that traces are wanted.

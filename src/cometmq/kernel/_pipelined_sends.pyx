@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 # cython: cdivision=True, embedsignature=True, auto_pickle=False
-"""The compiled twin of `volleys`: frames of plain sends that leave together, and the plain answers to them."""
+"""The compiled twin of `pipelined_sends`: frames of plain sends that leave together, and the plain answers to them."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItem
@@ -24,7 +24,10 @@ from cometmq.kernel._text cimport (
     put_decimal,
 )
 from cometmq.kernel.heads import HEADER_SIZE_PLAIN as HEADER_MAX
-from cometmq.kernel.volleys import OPAQUE_MAX as LAST_OPAQUE, parts_of
+from cometmq.kernel.pipelined_sends import (
+    OPAQUE_MAX as LAST_OPAQUE,
+    parts_of,
+)
 from cometmq.model.message import Message
 
 cdef extern from "Python.h":
@@ -55,8 +58,8 @@ cdef enum:
 cdef str _region = ""
 
 
-cdef class Volley:
-    """See `cometmq.kernel.volleys.Volley`."""
+cdef class PipelinedSends:
+    """See `cometmq.kernel.pipelined_sends.PipelinedSends`."""
 
     cdef public int64_t first
     cdef public tuple targets
@@ -197,18 +200,18 @@ cdef bytes _frame(tuple shared, Send *send, str message_id, int64_t opaque, byte
     return frame
 
 
-def pack_volley(
-    Volley volley not None, list waiting not None, Py_ssize_t start, head not None,
+def pack_pipelined_sends(
+    PipelinedSends sends not None, list waiting not None, Py_ssize_t start, head not None,
     tuple limits not None, dict awaited not None, deadline,
 ):
-    """See `cometmq.kernel.volleys.pack_volley`."""
+    """See `cometmq.kernel.pipelined_sends.pack_pipelined_sends`."""
     cdef Send send
     cdef tuple shared = <tuple>head
     cdef str topic = <str>shared[0], id_front = <str>shared[5], message_id
     cdef object numbers = shared[6]
-    cdef Py_ssize_t count_max = limits[0], size_max = limits[1], turn = volley.turn
-    cdef int64_t room = limits[2], opaque = volley.first
-    cdef tuple targets = volley.targets, target, one, entry = (deadline, volley)
+    cdef Py_ssize_t count_max = limits[0], size_max = limits[1], turn = sends.turn
+    cdef int64_t room = limits[2], opaque = sends.first
+    cdef tuple targets = sends.targets, target, one, entry = (deadline, sends)
     cdef object broker = (<tuple>targets[turn % len(targets)])[2], key
     cdef bytes body
     cdef list frames = []
@@ -227,9 +230,9 @@ def pack_volley(
         send.queue_id = target[1]
         message_id = _message_id(id_front, next(numbers))
         frames.append(_frame(shared, &send, message_id, opaque, body))
-        volley.sent.append((one[0], one[1], PyBytes_GET_SIZE(body), message_id))
+        sends.sent.append((one[0], one[1], PyBytes_GET_SIZE(body), message_id))
         awaited[key] = entry
-        volley.size += PyBytes_GET_SIZE(body)
+        sends.size += PyBytes_GET_SIZE(body)
         room -= PyBytes_GET_SIZE(body)
         opaque += 1
         turn += 1
@@ -304,18 +307,18 @@ cdef inline str _region_text(Span *span):
     return _region
 
 
-cdef object _result(Volley volley, SendAnswer *answer, object queue, str message_id):
+cdef object _result(PipelinedSends sends, SendAnswer *answer, object queue, str message_id):
     """The result that an answer gives."""
     cdef str stored_id = _text(&answer.stored_id)
-    return volley.make((
-        volley.status, message_id, "" if stored_id is None else stored_id, queue, answer.queue_offset,
+    return sends.make((
+        sends.status, message_id, "" if stored_id is None else stored_id, queue, answer.queue_offset,
         _text(&answer.transaction_id), _region_text(&answer.region), answer.is_traced,
         _text(&answer.handle),
     ))  # fmt: skip
 
 
 def plain_answers(bytes data not None, Py_ssize_t position, dict awaited not None, Py_ssize_t count_max):
-    """See `cometmq.kernel.volleys.plain_answers`."""
+    """See `cometmq.kernel.pipelined_sends.plain_answers`."""
     cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(data)
     cdef const uint8_t *at
     cdef Py_ssize_t size = PyBytes_GET_SIZE(data), index
@@ -324,7 +327,7 @@ def plain_answers(bytes data not None, Py_ssize_t position, dict awaited not Non
     cdef SendAnswer answer
     cdef PyObject *found
     cdef object key, waiter
-    cdef Volley volley = None, own
+    cdef PipelinedSends sends = None, own
     cdef tuple sent, target
     cdef list settled = []
     while len(settled) < count_max and position <= size - FRAME_HEAD_SIZE:
@@ -341,9 +344,9 @@ def plain_answers(bytes data not None, Py_ssize_t position, dict awaited not Non
         if found is NULL:
             break
         waiter = (<tuple>found)[1]
-        if not isinstance(waiter, Volley) or (volley is not None and waiter is not volley):
+        if not isinstance(waiter, PipelinedSends) or (sends is not None and waiter is not sends):
             break
-        own = <Volley>waiter
+        own = <PipelinedSends>waiter
         index = answer.opaque - own.first
         target = <tuple>own.targets[(own.turn + index) % len(own.targets)]
         if own.sent[index] is None or <int64_t>target[1] != answer.queue_id:
@@ -352,6 +355,6 @@ def plain_answers(bytes data not None, Py_ssize_t position, dict awaited not Non
         settled.append((sent[1], _result(own, &answer, target[0], <str>sent[3])))
         own.sent[index] = None
         del awaited[key]
-        volley, total = own, total + <int64_t>sent[2]
+        sends, total = own, total + <int64_t>sent[2]
         position += FRAME_HEAD_HEADER_AT + length
-    return position, volley, settled, total
+    return position, sends, settled, total
