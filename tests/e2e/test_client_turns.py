@@ -140,6 +140,22 @@ async def test_what_one_broker_cannot_the_other_is_asked_with_the_same_id(cluste
         assert known.startswith(result.message_id)
 
 
+async def test_the_next_attempt_is_of_the_message_as_it_left(cluster, producer):
+    properties: dict[str, str] = {}
+
+    def busy(_command: Command, _peer: Peer) -> Answer:
+        properties["name"] = "\x01 that no record can hold"
+        return Answer(ResponseCode.SYSTEM_BUSY, "busy")
+
+    cluster.a.scripts[SEND] = busy
+    sends = [Message(TOPIC, b"%d" % number, properties=properties) for number in range(40)]
+    results = await asyncio.gather(*map(producer.send, sends))
+    assert properties
+    assert {result.queue.broker_name for result in results} == {"b"}
+    for request in cluster.b.requests(SEND):
+        assert decode_properties(request.fields["i"].encode()).keys() == {"WAIT", "UNIQ_KEY"}
+
+
 async def test_a_connection_that_breaks_is_another_attempt_of_each(cluster, producer):
     def hang_up(command: Command, peer: Peer) -> Answer | None:
         if int(command.body) < 20:
@@ -183,12 +199,15 @@ async def test_what_cannot_be_sent_is_said_where_it_is_awaited(cluster, producer
         producer.send(Message("SCHEDULE_TOPIC_XXXX", b"x")),
         producer.send(Message(TOPIC, bytes(5 << 20))),
         producer.send("a text"),
+        producer.send(Message(TOPIC, b"x", keys="k" * 32_720)),
     ]
     sends += [producer.send(message) for message in plain(3)]
     assert len(await asyncio.gather(*sends)) == 6
-    for send, wanted in zip(bad, (MessageError, MessageError, AttributeError), strict=True):
+    faults = MessageError, MessageError, AttributeError, MessageError
+    for send, wanted in zip(bad, faults, strict=True):
         with pytest.raises(wanted):
             await send
+    assert sum(map(len, bodies(cluster))) == 6
 
 
 async def test_sends_under_way_together_end_when_the_producer_closes(cluster):

@@ -35,7 +35,7 @@ TARGETS = tuple((queue, queue.queue_id, queue.broker_name) for queue in QUEUES)
 make = partial(tuple.__new__, SendResult)
 
 texts = st.one_of(
-    st.just(""), st.sampled_from(["A", "a b", 'q"', "b\\", "\t", "é", "\ud800", "\x7f", "~"]), st.text("ab ", max_size=4)
+    st.just(""), st.sampled_from(["A", "a b", 'q"', "b\\", "\t", "é", "\ud800", "\x7f", "~", "k" * 4096, "k" * 4097]), st.text("ab ", max_size=4)
 )  # fmt: skip
 messages = st.builds(
     Message,

@@ -26,6 +26,7 @@ from cometmq.kernel._text cimport (
 from cometmq.kernel.heads import HEADER_SIZE_PLAIN as HEADER_MAX
 from cometmq.kernel.pipelined_sends import (
     OPAQUE_MAX as LAST_OPAQUE,
+    TEXT_SIZE_PLAIN as TEXT_MAX,
     parts_of,
 )
 from cometmq.model.message import Message
@@ -36,6 +37,7 @@ cdef extern from "Python.h":
 cdef const char *HEX_DIGITS = b"0123456789ABCDEF"
 cdef int64_t OPAQUE_MAX = LAST_OPAQUE
 cdef uint32_t HEADER_SIZE_PLAIN = HEADER_MAX
+cdef Py_ssize_t TEXT_SIZE_PLAIN = TEXT_MAX
 
 cdef enum:
     COUNT_SIZE = 4  # Digits of a unique id that count.
@@ -88,12 +90,14 @@ cdef struct Send:
 
 
 cdef inline bint _take_text(object text, Span *span, bint has_blanks) except -1:
-    """Where a text stands that JSON writes as it is; False for any other."""
+    """Where a text stands that JSON writes as it is and that is not too long; False for any other."""
     cdef Py_ssize_t i
     cdef uint8_t letter
     if type(text) is not str or not PyUnicode_IS_ASCII(text):
         return False
     span.at = <const uint8_t *>PyUnicode_AsUTF8AndSize(text, &span.size)
+    if span.size > TEXT_SIZE_PLAIN:
+        return False
     for i in range(span.size):
         letter = span.at[i]
         if not 0x20 <= letter < 0x7F or letter == c'"' or letter == c"\\":

@@ -3,7 +3,7 @@
     frames = pack_pipelined_sends(sends, waiting, 0, head, limits, awaited, deadline)
     position, sends, settled, size = plain_answers(data, 0, awaited, 32)
 
-Plain is a message that has a body of bytes, and nothing else but a tag, a key, and whether a flush is waited for. Plain is an
+Plain is a message that has a body of bytes, and nothing else but a tag, a key (neither long), and whether a flush is waited for. Plain is an
 answer of success, as official brokers and ours write it, to one of these. Whatever is not ends the call, and its caller goes on
 with it in the way that is there for all. Compiled: `_pipelined_sends`.
 
@@ -27,8 +27,10 @@ OPAQUE_MAX = 0x7FFFFFFF
 parts_of = attrgetter(
     "topic", "body", "tag", "keys", "properties", "flag", "delay_level", "wait_store_ok", "deliver"
 )  # fmt: skip
+# Of a tag and of a key, characters: with both the properties still are far from the most that a record has room for.
+TEXT_SIZE_PLAIN = 4096
 # Text that JSON writes as it is, of ASCII.
-_PLAIN = re.compile(r"[ !#-\[\]-~]+")
+_PLAIN = re.compile(rf"[ !#-\[\]-~]{{1,{TEXT_SIZE_PLAIN}}}")
 _NUMBER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 

@@ -7,6 +7,7 @@ Next: cometmq.kernel.pipelined_sends
 """
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -211,6 +212,9 @@ class PendingSends(PipelinedSends):
         assert sent is not None, "each is answered once"
         self.sent[index] = None
         message, result, _, message_id = sent
+        if message.properties:
+            # It had none when it left; the mapping is its user's, who has filled it since.
+            message = replace(message, properties={})
         sends = self._sends
         encoded = sends.encoder.pack(message, made=(self._born_ms, message_id))
         queue, _, _ = self.targets[(self.turn + index) % len(self.targets)]
