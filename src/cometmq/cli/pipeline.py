@@ -170,8 +170,14 @@ def _spark(
     """A session where the user wants it; under spark-submit the one that it was told to make."""
     from pyspark.sql import SparkSession
 
+    from cometmq.model.errors import SettingsError
     from cometmq.spark import register, session
 
+    if master.startswith("sc://"):
+        raise SettingsError(
+            f"--master {master}: a command has a driver of its own; over Spark Connect call the job from Python "
+            "with your session, or say local[*] or spark://host:7077"
+        )
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local") and _GATEWAY not in os.environ:
         # Its JVM ends when this process does; `stop` would only wait half a second for a thread.

@@ -15,6 +15,7 @@ from pyspark.sql.types import LongType, StructType
 
 from cometmq.model.errors import SettingsError
 from cometmq.offline.columns.schema import nearest
+from cometmq.spark.jobs.connect_session import check_has_driver
 from cometmq.spark.jobs.decoding import BodyOptions, decoded, schema_of
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
@@ -67,6 +68,7 @@ def run(spark: SparkSession, options: CdcOptions) -> Report:
     Raises:
         SettingsError: a key that is no column.
     """
+    check_has_driver(spark, options, "cdc")
     if options.dry_run:
         return plan(options, read_before("cdc", options, options.to))
     row = schema_of(options.schema)

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from cometmq.model.errors import SettingsError
+from cometmq.spark.jobs.connect_session import check_has_driver
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
 from cometmq.spark.jobs.origin import FromOptions, plan, read_stream
@@ -43,6 +44,7 @@ def run(spark: SparkSession, options: CompactOptions) -> Report:
     Raises:
         SettingsError: less than one message of a key would stay.
     """
+    check_has_driver(spark, options, "compact")
     if options.keep_last < 1:
         raise SettingsError(f"--keep-last {options.keep_last}: at least 1")
     if options.dry_run:

@@ -14,6 +14,7 @@ from cometmq.client import Admin, LetterId, ReplayCandidate, ReplayClaims
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import GroupNotFound
 from cometmq.model.names import DLQ_PREFIX, RETRY_PREFIX, dead_letter_topic, is_system_topic
+from cometmq.spark.jobs.connect_session import check_has_driver
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
 from cometmq.spark.jobs.origin import ClusterOptions, FromOptions, plan, read_stream
@@ -56,6 +57,7 @@ def replay_dead(spark: SparkSession, options: ReplayDeadOptions) -> Report:
 
     Each is sent once, whatever conditions the runs have: a ledger in the cluster, that of `cometmq dlq replay`, holds which.
     """
+    check_has_driver(spark, options, "dlq replay")
     messages = _messages(options)
     if options.dry_run:
         return plan(messages, read_before("dlq replay", options, options.state))

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from cometmq.model.errors import SettingsError
+from cometmq.spark.jobs.connect_session import check_has_driver
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
 from cometmq.spark.jobs.origin import ClusterOptions, FromOptions, plan, read_stream
@@ -63,6 +64,7 @@ def import_kafka(spark: SparkSession, options: ImportOptions) -> Report:
     Raises:
         SettingsError: the jar is not there.
     """
+    check_has_driver(spark, options, "import-kafka")
     check_kafka(spark)
     if options.dry_run:
         # Which offsets there are, only Kafka knows.
@@ -100,6 +102,7 @@ def export_kafka(spark: SparkSession, options: ExportOptions) -> Report:
     Raises:
         SettingsError: the jar is not there.
     """
+    check_has_driver(spark, options, "export-kafka")
     check_kafka(spark)
     if options.dry_run:
         return plan(options, read_before("export-kafka", options, options.state))

@@ -16,6 +16,7 @@ from cometmq.client import Admin
 from cometmq.model.errors import SettingsError, TopicNotFound
 from cometmq.model.queue import MessageQueue
 from cometmq.offline.place import hadoop_place
+from cometmq.spark.jobs.connect_session import check_has_driver
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
 from cometmq.spark.jobs.options import JobOptions
@@ -63,6 +64,7 @@ def run(spark: SparkSession, options: MirrorOptions) -> Report:
     Raises:
         SettingsError: source and target are one cluster.
     """
+    check_has_driver(spark, options, "mirror")
     if options.source == options.target:
         raise SettingsError(
             "--source and --target are one cluster: it would mirror its own mirror"

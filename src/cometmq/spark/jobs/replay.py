@@ -11,6 +11,7 @@ from pyspark.sql import functions as f
 from cometmq.client import SystemClock
 from cometmq.model.clock import Clock
 from cometmq.model.errors import SettingsError
+from cometmq.spark.jobs.connect_session import check_has_driver
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
 from cometmq.spark.jobs.origin import FromOptions, plan, read_batch, read_stream
@@ -52,6 +53,7 @@ def run(spark: SparkSession, options: ReplayOptions, *, clock: Clock | None = No
     Raises:
         SettingsError: a topic would be replayed into itself without an end.
     """
+    check_has_driver(spark, options, "replay")
     _check(options)
     clock = clock or SystemClock()
     if options.dry_run:

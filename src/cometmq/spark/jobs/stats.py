@@ -13,6 +13,7 @@ from cometmq.model import properties as keys_of
 from cometmq.model.errors import SettingsError
 from cometmq.offline.columns.schema import nearest
 from cometmq.offline.place import hadoop_place
+from cometmq.spark.jobs.connect_session import check_has_driver
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
 from cometmq.spark.jobs.origin import FromOptions, plan, read_batch, read_stream
@@ -82,6 +83,7 @@ def run(spark: SparkSession, options: StatsOptions) -> Report:
 
 def follow(spark: SparkSession, options: StatsOptions, groups: dict[str, Column]) -> Report:
     """Count the messages of each window, and write it when the window is over."""
+    check_has_driver(spark, options, "stats --follow")
     if options.dry_run:
         return plan(options, read_before(_FOLLOWED, options, options.to))
     with running(_FOLLOWED, options, place=options.to) as this:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from cometmq.spark.jobs.connect_session import check_has_driver
 from cometmq.spark.jobs.decoding import BodyOptions, Decoded, decoded
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
@@ -49,6 +50,7 @@ def run(spark: SparkSession, options: TableOptions) -> Report:
     Raises:
         SettingsError: a schema that is none or does not fit the table that is there.
     """
+    check_has_driver(spark, options, "table")
     if options.dry_run:
         return plan(options, read_before("table", options, options.to))
     kept = [column_name(name) for name in words(options.keep)]

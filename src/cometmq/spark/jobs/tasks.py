@@ -5,13 +5,17 @@ The tasks work on files themselves and give back a few rows: no message goes thr
 Next: cometmq.offline.plan
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
 
 from cometmq.offline.plan import Task, by_name, log_size
+from cometmq.spark.jobs.connect_session import is_connect
 from cometmq.spark.jobs.job import Report
 from cometmq.spark.jobs.run import Run
 
@@ -49,21 +53,46 @@ def run_tasks(
     Returns:
         The rows of all parts, also of those done earlier, in the order of the parts.
     """
-    context = spark.sparkContext
     done: dict[str, list[Row]] = {each["task"]: each["rows"] for each in run.manifest.ranges}
     left = [name for name in parts if name not in done]
     run.progress.expect(rows_total, sum(map(size_of, parts.values())))
-    wave = context.defaultParallelism * _WAVE
+    wave = _cores(spark) * _WAVE
     for start in range(0, len(left), wave):
         some = [(name, parts[name]) for name in left[start : start + wave]]
-        results = context.parallelize(some, len(some)).map(lambda it: (it[0], work(it[1])))
-        for name, rows in results.collect():
+        for name, rows in _each_in_a_task(spark, some, work):
             done[name] = rows
             run.manifest.ranges.append({"task": name, "rows": rows})
         run.save()
         size = sum(size_of(part) for name, part in parts.items() if name in done)
         run.progress.at(sum(rows_of(done[name]) for name in parts if name in done), size)
     return [row for name in parts for row in done[name]]
+
+
+def _each_in_a_task(
+    spark: SparkSession, parts: list[tuple[str, Part]], work: Callable[[Part], list[Row]]
+) -> list[tuple[str, list[Row]]]:
+    """The rows of each part by its name; a task does one."""
+    if not is_connect(spark):
+        tasks = spark.sparkContext.parallelize(parts, len(parts))
+        return tasks.map(lambda part: (part[0], work(part[1]))).collect()
+
+    def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            some = [parts[at] for at in batch["id"].to_pylist()]
+            done = [json.dumps([name, work(part)]) for name, part in some]
+            yield pa.record_batch({"done": pa.array(done, pa.string())})
+
+    # What a session of Spark Connect has instead: a table with a row for each part, and a partition for each row.
+    table = spark.range(0, len(parts), 1, len(parts)).mapInArrow(rows_of, "done string")
+    return [(name, rows) for name, rows in (json.loads(row.done) for row in table.collect())]
+
+
+def _cores(spark: SparkSession) -> int:
+    """The number of tasks that run side by side."""
+    if not is_connect(spark):
+        return spark.sparkContext.defaultParallelism
+    # A table that nobody has divided is in as many partitions.
+    return spark.range(1 << 20).select(f.spark_partition_id()).distinct().count()
 
 
 def count_round(run: Run, files: Sequence[Row], *, end: dict[str, int]) -> None:

@@ -13,6 +13,7 @@ from pyspark.sql import functions as f
 from cometmq.client import TraceKind
 from cometmq.model.trace import FIELD_END, RECORD_END
 from cometmq.offline.place import hadoop_place
+from cometmq.spark.jobs.connect_session import check_has_driver
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
 from cometmq.spark.jobs.origin import FromOptions, plan, read_batch, read_stream
@@ -104,6 +105,7 @@ def follow(spark: SparkSession, options: TraceOptions) -> Report:
     Raises:
         SettingsError: a horizon that is no duration.
     """
+    check_has_driver(spark, options, "trace --follow")
     if options.dry_run:
         return plan(options, read_before(_FOLLOWED, options, options.to))
     horizon_ms = duration(options.horizon, "--horizon", smallest=0)

@@ -4,9 +4,10 @@ Next: cometmq.spark.jobs.progress
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
+from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import (
@@ -18,14 +19,49 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+from cometmq.spark.jobs.connect_session import is_connect
 from cometmq.spark.jobs.progress import RunProgress
+
+if TYPE_CHECKING:
+    from pyspark.sql.connect.shell.progress import ProgressHandler
 
 _LOOK_EVERY_S = 0.5
 
 
 @contextmanager
 def watched_tasks(spark: SparkSession, group: str, progress: RunProgress) -> Iterator[None]:
-    """Put Spark's jobs of this thread into one group, whose tasks are counted, while the block runs."""
+    """Count the tasks of Spark's jobs of this thread while the block runs."""
+    watched = (
+        _told_by_server(spark, progress)
+        if is_connect(spark)
+        else _looked_up(spark, group, progress)
+    )
+    with watched:
+        yield
+
+
+@contextmanager
+def _told_by_server(spark: SparkSession, progress: RunProgress) -> Iterator[None]:
+    """Have the server of Spark Connect tell of the tasks of what it is asked."""
+
+    def told(stages: Iterable[Any] | None, **_: object) -> None:
+        known = list(stages or ())
+        progress.at_share(
+            sum(stage.num_completed_tasks for stage in known),
+            sum(stage.num_tasks for stage in known),
+        )
+
+    handler = cast("ProgressHandler", told)  # Any function that takes its words.
+    spark.registerProgressHandler(handler)
+    try:
+        yield
+    finally:
+        spark.removeProgressHandler(handler)
+
+
+@contextmanager
+def _looked_up(spark: SparkSession, group: str, progress: RunProgress) -> Iterator[None]:
+    """Put Spark's jobs of this thread into one group, and look after its tasks."""
     context = spark.sparkContext
     context.setJobGroup(group, group)
     tracker, ended = context.statusTracker(), Event()
