@@ -179,12 +179,12 @@ PLAIN_FIELDS = {
     "i": f"UNIQ_KEY\1{KEY}\2WAIT\1true\2",
 }  # fmt: skip
 PLAIN = tuple(Command(310, 0, 1, fields=PLAIN_FIELDS, body=b"x"))
-BATCH_OF_MANY_TRIES = tuple(
-    Command(
-        320, 0, 1, fields=PLAIN_FIELDS | {"j": str(1 << 31)},
-        body=encode_batch([(0, b"x", b"")]),
-    )
-)  # fmt: skip
+
+
+def batch_with(**fields: str) -> RawCommand:
+    """A batch of one message that is plain but for these fields."""
+    body = encode_batch([(0, b"x", b"")])
+    return Command(320, 0, 1, fields=PLAIN_FIELDS | fields, body=body)
 
 
 @given(st.lists(requests(st.just(310)), min_size=1, max_size=4))
@@ -212,7 +212,12 @@ def test_a_send_on_the_fast_path_is_stored_and_answered_as_on_the_slow_one(sends
 
 
 @given(requests(st.just(320)))
-@example(BATCH_OF_MANY_TRIES)
+@example(batch_with(j=str(1 << 31)))
+@example(batch_with(j=""))
+@example(batch_with(h=""))
+@example(batch_with(h=str(1 << 31)))
+@example(batch_with(i=f"UNIQ_KEY\1{KEY}\2UNIQ_KEY\1A\2"))
+@example(batch_with(i=f"XUNIQ_KEY\1{KEY}\2UNIQ_KEY\1A\2"))
 @settings(max_examples=250, deadline=None)
 def test_a_batch_on_the_fast_path_is_stored_and_answered_as_on_the_slow_one(sends, request_):
     taken = sends.fast.take_batch(request_, HOST)
@@ -226,6 +231,13 @@ def test_a_batch_on_the_fast_path_is_stored_and_answered_as_on_the_slow_one(send
         admitted.transaction_id,
     )
     assert (taken.is_batch, taken.is_flush_awaited) == (True, admitted.is_flush_awaited)
+
+
+def test_a_plain_batch_takes_the_fast_path(sends):
+    for one in (batch_with(), batch_with(j="3"), batch_with(i="WAIT\1true\2")):
+        taken = sends.fast.take_batch(one, HOST)
+        assert taken is not None
+        assert len(taken.puts) == 1
 
 
 def test_a_plain_send_takes_the_fast_path(sends):

@@ -19,7 +19,7 @@ from cometmq.store.appender import Put
 
 _SEND_BATCH = int(RequestCode.SEND_BATCH_MESSAGE)
 _UNIQUE_KEY = "UNIQ_KEY\1"
-_TRIES_END, _TIME_END = 1 << 31, 1 << 63  # A record has 32 and 64 bits for them.
+_INT_BITS, _LONG_BITS = 31, 63  # Of a number in a record, beside its sign.
 # Properties (or ends of their names) that only admission knows how to treat.
 _SPECIAL_MARKS = ("DELAY\1", "TIMER_D", "TRAN_MSG\1", "WAIT\1f", "POP_CK\1", "INNER_MULTI")
 # Bound what a sender can make us remember: 128 KB of text.
@@ -66,17 +66,14 @@ class PlainSends:
                 return None
             if fields.get("m") not in {None, "true", "false"}:
                 return None
-            key = shared.partition(_UNIQUE_KEY)[2].partition("\2")[0]
-            born_ms, times = int(fields["g"]), int(fields.get("j") or "0")
+            key = _key_of(shared)
+            _number_of(fields["h"], _INT_BITS)  # Stored is the flag of each message.
+            born_ms = _number_of(fields["g"], _LONG_BITS)
+            times = _number_of(fields.get("j", "0"), _INT_BITS)
             block = shared.encode() + self._suffix
         except (LookupError, ValueError, TypeError, AttributeError):
             return None
-        is_plain = (
-            fields.get("f") == "0"
-            and 0 < len(body) <= self._body_size_max
-            and -_TRIES_END <= times < _TRIES_END
-            and -_TIME_END <= born_ms < _TIME_END
-        )
+        is_plain = fields.get("f") == "0" and 0 < len(body) <= self._body_size_max
         puts: list[Put] = []
         if is_plain and plain_batch(
             body, block, queue, topic_block, born_ms, host, times, java_hash, puts
@@ -115,3 +112,28 @@ class PlainSends:
 
 def _is_special(properties: str) -> bool:
     return any(mark in properties for mark in _SPECIAL_MARKS)
+
+
+def _key_of(properties: str) -> str:
+    """The unique key among a batch's properties, "" without one.
+
+    Raises:
+        ValueError: it is not plain which one it is.
+    """
+    before, name, behind = properties.partition(_UNIQUE_KEY)
+    key, _, others = behind.partition("\2")
+    if name and (before[-1:] not in {"", "\2"} or not key or "\1" in key or name in others):
+        raise ValueError("no key, or the end of another name, or one of several")
+    return key
+
+
+def _number_of(text: str, bits: int) -> int:
+    """The number that a field's text is.
+
+    Raises:
+        ValueError: it is out of its range, or written as nobody does.
+    """
+    number = int(text)
+    if not -(1 << bits) <= number < 1 << bits or str(number) != text:
+        raise ValueError("out of its range, or written as nobody does")
+    return number
