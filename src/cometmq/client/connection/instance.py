@@ -348,8 +348,6 @@ class ClientInstance:
 
     async def beat(self) -> None:
         """Send heartbeats to every broker of the routes, or to all known brokers."""
-        if not self._members:
-            return
         if self._everywhere and not self._is_cluster_known:
             await self._learn_cluster()
         await self._beat(self._addresses_to_beat())
@@ -387,8 +385,6 @@ class ClientInstance:
         A broker forgets the members of groups with their connections, and gives their queues to
         others: waiting for the next heartbeat would have everyone consume twice.
         """
-        if not self._members:
-            return
         new = []
         for address in self._addresses_to_beat() - self._beating:
             channel = self.channels.peek(address)
@@ -424,8 +420,6 @@ class ClientInstance:
         return await beat_wait(self._lost, wait_ms / 1000)
 
     def _is_anyone_away(self) -> bool:
-        if not self._members:
-            return False
         wanted = self._addresses_to_beat()
         is_asked_for = self._is_cluster_known or not self._everywhere
         return not is_asked_for or not wanted.issubset(self.channels.open_addresses())
