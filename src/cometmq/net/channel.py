@@ -435,10 +435,10 @@ class Channel(asyncio.Protocol):
 
     def _write_outgoing(self) -> None:
         outgoing, self._outgoing = self._outgoing, []
-        if self._transport is not None and not self.is_closed and outgoing:
+        if self._writer is not None and not self.is_closed and outgoing:
             data = encode_requests(outgoing)
             self._written += len(data)
-            self._transport.write(data)
+            self._writer.write(data)
         if (self._end_expiry is None or self._is_expiry_far) and self._wire.waiting:
             self._expire_in(_EXPIRY_SCAN_SECONDS)
 

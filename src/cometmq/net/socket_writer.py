@@ -18,11 +18,14 @@ _KEPT_PART = 4
 class SocketWriter:
     """Writes to the socket of one transport."""
 
-    __slots__ = ("_fd", "_transport")
+    __slots__ = ("_fd", "_is_behind", "_transport")
 
     def __init__(self, transport: asyncio.Transport) -> None:
         """The transport has its socket."""
         self._transport = transport
+        self._is_behind = (
+            False  # The transport was given something, and has it still as far as we know.
+        )
         socket = transport.get_extra_info("socket")
         is_plain = transport.get_extra_info("sslcontext") is None
         self._fd = socket.fileno() if socket is not None and is_plain else -1
@@ -36,15 +39,20 @@ class SocketWriter:
     @property
     def is_direct(self) -> bool:
         """Whether the socket would be given what is written now."""
-        return self._fd >= 0 and not self._transport.get_write_buffer_size()
+        return self._fd >= 0 and not (self._is_behind and self._has_unsent())
+
+    def _has_unsent(self) -> bool:
+        self._is_behind = self.unsent > 0
+        return self._is_behind
 
     def write(self, data: bytes | memoryview) -> None:
         """Write at the end of the loop's turn."""
+        self._is_behind = True
         self._transport.write(data)
 
     def write_now(self, data: bytes | memoryview) -> bool:
         """Write what the socket takes at once, and the rest when it can; False where there is a rest."""
-        if self._fd >= 0 and not self._transport.get_write_buffer_size():  # As `is_direct`.
+        if self._fd >= 0 and not (self._is_behind and self._has_unsent()):  # As `is_direct`.
             try:
                 sent = os.write(self._fd, data)
             except OSError:  # The transport finds the same, and knows what to do about it.
@@ -52,20 +60,20 @@ class SocketWriter:
             if sent == len(data):
                 return True
             data = _rest_of(data, sent)
-        self._transport.write(data)
+        self.write(data)
         return False
 
     def write_pieces_now(self, pieces: list[bytes | memoryview], size: int) -> bool:
         """Write some pieces of so many bytes, one behind the other, as `write_now`: to the socket without a copy that joins them."""
         sent = 0
-        if self._fd >= 0 and not self._transport.get_write_buffer_size():
+        if self.is_direct:
             try:
                 sent = os.writev(self._fd, pieces)
             except OSError:  # As above.
                 sent = 0
             if sent == size:
                 return True
-        self._transport.write(_rest_of(b"".join(pieces), sent))
+        self.write(_rest_of(b"".join(pieces), sent))
         return False
 
     def close(self) -> None:

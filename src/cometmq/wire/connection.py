@@ -72,6 +72,11 @@ class Connection(Generic[Waiter]):
             many answers pops from it; `take` is the same for one.
     """
 
+    __slots__ = (
+        "_frame_size_max", "_header_size_max", "_needed", "_opaque", "_partial", "awaited", "bad_frames", "buffered",
+        "fault", "skipped",
+    )  # fmt: skip
+
     def __init__(
         self, *, frame_size_max: int = FRAME_SIZE_MAX, header_size_max: int = FRAME_SIZE_MAX
     ) -> None:

@@ -353,3 +353,22 @@ def test_only_plain_sockets_are_written_past_their_transport():
         closing.lost()
         assert not closing.write_now(b"late")
         assert plain.written == b"late"
+
+
+def test_what_the_transport_has_goes_first_and_behind_it_the_socket_is_written_again():
+    class Slow(Plain):
+        def get_write_buffer_size(self) -> int:
+            return len(self.written)
+
+    near, far = socket.socketpair()
+    with near, far:
+        transport = Slow(near)
+        writer = SocketWriter(transport)
+        writer.write(b"first ")
+        assert not writer.write_now(b"second ")
+        assert not writer.write_pieces_now([b"third"], 5)
+        assert not writer.is_direct
+        assert transport.written == b"first second third"
+        transport.written = b""  # It has written them.
+        assert writer.write_now(b"fourth")
+        assert (transport.written, far.recv(100)) == (b"", b"fourth")

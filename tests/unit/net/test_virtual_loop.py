@@ -29,6 +29,7 @@ from cometmq.net.virtual_loop import (
     NothingWillHappen,
     VirtualLoop,
 )
+from cometmq.wire.connection import Connection
 
 
 def run(main, **settings):
@@ -174,13 +175,13 @@ def test_a_channel_that_waits_for_long_is_left_alone_and_notices_a_short_timeout
     async def main():
         clock, looks = loop_clock(), []
         channel = await channel_to_nobody()
-        expire = channel._wire.expire
+        expire = Connection.expire
 
-        def look(now):
+        def look(wire, now):
             looks.append(now)
-            return expire(now)
+            return expire(wire, now)
 
-        monkeypatch.setattr(channel._wire, "expire", look)
+        monkeypatch.setattr(Connection, "expire", look)
         began, late = clock.monotonic(), []
 
         async def call(seconds):
