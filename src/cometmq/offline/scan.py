@@ -214,7 +214,9 @@ class Walk:
     def _written_end(self, position: int) -> int:
         """Behind the last byte from `position` on that is not zero; the search has seen the rest."""
         end, stop = position, max(self._seen, position + 1)
-        while position < stop and (piece := self._read(position, self._read_bytes)):
+        while position < stop and (
+            piece := self._read(position, min(self._read_bytes, stop - position))
+        ):
             written = len(piece.rstrip(b"\0"))
             end = position + written if written else end
             position += len(piece)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from cometmq.codec.host import decode_host
 from cometmq.codec.record import PHYSICAL_OFFSET_AT
 from cometmq.offline.columns.pieces import STRING, number_array, same
-from cometmq.offline.columns.window import Longs, RecordPieces, RecordWindow
+from cometmq.offline.columns.window import Longs, RecordPieces, RecordWindow, elements_at
 
 Octets = npt.NDArray[np.uint8]
 
@@ -60,7 +60,7 @@ def _by_size(hosts: RecordPieces, make: Callable[[Longs, int], pa.Array]) -> pa.
 
 def _octets(buffer: Octets, positions: Longs, size: int) -> Octets:
     """The `size` bytes at each position, a row each."""
-    return np.lib.stride_tricks.sliding_window_view(buffer, size)[positions]
+    return elements_at(buffer, positions, f"V{size}").view(np.uint8).reshape(-1, size)
 
 
 def _hex_texts(rows: Octets) -> pa.Array:
@@ -73,10 +73,10 @@ def _hex_texts(rows: Octets) -> pa.Array:
 
 
 def _host_texts(buffer: Octets, positions: Longs, size: int) -> pa.Array:
-    rows = np.ascontiguousarray(_octets(buffer, positions, size))
-    if len(rows) and (rows == rows[0]).all():
-        return same(decode_host(rows[0].tobytes()), len(rows))
-    kinds, which = np.unique(rows.view(f"V{size}")[:, 0], return_inverse=True)
+    hosts = elements_at(buffer, positions, f"V{size}")
+    if len(hosts) and (hosts == hosts[0]).all():
+        return same(decode_host(hosts[0].tobytes()), len(hosts))
+    kinds, which = np.unique(hosts, return_inverse=True)
     return pa.array([decode_host(kind.tobytes()) for kind in kinds], STRING).take(
         number_array(which)
     )

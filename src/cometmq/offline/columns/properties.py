@@ -136,15 +136,21 @@ def _split(octets: npt.NDArray[np.uint8], rows: Longs) -> tuple[RecordPieces, Re
     """
     first, last = rows[0], rows[-1]
     cuts = first + np.flatnonzero(octets[first:last] == _ENTRY_END)
-    # Sorted starts and sorted ends pair up: entries do not overlap, and an empty one is dropped.
-    starts = np.sort(np.concatenate((rows[:-1], cuts + 1)), kind="stable")
-    ends = np.sort(np.concatenate((rows[1:], cuts)), kind="stable")
+    if len(cuts) and (octets[rows[1:] - 1] == _ENTRY_END).all() and rows[1] > first:
+        # Every row ends its last entry, as good writers do: an entry begins where the one before ends.
+        starts, ends = np.concatenate((rows[:1], cuts[:-1] + 1)), cuts
+    else:
+        # Sorted starts and sorted ends pair up: entries do not overlap, and an empty one is dropped.
+        starts = np.sort(np.concatenate((rows[:-1], cuts + 1)), kind="stable")
+        ends = np.sort(np.concatenate((rows[1:], cuts)), kind="stable")
     filled = ends - starts >= _ENTRY_SIZE_MIN
-    starts, ends = starts[filled], ends[filled]
+    if not filled.all():
+        starts, ends = starts[filled], ends[filled]
     marks = first + np.flatnonzero(octets[first:last] == _NAME_END)
     middles = _first_behind(marks, starts, ends, last)
     whole = (middles > starts) & (middles < ends - 1)
-    starts, middles, ends = starts[whole], middles[whole], ends[whole]
+    if not whole.all():
+        starts, middles, ends = starts[whole], middles[whole], ends[whole]
     return RecordPieces(starts, middles), RecordPieces(middles + 1, ends)
 
 
