@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -76,6 +78,23 @@ def end_of_log(folder: Path) -> bytes:
     """The log's bytes up to its last record: what is behind it are zeros."""
     log = folder / LOG
     return log.read_bytes().rstrip(b"\0") if log.exists() else b""
+
+
+def end_of(program: Program) -> int:
+    said = json.loads(ask(program.address, RequestCode.GET_BROKER_RUNTIME_INFO)[1])
+    return int(said["table"]["commitLogMaxOffset"])
+
+
+def change(master: Program, **values: object) -> None:
+    body = "".join(f"{key}={value}\n" for key, value in values.items())
+    header, _ = ask(master.address, RequestCode.UPDATE_BROKER_CONFIG, body=body.encode())
+    assert header["code"] == 0, header
+
+
+def rates(master: Program) -> list[int]:
+    """The bytes that each slave was sent in the last whole second, as its master says."""
+    said = json.loads(ask(master.address, RequestCode.GET_BROKER_HA_STATUS)[1])
+    return [slave["transferredByteInSecond"] for slave in said["haConnectionInfo"]]
 
 
 def table(folder: Path, file: str, name: str) -> dict[str, object]:
@@ -246,3 +265,28 @@ def test_a_slave_is_made_the_master_by_hand(tmp_path, names, master):
         assert consumer.max_offset(QUEUE) == COUNT + 1
         pull = consumer.fetch(QUEUE, COUNT - 1)
         assert [message.body for message in pull.messages] == [b"299", b"new"]
+
+
+def test_a_slave_with_an_empty_disk_gets_so_many_bytes_a_second_and_all_of_them(
+    tmp_path, names, master
+):
+    """First next to nothing, then 2 MiB a second, which is set while it copies."""
+    rate = 2 << 20
+    fill(names)
+    with Producer(names) as producer:
+        for _ in range(8):
+            producer.send(Message(TOPIC, os.urandom(1_000_000)))  # Which nothing compresses.
+    change(master, haFlowControlEnable="true", maxHaTransferByteInSecond=10)
+    with slave_of(tmp_path, names) as slave:
+        wait_until(lambda: rates(master), seconds=20, what="the slave's connection")
+        assert end_of(slave) == 0
+        began = time.monotonic()
+        change(master, maxHaTransferByteInSecond=rate)
+
+        def is_copied() -> bool:
+            assert all(seen <= rate for seen in rates(master)), "in no second more"
+            return end_of(slave) == end_of(master)
+
+        wait_until(is_copied, seconds=60, what="the whole log at the slave")
+        assert time.monotonic() - began >= 8_000_000 / rate - 0.3
+        wait_for_copy(tmp_path)

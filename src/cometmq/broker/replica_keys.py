@@ -27,6 +27,9 @@ class ReplicaKeys(StoreKeys):
         ha_heartbeat_ms: a member that has nothing to say says so, ms.
         ha_silence_ms: a connection of which nothing came for longer is closed, ms.
         ha_frame_size: most bytes of the log that are sent at once; differs: 32 KiB in RocketMQ.
+        is_ha_rate_bound: a slave is sent `maxHaTransferByteInSecond` bytes of the log in a second at most;
+            differs: 5.3.3 counts the 12 bytes before each frame alone, and so holds nobody back.
+        ha_rate_max: so many, each slave's; evenly, not at the beginning of each second.
         ha_gap_max: a slave that lacks so many bytes is not in sync.
         slave_timeout_ms: after this long a send is answered FLUSH_SLAVE_TIMEOUT, ms.
         replicas: how many members the group has, the master counted; only compared with
@@ -47,6 +50,14 @@ class ReplicaKeys(StoreKeys):
     ha_silence_ms: int = setting(20_000, key="haHousekeepingInterval", least=1)
     ha_frame_size: int = setting(
         512 << 10, key="haTransferBatchSize", least=1, most=FRAME_BODY_MAX
+    )
+    is_ha_rate_bound: bool = setting(default=False, key="haFlowControlEnable", is_remote=True)
+    ha_rate_max: int = setting(
+        100 << 20,
+        key="maxHaTransferByteInSecond",
+        least=1,
+        most=(1 << 63) - 1,  # Java's long.
+        is_remote=True,
     )
     ha_gap_max: int = setting(
         256 << 20, key="haMaxGapNotInSync", aliases=("haSlaveFallbehindMax",), least=1

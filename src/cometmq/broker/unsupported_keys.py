@@ -75,11 +75,6 @@ UNSUPPORTED_KEYS = (
         is_refused=False,
     ),
     Unsupported(
-        ("haFlowControlEnable",),
-        "slaves are sent what their connections take; bound the rate where the network is",
-        is_refused=False,
-    ),
-    Unsupported(
         ("enableConsumeQueueExt",),
         "units of consumequeue_ext are read and not written; tags select as ever",
         is_refused=False,

@@ -25,6 +25,7 @@ from cometmq.codec.replication import (
     proof_of,
 )
 from cometmq.model.errors import LinkError
+from cometmq.replication.pace import Pace
 from cometmq.replication.terms import LinkTerms, LogBounds
 
 # A slave of ours says its offset twice at once; one that says nothing more for so long is Java's.
@@ -55,6 +56,7 @@ class MasterEnd:
         sent: physical offset of the next byte to be sent.
         broker_id: of a slave of ours; None: a Java slave, or not known yet.
         is_copying: whether it gets frames.
+        pace: when it may be sent more of the log; None: whenever it takes it.
     """
 
     def __init__(self, terms: LinkTerms, *, chance: bytes, now: float) -> None:
@@ -70,6 +72,7 @@ class MasterEnd:
         self.acked = -1
         self.sent = 0
         self.broker_id: int | None = None
+        self.pace: Pace | None = None
 
     @property
     def is_copying(self) -> bool:
@@ -119,6 +122,8 @@ class MasterEnd:
         size = min(log.sendable - self.sent, self._terms.frame_size)
         if self._step is not MasterStep.COPYING or size <= 0 or self.acked < 0:
             return None
+        if self.pace is not None:
+            size = min(size, self.pace.size_max)
         return Span(self.sent, size)
 
     def frame_head(self, size: int, now: float) -> bytes:
@@ -126,6 +131,8 @@ class MasterEnd:
         head = FRAME_HEAD.pack(self.sent, size)
         self.sent += size
         self._wrote_at = now
+        if self.pace is not None:
+            self.pace.sent(size, now)
         return head
 
     def heartbeat(self, now: float) -> bytes | None:

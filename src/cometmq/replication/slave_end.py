@@ -29,9 +29,9 @@ from cometmq.codec.replication import (
 from cometmq.model.errors import CopyingStopped, LinkError
 from cometmq.replication.terms import LinkTerms
 
-# A master of RocketMQ that has nothing at an offset sends heartbeats; under its flow control it
-# may send one although it has: two in a row mean that it has not.
-_EMPTY_BEATS_MAX = 2
+# A master of RocketMQ that has nothing at an offset sends heartbeats and no more; under its flow control it sends
+# empty frames although it has, one behind the other, until its second is over.
+_EMPTY_SECONDS = 3.0
 
 # How much of its log a slave has sent to it again: a record of the largest message (4 MiB), whole.
 JOINT_SIZE = (4 << 20) + (64 << 10)
@@ -104,7 +104,7 @@ class SlaveEnd:
         self._step = SlaveStep.ASKING
         self._held = b""
         self._left = 0  # Of the frame that has begun.
-        self._empty_beats = 0
+        self._empty_since: float | None = None  # Frames have brought nothing.
         self._master_chance = b""
         self._reported = start
         self._read_at = self._wrote_at = now
@@ -262,8 +262,11 @@ class SlaveEnd:
             raise LinkError(
                 f"a frame for physical offset {offset}, and this log goes on at {self.next}"
             )
-        self._empty_beats = 0 if size else self._empty_beats + 1
-        if self._empty_beats >= _EMPTY_BEATS_MAX and not self.is_joined:
+        if size:
+            self._empty_since = None
+        elif self._empty_since is None:
+            self._empty_since = self._read_at
+        elif self._read_at - self._empty_since >= _EMPTY_SECONDS and not self.is_joined:
             raise CopyingStopped(
                 f"ahead or behind: this log ends at {self._end}, and its master has nothing at {self.next}"
             )

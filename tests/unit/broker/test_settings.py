@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.broker.replicas.terms import copy_rule, link_terms
+from cometmq.broker.replicas.terms import copy_rule, link_terms, slave_rate
 from cometmq.broker.settings import BrokerRole, load_settings
 from cometmq.broker.store_keys import FlushDiskType
 from cometmq.model.errors import SettingsError
@@ -176,6 +176,13 @@ def test_a_setting_without_effect_is_named_in_a_warning(tmp_path, line):
             "haAllowedAddresses=.*broker-b is no IP address",
         ),
         ("haTransferBatchSize=4194304", "haTransferBatchSize=4194304 must be"),
+        (
+            "maxHaTransferByteInSecond=0",
+            "maxHaTransferByteInSecond=0 must be a whole number from 1",
+        ),
+        ("maxHaTransferByteInSecond=-1", "maxHaTransferByteInSecond=-1 must be"),
+        (f"maxHaTransferByteInSecond={1 << 63}", f"up to {(1 << 63) - 1}"),
+        ("haFlowControlEnable=yes", "haFlowControlEnable=yes must be true or false"),
     ],
 )
 def test_what_copies_cannot_keep_is_refused(tmp_path, text, said):
@@ -191,6 +198,17 @@ def test_what_a_master_waits_for_is_two_copies_unless_the_file_says_another_numb
     assert needed("brokerRole=SYNC_MASTER\ninSyncReplicas=3") == 3
     assert needed("brokerRole=SYNC_MASTER\ninSyncReplicas=1") == 1
     assert needed("brokerRole=ASYNC_MASTER\ninSyncReplicas=3") == 1
+
+
+def test_what_a_slave_is_sent_in_a_second_has_a_bound_where_the_file_asks_for_one(tmp_path):
+    def rate(text: str) -> int | None:
+        settings, warnings = load(tmp_path, text + "\n")
+        assert warnings == []
+        return slave_rate(settings)
+
+    assert rate("maxHaTransferByteInSecond=1000") is None
+    assert rate("haFlowControlEnable=true") == 100 << 20
+    assert rate("haFlowControlEnable=true\nmaxHaTransferByteInSecond=1000") == 1_000
 
 
 def test_a_secret_that_others_can_read_is_refused(tmp_path):

@@ -16,6 +16,7 @@ from cometmq.codec.replication import (
 )
 from cometmq.model.errors import LinkError
 from cometmq.replication.master_end import MasterEnd, Span
+from cometmq.replication.pace import Pace
 from cometmq.replication.terms import LinkTerms, LogBounds
 
 LOG = LogBounds(oldest=1_000, end=5_000, sendable=4_000, flushed=4_000, file_size=1_000)
@@ -55,6 +56,19 @@ def test_a_java_slave_gets_frames_from_its_offset_on_and_heartbeats():
     assert end.wanted(LOG) is None, "what is not flushed is not sent"
     assert end.heartbeat(5.9) is None
     assert end.heartbeat(6.0) == FRAME_HEAD.pack(4_000, 0)
+    assert end.wanted(LOG._replace(sendable=9_000)) == Span(4_000, 2_500)
+
+
+def test_a_slave_with_a_pace_gets_pieces_that_fit_it():
+    end = plain(2_000)
+    end.pace = Pace(40_000)
+    assert end.wanted(LOG) == Span(2_000, 1_000)
+    assert end.pace.wait(1_000, 1.9) == 0
+    end.frame_head(1_000, 1.9)
+    end.frame_head(1_000, 1.9)
+    assert end.pace.wait(1_000, 1.9) > 0, "what was sent counts"
+    assert end.heartbeat(6.9) is not None, "a sign of life costs nothing"
+    end.pace = None
     assert end.wanted(LOG._replace(sendable=9_000)) == Span(4_000, 2_500)
 
 

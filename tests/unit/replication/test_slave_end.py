@@ -156,6 +156,18 @@ def test_3388_a_java_master_that_has_nothing_where_this_log_has_something_stops_
         list(end.received(frame(40, b""), 10.0))
 
 
+def test_a_java_master_under_its_flow_control_sends_empty_frames_and_stops_nobody():
+    end = slave_end(40, 100)
+    for second in range(30):
+        for part in range(10):
+            assert not list(end.received(frame(end.next, b""), second + part / 10))
+        (piece,) = end.received(frame(end.next, LOG[end.next : end.next + 1]), second + 1.0)
+        assert piece.is_known
+    assert not list(end.received(frame(end.next, b""), 31.0))
+    with pytest.raises(CopyingStopped, match="ahead or behind"):
+        list(end.received(frame(end.next, b""), 34.0))
+
+
 def test_an_idle_java_master_stops_nobody_who_has_joined():
     end = slave_end(0, 0)
     for seconds in range(5, 60, 5):

@@ -65,6 +65,7 @@ class MasterPort:
         self._tls = tls
         self._copies = Copies(rule)
         self._counted: CopyCount | None = None
+        self._rate: int | None = None
         self._refusals = Refusals(clock)
         self._errors: dict[str, str] = {}
         self._links: list[SlaveLink] = []
@@ -90,15 +91,25 @@ class MasterPort:
             ) from error
         return self._bound.port
 
-    def begin(self, *, slave_timeout_ms: int) -> None:
-        """From now on sends wait for copies, as far as the settings want it, and so long at most."""
+    def begin(self, *, slave_timeout_ms: int, rate: int | None) -> None:
+        """From now on sends wait for copies, as far as the settings want it, and so long at most.
+
+        Args:
+            slave_timeout_ms: the longest wait.
+            rate: bytes of the log that each slave is sent in a second at most; None: as many as it takes.
+        """
         self._side.change_timeout(slave_timeout_ms)
+        self._rate = rate
         self._follow()
         self._count()
 
-    def change(self, rule: CopyRule, *, slave_timeout_ms: int) -> None:
-        """Set another rule for copies; it also holds for sends that wait."""
+    def change(self, rule: CopyRule, *, slave_timeout_ms: int, rate: int | None) -> None:
+        """Set another rule for copies, which also holds for sends that wait, and what slaves are sent in a second."""
         self._side.change_timeout(slave_timeout_ms)
+        if rate != self._rate:
+            self._rate = rate
+            for link in self._links:
+                link.bound(rate)
         if rule == self._copies.rule:
             return
         waited, self._copies.rule, self._counted = self._copies.rule, rule, None
@@ -204,6 +215,7 @@ class MasterPort:
             self._terms, chance=secrets.token_bytes(CHANCE_SIZE), now=self._clock.monotonic()
         )
         link = SlaveLink(self, end, accepted.remote, store=self._store, pool=self._pool)
+        link.bound(self._rate)
         self._links.append(link)
         self._follow()
         try:

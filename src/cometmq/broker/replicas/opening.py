@@ -12,7 +12,7 @@ from cometmq.broker.nameserver_calls import NameserverCalls
 from cometmq.broker.replicas.allowed_addresses import AllowedAddresses, members_by_nameservers
 from cometmq.broker.replicas.copier import LogCopier
 from cometmq.broker.replicas.masters import MasterPort
-from cometmq.broker.replicas.terms import copy_rule, link_terms
+from cometmq.broker.replicas.terms import copy_rule, link_terms, slave_rate
 from cometmq.broker.settings import BrokerRole, BrokerSettings
 from cometmq.model.clock import Clock
 from cometmq.model.errors import NetError
@@ -62,9 +62,13 @@ class ReplicasOpening:
             pool=self._pool,
             tls=settings.server_tls(),
         )
-        port.begin(slave_timeout_ms=settings.slave_timeout_ms)
+        port.begin(slave_timeout_ms=settings.slave_timeout_ms, rate=slave_rate(settings))
         self._in_force.on_change.append(
-            lambda: port.change(copy_rule(settings), slave_timeout_ms=settings.slave_timeout_ms)
+            lambda: port.change(
+                copy_rule(settings),
+                slave_timeout_ms=settings.slave_timeout_ms,
+                rate=slave_rate(settings),
+            )
         )
         return port
 

@@ -13,6 +13,7 @@ from cometmq.broker.replicas.rate import ByteRate
 from cometmq.broker.replicas.state import CopyState
 from cometmq.model.errors import LinkError
 from cometmq.replication.master_end import MasterEnd, Span
+from cometmq.replication.pace import Pace
 from cometmq.replication.terms import LogBounds
 from cometmq.store.disk import Buffer
 from cometmq.store.message_store import MessageStore
@@ -65,7 +66,7 @@ class SlaveLink(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._is_paused = False
         self._is_reading = False  # A piece of the log, in a thread.
-        self._is_pump_near = False
+        self._again: asyncio.Handle | None = None  # When it is pumped again by itself.
 
     @property
     def member(self) -> str:
@@ -116,6 +117,7 @@ class SlaveLink(asyncio.Protocol):
     def connection_lost(self, _error: Exception | None) -> None:
         """End the link when the connection is gone."""
         self._transport = None
+        self._forget_again()
         self._port.left(self)
         self.gone.set_result(None)
 
@@ -140,13 +142,20 @@ class SlaveLink(asyncio.Protocol):
             span = self.end.wanted(self._port.bounds())
             if span is None:
                 return
+            if self.end.pace is not None and self._waits(self.end.pace, span.size):
+                return
             content = self._read_nowait(span)
             if content is None:
                 return
             self._send(content)
-        if not self._is_pump_near:
-            self._is_pump_near = True
-            asyncio.get_running_loop().call_soon(self._pump_again)
+        if self._again is None:
+            self._again = asyncio.get_running_loop().call_soon(self._pump_again)
+
+    def bound(self, per_second: int | None) -> None:
+        """From now on send so many bytes of the log a second at most; None: as many as it takes."""
+        self.end.pace = None if per_second is None else Pace(per_second)
+        self._forget_again()
+        self.pump()
 
     def fail(self, why: str) -> None:
         """Close the connection, for a reason that is told."""
@@ -193,9 +202,21 @@ class SlaveLink(asyncio.Protocol):
         if is_new:
             self.pump()
 
+    def _waits(self, pace: Pace, size: int) -> bool:
+        """Whether so many bytes are too many for now; it is pumped when they are not."""
+        seconds = pace.wait(size, self._port.now())
+        if seconds and self._again is None:
+            self._again = asyncio.get_running_loop().call_later(seconds, self._pump_again)
+        return seconds > 0
+
     def _pump_again(self) -> None:
-        self._is_pump_near = False
+        self._again = None
         self.pump()
+
+    def _forget_again(self) -> None:
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
 
     def _read_nowait(self, span: Span) -> Buffer | None:
         """Read log that is in the page cache; else a thread reads it, and it is sent then."""

@@ -42,6 +42,11 @@ def copy_rule(settings: BrokerSettings) -> CopyRule:
     )
 
 
+def slave_rate(settings: BrokerSettings) -> int | None:
+    """The bytes of the log that a slave is sent in a second at most; None: as many as it takes."""
+    return settings.ha_rate_max if settings.is_ha_rate_bound else None
+
+
 def _secret(path: str | None) -> bytes | None:
     if path is None:
         return None

@@ -12,6 +12,7 @@ from cometmq.broker.settings import BrokerRole
 from cometmq.broker.store_keys import FlushDiskType
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.replication.master_end import SECOND_WORD_SECONDS
+from cometmq.store.real_disk import RealDisk
 from tests.unit.broker.conftest import eventually, serve, virtual_loop
 from tests.unit.broker.replicas.slaves import ByteSlave
 from tests.unit.broker.test_sends import KEY, long_fields, short_fields
@@ -286,3 +287,74 @@ async def test_a_slave_that_never_reads_holds_one_frame_and_disturbs_no_other(tm
         ]
         assert held <= 200_000 + (64 << 10)
         assert len(deaf.received) == 0
+
+
+@pytest.mark.parametrize("is_cold", [False, True])
+async def test_a_slave_gets_so_many_bytes_a_second_and_evenly(tmp_path, monkeypatch, is_cold):
+    rate, size = 100_000, 90_000
+    async with master(
+        tmp_path, BrokerRole.ASYNC_MASTER, is_ha_rate_bound=True, ha_rate_max=rate
+    ) as served:
+        for _ in range(8):
+            await send(served, body=bytes(size))
+        if is_cold:  # Each read has to wait, so a thread does it.
+            monkeypatch.setattr(RealDisk, "pread_nowait", lambda *_: None)
+        store, began = served.broker._store, virtual_loop().time()
+        slave = await slave_of(served)
+        parts, end = [], 0
+        while slave.end < store.max_offset:
+            # Each tenth of a second, as the clock counts them.
+            await asyncio.sleep(0.1 - virtual_loop().time() % 0.1)
+            parts.append(slave.end - end)
+            end = slave.end
+        assert max(parts[1:]) <= rate * 0.16
+        assert 7 < virtual_loop().time() - began - SECOND_WORD_SECONDS < 8.5
+        assert slave.log == bytes(store.read_log(0, 1 << 20))
+
+
+async def test_a_second_has_no_more_bytes_than_were_allowed_and_nearly_as_many(tmp_path):
+    rate = 100_000
+    async with master(
+        tmp_path, BrokerRole.ASYNC_MASTER, is_ha_rate_bound=True, ha_rate_max=rate
+    ) as served:
+        for _ in range(8):
+            await send(served, body=bytes(90_000))
+        slave = await slave_of(served)
+        await asyncio.sleep(1 - virtual_loop().time() % 1)
+        for _ in range(5):
+            before = slave.end
+            await asyncio.sleep(1 - virtual_loop().time() % 1)
+            assert 0.97 * rate <= slave.end - before <= rate
+
+
+async def test_what_slaves_get_a_second_is_changed_while_they_copy(tmp_path):
+    async with master(tmp_path, ha_rate_max=1_000) as served:
+        slave = await slave_of(served)
+        settings = served.broker._in_force
+        settings.change({"haFlowControlEnable": "true"})
+        began = virtual_loop().time()
+        answer = asyncio.ensure_future(send(served, body=bytes(2_000)))
+        assert (await answer).code == OK, "an acknowledgement counts, whenever it comes"
+        assert 1.5 < virtual_loop().time() - began < 3
+        answer = asyncio.ensure_future(send(served, body=bytes(50_000)))
+        await asyncio.sleep(2)
+        assert slave.end < 5_000
+        settings.change({"maxHaTransferByteInSecond": "100000"})
+        await asyncio.sleep(0.1)
+        assert not answer.done()
+        settings.change({"haFlowControlEnable": "false"})
+        began = virtual_loop().time()
+        assert (await answer).code == OK
+        assert virtual_loop().time() - began < 0.1, "the rest goes at once"
+
+
+async def test_a_slave_that_leaves_while_it_waits_leaves_no_timer(tmp_path):
+    async with master(tmp_path, is_ha_rate_bound=True, ha_rate_max=1) as served:
+        await send(served)
+        slave = await slave_of(served, acks=False)
+        (link,) = served.broker._replicas._links
+        assert link._again is not None
+        assert 1 <= slave.end <= 2
+        slave.close()
+        await eventually(lambda: not served.broker._replicas._links)
+        assert link._again is None
