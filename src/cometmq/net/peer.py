@@ -65,6 +65,7 @@ class Peer(asyncio.Protocol):
         has_read: whether bytes came since the server last looked for silent connections.
         has_spoken: whether any had come before that look.
         silent_since: monotonic time of that look, seconds.
+        asks_alone: whether what it brought last was one request that an intake answers without waiting for others of its turn.
         tasks: background tasks that die with the connection.
     """
 
@@ -72,8 +73,8 @@ class Peer(asyncio.Protocol):
     __slots__ = (
         "_backlog", "_dispatcher", "_gathered", "_gathered_size", "_has_unread",
         "_is_gathering", "_is_held", "_is_in_turn", "_is_unwanted", "_joined", "_joined_at",
-        "_server", "_transport", "_turn", "_unread", "_wire", "_writer", "address", "has_read",
-        "has_signed", "has_spoken", "host", "ip", "is_closed", "is_encrypted",
+        "_server", "_transport", "_turn", "_unread", "_wire", "_writer", "address", "asks_alone",
+        "has_read", "has_signed", "has_spoken", "host", "ip", "is_closed", "is_encrypted",
         "is_on_own_machine", "is_paused", "network", "on_close", "partial_size", "silent_since",
         "tasks", "user",
     )  # fmt: skip
@@ -102,6 +103,7 @@ class Peer(asyncio.Protocol):
         self.has_read = False
         self.has_spoken = False
         self.silent_since = server.clock.monotonic()
+        self.asks_alone = False
         self.tasks = Tasks("peer")
         self._server = server
         self._wire: Connection[asyncio.Future[Command]] = Connection(
@@ -137,19 +139,26 @@ class Peer(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Keep what came for this turn of the loop; who brings more in the same turn is not read until it is done."""
         self.has_read = True
-        turn = self._turn
+        turn, wire = self._turn, self._wire
+        if self.asks_alone:  # Where nothing of it comes first.
+            waits = self._is_in_turn or self.is_paused or wire.is_within_frame
+            self.asks_alone = not waits and turn.answer_ahead(data, self)
+            if self.asks_alone:
+                return
         if turn.lone_reads and len(data) <= SMALL_TURN:
-            intake, wire = self._dispatcher.intake, self._wire
+            intake = self._dispatcher.intake
             # As `is_within_frame`, on the way of each.
             if wire.buffered or wire.skipped:
                 data = wire.join(data)
             if intake is None or self.partial_size:
-                self._handle_alone(self._split(data, 0, COUNT_MAX) or [])
+                commands = self._split(data, 0, COUNT_MAX)
             elif (position := intake.take(data, 0, self, COUNT_MAX)) == len(data):
                 turn.lone_reads -= 1  # What an unpipelined producer sends.
                 self._dispatcher.handle_taken()
+                return
             else:
-                self._handle_alone(self._split(data, position, 0) or [])
+                commands = self._split(data, position, 0)
+            turn.handle_alone(commands or [], self, is_whole=wire.fault is None)
             return
         self._unread += data
         if self._is_in_turn:
@@ -159,16 +168,6 @@ class Peer(asyncio.Protocol):
         else:
             self._is_in_turn = True
             turn.join(self, len(data))
-
-    def _handle_alone(self, commands: list[RawCommand]) -> None:
-        """Handle what one read brought, behind what the intake took of it."""
-        turn, intake, is_whole = self._turn, self._dispatcher.intake, self._wire.fault is None
-        is_taken = intake is not None and intake.count
-        is_one = len(commands) == 1 and is_whole and not is_taken
-        if is_one and turn.handle_one(commands, self):
-            return
-        if commands or is_taken or not is_whole:
-            turn.handle_alone(commands, self)
 
     def next_requests(self, count: int) -> list[RawCommand] | None:
         """Give the next requests, at most so many; called by the turn, which calls `end_share` when they are handled.

@@ -87,6 +87,13 @@ class Intake(Protocol):
         """
         ...
 
+    def answer_ahead(self, data: bytes, peer: "Peer") -> int:
+        """Answer what a connection brought, which is not in a turn; gives the size of it, 0: nothing was done.
+
+        It is asked once it has said of this connection that it `asks_alone`.
+        """
+        ...
+
     def handle(self) -> bool:
         """Do all that were taken, and write their answers; True where `written` is to be called."""
         ...
@@ -346,6 +353,10 @@ class _GatedIntake:
     def count(self) -> int:
         """The number of requests taken that are not done."""
         return self._intake.count
+
+    def answer_ahead(self, _data: bytes, _peer: "Peer") -> int:
+        """Answer nothing: who may ask what is known of commands."""
+        return 0
 
     def take(
         self,

@@ -28,6 +28,8 @@ SMALL_TURN = 16 << 10
 # After so many turns in a row that brought one small read, the next reads are handled as they come, so many of
 # them; then it is looked again who else is there.
 LONE_TURNS, LONE_READS = 4, 64
+# Between two turns so many bytes of answers go out ahead of them; each counts as this more, which its time is worth.
+AHEAD_SIZE_MAX, AHEAD_COST = 2 << 20, 32 << 10
 # What a turn may take, seconds.
 BUDGET_SECONDS = 0.012
 # What its last step may take beyond it.
@@ -54,11 +56,13 @@ class Turn:
 
     Attributes:
         lone_reads: so many small reads need not wait for others of their turn, since there were none lately.
+        ahead_size: bytes that may be answered yet without waiting for a turn, by those for whom others are no gain.
     """
 
     def __init__(self, dispatcher: Dispatcher, clock: Clock) -> None:
         """Nothing came yet."""
         self.lone_reads = 0
+        self.ahead_size = AHEAD_SIZE_MAX
         self._lone_turns = 0
         self._dispatcher = dispatcher
         self._clock = clock
@@ -93,16 +97,30 @@ class Turn:
         while self._bytes > WAITING_BYTES_MAX and (self._fresh or self._late):
             self._step(self._fresh or self._late, self._clock.monotonic() + BUDGET_SECONDS)
 
-    def handle_one(self, commands: "list[RawCommand]", peer: "Peer") -> bool:
-        """Handle a read of one request that is soon done; False where it may take long, and nothing was done."""
-        if not self._dispatcher.handle_one(commands, peer):
+    def answer_ahead(self, data: bytes, peer: "Peer") -> bool:
+        """Have a read answered before its turn, of one who gains nothing by others; False: it waits as theirs do, and nothing was done."""
+        intake = self._dispatcher.intake
+        if intake is None or self.ahead_size <= 0:
             return False
-        self.lone_reads -= 1
-        return True
+        size = intake.answer_ahead(data, peer)
+        self.ahead_size -= size + AHEAD_COST
+        return size > 0
 
-    def handle_alone(self, commands: "list[RawCommand]", peer: "Peer") -> None:
-        """Handle a small read that nobody came with; what takes too long goes on in a turn."""
+    def handle_alone(
+        self, commands: "list[RawCommand]", peer: "Peer", *, is_whole: bool
+    ) -> None:
+        """Handle what a small read brought that nobody came with, behind what the intake took of it; what takes too long goes on in a turn.
+
+        Where it is not whole, nothing behind it can be read, and the connection ends.
+        """
+        intake = self._dispatcher.intake
+        is_taken = intake is not None and intake.count > 0
+        if not (commands or is_taken) and is_whole:
+            return
         self.lone_reads -= 1
+        is_one = len(commands) == 1 and is_whole and not is_taken
+        if is_one and self._dispatcher.handle_one(commands, peer):
+            return
         self._is_cut = False
         self._ends = self._clock.monotonic() + SINGLE_SECONDS
         self._dispatcher.handle([(peer, commands)], self._is_over)
@@ -130,6 +148,7 @@ class Turn:
     def _begin(self) -> None:
         """Work on what came, as long as the turn allows, and go on in the next one where something is left."""
         self._is_due = False
+        self.ahead_size = AHEAD_SIZE_MAX
         try:
             self._work()
         finally:

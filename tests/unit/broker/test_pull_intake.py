@@ -12,6 +12,7 @@ from cometmq.broker.handlers import pull_intake
 from cometmq.broker.handlers.pull_intake import PullIntake
 from cometmq.codec.remoting import Command, encode_command
 from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.net import turn
 from tests.unit.broker.conftest import Served
 from tests.unit.broker.test_pulls import send
 from tests.unit.broker.test_sends import pull_fields
@@ -55,13 +56,14 @@ class Asking:
 async def asking(served, monkeypatch):
     reader, writer = await asyncio.open_connection(*place_of(served))
     one = Asking(reader, writer)
-    take = PullIntake.take
+    answer = PullIntake.answer
 
-    def taken(self: PullIntake, *given: object) -> bool:
-        one.taken.append(take(self, *given))  # type: ignore[arg-type]
-        return one.taken[-1]
+    def taken(self: PullIntake, *given: object) -> int:
+        size = answer(self, *given)  # type: ignore[arg-type]
+        one.taken.append(size > 0)
+        return size
 
-    monkeypatch.setattr(PullIntake, "take", taken)
+    monkeypatch.setattr(PullIntake, "answer", taken)
     yield one
     writer.close()
 
@@ -130,11 +132,36 @@ async def test_a_turn_answers_so_many_bytes_and_the_rest_becomes_commands(
     """Its answers are copied before anybody looks at the clock, so their bytes are bounded; the next turn begins anew."""
     await send(served, 5)
     asking.taken.clear()
+    monkeypatch.setattr(turn, "AHEAD_SIZE_MAX", 0)
+    served.broker._server.turn.ahead_size = 0
     pull = encode_command(Command(int(PULL), fields=pull_fields("Orders")))
     monkeypatch.setattr(pull_intake, "TURN_SIZE_MAX", 1)
     answers = [await asking.ask(pull) for _ in range(3)]
     assert asking.taken == [True] * 3
     monkeypatch.setattr(pull_intake, "TURN_SIZE_MAX", 0)
     answers.append(await asking.ask(pull))
-    assert asking.taken == [True] * 3 + [False]
+    assert asking.taken == [True] * 3  # It was not asked any more.
     assert len({answer for (answer,) in answers}) == 1
+
+
+async def test_pulls_of_one_connection_after_another_are_answered_ahead_of_their_turn(
+    served, asking
+):
+    """Answers are those of a turn, byte for byte, and count as those; what finds nothing waits as it does there."""
+    await send(served, 5)
+    turns = served.broker._server.turn
+    turns.lone_reads = 0  # The first of them joins a turn.
+    found = served.broker._counters.found
+    pull = encode_command(Command(int(PULL), fields=pull_fields("Orders")))
+    answers = [await asking.ask(pull) for _ in range(9)]
+    assert len({answer for (answer,) in answers}) == 1
+    assert served.broker._counters.found == found + 9
+    head_size = 8 + int.from_bytes(answers[0][0][5:8])
+    ahead = 8 * (len(answers[0][0]) - head_size + turn.AHEAD_COST)
+    assert turns.ahead_size == turn.AHEAD_SIZE_MAX - ahead
+    late = pull_fields("Orders", offset=5) | {"sysFlag": "6", "suspendTimeoutMillis": "20000"}
+    waiting = asyncio.create_task(asking.ask(encode_command(Command(int(PULL), fields=late))))
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    await send(served, 1)
+    assert (await waiting)[0].startswith(b'{"code":0,', 8)

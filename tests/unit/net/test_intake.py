@@ -13,7 +13,7 @@ from cometmq.net.answer import Answer
 from cometmq.net.peer import DECODED_SIZE, Peer
 from cometmq.net.requests import OwnMachineGate, RequestRule, RequestTable
 from cometmq.net.server import Server
-from cometmq.net.turn import COUNT_MAX, LONE_TURNS
+from cometmq.net.turn import AHEAD_COST, AHEAD_SIZE_MAX, COUNT_MAX, LONE_TURNS
 from tests.support.hand_clock import HandClock
 from tests.support.tables import answering
 from tests.unit.net.test_turn import Wire
@@ -51,6 +51,12 @@ class Taking:
             self.count += 1
             position = end
         return position
+
+    def answer_ahead(self, data: bytes, peer: Peer) -> int:
+        if b'"code":310' not in data:
+            return 0
+        self.order.append(("ahead", int(data.partition(b'"opaque":')[2].partition(b",")[0])))
+        return len(data)
 
     def show(self, taker: object) -> None:
         """It shows nothing to others."""
@@ -203,3 +209,37 @@ def test_a_gate_that_asks_about_what_an_intake_takes_beside_leaves_none():
     answers: dict[int, Any] = {TAKEN: taking, ASK: lambda _command, _peer: Answer(0)}
     gate = OwnMachineGate(lambda *_: "refused")
     assert RequestTable(rules, [answers], gate).intake is None
+
+
+async def test_who_asks_alone_is_answered_ahead_of_the_turn_where_nothing_of_his_waits(hall):
+    peer, _ = hall.connect()
+    peer.data_received(frame(1))
+    peer.asks_alone = True
+    peer.data_received(frame(2))  # Behind one that waits for its turn.
+    await turns(3)
+    peer.asks_alone = True
+    peer.data_received(frame(3))
+    assert hall.opaques("ahead") == [3]
+    part = frame(5, code=ASK)
+    peer.data_received(part[:9])  # Not for an intake: the next ones are not, either.
+    assert not peer.asks_alone
+    peer.asks_alone = True
+    peer.data_received(part[9:] + frame(6))
+    await turns(3)
+    assert hall.taking.order == [
+        ("taken", 1), ("taken", 2), ("ahead", 3), ("single", 5), ("batch", 6),
+    ]  # fmt: skip
+
+
+async def test_answers_ahead_of_turns_are_bounded_until_there_is_one(hall):
+    peers = [hall.connect()[0] for _ in range(500)]
+    for number, peer in enumerate(peers):
+        peer.asks_alone = True
+        peer.data_received(frame(number))
+    ahead = hall.opaques("ahead")
+    assert ahead == [*range(len(ahead))]
+    assert AHEAD_SIZE_MAX // AHEAD_COST - 2 <= len(ahead) <= AHEAD_SIZE_MAX // AHEAD_COST
+    await turns(20)
+    assert sorted(hall.opaques("taken")) == [*range(len(ahead), len(peers))]
+    peers[0].data_received(frame(1))
+    assert len(hall.opaques("ahead")) == len(ahead) + 1

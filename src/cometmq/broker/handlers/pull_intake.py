@@ -64,26 +64,32 @@ class PullIntake:
         )
 
     def take(self, data: bytes, peer: Peer) -> bool:
-        """Answer what came from a connection; False: it was not taken, and nothing was done."""
-        split = split_pull(data) if self.size < TURN_SIZE_MAX else None
+        """Answer what came from a connection in a turn; False: it was not taken, and nothing was done."""
+        size = self.answer(data, peer) if self.size < TURN_SIZE_MAX else 0
+        self.size += size
+        peer.asks_alone = size > 0
+        return size > 0
+
+    def answer(self, data: bytes, peer: Peer) -> int:
+        """Answer what came from a connection; gives the bytes of messages, 0: nothing was done."""
+        split = split_pull(data)
         if split is None:
-            return False
+            return 0
         began = perf_counter_ns()
         header, queue_id, offset, commit_offset, opaque = split
         asked = self._asked[header]
         if asked is None:
-            return False
+            return 0
         result = self._found.pull(asked, queue_id, offset, commit_offset)
         if result is None:
-            return False
+            return 0
         _, _, next_offset, low, high, next_broker, records, group_flag, topic_flag = result
         size = sum(map(len, records)) if len(records) > 1 else len(records[0])
-        self.size += size
         numbers = next_broker, next_offset, low, high, group_flag, topic_flag, opaque
         head = filled_frame(_PIECES, numbers, size)
         peer.write_pieces_at_once([head, *records], len(head) + size)
         self._counters.answered(_PULL, 0, 0, perf_counter_ns() - began)
-        return True
+        return size
 
     def _read(self, header: bytes) -> Asked | None:
         """The question of pulls with this header; None where they are not plain."""

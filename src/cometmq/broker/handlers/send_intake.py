@@ -108,6 +108,10 @@ class SendIntake:
             return self._take_others(data, position, peer, count_max)
         return end
 
+    def answer_ahead(self, data: bytes, peer: Peer) -> int:
+        """Answer a pull ahead of its turn, for it gains nothing by what others bring."""
+        return 0 if self._pulls is None else self._pulls.answer(data, peer)
+
     def _take_others(self, data: bytes, position: int, peer: Peer, count_max: int) -> int:
         """Show what is no send to others: they answer what they take, which are requests of the turn all the same."""
         if not position and self._pulls is not None and self._pulls.take(data, peer):
