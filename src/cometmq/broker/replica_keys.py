@@ -11,6 +11,8 @@ from cometmq.model.errors import SettingsError
 from cometmq.model.frozen import dataclass
 from cometmq.model.settings import setting
 
+PORT_MAX = 65_535
+
 
 @dataclass(frozen=True, slots=True)
 class ReplicaKeys(StoreKeys):
@@ -25,7 +27,8 @@ class ReplicaKeys(StoreKeys):
         ha_secret_file: a file with a secret that members prove to know, readable by its owner alone;
             Java members cannot; not a key of RocketMQ.
         ha_heartbeat_ms: a member that has nothing to say says so, ms.
-        ha_silence_ms: a connection of which nothing came for longer is closed, ms.
+        ha_silence_ms: a connection of which nothing came for longer is closed, ms; more than
+            `haSendHeartbeatInterval`.
         ha_frame_size: most bytes of the log that are sent at once; differs: 32 KiB in RocketMQ.
         is_ha_rate_bound: a slave is sent `maxHaTransferByteInSecond` bytes of the log in a second at most;
             differs: 5.3.3 counts the 12 bytes before each frame alone, and so holds nobody back.
@@ -42,7 +45,7 @@ class ReplicaKeys(StoreKeys):
             `minInSyncReplicas`.
     """
 
-    ha_port: int = setting(0, key="haListenPort", least=0, most=65535)
+    ha_port: int = setting(0, key="haListenPort", least=0, most=PORT_MAX)
     ha_master: str | None = setting(None, key="haMasterAddress")
     ha_allowed: str = setting("", key="haAllowedAddresses")
     ha_secret_file: str | None = setting(None)
@@ -72,7 +75,8 @@ class ReplicaKeys(StoreKeys):
         """Refuse what cannot be kept.
 
         Raises:
-            SettingsError: more members are wanted than there are, or an address means nothing.
+            SettingsError: more members are wanted than there are, each connection would be closed, or an
+                address means nothing.
         """
         total, needed = self.replicas, self.replicas_needed
         if total is not None and needed is not None and needed > total:
@@ -84,6 +88,18 @@ class ReplicaKeys(StoreKeys):
             raise SettingsError(
                 f"minInSyncReplicas={self.replicas_least}: inSyncReplicas={needed} is less; write "
                 f"{needed} at most"
+            )
+        if self.ha_silence_ms <= self.ha_heartbeat_ms:
+            raise SettingsError(
+                f"haHousekeepingInterval={self.ha_silence_ms}: who has nothing to say says so each "
+                f"haSendHeartbeatInterval={self.ha_heartbeat_ms} ms, so each connection would be closed; "
+                f"write {self.ha_heartbeat_ms * 2} or more"
+            )
+        host, _, port = (self.ha_master or "host:1").rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) <= PORT_MAX:
+            raise SettingsError(
+                f"haMasterAddress={self.ha_master}: it must be ip:port, the master's address and its "
+                "haListenPort (listenPort + 1 there)"
             )
         for part in split_addresses(self.ha_allowed):
             try:

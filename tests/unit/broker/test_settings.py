@@ -175,6 +175,10 @@ def test_a_setting_without_effect_is_named_in_a_warning(tmp_path, line):
             "haAllowedAddresses=10.0.0.1,broker-b",
             "haAllowedAddresses=.*broker-b is no IP address",
         ),
+        ("haHousekeepingInterval=5000", "haHousekeepingInterval=5000: .*write 10000 or more"),
+        ("haMasterAddress=10.0.0.1", "haMasterAddress=10.0.0.1: it must be ip:port"),
+        ("haMasterAddress=10.0.0.1:99999", "haMasterAddress=10.0.0.1:99999: it must be"),
+        ("haMasterAddress=:10912", "haMasterAddress=:10912: it must be"),
         ("haTransferBatchSize=4194304", "haTransferBatchSize=4194304 must be"),
         (
             "maxHaTransferByteInSecond=0",
