@@ -151,6 +151,8 @@ class LogCopier:
         if link is None:
             return _RETRY_SECONDS
         self._last = self._link = link
+        if address != self._address:  # Somebody told of another one meanwhile.
+            link.close()
         try:
             await asyncio.shield(link.gone)
         finally:
@@ -185,7 +187,11 @@ class LogCopier:
         end = store.max_offset
         start = joint_start(store.min_offset, end, size)
         loop = asyncio.get_running_loop()
-        joint = await loop.run_in_executor(self._pool, self._read, start, end)
+        try:
+            joint = await loop.run_in_executor(self._pool, self._read, start, end)
+        except OSError as error:
+            self._say(f"the end of this log cannot be read: {error.strerror or error}")
+            return None
 
         def make() -> MasterLink:
             machine = SlaveEnd(
@@ -220,9 +226,16 @@ class LogCopier:
         return None if self._tls is None else client_context(self._tls)
 
     def _read(self, start: int, end: int) -> bytes:
-        """The bytes of this log from `start` to `end`; runs in a thread."""
+        """The bytes of this log from `start` to `end`; runs in a thread.
+
+        Raises:
+            OSError: the disk failed, or has not all of them.
+        """
         pieces = []
-        while start < end and (piece := self._store.read_log(start, end - start)) is not None:
+        while start < end:
+            piece = self._store.read_log(start, end - start)
+            if not piece:
+                raise OSError(f"nothing is there at physical offset {start}")
             pieces.append(bytes(piece))
             start += len(piece)
         return b"".join(pieces)

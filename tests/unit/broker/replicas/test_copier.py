@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from contextlib import asynccontextmanager
 
 import pytest
@@ -12,10 +13,11 @@ from cometmq.broker.store_keys import FlushDiskType
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import StoreReadOnly
 from cometmq.replication.terms import LinkTerms
+from cometmq.store.real_disk import RealDisk
 from cometmq.store.settings import StoreSettings
 from tests.support.replica import Replica, log_of
 from tests.support.store_puts import make_put
-from tests.unit.broker.conftest import eventually, serve
+from tests.unit.broker.conftest import eventually, serve, virtual_loop
 from tests.unit.broker.replicas.slaves import ByteSlave
 from tests.unit.broker.test_sends import long_fields
 
@@ -236,5 +238,37 @@ async def test_nothing_but_the_masters_log_gets_into_a_slaves(tmp_path):
             await slave.reaches(served.broker._store.max_offset)
             with pytest.raises(StoreReadOnly, match="this broker is a slave"):
                 slave.store.put_many([make_put(slave.store)])
+            await send(served)
+            await slave.reaches(served.broker._store.max_offset)
+
+
+async def test_a_master_that_is_told_of_while_another_one_is_connected_to_is_the_one(tmp_path):
+    async with master(tmp_path / "old") as old, master(tmp_path / "new") as new:
+        await send(new)
+        virtual_loop().executor_seconds = 1.0  # It looks at its own log first.
+        async with slave_of(old, tmp_path / "s") as slave:
+            await asyncio.sleep(0.5)
+            slave.copier.master_told(f"127.0.0.1:{new.broker.ha_port}")
+            await slave.reaches(new.broker._store.max_offset)
+            assert not old.broker._replicas._links
+
+
+async def test_a_log_that_cannot_be_read_is_said_and_tried_again(tmp_path, monkeypatch):
+    async with master(tmp_path / "m") as served:
+        await send(served)
+        async with slave_of(served, tmp_path / "s") as slave:
+            await slave.reaches(served.broker._store.max_offset)
+
+        def fail(*_: object) -> bytes:
+            raise OSError(errno.EIO, "Input/output error")
+
+        virtual_loop().executor_seconds = 0.1
+        async with slave_of(served, tmp_path / "s") as slave:
+            with monkeypatch.context() as failing:
+                failing.setattr(RealDisk, "pread", fail)
+                await eventually(lambda: slave.master.error)
+                assert slave.master.error == (
+                    "the end of this log cannot be read: Input/output error"
+                )
             await send(served)
             await slave.reaches(served.broker._store.max_offset)
