@@ -21,6 +21,7 @@ from cometmq.model.clock import Clock
 from cometmq.model.errors import NetError
 from cometmq.net.loop import loop_network
 from cometmq.net.network import Accepted, Bound
+from cometmq.net.own_machine import plain_ip
 from cometmq.net.tasks import Tasks
 from cometmq.net.tls import ServerTls, follow_certificate
 from cometmq.replication.copies import Copies, CopyCount, CopyRule
@@ -139,7 +140,7 @@ class MasterPort:
             self._bunch.cancel()
             self._bunch = None
         await self._tasks.close()
-        links = list(self._links)
+        links = [link for link in self._links if link.is_open]
         for link in links:
             link.close()
         if links:
@@ -174,14 +175,8 @@ class MasterPort:
     # --- who comes
 
     def _accepted(self, accepted: Accepted) -> None:
-        ip = accepted.remote[0]
-        of_address = sum(link.ip == ip for link in self._links)
-        if len(self._links) >= LINKS_MAX or of_address >= LINKS_OF_ADDRESS_MAX:
-            self._turn_away(
-                accepted, f"{len(self._links)} connections are open, {of_address} from there"
-            )
-        elif self._allowed.has(ip):
-            self._tasks.spawn(self._connect(accepted), "accept")
+        if self._allowed.has(plain_ip(accepted.remote[0])):
+            self._let_in(accepted)
         elif self._waiting >= WAITING_MAX:
             self._turn_away(accepted, "no member of this group is known there")
         else:
@@ -201,8 +196,8 @@ class MasterPort:
             raise
         finally:
             self._waiting -= 1
-        if self._allowed.has(accepted.remote[0]):
-            await self._connect(accepted)
+        if self._allowed.has(plain_ip(accepted.remote[0])):
+            self._let_in(accepted)
             return
         self._turn_away(
             accepted,
@@ -210,14 +205,25 @@ class MasterPort:
             "haAllowedAddresses names it",
         )
 
-    async def _connect(self, accepted: Accepted) -> None:
+    def _let_in(self, accepted: Accepted) -> None:
+        """Take a connection of a member, as far as there is room; it counts at once."""
+        ip, port = plain_ip(accepted.remote[0]), accepted.remote[1]
+        of_address = sum(link.ip == ip for link in self._links)
+        if len(self._links) >= LINKS_MAX or of_address >= LINKS_OF_ADDRESS_MAX:
+            self._turn_away(
+                accepted, f"{len(self._links)} connections are open, {of_address} from there"
+            )
+            return
         end = MasterEnd(
             self._terms, chance=secrets.token_bytes(CHANCE_SIZE), now=self._clock.monotonic()
         )
-        link = SlaveLink(self, end, accepted.remote, store=self._store, pool=self._pool)
+        link = SlaveLink(self, end, (ip, port), store=self._store, pool=self._pool)
         link.bound(self._rate)
         self._links.append(link)
         self._follow()
+        self._tasks.spawn(self._attach(accepted, link), "attach")
+
+    async def _attach(self, accepted: Accepted, link: SlaveLink) -> None:
         try:
             await accepted.attach(link, self._tls)
         except (NetError, OSError) as error:
@@ -254,7 +260,7 @@ class MasterPort:
         return self._clock.monotonic()
 
     def joined(self, link: SlaveLink) -> None:
-        """A slave gets frames from now on; an older connection of the same member is over."""
+        """A slave gets frames from now on; an older connection of the same member is over, and what it said."""
         _log.info("slave %s copies from physical offset %d on", link.name, link.end.sent)
         for other in list(self._links):
             if (
@@ -264,6 +270,7 @@ class MasterPort:
             ):
                 _log.info("slave %s has connected anew", other.name)
                 other.close()
+                self._copies.gone(link.member)
 
     def acked(self, link: SlaveLink) -> None:
         """A slave has more of the log than before."""
@@ -280,7 +287,9 @@ class MasterPort:
     def left(self, link: SlaveLink) -> None:
         """A connection is gone."""
         self._forget(link)
-        if not any(other.member == link.member for other in self._links):
+        if not any(
+            other.member == link.member and other.end.is_copying for other in self._links
+        ):
             self._copies.gone(link.member)
         if link.end.is_copying:
             _log.info("slave %s is gone; it has the log up to %d", link.name, link.end.acked)

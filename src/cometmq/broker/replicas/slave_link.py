@@ -75,6 +75,11 @@ class SlaveLink(asyncio.Protocol):
         return self.ip if number is None else f"id {number}"
 
     @property
+    def is_open(self) -> bool:
+        """Whether the connection stands."""
+        return self._transport is not None
+
+    @property
     def name(self) -> str:
         """For people."""
         number = self.end.broker_id
@@ -187,10 +192,15 @@ class SlaveLink(asyncio.Protocol):
         outgoing = self.end.outgoing(self._port.now())
         if self._transport is not None and outgoing:
             self._transport.write(outgoing)
-        if why is not None:
+        if why is None:
+            return
+        if not outgoing:
+            self.fail(
+                why
+            )  # Not behind what it does not read: that may be a quarter of an hour.
+        elif self._transport is not None:
             self._port.failed(self, why)
-            if self._transport is not None:
-                self._transport.close()  # Behind what it was told.
+            self._transport.close()  # Behind what it is told, before anything of the log.
 
     def _told(self, *, is_new: bool, acked: int) -> None:
         if self._transport is None or self._transport.is_closing():
@@ -235,7 +245,7 @@ class SlaveLink(asyncio.Protocol):
     def _read(self, span: Span, done: "asyncio.Future[Buffer | None]") -> None:
         """A thread has read a piece."""
         self._is_reading = False
-        if done.cancelled() or self._transport is None:
+        if done.cancelled() or self._transport is None or self._transport.is_closing():
             return
         error = done.exception()
         if error is not None:

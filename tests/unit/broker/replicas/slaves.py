@@ -23,10 +23,13 @@ class ByteSlave(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     @classmethod
-    async def connect(cls, port: int, *, acks: bool = False) -> ByteSlave:
+    async def connect(
+        cls, port: int, *, acks: bool = False, own_ip: str = "127.0.0.1"
+    ) -> ByteSlave:
         """Connect to an HA port of this loop."""
-        loop = asyncio.get_running_loop()
-        _, slave = await loop.create_connection(lambda: cls(acks=acks), "127.0.0.1", port)
+        _, slave = await asyncio.get_running_loop().create_connection(
+            lambda: cls(acks=acks), "127.0.0.1", port, local_addr=(own_ip, 0)
+        )
         return slave
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -47,6 +50,10 @@ class ByteSlave(asyncio.Protocol):
     def write(self, content: bytes) -> None:
         assert self._transport is not None
         self._transport.write(content)
+
+    def skip(self, size: int) -> None:
+        """Forget the first bytes that came, which are no frames."""
+        self.received = self.received[size:]
 
     def pause(self) -> None:
         """Read nothing any more."""

@@ -8,8 +8,18 @@ from contextlib import asynccontextmanager
 import pytest
 
 from cometmq.broker.handlers.send_intake import SendIntake
+from cometmq.broker.replicas.masters import LINKS_OF_ADDRESS_MAX
 from cometmq.broker.settings import BrokerRole
 from cometmq.broker.store_keys import FlushDiskType
+from cometmq.codec.replication import (
+    CHALLENGE,
+    MAGIC,
+    NO_PROOF,
+    REPLY,
+    REPORT,
+    VERSION,
+    WELCOME,
+)
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.replication.master_end import SECOND_WORD_SECONDS
 from cometmq.store.real_disk import RealDisk
@@ -43,6 +53,17 @@ async def slave_of(served, offset=0, *, acks=True):
     slave.report(offset)
     await asyncio.sleep(SECOND_WORD_SECONDS + 0.5)
     assert not slave.is_closed
+    return slave
+
+
+async def own_slave(served, offset, *, acks):
+    """A slave of ours with the id 1, whose log ends there."""
+    slave = await ByteSlave.connect(served.broker.ha_port)
+    slave.write(REPORT.pack(offset) * 2)
+    slave.write(REPLY.pack(MAGIC, VERSION, 0, 1, bytes(32), NO_PROOF))
+    await asyncio.sleep(0.1)
+    slave.skip(CHALLENGE.size + WELCOME.size)
+    slave.acks = acks
     return slave
 
 
@@ -224,6 +245,84 @@ async def test_1082_a_slow_slave_stays_and_a_silent_one_goes(tmp_path):
         assert slave.is_closed
 
 
+async def test_a_silent_slave_that_reads_nothing_goes_too_and_frees_who_waits(tmp_path):
+    """What lies in its socket would hold a closing connection for as long as the network tries."""
+    async with master(tmp_path) as served:
+        slave = await slave_of(served, acks=False)
+        slave.pause()
+        for _ in range(8):
+            await send(served, {"WAIT": "false"}, bytes(90_000))
+        (link,) = served.broker._replicas._links
+        assert link._is_paused
+        await asyncio.sleep(25)
+        assert not served.broker._replicas._links
+        began = virtual_loop().time()
+        assert (await send(served)).code == NONE
+        assert virtual_loop().time() - began < 0.5
+
+
+async def test_who_cannot_prove_what_it_must_is_told_so_before_it_is_closed(tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"0123456789abcdef")
+    secret.chmod(0o600)
+    async with master(tmp_path / "store", ha_secret_file=str(secret)) as served:
+        liar = await ByteSlave.connect(served.broker.ha_port)
+        liar.write(REPORT.pack(0) * 2)
+        liar.write(REPLY.pack(MAGIC, VERSION, 0, 7, bytes(32), bytes(32)))
+        await eventually(lambda: liar.is_closed)
+        assert len(liar.received) == CHALLENGE.size + WELCOME.size, "and nothing of the log"
+        assert not served.broker._replicas._links
+
+
+async def test_connections_that_come_at_once_are_bounded_too(tmp_path):
+    async with master(tmp_path) as served:
+        slaves = await asyncio.gather(
+            *(ByteSlave.connect(served.broker.ha_port) for _ in range(40))
+        )
+        await asyncio.sleep(0.1)
+        assert len(served.broker._replicas._links) == LINKS_OF_ADDRESS_MAX
+        assert sum(not slave.is_closed for slave in slaves) == LINKS_OF_ADDRESS_MAX
+
+
+async def test_an_address_of_ipv4_is_known_where_the_port_listens_on_ipv6(tmp_path):
+    async with master(tmp_path) as served:
+        slave = await ByteSlave.connect(served.broker.ha_port, own_ip="::ffff:127.0.0.1")
+        slave.report(0)
+        await asyncio.sleep(SECOND_WORD_SECONDS + 0.5)
+        assert not slave.is_closed
+        (copy,) = served.broker._replicas.state().copies
+        assert copy.address.startswith("127.0.0.1:")
+
+
+async def test_what_a_slave_had_does_not_count_when_it_comes_back_without(tmp_path):
+    """Its disk was lost, and its old connection is not yet known to be."""
+    async with master(tmp_path, ha_gap_max=100_000) as served:
+        store = served.broker._store
+        first = await own_slave(served, 0, acks=True)
+        assert (await send(served, body=bytes(200_000))).code == OK
+        second = await own_slave(served, 0, acks=False)
+        assert first.is_closed
+        assert served.broker._replicas.state().in_sync == 1
+        began = virtual_loop().time()
+        assert (await send(served)).code == NONE
+        assert virtual_loop().time() - began < 0.5
+        second.report(store.max_offset)
+        await asyncio.sleep(0.1)
+        assert served.broker._replicas.state().in_sync == 2
+
+
+async def test_a_connection_that_says_nothing_keeps_no_slave_that_is_gone(tmp_path):
+    async with master(tmp_path) as served:
+        slave = await slave_of(served)
+        assert (await send(served)).code == OK
+        silent = await ByteSlave.connect(served.broker.ha_port)
+        slave.close()
+        await asyncio.sleep(0.1)
+        assert not silent.is_closed
+        assert served.broker._replicas.state().in_sync == 1
+        assert (await send(served)).code == NONE
+
+
 async def test_8875_a_thousand_connections_leave_nothing_behind(tmp_path):
     async with master(tmp_path) as served:
         port = served.broker._replicas
@@ -277,6 +376,7 @@ async def test_a_slave_that_never_reads_holds_one_frame_and_disturbs_no_other(tm
         deaf.pause()
         for _ in range(40):
             await send(served, body=bytes(90_000))
+            deaf.report(0)
         good = await slave_of(served)
         assert (await send(served)).code == OK
         assert good.end == served.broker._store.max_offset
