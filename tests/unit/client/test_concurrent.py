@@ -206,3 +206,24 @@ async def test_threads_that_are_sent_away_leave_no_job_behind():
             await asyncio.sleep(0)
     await results.wait(400)
     await workers.close(5000)
+
+
+async def test_a_listener_that_blocks_behind_short_calls_holds_nobody_up():
+    results = Results()
+    meets = threading.Barrier(4)
+
+    def listener(message: tuple[str, int]) -> None:
+        if message[0] == "meets":
+            meets.wait(10)
+
+    workers = make_workers(called(listener), concurrency=4, done=results, clock=SystemClock())
+    given = []
+    for number in range(20):
+        some = [("short", 50 * number + each) for each in range(50)]
+        some += [("meets", 4 * number + each) for each in range(4)]
+        given += some
+        for message in some:  # In one turn, so that one thread begins with them.
+            workers.submit(job(message))
+        await results.wait(len(given))
+    await workers.close(5000)
+    assert results.said == dict.fromkeys(given, True)

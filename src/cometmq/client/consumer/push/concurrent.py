@@ -155,6 +155,12 @@ class TaskWorkers:
         await self._tasks.close()
 
 
+# A listener's call that is over sooner than another thread would be awake, seconds.
+_SHORT_SECONDS = 50e-6
+# How long jobs wait at most where calls were short and one is not, seconds.
+_LOOK_SECONDS = 1e-3
+
+
 class _WakeUp(Enum):
     """A signal to a sleeping thread: look for jobs, or end."""
 
@@ -165,10 +171,10 @@ class _WakeUp(Enum):
 class ThreadWorkers:
     """Threads that call a `def` listener.
 
-    Jobs wait in a deque. One thread is woken for the first, and each that takes a job wakes another
-    while more are waiting: listeners that block run beside each other, and short ones are done by one
-    thread without the others getting in its way. Results come back to the loop in bunches: one call
-    serves all that finished meanwhile.
+    Jobs wait in a deque. One thread is woken at the end of the loop's turn that brought them, and each that takes a
+    job wakes another while more are waiting: listeners that block run beside each other. Where calls are short that would
+    only have threads get in each other's way, so one thread does them all, and the loop looks soon whether it does. Results
+    come back to the loop in bunches: one call serves all that finished meanwhile.
     """
 
     def __init__(
@@ -182,6 +188,9 @@ class ThreadWorkers:
         self._calls: queue.SimpleQueue[_WakeUp] = queue.SimpleQueue()
         self._finished: deque[tuple[AnyJob, bool, float]] = deque()
         self._is_collecting = False
+        self._is_calling = False  # At the end of this turn of the loop.
+        self._is_looking = False  # Soon.
+        self._are_short = False  # Calls, as the last that ended.
         self._loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()
         self._alive = 0  # Those that have not said that they ended.
@@ -201,18 +210,38 @@ class ThreadWorkers:
     def submit(self, job: AnyJob) -> None:
         """Hand a job to the next free thread."""
         self._jobs.append(job)
-        self._call_another()
+        if not self._is_calling:
+            self._is_calling = True
+            self._loop.call_soon(self._call_for_turn)
+
+    def _call_for_turn(self) -> None:
+        """Wake a thread for all jobs of this turn of the loop."""
+        self._is_calling = False
+        if len(self._jobs) > 1 and not self._is_looking:
+            self._is_looking = True
+            self._loop.call_later(_LOOK_SECONDS, self._look)
+        if self._jobs:
+            self._call_another()
+
+    def _look(self) -> None:
+        """Wake another thread where one does not get on with the jobs."""
+        self._is_looking = (
+            False  # Before the look at them: whoever sees this wakes another itself.
+        )
+        if self._jobs:
+            self._are_short = False
+            self._call_another()
 
     def _call_another(self) -> None:
-        # Invariant: where a job waits, a call is waiting too, or a thread is on its way to look. A call
-        # that nobody has answered yet serves for this job as well: who answers it looks afterwards.
+        # Invariant: where a job waits, a call is waiting too, or a thread is on its way to look, or the loop
+        # is. A call that nobody has answered yet serves for this job as well: who answers it looks afterwards.
         if self._calls.empty():
             self._calls.put(_WakeUp.LOOK)
 
     def _work(self) -> None:
         while self._calls.get() is _WakeUp.LOOK:
             while (job := self._next_job()) is not None:
-                if self._jobs:
+                if self._jobs and not (self._are_short and self._is_looking):
                     self._call_another()
                 self._do(job)
         if self._jobs:  # It answered a call to end, which was taken for one to work.
@@ -234,8 +263,10 @@ class ThreadWorkers:
         except BaseException as error:  # noqa: BLE001  Even sys.exit(): the thread is ours.
             _report(job, error)
             consumed = False
+        seconds = self._now() - began
+        self._are_short = seconds < _SHORT_SECONDS
         # Before the look at the flag: who lowers it looks for results afterwards.
-        self._finished.append((job, consumed, self._now() - began))
+        self._finished.append((job, consumed, seconds))
         if not self._is_collecting:
             self._is_collecting = True
             self._tell_loop(self._collect)
