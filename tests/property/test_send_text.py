@@ -1,10 +1,12 @@
-"""A send's header as text is what the careful encoder makes of the same fields."""
+"""The header of a send or a pull as text is what the careful encoder makes of the same fields."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cometmq.codec.fields import encode_fields
+from cometmq.codec.headers.pull import PullRequest
 from cometmq.codec.headers.send import SendRequestV2
+from cometmq.codec.pull_text import pull_text
 from cometmq.codec.remoting import Command, encode_command
 from cometmq.codec.send_text import END, back_text, front_text, json_text, middle_text
 from cometmq.kernel import encode_requests
@@ -41,6 +43,35 @@ def test_the_text_is_the_header_of_the_same_fields(
         body,
     )
     assert read_back(encode_requests([send])) == read_back(encode_command(command))
+
+
+offsets = st.integers(0, 2**63 - 1)
+
+
+@given(
+    names=st.tuples(texts, texts, texts, texts),
+    first=st.tuples(offsets, offsets),
+    other=st.tuples(offsets, offsets),
+    max_bytes=st.none() | numbers,
+    opaque=numbers,
+)
+def test_the_text_of_a_pull_is_the_header_of_one_from_any_offset(
+    names, first, other, max_bytes, opaque
+):
+    group, topic, expression, broker = names
+
+    def header(offset: int, commit_offset: int) -> PullRequest:
+        return PullRequest(
+            group, topic, 3, offset, 32, 7, commit_offset, 15_000, 17, expression, "TAG", max_bytes,
+            broker_name=broker,
+        )  # fmt: skip
+
+    text = pull_text(header(*first))
+    for offset, commit_offset in (first, other):
+        fields = encode_fields(header(offset, commit_offset))
+        command = Command(11, 0, opaque, fields=fields)
+        pull = *text.pieces(offset, commit_offset), opaque, END, b""
+        assert encode_requests([pull]) == encode_command(command)
 
 
 def read_back(frame: bytes) -> tuple[int, object]:

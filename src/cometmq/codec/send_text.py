@@ -73,7 +73,13 @@ def back_text(broker_name: str, command_flag: int = 0) -> str:
         broker_name: whom it goes to.
         command_flag: `model.flags.ONEWAY`, or 0.
     """
-    return (
-        f',"n":{json_text(broker_name)}}},"flag":{command_flag},'
-        f'"language":"{Language.PYTHON.name}","opaque":'
-    )
+    return f',"n":{json_text(broker_name)}{tail_text(command_flag)}'
+
+
+def tail_text(command_flag: int = 0) -> str:
+    """The text between the last field of a request and its opaque.
+
+    Args:
+        command_flag: as in `back_text`.
+    """
+    return f'}},"flag":{command_flag},"language":"{Language.PYTHON.name}","opaque":'

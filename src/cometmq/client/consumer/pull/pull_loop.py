@@ -9,13 +9,13 @@ Next: cometmq.client.consumer.pull.process_queue
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from cometmq.client.consumer.counts import Counts
 from cometmq.client.consumer.offset_store import ConsumedProgress
 from cometmq.client.consumer.pull.process_queue import ProcessQueue
-from cometmq.client.consumer.pull.pulls import Puller, PullTerms
+from cometmq.client.consumer.pull.pulls import Puller, PullTerms, RepeatedPull
 from cometmq.client.consumer.pull.received import RecordUnpacker
 from cometmq.client.results import PullStatus, RawPull
 from cometmq.client.settings import ConsumerSettings
@@ -103,7 +103,15 @@ class PullLoop:
         self._reading = reading
         # Told with every message, so it is looked up once.
         self._place = reading.progress.place(queue)
-        self._settings = reading.settings
+        settings = self._settings = reading.settings
+        terms = PullTerms(
+            subscription,
+            settings.pull_count,
+            settings.pull_bytes or None,
+            settings.suspend_ms,
+        )
+        self._pull = RepeatedPull(reading.puller, queue, terms)
+        self._is_told = settings.auto_commit and not settings.broadcasting
         self._namespace = namespace_of(reading.settings.namespace)
         self._next_offset: int | None = None
         self._in_vain = 0  # Answers in a row that brought nothing at once.
@@ -149,26 +157,18 @@ class PullLoop:
             await self._has_room.wait()
 
     async def _ask(self, offset: int) -> RawPull:
-        settings = self._settings
-        is_told = settings.auto_commit and not settings.broadcasting
-        commit_offset = self._place.offset if is_told else None
-        ask = PullTerms(
-            self._subscription,
-            settings.pull_count,
-            settings.pull_bytes or None,
-            settings.suspend_ms,
-            commit_offset,
-        )
-        began = self._asked = self._reading.clock.monotonic()
-        self.pulled_ms = self._reading.clock.now_ms()
-        self._answer = await self._reading.puller.start(self.queue, offset, ask)
+        commit_offset = self._place.offset if self._is_told else None
+        clock = self._reading.clock
+        began = self._asked = clock.monotonic()
+        self.pulled_ms = clock.now_ms()
+        self._answer = await self._pull.start(offset, commit_offset)
         try:
             pull = self._reading.puller.read(self.queue, await self._answer)
         finally:
             self._answer = None
         if pull.body:
             self.counts.pulls += 1
-            self.counts.pull_ms += (self._reading.clock.monotonic() - began) * 1000
+            self.counts.pull_ms += (clock.monotonic() - began) * 1000
         return pull
 
     async def _pull_once(self, offset: int) -> None:
@@ -192,7 +192,7 @@ class PullLoop:
         messages, unreadable, behind = await self._unpack(pull)
         if process_queue is not self.process_queue:
             return  # Sought while it was unpacked.
-        _check_offsets(messages, unreadable, offset, behind)
+        _check_offsets(_offsets([*messages, *unreadable]), offset, behind)
         self.counts.pulled += len(messages) + len(unreadable)
         # Not before its records could be read: a broken answer must be asked for again.
         self._next_offset = behind
@@ -242,9 +242,10 @@ class PullLoop:
             # The broker compares hashes only; two tags may share one.
             matches = self._subscription.matches_tag
             messages = [message for message in messages if matches(message.tag)]
-        kept = [(message.queue_offset, len(message.body)) for message in messages]
-        kept += [(record.queue_offset, 0) for record in unreadable]
-        self.process_queue.add(kept)
+        self.process_queue.add(
+            _offsets([*messages, *unreadable]),
+            [len(message.body) for message in messages] + [0] * len(unreadable),
+        )
         for record in unreadable:
             self._reading.discard(self, record)
         if messages:
@@ -272,10 +273,12 @@ class PullLoop:
             self._answer.set_exception(_SeekError())
 
 
-def _check_offsets(messages: Batch, unreadable: list[Record], first: int, after: int) -> None:
+def _offsets(came: Sequence[StoredMessage | Record]) -> list[int]:
+    return [each.queue_offset for each in came]
+
+
+def _check_offsets(offsets: list[int], first: int, after: int) -> None:
     """Every message lies where the broker was asked to look."""
-    offsets = [message.queue_offset for message in messages]
-    offsets += [record.queue_offset for record in unreadable]
     if offsets and not first <= min(offsets) <= max(offsets) < after:
         wrong = next(each for each in offsets if not first <= each < after)
         raise CodecError(

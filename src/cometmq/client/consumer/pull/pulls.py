@@ -7,18 +7,21 @@ Next: cometmq.client.consumer.pull.received
 """
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cometmq.client.api.consuming import pull_command
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.results import PULL_STATUSES, PullStatus, RawPull
 from cometmq.codec.headers.pull import PullRequest
+from cometmq.codec.pull_text import PullText, pull_text
 from cometmq.codec.remoting import Command
+from cometmq.codec.send_text import SendPieces
 from cometmq.model.errors import BrokerRefused, CodecError
 from cometmq.model.flags import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import Subscription
 from cometmq.net.channel import Channel
+from cometmq.net.waiters import Call
 
 # consumerPullTimeoutMillis of DefaultMQPullConsumer: of a pull that does not wait, ms.
 PULL_TIMEOUT_MS = 10_000
@@ -90,14 +93,14 @@ class Puller:
             raise instance.not_found(queue.broker_name, broker_id)
         return await instance.channels.get(address)
 
-    def command(self, queue: MessageQueue, offset: int, ask: PullTerms) -> Command:
-        """Make the request of a pull."""
+    def header(self, queue: MessageQueue, offset: int, ask: PullTerms) -> PullRequest:
+        """Make the header of a pull."""
         sys_flag = PULL_SUBSCRIPTION
         if ask.wait_ms:
             sys_flag |= PULL_SUSPEND
         if ask.commit_offset is not None:
             sys_flag |= PULL_COMMIT_OFFSET
-        header = PullRequest(
+        return PullRequest(
             consumer_group=self._group,
             topic=queue.topic,
             queue_id=queue.queue_id,
@@ -112,7 +115,6 @@ class Puller:
             max_msg_bytes=ask.max_bytes,
             broker_name=queue.broker_name,
         )
-        return pull_command(header)
 
     async def start(
         self, queue: MessageQueue, offset: int, ask: PullTerms
@@ -123,7 +125,18 @@ class Puller:
             BrokerNotFound, TopicNotFound, NetError: nobody can be asked.
         """
         channel = await self.channel(queue, ask.broker_id)
-        return channel.start_call(self.command(queue, offset, ask), timeout_ms=ask.timeout_ms)
+        command = pull_command(self.header(queue, offset, ask))
+        return channel.start_call(command, timeout_ms=ask.timeout_ms)
+
+    async def start_text(
+        self, queue: MessageQueue, pieces: SendPieces, *, timeout_ms: int
+    ) -> asyncio.Future[Command]:
+        """Send a pull whose header is there as text, as `start`."""
+        channel = await self.channel(queue)
+        answer: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
+        deadline = self._instance.clock.monotonic() + timeout_ms / 1000
+        channel.send(pieces, b"", Call(answer), deadline)
+        return answer
 
     async def pull(self, queue: MessageQueue, offset: int, ask: PullTerms) -> RawPull:
         """Pull once.
@@ -173,3 +186,41 @@ class Puller:
             )
         body = answer.body if status is PullStatus.FOUND else b""
         return RawPull(status, next_offset, min_offset, max_offset, body, suggested)
+
+
+class RepeatedPull:
+    """Pulls of one queue that differ by their offsets alone; what they share is written once.
+
+    Args:
+        puller: who pulls.
+        queue: which.
+        ask: all but the offset to commit.
+    """
+
+    def __init__(self, puller: Puller, queue: MessageQueue, ask: PullTerms) -> None:
+        self._puller = puller
+        self._queue = queue
+        self._ask = ask
+        self._texts: dict[bool, PullText] = {}
+
+    async def start(self, offset: int, commit_offset: int | None) -> asyncio.Future[Command]:
+        """Send the pull from an offset; give its answer to `Puller.read`.
+
+        Args:
+            offset: where from.
+            commit_offset: as in `PullTerms`.
+
+        Raises:
+            BrokerNotFound, TopicNotFound, NetError: nobody can be asked.
+        """
+        is_told = commit_offset is not None
+        text = self._texts.get(is_told)
+        if text is None:
+            ask = replace(self._ask, commit_offset=commit_offset)
+            text = pull_text(self._puller.header(self._queue, offset, ask))
+            self._texts[is_told] = text
+        return await self._puller.start_text(
+            self._queue,
+            text.pieces(offset, commit_offset or 0),
+            timeout_ms=self._ask.timeout_ms,
+        )
