@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import time
 
 import psutil
 import pytest
 
+from cometmq.model.codes import RequestCode
 from cometmq.replication.slave_end import SlaveEnd
 from cometmq.replication.terms import LinkTerms
 from tests.support import processes
+from tests.support.frames import ask
 from tests.support.load import send_all
 from tests.support.memory import MemoryWatch, anonymous_bytes
 from tests.support.processes import wait_until
@@ -74,6 +77,22 @@ def test_1893_a_thousand_strangers_get_nothing_and_disturb_nobody(tmp_path, name
             line for line in broker.log.read_text().splitlines() if "HA port refused" in line
         ]
         assert 1 <= len(refused) <= 2, "one line a minute"
+
+
+def test_who_says_that_it_is_done_and_reads_nothing_is_no_copy_any_more(tmp_path):
+    """An end of what it says, and megabytes on their way to it: it is not waited for."""
+    settings = {"haAllowedAddresses": "127.0.0.1", "mappedFileSizeCommitLog": FILE_SIZE}
+    with processes.broker(tmp_path / "broker", "", settings=settings) as broker:
+        assert send_all(broker.address, "Large", [bytes(1 << 20)] * 20) == [0] * 20
+
+        def copies() -> int:
+            said = json.loads(ask(broker.address, RequestCode.GET_BROKER_HA_STATUS)[1])
+            return len(said["haConnectionInfo"])
+
+        with joined(broker.port + 1) as slave:
+            wait_until(lambda: copies() == 1, seconds=10, what="the slave")
+            slave.shutdown(socket.SHUT_WR)
+            wait_until(lambda: copies() == 0, seconds=10, what="the master's end of it")
 
 
 def test_8875_a_slave_at_any_gap_and_a_thousand_reconnects_take_no_memory(tmp_path):

@@ -110,6 +110,10 @@ class SlaveLink(asyncio.Protocol):
         self._do(lambda: self.end.received(content, self._port.bounds(), self._port.now()))
         self._told(is_new=not was_copying, acked=acked)
 
+    def eof_received(self) -> None:
+        """End the link when the slave says nothing more, whether or not it reads what is on its way."""
+        self.close()
+
     def pause_writing(self) -> None:
         """The connection takes no more for now."""
         self._is_paused = True
