@@ -276,7 +276,7 @@ def test_a_slave_with_an_empty_disk_gets_so_many_bytes_a_second_and_all_of_them(
     with Producer(names) as producer:
         for _ in range(8):
             producer.send(Message(TOPIC, os.urandom(1_000_000)))  # Which nothing compresses.
-    change(master, haFlowControlEnable="true", maxHaTransferByteInSecond=10)
+    change(master, haFlowControlEnable="true", maxHaTransferByteInSecond=1)
     with slave_of(tmp_path, names) as slave:
         wait_until(lambda: rates(master), seconds=20, what="the slave's connection")
         assert end_of(slave) == 0
