@@ -14,6 +14,7 @@ from cometmq.codec.bodies.cluster import decode_cluster_info
 from cometmq.model.clock import Clock
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import CometError
+from cometmq.net.own_machine import plain_ip
 
 _log = logging.getLogger(__name__)
 
@@ -88,7 +89,7 @@ def members_by_nameservers(
         if group is None:
             return frozenset()
         return frozenset(
-            address.rpartition(":")[0].strip("[]")
+            _ip_of(address)
             for number, address in group.addresses.items()
             if number != _MASTER_ID
         )
@@ -98,3 +99,12 @@ def members_by_nameservers(
         return frozenset().union(*found)
 
     return find
+
+
+def _ip_of(address: str) -> str:
+    """The IP of an "ip:port", as a connection from there has it: Java writes fd00::2 as fd00:0:0:0:0:0:0:2."""
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return plain_ip(host)
+    except ValueError:
+        return host

@@ -50,7 +50,7 @@ def allowed(calls: Calls, clock: HandClock, text: str = "") -> AllowedAddresses:
 async def test_the_slaves_that_any_nameserver_knows_may_and_the_master_itself_may_not():
     calls = Calls(
         one=group("127.0.0.1:1", "127.0.0.2:1"),
-        two=group("127.0.0.1:1", "127.0.0.3:1", "[::5]:1"),
+        two=group("127.0.0.1:1", "127.0.0.3:1", "[::5]:1", "[fd00:0:0:0:0:0:0:2]:1", "b:1"),
         dead=None,
         odd=Command(0, body=b"no json"),
         none=Command(1),
@@ -58,11 +58,8 @@ async def test_the_slaves_that_any_nameserver_knows_may_and_the_master_itself_ma
     who = allowed(calls, HandClock())
     assert not who.has("127.0.0.2")
     await who.look()
-    assert [ip for ip in ("127.0.0.1", "127.0.0.2", "127.0.0.3", "::5") if who.has(ip)] == [
-        "127.0.0.2",
-        "127.0.0.3",
-        "::5",
-    ]
+    slaves = ["127.0.0.2", "127.0.0.3", "::5", "fd00::2"]
+    assert [ip for ip in ("127.0.0.1", *slaves) if who.has(ip)] == slaves
 
 
 async def test_the_settings_may_name_more():
