@@ -106,6 +106,8 @@ class SendEncoder:
         # By topic and request code: the topic with its namespace, and the header's front.
         self._fronts: dict[tuple[str, int], tuple[str, str]] = {}
         self._plain = (0, True), ""  # The last of `_plain_front`, and its text.
+        # The last of `pipelined_head`: who sends one at a time sends twenty in one ms.
+        self._head: tuple[tuple[str, str, int], rows.SendHead | None] = ("", "", 0), None
         self.plain_size_max = min(settings.compress_over, settings.body_size_max)
 
     def _front(self, topic: str, code: int) -> tuple[str, str]:
@@ -176,11 +178,16 @@ class SendEncoder:
         self, topic: str, front: bytes, broker_name: str, now_ms: int
     ) -> rows.SendHead:
         """The parts that headers of plain messages have in common that leave together; `pack` says the same of each."""
-        born = middle_text(0, now_ms, 0, "").encode()
-        back = back_text(broker_name).encode()
-        return rows.SendHead(
-            topic, front, born, back, _END, self._ids.front(now_ms), self._ids.numbers
-        )
+        of = topic, broker_name, now_ms
+        known, head = self._head  # One step, as in `UniqueIds`.
+        if known != of or head is None:
+            born = middle_text(0, now_ms, 0, "").encode()
+            back = back_text(broker_name).encode()
+            head = rows.SendHead(
+                topic, front, born, back, _END, self._ids.front(now_ms), self._ids.numbers
+            )
+            self._head = of, head
+        return head
 
     def _plain_front(self, now_ms: int, *, wait_store_ok: bool) -> str:
         """The part of the header that plain messages of one ms share, up to the id."""

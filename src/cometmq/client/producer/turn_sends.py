@@ -29,6 +29,7 @@ _AT_ONCE = 128
 
 # SendResult(...) goes through a Python-level __new__ and takes three times as long.
 _result = partial(tuple.__new__, SendResult)
+_OK = SendStatus.OK  # To ask an Enum for a member takes as long as to call a function.
 
 
 class TopicTargets(NamedTuple):
@@ -185,7 +186,7 @@ class PendingSends(PipelinedSends):
         born_ms: int,
         began: float,
     ) -> None:
-        super().__init__(0, targets, turn, SendStatus.OK, _result)
+        super().__init__(0, targets, turn, _OK, _result)
         self._sends = sends
         self._born_ms = born_ms
         self._began = began

@@ -31,7 +31,7 @@ class Portal:
 
     def __init__(self) -> None:
         """Start the thread."""
-        self._pid = os.getpid()
+        self._is_lost = False
         self._started: deque[Callable[[], None]] = deque()
         self._is_woken = False
         self._loop = new_loop()
@@ -40,6 +40,7 @@ class Portal:
         )
         self._thread.start()
         atexit.register(self.stop)
+        _after_fork(self._lose)
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run a function on the loop and await what it gives; cancelled if the wait is broken off.
@@ -61,15 +62,19 @@ class Portal:
         return call.value
 
     def _check_usable(self) -> None:
-        if threading.current_thread() is self._thread:
+        if self._is_lost:
+            raise ClientClosed(
+                "this client was made before fork(); make a new one in this process"
+            )
+        if threading.get_ident() == self._thread.ident:
             raise ClientClosed(
                 "a blocking client was called from the thread on which it works (an async "
                 "listener?); use its Async twin there"
             )
-        if os.getpid() != self._pid:
-            raise ClientClosed(
-                "this client was made before fork(); make a new one in this process"
-            )
+
+    def _lose(self) -> None:
+        """In the child of a fork, which has this object, but not its thread."""
+        self._is_lost = True
 
     def start(
         self, function: Callable[..., Any], *args: Any, **kwargs: Any
@@ -132,7 +137,7 @@ class Portal:
 
     def stop(self) -> None:
         """End the thread; clients that were not closed are cut off."""
-        if os.getpid() == self._pid and self._thread.is_alive():
+        if not self._is_lost and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(_STOP_SECONDS_MAX)
 
@@ -143,5 +148,11 @@ def portal() -> Portal:
     return Portal()
 
 
-# The child of a fork has the object, but not its thread.
-os.register_at_fork(after_in_child=portal.cache_clear)
+def _after_fork(call: Callable[[], None]) -> None:
+    """Call this in each child of a fork; Windows has none."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=call)
+
+
+# The child of a fork makes its own.
+_after_fork(portal.cache_clear)
