@@ -10,7 +10,7 @@ from cometmq.model.queue import MessageQueue
 from cometmq.spark.jobs import replay
 from cometmq.spark.sink.audit import ABORTED, STORED, audit_of, write_audit
 from cometmq.spark.sink.identity import TaskRun
-from cometmq.spark.sink.sender import Stored
+from cometmq.spark.sink.sender import StoredRows
 from cometmq.spark.sink.task import TaskStored
 from tests.spark.conftest import load, save
 from tests.spark.test_jobs import place
@@ -22,7 +22,7 @@ def stored(partition: int, first: int, rows: int, *, delayed: int = 0) -> TaskSt
     queue = MessageQueue("orders", "broker-a", partition)
     return TaskStored(
         TaskRun("8f0c", 7, partition),
-        {queue: Stored(rows, first, first + rows - 1)},
+        {queue: StoredRows(rows, first, first + rows - 1)},
         delayed,
         [],
         0,

@@ -10,7 +10,7 @@ import pytest
 
 from cometmq.client import Message, Producer
 from cometmq.model.exit_status import ExitStatus
-from cometmq.spark.jobs.words import is_usage, message_of
+from cometmq.spark.jobs.error_text import is_usage, message_of
 from tests.spark.conftest import load, save
 from tests.support.big_store import make_big_store
 from tests.support.processes import free_port

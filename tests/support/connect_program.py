@@ -22,8 +22,8 @@ from cometmq.client import Admin
 from cometmq.model.errors import SettingsError
 from cometmq.spark import OffsetCommits, commit_offsets, delta_sink, read_delta, register
 from cometmq.spark.jobs import archive, catalogue, rebuild, sql, stats, trace, verify
+from cometmq.spark.jobs.error_text import message_of
 from cometmq.spark.jobs.job import Job, Report
-from cometmq.spark.jobs.words import message_of
 from tests.support.processes import wait_until
 
 ROWS = 300

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cometmq.client.consumer.filters import subscription_of
-from cometmq.client.results import Indexed, PullStatus, RawPull
+from cometmq.client.results import IndexedMessages, PullStatus, RawPull
 from cometmq.codec.bodies.missing_brokers import MissingBroker
 from cometmq.codec.properties import encode_properties
 from cometmq.codec.record import Record, encode_record
@@ -33,7 +33,7 @@ class MemoryCluster:
     vanishing: set[str] = field(default_factory=set)  # Questions that nobody answers.
     pulls_seen: list[tuple[int, int]] = field(default_factory=list)
     asked_ahead: list[int] = field(default_factory=list)  # How many ranges at once.
-    index: dict[str, Indexed] = field(default_factory=dict)  # By key or id.
+    index: dict[str, IndexedMessages] = field(default_factory=dict)  # By key or id.
     missing: list[MissingBroker] = field(default_factory=list)
     ordered: list[MessageQueue] = field(default_factory=list)
     is_busy: bool = False
@@ -111,7 +111,7 @@ class MemoryCluster:
         for queue, offset in offsets.items():
             self.queues_by_name[queue].committed = offset
 
-    def indexed(self, topic: str, key: str, *, is_id: bool) -> Indexed | None:
+    def indexed(self, topic: str, key: str, *, is_id: bool) -> IndexedMessages | None:
         return self.index.get(key)
 
     def mean_sizes(

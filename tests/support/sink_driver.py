@@ -85,16 +85,20 @@ class KillingResolver:
         self.committed = resolver.committed
 
     def end(
-        self, halves: Sequence[HalfMessage], state: TransactionState, *, late: bool = False
+        self,
+        half_messages: Sequence[HalfMessage],
+        state: TransactionState,
+        *,
+        late: bool = False,
     ) -> Sequence[CometError | None]:
-        first = halves[: len(halves) // 2]
+        first = half_messages[: len(half_messages) // 2]
         if state is TransactionState.COMMIT and self.step.startswith("in the middle of END"):
             self.resolver.end(first, state, late=late)
             die()
         if state is TransactionState.COMMIT and self.step.startswith("after a commit that"):
             self.resolver.end(first, state, late=late)
             raise CometError("the commit fails half way")
-        return self.resolver.end(halves, state, late=late)
+        return self.resolver.end(half_messages, state, late=late)
 
 
 class Life:

@@ -14,7 +14,7 @@ from typing import Protocol
 from cometmq.broker.lanes import Lanes
 from cometmq.broker.packing import Origin, Packing
 from cometmq.broker.parts import Parts
-from cometmq.broker.reroute import Sent
+from cometmq.broker.reroute import RoutedSend
 from cometmq.codec.headers.send import SendRequest, SendRequestV2
 from cometmq.codec.message_id import UniqueIds
 from cometmq.codec.properties import decode_properties
@@ -60,7 +60,7 @@ class Sender(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
+class AdmittedSend:
     """A send that may be stored.
 
     Attributes:
@@ -112,7 +112,7 @@ class Admission:
 
     def admit(
         self, request: AnySend, body: bytes, sender: Sender, *, is_batch: bool = False
-    ) -> Admitted:
+    ) -> AdmittedSend:
         """Decide about one send.
 
         Args:
@@ -130,7 +130,9 @@ class Admission:
         topic, queue_id, properties = self._target(request, sender)
         is_batch = bool(request.batch) or is_batch
         sys_flag = request.sys_flag & ~_OF_BROKERS
-        sent = Sent(topic, queue_id, properties, sys_flag, request.topic, is_batch=is_batch)
+        sent = RoutedSend(
+            topic, queue_id, properties, sys_flag, request.topic, is_batch=is_batch
+        )
         for reroute in self.reroutes:
             sent = reroute(sent)
         # Until the topic is on disk, each of its sends comes here and waits for that.
@@ -150,7 +152,7 @@ class Admission:
             puts = self._packing.batch(body, origin)
         else:
             puts = [self._packing.single(body, origin)]
-        return Admitted(
+        return AdmittedSend(
             puts,
             lane.answer_start if is_here else self._answer_elsewhere(sent, queue_id),
             sent.properties.get(keys_of.UNIQ_KEY, ""),
@@ -159,7 +161,7 @@ class Admission:
             saving,
         )
 
-    def _answer_elsewhere(self, sent: Sent, queue_id: int) -> str:
+    def _answer_elsewhere(self, sent: RoutedSend, queue_id: int) -> str:
         """The answer to a send that waits elsewhere names the queue that its sender chose."""
         handle = None
         out_ms = sent.properties.get(keys_of.TIMER_OUT_MS)

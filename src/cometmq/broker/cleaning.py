@@ -16,7 +16,7 @@ from cometmq.broker.machines.on_loop import Machines
 from cometmq.broker.machines.runner import NEVER
 from cometmq.broker.machines.steps import Steps, elsewhere
 from cometmq.broker.parts import Feature, Parts
-from cometmq.broker.topic_limits import Limits, first_kept, limited_topics
+from cometmq.broker.topic_limits import TopicLimits, first_kept, limited_topics
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.names import LMQ_PREFIX, SCHEDULE_TOPIC
@@ -88,7 +88,7 @@ class Cleaning(Feature):
                 queue.hide_before(first)
         self._quotas.forget_others(measured)
 
-    def _firsts(self, queues: list[ConsumeQueue], limits: Limits) -> list[int]:
+    def _firsts(self, queues: list[ConsumeQueue], limits: TopicLimits) -> list[int]:
         store, now_ms = self._parts.store, self._parts.clock.now_ms()
         return [
             first_kept(store, queue, limits, now_ms=now_ms, quotas=self._quotas)

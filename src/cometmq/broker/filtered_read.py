@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 _TURN = 32  # What a pull of recent messages gives at most.
 
 
-class Effort:
+class TimeBudget:
     """The time that a request may still spend on looking at messages.
 
     Attributes:
@@ -65,18 +65,18 @@ class ReadRequest(NamedTuple):
 class FilteredRead:
     """One such read."""
 
-    def __init__(self, store: MessageStore, request: ReadRequest, effort: Effort) -> None:
-        """`effort` may be that of several reads, one after the other."""
+    def __init__(self, store: MessageStore, request: ReadRequest, budget: TimeBudget) -> None:
+        """`budget` may be that of several reads, one after the other."""
         self._store = store
         self._request = request
-        self._effort = effort
+        self._effort = budget
         self._offset = request.offset
         self._records: list[memoryview] = []
         self._size = 0
         self._until = 0.0
 
     def steps(self) -> Steps[GetResult]:
-        """Read until enough is found, or the effort is spent; what waits for the device is done elsewhere."""
+        """Read until enough is found, or the budget is spent; what waits for the device is done elsewhere."""
         while True:
             result = self._timed(self._read)
             if result.cold is None:
@@ -87,12 +87,12 @@ class FilteredRead:
                 return done
 
     def _timed(self, work: Callable[[], Result]) -> Result:
-        effort = self._effort
-        self._until = effort.now() + effort.seconds
+        budget = self._effort
+        self._until = budget.now() + budget.seconds
         try:
             return work()
         finally:
-            effort.seconds = self._until - effort.now()
+            budget.seconds = self._until - budget.now()
 
     def _read(self) -> GetResult:
         request = self._request

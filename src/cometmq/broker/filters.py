@@ -16,9 +16,9 @@ from cometmq.broker.members import Members
 from cometmq.broker.settings import BrokerSettings
 from cometmq.broker.turns import Turns
 from cometmq.codec.properties import find_property
+from cometmq.model.bounded_cache import BoundedCache
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import ExpressionError, RequestError, SubscriptionError
-from cometmq.model.kept import Kept
 from cometmq.model.names import is_retry_topic
 from cometmq.model.properties import RETRY_TOPIC
 from cometmq.model.subscription import SQL92, TAG, Subscription, parse_subscription
@@ -28,7 +28,7 @@ Passes = Callable[[bytes], bool]
 # tags have one character each. Bytes.
 _KEPT_SIZE = 4 << 20
 _SIZE, _SIZE_A_CHARACTER = 600, 100
-_tags: Kept[tuple[str, str | None], Subscription] = Kept(
+_tags: BoundedCache[tuple[str, str | None], Subscription] = BoundedCache(
     lambda key: parse_subscription(*key),
     size_of=lambda key, _tags: _SIZE + _SIZE_A_CHARACTER * len(key[1] or ""),
     size_max=_KEPT_SIZE,

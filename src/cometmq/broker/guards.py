@@ -20,7 +20,7 @@ from cometmq.codec.bodies.conflicts import (
     CLIENT_ID,
     SUBSCRIPTION,
     Conflict,
-    Side,
+    ConflictSide,
 )
 from cometmq.codec.bodies.heartbeat import ConsumerPart
 from cometmq.codec.bodies.lock import Holders
@@ -186,12 +186,13 @@ class Guards(Feature):
             by_id.setdefault(client.client_id, []).append((client, told))
         if len(by_says) > 1:
             sides = [
-                Side(tuple(sorted(names)), says) for says, names in sorted(by_says.items())
+                ConflictSide(tuple(sorted(names)), says)
+                for says, names in sorted(by_says.items())
             ]
             yield Conflict(group.name, SUBSCRIPTION, tuple(sides))
         for clients in by_id.values():
             if _are_several(clients):
-                sides = [Side((_name(client),), told.says) for client, told in clients]
+                sides = [ConflictSide((_name(client),), told.says) for client, told in clients]
                 yield Conflict(group.name, CLIENT_ID, tuple(sides))
 
 

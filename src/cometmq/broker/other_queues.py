@@ -9,7 +9,7 @@ Next: cometmq.store.batch_queues
 from collections.abc import Mapping
 
 from cometmq.broker.parts import Feature, Parts
-from cometmq.broker.reroute import Sent
+from cometmq.broker.reroute import RoutedSend
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 
@@ -25,7 +25,7 @@ class OtherQueues(Feature):
         self._is_multi_dispatch = parts.settings.is_multi_dispatch
         parts.reroutes.append(self._refuse)
 
-    def _refuse(self, sent: Sent) -> Sent:
+    def _refuse(self, sent: RoutedSend) -> RoutedSend:
         """A reroute that moves nothing.
 
         Raises:

@@ -9,7 +9,7 @@ Next: cometmq.store.appender
 from typing import NamedTuple
 
 from cometmq.broker.lanes import Lane
-from cometmq.broker.reroute import Sent
+from cometmq.broker.reroute import RoutedSend
 from cometmq.broker.settings import BrokerSettings
 from cometmq.codec.batch import decode_batch
 from cometmq.codec.message_id import UniqueIds
@@ -39,7 +39,7 @@ class Origin(NamedTuple):
         reconsume_times: how often it was consumed in vain.
     """
 
-    sent: Sent
+    sent: RoutedSend
     lane: Lane
     flag: int
     born_ms: int

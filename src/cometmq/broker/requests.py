@@ -43,7 +43,7 @@ _MESSAGES = (
     Rule(Code.SEND_BATCH_MESSAGE, WRITER, _PUB_V2, is_batch=True),
     Rule(Code.SEND_REPLY_MESSAGE, WRITER, _PUB),
     Rule(Code.SEND_REPLY_MESSAGE_V2, WRITER, _PUB_V2),
-    # Older clients name no topic; its half knows it.
+    # Older clients name no topic; its half message knows it.
     Rule(Code.END_TRANSACTION, WRITER, _PUB, is_asked_again=True),
     Rule(Code.RECALL_MESSAGE, WRITER, _PUB),
     Rule(Code.PULL_MESSAGE, READER, _SUB),

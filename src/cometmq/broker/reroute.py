@@ -14,7 +14,7 @@ from cometmq.model.topic import TopicConfig
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class RoutedSend:
     """A message that may be stored, and where.
 
     Attributes:
@@ -40,4 +40,4 @@ class Sent:
 
 
 # May raise RequestError: the send is refused.
-Reroute = Callable[[Sent], Sent]
+Reroute = Callable[[RoutedSend], RoutedSend]

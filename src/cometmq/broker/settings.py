@@ -96,9 +96,9 @@ class BrokerSettings(MetricsKeys):
         is_offset_checked: of a slave: who pulls from an offset that it lacks is sent to one that it has.
         client_timeout_ms: a client without heartbeats for longer is dropped, ms.
         is_transaction_refused: half messages are refused.
-        transaction_timeout_ms: producers are asked about halves that are older, ms.
+        transaction_timeout_ms: producers are asked about half messages that are older, ms.
         transaction_check_interval_ms: pause between rounds of asking, ms.
-        transaction_check_max: how often a half is asked about before it is discarded.
+        transaction_check_max: how often a half message is asked about before it is discarded.
         register_period_ms: pause between registrations, 10 to 60 s, ms.
         register_timeout_ms: how long a nameserver may take to answer, ms.
         is_registration_compressed: send the topics compressed.

@@ -23,7 +23,7 @@ BYTES = "retention.bytes"
 _HOUR_MS = 3_600_000
 
 
-class Limits(NamedTuple):
+class TopicLimits(NamedTuple):
     """The limits of one topic.
 
     Attributes:
@@ -37,16 +37,16 @@ class Limits(NamedTuple):
     size: int | None = None
 
 
-def limits_of(attributes: Mapping[str, str]) -> Limits | None:
+def limits_of(attributes: Mapping[str, str]) -> TopicLimits | None:
     """The limits that a topic's attributes set; None where they set none.
 
     Raises:
         RequestError: a value is no number from 1 on.
     """
-    limits = Limits(
+    limits = TopicLimits(
         _number(attributes, HOURS), _number(attributes, COUNT), _number(attributes, BYTES)
     )
-    return None if limits == Limits(None, None) else limits
+    return None if limits == TopicLimits(None, None) else limits
 
 
 def _number(attributes: Mapping[str, str], name: str) -> int | None:
@@ -61,7 +61,7 @@ def _number(attributes: Mapping[str, str], name: str) -> int | None:
     return int(text)
 
 
-def limited_topics(topics: Mapping[str, TopicConfig]) -> list[tuple[str, Limits]]:
+def limited_topics(topics: Mapping[str, TopicConfig]) -> list[tuple[str, TopicLimits]]:
     """The topics that have limits; values that mean nothing set none."""
     found = []
     for name, config in topics.items():
@@ -78,7 +78,7 @@ def limited_topics(topics: Mapping[str, TopicConfig]) -> list[tuple[str, Limits]
 def first_kept(
     store: MessageStore,
     queue: ConsumeQueue,
-    limits: Limits,
+    limits: TopicLimits,
     *,
     now_ms: int,
     quotas: ByteQuotas,

@@ -71,7 +71,7 @@ def application(word: str = "") -> typer.Typer:
 
 def warm() -> None:
     """Make Spark start faster on this machine: keep what Java parses at each start in a file."""
-    from cometmq.spark.warm import build
+    from cometmq.spark.class_archive import build
 
     with _statuses():
         path = build()
@@ -224,7 +224,7 @@ def _statuses() -> Iterator[None]:
 
     from cometmq.model.errors import CometError
     from cometmq.model.exit_status import ExitStatus
-    from cometmq.spark.jobs.words import is_usage, message_of
+    from cometmq.spark.jobs.error_text import is_usage, message_of
 
     # What is logged there is an exception, too.
     for kind in ("SQL", "DataFrame"):

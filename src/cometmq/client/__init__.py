@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from cometmq.client.consumer.pull.queue_reader import AsyncQueueReader
     from cometmq.client.consumer.push.in_processes import InProcesses
     from cometmq.client.consumer.push.push_consumer import AsyncPushConsumer
-    from cometmq.client.producer.check_answers import CheckedHalf, HalfJudge
+    from cometmq.client.producer.check_answers import CheckedHalfMessage, HalfJudge
     from cometmq.client.producer.encoded_producer import AsyncEncodedProducer
     from cometmq.client.producer.encoded_send import EncodedBatch, EncodedMessage
     from cometmq.client.producer.producer import AsyncProducer
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
         TransactionState,
     )
     from cometmq.client.results import (
-        Indexed,
+        IndexedMessages,
         PullResult,
         PullStatus,
         QueueRange,
@@ -99,7 +99,7 @@ if TYPE_CHECKING:
         Topic,
     )
     from cometmq.codec.bodies.cluster import ClusterInfo
-    from cometmq.codec.bodies.conflicts import Conflict, Side
+    from cometmq.codec.bodies.conflicts import Conflict, ConflictSide
     from cometmq.codec.bodies.connection import ClientConnection, ConsumerConnections
     from cometmq.codec.bodies.ha_status import HaMaster, HaSlave, HaStatus
     from cometmq.codec.bodies.missing_brokers import MissingBroker
@@ -153,13 +153,14 @@ __all__ = [
     "BodyCodec",
     "BrokerData",
     "BrokerState",
-    "CheckedHalf",
+    "CheckedHalfMessage",
     "ClientConnection",
     "ClientInstance",
     "ClientSettings",
     "ClusterInfo",
     "Compression",
     "Conflict",
+    "ConflictSide",
     "ConsistentHash",
     "ConsumeFrom",
     "ConsumeRates",
@@ -182,7 +183,7 @@ __all__ = [
     "HalfJudge",
     "HalfMessage",
     "InProcesses",
-    "Indexed",
+    "IndexedMessages",
     "Inspector",
     "JsonCodec",
     "LetterId",
@@ -221,7 +222,6 @@ __all__ = [
     "SendResult",
     "SendStatus",
     "SettingsReport",
-    "Side",
     "SimpleConsumer",
     "SimpleSettings",
     "Sql",
@@ -262,7 +262,7 @@ __all__ = [
 # A process that wants a part of it, as each that Spark starts, does not wait for the rest.
 _NAMES = {
     "cometmq.client.producer.encoded_send": "EncodedBatch EncodedMessage",
-    "cometmq.client.producer.check_answers": "CheckedHalf HalfJudge",
+    "cometmq.client.producer.check_answers": "CheckedHalfMessage HalfJudge",
     "cometmq.client.api.transactions": "HalfMessage",
     "cometmq.client.sync.encoded_producer": "EncodedProducer",
     "cometmq.client.producer.encoded_producer": "AsyncEncodedProducer",
@@ -290,7 +290,7 @@ _NAMES = {
     "cometmq.client.producer.producer": "AsyncProducer",
     "cometmq.client.consumer.pull.pull_consumer": "AsyncPullConsumer",
     "cometmq.client.consumer.push.push_consumer": "AsyncPushConsumer",
-    "cometmq.client.results": "Indexed PullResult PullStatus QueueRange RawPull Replica SendResult SendStatus TopicQueues",
+    "cometmq.client.results": "IndexedMessages PullResult PullStatus QueueRange RawPull Replica SendResult SendStatus TopicQueues",
     "cometmq.client.settings": "ClientSettings ConsumeFrom ConsumerSettings ProducerSettings PushSettings SimpleSettings",
     "cometmq.client.consumer.pop.simple_consumer": "AsyncSimpleConsumer",
     "cometmq.client.admin.states": "BrokerState GroupState",
@@ -305,7 +305,7 @@ _NAMES = {
     "cometmq.client.producer.transactions": "AsyncTransaction TransactionListener TransactionResult TransactionState",
     "cometmq.client.topic": "BodyCodec JsonCodec MsgspecCodec PydanticCodec Received Topic",
     "cometmq.codec.bodies.cluster": "ClusterInfo",
-    "cometmq.codec.bodies.conflicts": "Conflict Side",
+    "cometmq.codec.bodies.conflicts": "Conflict ConflictSide",
     "cometmq.codec.bodies.connection": "ClientConnection ConsumerConnections",
     "cometmq.codec.bodies.ha_status": "HaMaster HaSlave HaStatus",
     "cometmq.codec.bodies.running": "ConsumeRates PopState QueueState RunningState",

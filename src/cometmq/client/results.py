@@ -165,7 +165,7 @@ class TopicQueues(NamedTuple):
     ordered: tuple[MessageQueue, ...]
 
 
-class Indexed(NamedTuple):
+class IndexedMessages(NamedTuple):
     """The messages that brokers' indexes have under a key.
 
     Attributes:

@@ -76,7 +76,7 @@ class LiveBroker:
 
 
 @dataclass(slots=True)
-class Leaving:
+class LeavingBroker:
     """A broker group that is gone, while its queues are taken out of the topics.
 
     Attributes:
@@ -116,7 +116,7 @@ class RouteTable:
     live: dict[BrokerKey, LiveBroker] = field(default_factory=dict)
     mappings: dict[str, dict[str, Mapping[str, Any]]] = field(default_factory=dict)
     missing: MissingBrokers = field(default_factory=MissingBrokers)
-    leaving: dict[str, Leaving] = field(default_factory=dict)
+    leaving: dict[str, LeavingBroker] = field(default_factory=dict)
     on_come: Callable[[], object] = lambda: None
     on_leave: Callable[[], object] | None = None
 
@@ -337,7 +337,9 @@ class RouteTable:
         for members in self.clusters.values():
             members.discard(broker_name)
         self.clusters = {name: members for name, members in self.clusters.items() if members}
-        self.leaving[broker_name] = Leaving(group.cluster, self.clock.now_ms(), is_orderly)
+        self.leaving[broker_name] = LeavingBroker(
+            group.cluster, self.clock.now_ms(), is_orderly
+        )
         if self.on_leave is None:
             self.forget(broker_name)
         else:

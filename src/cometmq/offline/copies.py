@@ -26,7 +26,7 @@ from cometmq.offline.rows import RowRules, message_batches
 from cometmq.offline.topic_manifest import TOPICS_FILE, read_topic_manifest
 
 
-class Copy(Protocol):
+class MessageCopy(Protocol):
     """A copy of messages; picklable."""
 
     @property
@@ -151,7 +151,7 @@ class ArchiveCopy:
 
 def folder_copy(
     place: str, topics: Sequence[str] = (), *, columns: Sequence[str] = COMPARED
-) -> Copy:
+) -> MessageCopy:
     """The copy that a folder or a URI holds: an archive, or a store.
 
     Args:

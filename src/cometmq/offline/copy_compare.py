@@ -1,6 +1,6 @@
 """Two copies compared, on one core or on all: digests of both, then the messages of the blocks that differ.
 
-A copy is compared part by part; who runs the parts says a `PartRunner`: `InTurn` here, tasks of Spark in a job.
+A copy is compared part by part; who runs the parts says a `PartRunner`: `SequentialRunner` here, tasks of Spark in a job.
 
 Next: cometmq.offline.digests
 """
@@ -16,14 +16,14 @@ import pyarrow as pa
 
 from cometmq.model.clock import Clock
 from cometmq.model.errors import SettingsError
-from cometmq.offline.copies import Copy, folder_copy
+from cometmq.offline.copies import MessageCopy, folder_copy
 from cometmq.offline.coverage import Coverage
 from cometmq.offline.digests import (
     BLOCK_OFFSETS,
     COMPARED,
     COMPARED_EXACTLY,
     Block,
-    Digest,
+    BlockDigest,
     MessageDifference,
     MessageHashes,
     differences,
@@ -57,7 +57,7 @@ class PartRunner(Protocol):
         """Hear of the blocks of which parts are read a second time."""
 
 
-class InTurn:
+class SequentialRunner:
     """Runs parts one after the other, in this process.
 
     Args:
@@ -134,7 +134,7 @@ class CopyReading:
         is_exact: what a broker adds is compared, too.
     """
 
-    copies: tuple[Copy, Copy]
+    copies: tuple[MessageCopy, MessageCopy]
     coverage: tuple[Coverage, Coverage]
     has_brokers: bool
     until_ms: int | None
@@ -142,7 +142,12 @@ class CopyReading:
 
     @classmethod
     def of(
-        cls, one: Copy, other: Copy, until_ms: int | None, *, is_exact: bool = False
+        cls,
+        one: MessageCopy,
+        other: MessageCopy,
+        until_ms: int | None,
+        *,
+        is_exact: bool = False,
     ) -> "CopyReading":
         """Of two copies.
 
@@ -210,10 +215,10 @@ class CopyReading:
 def compare(reading: CopyReading, runner: PartRunner) -> CopyComparison:
     """Read both copies, and say which messages one lacks or has otherwise."""
     parts = reading.parts()
-    seen, digests = CompareCounts(), _Both[Digest]()
+    seen, digests = CompareCounts(), _Both[BlockDigest]()
     for side, *found in runner.run(parts, reading.digest):
-        if len(found) == len(Digest._fields):
-            digests.of[side].append(Digest(*found))
+        if len(found) == len(BlockDigest._fields):
+            digests.of[side].append(BlockDigest(*found))
         else:
             seen.rows[side] += found[0]
             seen.passed_over[side] += found[1]
@@ -264,10 +269,10 @@ def compare_folders(
         done = min(done + reading.size_of(part), total)
         on_progress(done, total)
 
-    return compare(reading, InTurn(count))
+    return compare(reading, SequentialRunner(count))
 
 
-def settled_until(copies: Sequence[Copy], clock: Clock) -> int | None:
+def settled_until(copies: Sequence[MessageCopy], clock: Clock) -> int | None:
     """The store time before which nothing changes any more; None: nobody writes to any of the copies."""
     is_live = any(copy.is_live() for copy in copies)
     return clock.now_ms() - SETTLED_MS if is_live else None

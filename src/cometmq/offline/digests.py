@@ -48,7 +48,7 @@ Block = tuple[str, str, int, int]
 """Topic, broker, queue, number of the block: queue offset // 1024."""
 
 
-class Digest(NamedTuple):
+class BlockDigest(NamedTuple):
     """Part of a block, as one task has seen it; parts of several tasks add up.
 
     Attributes:
@@ -105,7 +105,7 @@ class MessageDifference(NamedTuple):
 
 
 def queued(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The messages of a batch that have a place in a queue: no damage, halves, rolled back ones."""
+    """The messages of a batch that have a place in a queue: no damage, half messages, rolled back ones."""
     if batch.column("topic").null_count:
         batch = batch.filter(batch.column("topic").is_valid())
     kinds = np.asarray(batch.column("sysFlag")) & TRANSACTION_MASK
@@ -113,7 +113,9 @@ def queued(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch if keep.all() else batch.filter(pa.array(keep))
 
 
-def digests_of(batches: Iterable[pa.RecordBatch], *, is_exact: bool = False) -> list[Digest]:
+def digests_of(
+    batches: Iterable[pa.RecordBatch], *, is_exact: bool = False
+) -> list[BlockDigest]:
     """The digests of some messages with the columns `COMPARED`, or `COMPARED_EXACTLY`."""
     sums: dict[Block, tuple[int, int]] = {}
     for batch in batches:
@@ -131,7 +133,7 @@ def digests_of(batches: Iterable[pa.RecordBatch], *, is_exact: bool = False) -> 
             ):
                 count, digest = sums.get((*queue, block), (0, 0))
                 sums[*queue, block] = count + more, (digest + total) & _ALL_64
-    return [Digest(*block, *of) for block, of in sorted(sums.items())]
+    return [BlockDigest(*block, *of) for block, of in sorted(sums.items())]
 
 
 def messages_of(
@@ -216,7 +218,7 @@ def _mix(state: Hashes, more: Hashes) -> Hashes:
     return mixed ^ (mixed >> np.uint64(31))
 
 
-def differing_blocks(one: Iterable[Digest], other: Iterable[Digest]) -> list[Block]:
+def differing_blocks(one: Iterable[BlockDigest], other: Iterable[BlockDigest]) -> list[Block]:
     """The blocks of which two copies do not have the same messages."""
     left, right = _added(one), _added(other)
     return sorted(
@@ -224,7 +226,7 @@ def differing_blocks(one: Iterable[Digest], other: Iterable[Digest]) -> list[Blo
     )
 
 
-def _added(digests: Iterable[Digest]) -> Mapping[Block, tuple[int, int]]:
+def _added(digests: Iterable[BlockDigest]) -> Mapping[Block, tuple[int, int]]:
     sums: dict[Block, tuple[int, int]] = {}
     for each in digests:
         count, total = sums.get(each[:4], (0, 0))

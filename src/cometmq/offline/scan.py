@@ -52,11 +52,11 @@ def scan(folder: StoreFolder, split: Split) -> Iterator[SoundRecords | Damage]:
         OSError: the file cannot be read.
     """
     with folder.opened(split.file.path) as read_at:
-        walk = Walk(read_at, split, READ_BYTES if folder.is_local else REMOTE_READ_BYTES)
+        walk = SplitWalk(read_at, split, READ_BYTES if folder.is_local else REMOTE_READ_BYTES)
         yield from walk.run()
 
 
-class Walk:
+class SplitWalk:
     """One walk over one split.
 
     Args:

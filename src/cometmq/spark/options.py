@@ -163,6 +163,24 @@ def moment(text: str) -> int:
     return ms
 
 
+def time_ms(text: str, what: str) -> int:
+    """A time as ms since 1970: such a number, or ISO 8601 (local time unless it says otherwise).
+
+    Raises:
+        SettingsError: it is neither; `what` is the option's name.
+    """
+    if text.isdecimal():
+        if fault := moment_fault(int(text)):
+            raise SettingsError(f"{what}: {fault}")
+        return int(text)
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except ValueError:
+        raise SettingsError(
+            f"{what} {text!r} is no time like 2026-05-01T12:00, nor ms since 1970"
+        ) from None
+
+
 def size(text: str) -> int:
     """The parser of sizes like "64m", "1g" or "500k"; a bare number is bytes."""
     word = text.strip().lower().removesuffix("b")

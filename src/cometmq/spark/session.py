@@ -15,10 +15,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from cometmq.spark.class_archive import SUBMIT_ARGS, java_options
 from cometmq.spark.interpreter import unzipped_python
 from cometmq.spark.java import java_home
 from cometmq.spark.register import register
-from cometmq.spark.warm import SUBMIT_ARGS, java_options
 
 _CONF = {
     "spark.ui.enabled": "false",

@@ -8,7 +8,7 @@ or a write or flush has failed, after which nothing durable is ever tried again
 import logging
 
 from cometmq.model.errors import StoreBusy, StoreError, StoreFull, StorePoisoned
-from cometmq.store.running_flags import Flag, RunningFlags
+from cometmq.store.running_flags import RunningFlag, RunningFlags
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class Acceptance:
         """Take no message for good."""
         self.is_over = True
         self._refused_as = kind
-        self.flags.raise_flag(Flag.NOT_WRITABLE, reason)
+        self.flags.raise_flag(RunningFlag.NOT_WRITABLE, reason)
 
     def poison(self, reason: str) -> StorePoisoned:
         """Something durable has failed; gives the error for who is told now."""

@@ -27,7 +27,7 @@ from cometmq.store.dispatch import LogDispatcher
 from cometmq.store.files_ahead import FilePlan
 from cometmq.store.flushing import Flushing
 from cometmq.store.index import Index
-from cometmq.store.running_flags import Flag
+from cometmq.store.running_flags import RunningFlag
 from cometmq.store.settings import StoreSettings
 from cometmq.store.upkeep import Upkeep
 
@@ -180,7 +180,7 @@ class Background:
     @property
     def needs_restart(self) -> bool:
         """Whether no message will be taken any more: unlike a full disk, that does not pass."""
-        return self._acceptance.is_over or self._acceptance.flags.has(Flag.QUEUE_ERROR)
+        return self._acceptance.is_over or self._acceptance.flags.has(RunningFlag.QUEUE_ERROR)
 
     def poison(self, reason: str) -> StorePoisoned:
         """Never call anything durable again; who waits is told."""

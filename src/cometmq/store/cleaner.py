@@ -23,7 +23,7 @@ from cometmq.store.derived import Derived, Step
 from cometmq.store.disk import Disk
 from cometmq.store.disk_room import DiskRoom
 from cometmq.store.log_file import LogFile
-from cometmq.store.retention import Cause, Retention
+from cometmq.store.retention import DeletionCause, Retention
 from cometmq.store.settings import StoreSettings
 
 logger = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 ASKED_ROUNDS = 20  # CleanCommitLogService.MAX_MANUAL_DELETE_FILE_TIMES
 
 
-class Doomed(NamedTuple):
+class DeletableFile(NamedTuple):
     """A file that would go.
 
     Attributes:
@@ -188,7 +188,7 @@ class Cleaner:
                 pause_ms // 1000,
             )
 
-    def _cause(self, *, is_asked: bool) -> Cause | None:
+    def _cause(self, *, is_asked: bool) -> DeletionCause | None:
         """The reason why expired files go now; None: they do not."""
         return self._rules.cause(
             now_ms=self._clock.now_ms(),
@@ -197,8 +197,8 @@ class Cleaner:
         )
 
     def _doomed(
-        self, most: int, *, settled: int, cause: Cause | None
-    ) -> list[tuple[LogFile, Cause]]:
+        self, most: int, *, settled: int, cause: DeletionCause | None
+    ) -> list[tuple[LogFile, DeletionCause]]:
         """Log files that go, and why.
 
         Args:
@@ -208,14 +208,14 @@ class Cleaner:
         """
         now_ms, rules = self._clock.now_ms(), self._rules
         forced = self._forced_count()
-        doomed: list[tuple[LogFile, Cause]] = []
+        doomed: list[tuple[LogFile, DeletionCause]] = []
         for file in self._log.chain.files[:-1][:most]:
             if file.end > settled:
                 break
             if cause is not None and rules.has_expired(file.modified_ms, now_ms):
                 doomed.append((file, cause))
             elif len(doomed) < forced:
-                doomed.append((file, Cause.FORCED))
+                doomed.append((file, DeletionCause.FORCED))
             else:
                 break
         return doomed
@@ -248,7 +248,7 @@ class Cleaner:
 
     # --- what would go
 
-    def plan(self) -> list[Doomed]:
+    def plan(self) -> list[DeletableFile]:
         """All that would go if it were the hour, over as many rounds as it takes; changes nothing.
 
         Raises:
@@ -258,13 +258,13 @@ class Cleaner:
         most, end = len(self._log.chain.files), self._log.positions.written
         if self._rules.is_archive_guarded:
             end = min(end, archived_to(self._disk, self._checkpoints.root))
-        cause = self._cause(is_asked=False) or Cause.HOUR
+        cause = self._cause(is_asked=False) or DeletionCause.HOUR
         files = self._doomed(most, settled=end, cause=cause)
-        doomed = [Doomed(file.path, cause) for file, cause in files]
+        doomed = [DeletableFile(file.path, cause) for file, cause in files]
         start = files[-1][0].end if files else self._log.chain.start
         behind = f"the log begins at {start} then"
         for derived in self._derived:
-            doomed.extend(Doomed(path, behind) for path in derived.files_before(start))
+            doomed.extend(DeletableFile(path, behind) for path in derived.files_before(start))
         return doomed
 
 

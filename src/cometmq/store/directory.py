@@ -33,7 +33,7 @@ from cometmq.store.lock import AbortMarker, DirectoryLock
 from cometmq.store.opening import check_kind, check_log
 from cometmq.store.queue_files import QueueFiles
 from cometmq.store.queue_table import QueueTable
-from cometmq.store.recovery import Recovered, Recovery
+from cometmq.store.recovery import Recovery, RecoveryResult
 from cometmq.store.settings import StoreSettings
 from cometmq.store.staged_log import StagedLog
 
@@ -100,7 +100,7 @@ class StoreDirectory:
         self.derived.append(derived_index)
         return derived_index
 
-    def recover(self) -> Recovered:
+    def recover(self) -> RecoveryResult:
         """Take the directory and find out what is in it.
 
         Raises:

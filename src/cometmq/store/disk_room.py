@@ -11,7 +11,7 @@ import logging
 
 from cometmq.store.disk import NO_DESCRIPTOR, Disk, Space
 from cometmq.store.file_chain import FileChain
-from cometmq.store.running_flags import Flag, RunningFlags
+from cometmq.store.running_flags import RunningFlag, RunningFlags
 from cometmq.store.settings import StoreSettings
 
 logger = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class DiskRoom:
     def file_failed(self, reason: str) -> None:
         """No room for a log file that is needed now."""
         self._needs_file = True
-        self._flags.raise_flag(Flag.DISK_FULL, reason)
+        self._flags.raise_flag(RunningFlag.DISK_FULL, reason)
 
     def _has_descriptor(self) -> bool:
         """Whether the process may open one more file."""
@@ -94,9 +94,9 @@ class DiskRoom:
             self._needs_file = not (is_room and self._has_descriptor())
         if self._is_over_level:
             self._flags.raise_flag(
-                Flag.DISK_FULL,
+                RunningFlag.DISK_FULL,
                 f"disk full: {self.used_percent} % of the disk is used, "
                 f"diskSpaceWarningLevelRatio is {level}; free space and sending goes on",
             )
-        elif not self._needs_file and self._flags.clear(Flag.DISK_FULL):
+        elif not self._needs_file and self._flags.clear(RunningFlag.DISK_FULL):
             logger.warning("There is room on the disk again; sends are taken")

@@ -47,7 +47,7 @@ from cometmq.store.raw_log import RawLog
 from cometmq.store.read_side import ReadSide
 from cometmq.store.real_disk import RealDisk
 from cometmq.store.replica_side import ReplicaSide
-from cometmq.store.running_flags import Flag
+from cometmq.store.running_flags import RunningFlag
 from cometmq.store.settings import StoreSettings
 from cometmq.store.truncation import Truncation
 
@@ -250,7 +250,7 @@ class MessageStore:
         self._dispatcher.dispatch()
         self._queues.write_all()
         self.index.write_all()
-        if self.flags.has(Flag.QUEUE_ERROR):
+        if self.flags.has(RunningFlag.QUEUE_ERROR):
             return  # A sync of a queue file failed; none after it proves anything.
         self._upkeep.finish_job()
         job = self._upkeep.job(self._upkeep.progress(), self._upkeep.times())

@@ -221,11 +221,11 @@ class QueueMending:
         self._say(queue, run, lost, is_written=is_written)
         return fresh
 
-    def _places_between(self, run: BadRun) -> "Iterator[Place]":
+    def _places_between(self, run: BadRun) -> "Iterator[EntryPlace]":
         stop = min(run.high, run.low + WALKED_MAX)
         return (place for place in self._places(run.low, stop) if place.offset >= run.start)
 
-    def _places(self, start: int, stop: int) -> "Iterator[Place]":
+    def _places(self, start: int, stop: int) -> "Iterator[EntryPlace]":
         """The queue entries that the records in a range of the log ask for."""
         position = start
         while position < stop:
@@ -242,7 +242,7 @@ class QueueMending:
                 records, walked, why = self._walk(file.read(position, size), position)
             for record in records:
                 for topic, queue_id, offset, code in places_of(record, self._levels_ms):
-                    yield Place(
+                    yield EntryPlace(
                         topic, queue_id, offset, code, record.physical_offset, record.store_size
                     )
             position = file.end if why is WalkEnd.BLANK else position + walked
@@ -276,7 +276,7 @@ class QueueMending:
         )  # fmt: skip
 
 
-class Place(NamedTuple):
+class EntryPlace(NamedTuple):
     """A queue entry that a record asks for.
 
     Attributes:

@@ -84,7 +84,7 @@ class GetResult(NamedTuple):
     cold: "Callable[[], GetResult] | None" = None
 
 
-class Wanted(NamedTuple):
+class WantedRead(NamedTuple):
     """A read whose offset lies in the queue.
 
     Attributes:
@@ -108,7 +108,7 @@ class Wanted(NamedTuple):
     match: Callable[[int], bool] | None
 
 
-class Chosen(NamedTuple):
+class ChosenEntries(NamedTuple):
     """The entries that a read takes.
 
     Attributes:
@@ -188,7 +188,7 @@ class Reader:
             found = self._plain(entries, offset, low, high, max_count, max_bytes, matches)
             if found is not None:
                 return found
-        wanted = Wanted(queue, offset, count_read, low, high, max_count, max_bytes, matches)
+        wanted = WantedRead(queue, offset, count_read, low, high, max_count, max_bytes, matches)
         if entries is None:
             return self._cold(wanted)
         return self._answer(wanted, entries, may_wait=False)
@@ -228,7 +228,7 @@ class Reader:
             len(records), log.positions.written - end > self._in_memory_bytes, None,
         ))  # fmt: skip
 
-    def _cold(self, wanted: Wanted) -> GetResult:
+    def _cold(self, wanted: WantedRead) -> GetResult:
         """A result that says that its reader must wait."""
         return GetResult(
             GetStatus.NO_MATCHED_MESSAGE,
@@ -238,7 +238,7 @@ class Reader:
             cold=partial(self._get_waiting, wanted),
         )
 
-    def _get_waiting(self, wanted: Wanted) -> GetResult:
+    def _get_waiting(self, wanted: WantedRead) -> GetResult:
         """Read messages in a thread that may wait for the device."""
         try:
             entries = self._files.read(wanted.queue, wanted.offset, wanted.entry_count)
@@ -252,7 +252,7 @@ class Reader:
         end = min((offset // per_file + 1) * per_file, high)
         return GetResult(GetStatus.OFFSET_FOUND_NULL, end, low, high)
 
-    def _mended(self, wanted: Wanted, entries: Buffer) -> GetResult:
+    def _mended(self, wanted: WantedRead, entries: Buffer) -> GetResult:
         """Read messages where entries lead to no records of theirs, after mending them; may wait."""
         mended = self._mending.entries(wanted.queue, wanted.offset, entries)
         if not mended:  # The queue ends earlier now.
@@ -263,7 +263,7 @@ class Reader:
         return self._answer(wanted, mended, may_wait=True, are_mended=True)
 
     def _answer(
-        self, wanted: Wanted, entries: Buffer, *, may_wait: bool, are_mended: bool = False
+        self, wanted: WantedRead, entries: Buffer, *, may_wait: bool, are_mended: bool = False
     ) -> GetResult:
         """Choose entries and read their records."""
         chosen = self._choose(wanted, entries)
@@ -299,7 +299,7 @@ class Reader:
             behind > self._in_memory_bytes,
         )
 
-    def _is_likely(self, wanted: Wanted, entries: Buffer, chosen: Chosen) -> bool:
+    def _is_likely(self, wanted: WantedRead, entries: Buffer, chosen: ChosenEntries) -> bool:
         """Whether what was chosen may be what was written; the rest the records show."""
         if not chosen.looked or chosen.size > _BELIEVED_SIZE_MAX:
             return False
@@ -316,13 +316,13 @@ class Reader:
                 return False
         return True
 
-    def _choose(self, wanted: Wanted, entries: Buffer) -> Chosen:
+    def _choose(self, wanted: WantedRead, entries: Buffer) -> ChosenEntries:
         """Take entries until a limit is reached, joining neighbours in the log."""
         _, _, _, _, _, count_max, size_max, match = wanted
         if entries:
             first_offset, _, _ = QUEUE_ENTRY.unpack_from(entries)
             count_max, size_max = self._limits(first_offset, count_max, size_max)
-        return Chosen(
+        return ChosenEntries(
             *choose_entries(entries, count_max, size_max, self._log.chain.start, match)
         )
 

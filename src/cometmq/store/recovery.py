@@ -25,7 +25,7 @@ from cometmq.store.whole_records import check_of
 _CHUNK_SIZE = 1 << 20
 
 
-class Recovered(NamedTuple):
+class RecoveryResult(NamedTuple):
     """The result of a recovery.
 
     Attributes:
@@ -62,7 +62,7 @@ class Recovery:
         self._check = check_of(settings)
         self._store_ms = 0
 
-    def run(self, *, is_clean: bool) -> Recovered:
+    def run(self, *, is_clean: bool) -> RecoveryResult:
         """Bring the log and what is built from it into step.
 
         Args:
@@ -78,7 +78,7 @@ class Recovery:
         lacked = self._load(is_clean=is_clean)
         if not chain.files:
             truncate_now(self._derived, 0)
-            return Recovered(0, 0, None)
+            return RecoveryResult(0, 0, None)
         end, why = self._walk(min(lacked))
         log_end = LogEnd(
             self._disk, self._log, self._checkpoints, is_whole_checked=self._is_whole_checked
@@ -88,7 +88,7 @@ class Recovery:
             is_torn = not is_clean or why not in PLAIN_ENDS
             damage = log_end.cut(end, walked_from=lacked[-1], is_torn=is_torn)
             truncate_now(self._derived, end)
-        return Recovered(end, self._store_ms, damage)
+        return RecoveryResult(end, self._store_ms, damage)
 
     def _load(self, *, is_clean: bool) -> list[int]:
         """Load what is built from the log; gives from where on each lacks records, the queues last.

@@ -11,7 +11,7 @@ from enum import StrEnum
 from cometmq.model.frozen import dataclass
 
 
-class Cause(StrEnum):
+class DeletionCause(StrEnum):
     """The reason why files may go now."""
 
     HOUR = "expired, and it is the hour of deleteWhen"
@@ -51,7 +51,7 @@ class Retention:
     retry_ms: int = 120_000
     is_archive_guarded: bool = False
 
-    def cause(self, *, now_ms: int, used_percent: int, is_asked: bool) -> Cause | None:
+    def cause(self, *, now_ms: int, used_percent: int, is_asked: bool) -> DeletionCause | None:
         """The reason why expired files go now; None: they do not.
 
         Args:
@@ -60,11 +60,11 @@ class Retention:
             is_asked: an administrator wants it.
         """
         if is_asked:
-            return Cause.ASKED
+            return DeletionCause.ASKED
         if used_percent > self.max_used_ratio:
-            return Cause.SPACE
+            return DeletionCause.SPACE
         hour = datetime.fromtimestamp(now_ms / 1000, UTC).astimezone().hour
-        return Cause.HOUR if hour in self.delete_hours else None
+        return DeletionCause.HOUR if hour in self.delete_hours else None
 
     def has_expired(self, modified_ms: int, now_ms: int) -> bool:
         """Whether a file that was last written then is kept no longer."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from enum import IntFlag
 
 
-class Flag(IntFlag):
+class RunningFlag(IntFlag):
     """One reason."""
 
     NOT_READABLE = 1
@@ -35,7 +35,7 @@ class RunningFlags:
     """
 
     def __init__(self) -> None:
-        self._reasons: dict[Flag, str] = {}
+        self._reasons: dict[RunningFlag, str] = {}
         self.refusal: str | None = None
         self.pause: str | None = None
         self.hold: str | None = None
@@ -46,11 +46,11 @@ class RunningFlags:
         """The flags as RocketMQ counts them."""
         return sum(self._reasons)
 
-    def has(self, flag: Flag) -> bool:
+    def has(self, flag: RunningFlag) -> bool:
         """Whether a reason stands."""
         return flag in self._reasons
 
-    def raise_flag(self, flag: Flag, reason: str) -> None:
+    def raise_flag(self, flag: RunningFlag, reason: str) -> None:
         """A reason stands from now on; the newest words count."""
         is_new = flag not in self._reasons
         self._reasons[flag] = reason
@@ -58,7 +58,7 @@ class RunningFlags:
         if is_new:
             self.on_raise()
 
-    def clear(self, flag: Flag) -> bool:
+    def clear(self, flag: RunningFlag) -> bool:
         """A reason is gone; False when it did not stand."""
         was_there = self._reasons.pop(flag, None) is not None
         self._refresh()
@@ -83,7 +83,9 @@ class RunningFlags:
 
     def _refresh(self) -> None:
         """Join the words of what stops writing."""
-        words = [words for flag, words in self._reasons.items() if flag != Flag.NOT_READABLE]
+        words = [
+            words for flag, words in self._reasons.items() if flag != RunningFlag.NOT_READABLE
+        ]
         if self.passing is not None:
             words.append(self.passing)
         self.refusal = "; ".join(words) or None

@@ -21,7 +21,7 @@ from cometmq.store.disk_room import DiskRoom
 from cometmq.store.dispatch import LogDispatcher
 from cometmq.store.flushing import Flushing
 from cometmq.store.index import Index
-from cometmq.store.running_flags import Flag, RunningFlags
+from cometmq.store.running_flags import RunningFlag, RunningFlags
 from cometmq.store.settings import StoreSettings
 
 logger = logging.getLogger(__name__)
@@ -123,7 +123,7 @@ class Upkeep:
     def _write_tails(self, now: float) -> None:
         """Begin or continue a round over the queues' tails, and then the index."""
         if not self._is_in_round:
-            is_mending = self._flags.has(Flag.QUEUE_DISK_FULL)
+            is_mending = self._flags.has(RunningFlag.QUEUE_DISK_FULL)
             if (now < self._checkpoint_at or self._ready is not None) and not is_mending:
                 return
             if self._index.is_failing:
@@ -134,7 +134,7 @@ class Upkeep:
             if self._queues.is_in_round:
                 if not self._continue_tails(now):
                     return
-                self._flags.clear(Flag.QUEUE_DISK_FULL)
+                self._flags.clear(RunningFlag.QUEUE_DISK_FULL)
                 self._index.begin_round()
             if self._index.continue_round():
                 self._make_ready()
@@ -156,10 +156,10 @@ class Upkeep:
 
     def queue_write_failed(self, error: OSError) -> None:
         """A tail could not be written; it is kept, and no message is taken until it is."""
-        if not self._flags.has(Flag.QUEUE_DISK_FULL):
+        if not self._flags.has(RunningFlag.QUEUE_DISK_FULL):
             logger.error("Queue entries cannot be written: %s; sends are refused", error)
         self._flags.raise_flag(
-            Flag.QUEUE_DISK_FULL,
+            RunningFlag.QUEUE_DISK_FULL,
             f"{failed('queue entries cannot be written', error)}; they are kept in memory, "
             "and sending goes on when they can",
         )
@@ -172,17 +172,17 @@ class Upkeep:
 
     def index_write_failed(self, error: OSError) -> None:
         """The index could not be written; it waits in memory, and no message is taken until it can."""
-        if not self._flags.has(Flag.INDEX_ERROR):
+        if not self._flags.has(RunningFlag.INDEX_ERROR):
             logger.error("The index cannot be written: %s; sends are refused", error)
         self._flags.raise_flag(
-            Flag.INDEX_ERROR,
+            RunningFlag.INDEX_ERROR,
             f"{failed('the index cannot be written', error)}; it is kept in memory, and "
             "sending goes on when it can",
         )
 
     def index_written(self) -> None:
         """The index could be written again."""
-        self._flags.clear(Flag.INDEX_ERROR)
+        self._flags.clear(RunningFlag.INDEX_ERROR)
 
     def progress(self) -> Progress:
         """The progress of dispatch and flush."""
@@ -251,7 +251,7 @@ class Upkeep:
             # builds it again from the last checkpoint that was made.
             self._is_checkpoint_over = True
             self._flags.raise_flag(
-                Flag.QUEUE_ERROR,
+                RunningFlag.QUEUE_ERROR,
                 f"queue files cannot be brought to the device ({job.error.strerror}); restart "
                 "the broker when the disk is well",
             )

@@ -8,7 +8,7 @@ import pytest
 
 from cometmq.broker.counters.counters import Counters
 from cometmq.broker.counters.latencies import BOUNDS_US, Latencies
-from cometmq.broker.counters.mornings import Mornings
+from cometmq.broker.counters.midnight_totals import MidnightTotals
 from cometmq.store.consume_queue import ConsumeQueue
 from tests.support.hand_clock import HandClock
 
@@ -70,13 +70,13 @@ def test_times_are_in_javas_classes_too():
 
 
 def test_a_morning_has_what_was_counted_before_midnight():
-    mornings = Mornings(0, (0, 0))
-    mornings.note(1_000, (5, 1))
-    assert (mornings.today, mornings.yesterday) == ((0, 0), (0, 0))
-    mornings.note(DAY_MS + 1_000, (6, 2))
-    assert mornings.today == (5, 1)
-    mornings.note(2 * DAY_MS + 1_000, (9, 2))
-    assert (mornings.today, mornings.yesterday) == ((6, 2), (5, 1))
+    totals = MidnightTotals(0, (0, 0))
+    totals.note(1_000, (5, 1))
+    assert (totals.today, totals.yesterday) == ((0, 0), (0, 0))
+    totals.note(DAY_MS + 1_000, (6, 2))
+    assert totals.today == (5, 1)
+    totals.note(2 * DAY_MS + 1_000, (9, 2))
+    assert (totals.today, totals.yesterday) == ((6, 2), (5, 1))
 
 
 def test_a_day_has_what_is_stored_in_topics_of_users():

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cometmq.broker.admission import Admission, Admitted
+from cometmq.broker.admission import Admission, AdmittedSend
 from cometmq.broker.features import FEATURES
 from cometmq.broker.handlers.plain_sends import PlainSends
 from cometmq.broker.handlers.send import admit
@@ -47,10 +47,10 @@ class Sends(NamedTuple):
     slow: Admission
     loop: asyncio.Runner
 
-    def admit(self, request: RawCommand) -> Admitted | CometError:
+    def admit(self, request: RawCommand) -> AdmittedSend | CometError:
         """What the slow path says; a refusal is a value, too."""
 
-        async def slow() -> Admitted:
+        async def slow() -> AdmittedSend:
             return admit(self.slow, request, FarSender())
 
         try:

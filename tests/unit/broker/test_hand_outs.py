@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from cometmq.broker.pop import hand_outs
-from cometmq.broker.pop.hand_outs import PERIOD_MS, CheckPoint, HandOuts, State, Written
+from cometmq.broker.pop.hand_outs import (
+    PERIOD_MS,
+    CheckPoint,
+    HandOuts,
+    PointState,
+    WrittenRecord,
+)
 from cometmq.codec.bodies.pop_journal import CheckPointBody
 
 START_MS = 1_700_000_000_000
@@ -31,10 +37,10 @@ class Books:
 
     # --- what popping, acks, revive and the journal do
 
-    def write(self, kind: str, body: CheckPointBody, bits: int) -> Written:
+    def write(self, kind: str, body: CheckPointBody, bits: int) -> WrittenRecord:
         self.records.append((kind, body, bits))
         place = len(self.records) - 1
-        return Written(place, place * RECORD, RECORD)
+        return WrittenRecord(place, place * RECORD, RECORD)
 
     def pop(self, start: int, count: int, invisible_ms: int = 1_000) -> CheckPoint:
         offsets = tuple(range(start, start + count))
@@ -63,7 +69,7 @@ class Books:
         """What falls due goes to the retry topic; its offsets."""
         given: list[int] = []
         for point in self.machine.pop_due(self.now):
-            if point.state is State.OPEN:
+            if point.state is PointState.OPEN:
                 given += point.left()
                 bits = point.all_bits & ~point.recorded
                 self.machine.handed_on(point, self.write("ack", point.body, bits))
@@ -102,7 +108,7 @@ class Books:
             kind, body, bits = self.records[place]
             if kind == "ck":
                 read = replace(body, acknowledged=bits)
-                written = Written(place, place * RECORD, RECORD)
+                written = WrittenRecord(place, place * RECORD, RECORD)
                 self.machine.begin_again(CheckPoint(read, 0), written, 0)
                 if body.offsets and body.start_offset >= self.said:
                     self.said = body.offsets[-1] + 1
@@ -126,9 +132,9 @@ def books() -> Books:
 def test_a_check_point_is_open_until_all_of_it_is_acknowledged(books):
     point = books.pop(0, 3)
     books.machine.acknowledge(point.key, [0, 2])
-    assert (point.state, point.left(), len(books.machine)) == (State.OPEN, (1,), 1)
+    assert (point.state, point.left(), len(books.machine)) == (PointState.OPEN, (1,), 1)
     books.machine.acknowledge(point.key, [1])
-    assert (point.state, point.left(), len(books.machine)) == (State.DONE, (), 0)
+    assert (point.state, point.left(), len(books.machine)) == (PointState.DONE, (), 0)
 
 
 def test_an_acknowledgement_of_nothing_known_changes_nothing(books):
@@ -176,7 +182,7 @@ def test_what_could_not_be_handed_on_is_due_again(books):
     books.machine.again_at(point, START_MS + 10_200)
     assert books.machine.pop_due(START_MS + 10_100) == []
     assert books.machine.pop_due(START_MS + 10_200) == [point]
-    assert point.state is State.OPEN
+    assert point.state is PointState.OPEN
 
 
 def test_one_that_is_acknowledged_in_time_is_never_due(books):
@@ -200,7 +206,7 @@ def test_what_was_handed_on_is_done_and_its_late_acknowledgement_says_nothing(bo
     books.machine.acknowledge(point.key, [0])
     books.now += 2_000
     assert books.hand_on() == [1]
-    assert (point.state, books.machine.unrecorded(10)) == (State.DONE, [])
+    assert (point.state, books.machine.unrecorded(10)) == (PointState.DONE, [])
     books.machine.acknowledge(point.key, [1])
     assert books.machine.unrecorded(10) == []
 
@@ -269,7 +275,7 @@ def test_a_record_is_needed_until_it_is_done_said_and_on_the_device(books):
     books.machine.acknowledge(point.key, [0])
     books.put_on_record()
     books.say()
-    assert (books.start_at, point.state) == (2, State.FORGOTTEN)
+    assert (books.start_at, point.state) == (2, PointState.FORGOTTEN)
 
 
 def test_a_record_is_needed_until_the_group_is_said_to_be_behind_it(books):
@@ -478,8 +484,8 @@ class AnyOrder(RuleBasedStateMachine):
         machine = self.books.machine
         ends = {point for points in machine._by_end.values() for point in points}
         open_ = set(machine._by_key.values())
-        assert all(point.state is State.OPEN for point in open_)
-        assert {point for point in ends if point.state is State.OPEN} == open_
+        assert all(point.state is PointState.OPEN for point in open_)
+        assert {point for point in ends if point.state is PointState.OPEN} == open_
         assert set(machine._by_end) <= set(machine._ends)
         needed = dict(machine._needed[0])
         unsaid = {each.point for each in machine._unsaid.get(PLACE, ())}

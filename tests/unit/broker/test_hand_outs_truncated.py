@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cometmq.broker.pop.hand_outs import State
+from cometmq.broker.pop.hand_outs import PointState
 from tests.unit.broker.test_hand_outs import RECORD, Books
 
 
@@ -51,7 +51,7 @@ def test_messages_behind_a_new_end_of_the_log_are_handed_out_no_more(books):
     first, second = books.pop(0, 2), books.pop(2, 2)
     books.truncate(2, messages=1)
     assert first.left() == (0,)
-    assert second.state is State.DONE
+    assert second.state is PointState.DONE
     assert books.next_offset() == 0, "both went beyond what is left"
     books.now += 5_000
     assert books.hand_on() == [0]
@@ -72,11 +72,11 @@ def test_what_was_handed_on_behind_a_new_end_of_the_log_is_handed_on_again(books
     books.machine.acknowledge(point.key, [1])
     books.now += 2_000
     assert books.hand_on() == [0, 2]
-    assert point.state is State.DONE
+    assert point.state is PointState.DONE
     books.truncate(1, messages=10)
-    assert (point.state, point.left()) == (State.OPEN, (0, 2))
+    assert (point.state, point.left()) == (PointState.OPEN, (0, 2))
     assert books.hand_on() == [0, 2]
-    assert point.state is State.DONE
+    assert point.state is PointState.DONE
     books.flush()
     books.say()
     assert (books.said, books.start_at) == (3, len(books.records))
@@ -88,6 +88,6 @@ def test_what_was_handed_on_before_a_new_end_of_the_log_stays_so(books):
     assert books.hand_on() == [0, 1]
     later = books.pop(2, 1)
     books.truncate(2, messages=10)
-    assert point.state is State.DONE
+    assert point.state is PointState.DONE
     assert later.left() == (2,)
     assert books.hand_on() == []

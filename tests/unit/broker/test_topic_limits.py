@@ -7,7 +7,7 @@ import random
 import pytest
 
 from cometmq.broker.byte_quota import ByteQuotas
-from cometmq.broker.topic_limits import Limits, first_kept, limited_topics, limits_of
+from cometmq.broker.topic_limits import TopicLimits, first_kept, limited_topics, limits_of
 from cometmq.codec.queue_entry import gap_entries
 from cometmq.model.topic import TopicConfig
 from tests.support.store_puts import put, settle, store_with
@@ -19,17 +19,17 @@ RECORD = 102  # Bytes of each record: 91, a body of 1, a topic of 6, properties 
 @pytest.mark.parametrize(
     ("limits", "first"),
     [
-        (Limits(None, 4), 6),
-        (Limits(None, 100), 0),
-        (Limits(3, None), 7),
-        (Limits(3, 1), 9),
-        (Limits(100, None), 0),
-        (Limits(1, None), 9),
-        (Limits(None, None, 4 * RECORD), 6),
-        (Limits(None, None, 4 * RECORD - 1), 7),
-        (Limits(None, None, 1), 9),  # The newest stays.
-        (Limits(None, 2, 4 * RECORD), 8),
-        (Limits(None, None, 1 << 40), 0),
+        (TopicLimits(None, 4), 6),
+        (TopicLimits(None, 100), 0),
+        (TopicLimits(3, None), 7),
+        (TopicLimits(3, 1), 9),
+        (TopicLimits(100, None), 0),
+        (TopicLimits(1, None), 9),
+        (TopicLimits(None, None, 4 * RECORD), 6),
+        (TopicLimits(None, None, 4 * RECORD - 1), 7),
+        (TopicLimits(None, None, 1), 9),  # The newest stays.
+        (TopicLimits(None, 2, 4 * RECORD), 8),
+        (TopicLimits(None, None, 1 << 40), 0),
     ],
 )
 def test_age_number_and_bytes_all_count(limits, first):
@@ -54,8 +54,8 @@ def test_topics_without_limits_and_with_senseless_ones_have_none():
         "odd": TopicConfig("odd", attributes={"retention.count": "many"}),
         "short": TopicConfig("short", attributes={"retention.hours": "2"}),
     }
-    assert limited_topics(topics) == [("short", Limits(2, None))]
-    assert limits_of({"retention.bytes": "1000"}) == Limits(None, None, 1000)
+    assert limited_topics(topics) == [("short", TopicLimits(2, None))]
+    assert limits_of({"retention.bytes": "1000"}) == TopicLimits(None, None, 1000)
 
 
 def test_a_byte_quota_follows_what_comes_and_what_goes():

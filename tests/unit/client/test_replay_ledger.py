@@ -7,7 +7,7 @@ import pytest
 from cometmq.client.admin.replay_ledger import (
     LEASE_MS,
     Claim,
-    Done,
+    ClaimEnd,
     Entry,
     LetterId,
     Renewal,
@@ -30,7 +30,7 @@ def ledger(*entries: tuple[Entry, int], only: set[LetterId] | None = None) -> Re
 
 def test_a_claim_that_is_done_is_sent_but_for_what_it_leaves_out() -> None:
     claim = Claim("x", 0, (A, B, C))
-    state = ledger((claim, 0), (Done("x", 0, unsent=(1,), unsure=(2,)), 5))
+    state = ledger((claim, 0), (ClaimEnd("x", 0, unsent=(1,), unsure=(2,)), 5))
     assert set(state.done) == {A}
     assert state.free_at(B) == 0
     assert state.free_at(C) == LEASE_MS
@@ -41,7 +41,7 @@ def test_of_two_claims_the_first_in_the_log_has_a_letter() -> None:
     state = ledger((first, 0), (second, 1))
     assert state.won(first) == {A: False, B: False}
     assert state.won(second) == {C: False}
-    state.take(Done("y", 0), 2)
+    state.take(ClaimEnd("y", 0), 2)
     assert set(state.done) == {C}, "what it did not get it cannot have sent"
 
 
@@ -50,20 +50,20 @@ def test_a_lease_that_is_over_is_another_runs_and_says_that_it_may_be_sent() -> 
     state = ledger((first, 0), (early, LEASE_MS - 1), (late, LEASE_MS))
     assert state.won(early) == {}
     assert state.won(late) == {A: True}
-    state.take(Done("x", 0), LEASE_MS + 1)
+    state.take(ClaimEnd("x", 0), LEASE_MS + 1)
     assert set(state.done) == set(), "who is late does not decide any more"
-    state.take(Done("y", 1), LEASE_MS + 2)
+    state.take(ClaimEnd("y", 1), LEASE_MS + 2)
     assert set(state.done) == {A}
 
 
 def test_nobody_wins_what_is_done() -> None:
     claim, again = Claim("x", 0, (A,)), Claim("y", 0, (A,))
-    state = ledger((claim, 0), (Done("x", 0), 1), (again, 10 * LEASE_MS))
+    state = ledger((claim, 0), (ClaimEnd("x", 0), 1), (again, 10 * LEASE_MS))
     assert state.won(again) == {}
 
 
 def test_a_topic_that_begins_anew_has_other_letters() -> None:
-    state = ledger((Claim("x", 0, (A,)), 0), (Done("x", 0), 1))
+    state = ledger((Claim("x", 0, (A,)), 0), (ClaimEnd("x", 0), 1))
     assert A._replace(stored_ms=9_000) not in state.done
 
 
@@ -81,23 +81,23 @@ def test_a_renewed_claim_is_nobody_elses_for_another_lease() -> None:
 
 def test_a_run_that_comes_again_has_its_letters_at_once() -> None:
     first, again, other = Claim("x", 0, (A, B)), Claim("x", 0, (A, B)), Claim("y", 0, (A,))
-    state = ledger((first, 0), (Done("x", 0, unsure=(0, 1)), 1))
+    state = ledger((first, 0), (ClaimEnd("x", 0, unsure=(0, 1)), 1))
     assert (state.free_at(A, "x"), state.free_at(A, "y")) == (0, LEASE_MS)
     state.take(again, 2)
     state.take(other, LEASE_MS)
     assert state.won(again) == {A: False, B: False}
-    state.take(Done("x", 0), LEASE_MS + 1)
+    state.take(ClaimEnd("x", 0), LEASE_MS + 1)
     assert state.done == {A: "x", B: "x"}
 
 
 def test_what_a_run_found_sent_is_not_said_to_be_its_own() -> None:
-    state = ledger((Claim("x", 0, (A, B)), 0), (Done("x", 0, before=(1,)), 1))
+    state = ledger((Claim("x", 0, (A, B)), 0), (ClaimEnd("x", 0, before=(1,)), 1))
     assert state.done == {A: "x", B: ""}
 
 
 def test_who_asks_of_one_letter_is_told_of_no_other() -> None:
     claim = Claim("x", 0, (A, B, C))
-    state = ledger((claim, 0), (Done("x", 0, unsent=(0,), unsure=(1,)), 1), only={C})
+    state = ledger((claim, 0), (ClaimEnd("x", 0, unsent=(0,), unsure=(1,)), 1), only={C})
     assert set(state.done) == {C}, "places are those of the whole claim"
     assert (state.free_at(A), state.free_at(B)) == (0, 0)
 
@@ -106,8 +106,8 @@ def test_who_asks_of_one_letter_is_told_of_no_other() -> None:
     "entry",
     [
         Claim("x", 3, (A, C)),
-        Done("x", 3, (0,), (1, 2)),
-        Done("x", 3, before=(1,)),
+        ClaimEnd("x", 3, (0,), (1, 2)),
+        ClaimEnd("x", 3, before=(1,)),
         Renewal("x", (0, 4)),
     ],
 )

@@ -10,6 +10,7 @@ from cometmq.client import (
     BrokerState,
     ClientConnection,
     Conflict,
+    ConflictSide,
     GroupConfig,
     GroupState,
     HaMaster,
@@ -17,9 +18,8 @@ from cometmq.client import (
     MessageQueue,
     QueueProgress,
     Replica,
-    Side,
 )
-from cometmq.client.admin.symptoms import Facts, broker_now_ms, symptoms_of
+from cometmq.client.admin.symptoms import ClusterFacts, broker_now_ms, symptoms_of
 from cometmq.codec.bodies.cluster import ClusterInfo
 from cometmq.codec.bodies.missing_brokers import MissingBroker
 from cometmq.errors import RequestTimeout
@@ -46,7 +46,7 @@ GROUP = GroupState(
     {QUEUE: QueueProgress(20, 10)},
     members=(MEMBER,),
 )
-SOUND = Facts(
+SOUND = ClusterFacts(
     {NAMES: KNOWN},
     (BROKER,),
     {ADDRESS: NOW_MS},
@@ -56,19 +56,19 @@ SOUND = Facts(
 SLAVE = HaMaster(address=ADDRESS, max_offset=1, is_active=False)
 
 
-def numbers(**changed: str) -> Facts:
+def numbers(**changed: str) -> ClusterFacts:
     return replace(SOUND, brokers=(BROKER._replace(runtime=NUMBERS | changed),))
 
 
-def broker(**changed: object) -> Facts:
+def broker(**changed: object) -> ClusterFacts:
     return replace(SOUND, brokers=(BROKER._replace(**changed),))  # type: ignore[arg-type]
 
 
-def group(**changed: object) -> Facts:
+def group(**changed: object) -> ClusterFacts:
     return replace(SOUND, groups=(replace(GROUP, **changed),))  # type: ignore[arg-type]
 
 
-def replica(status: HaStatus) -> Facts:
+def replica(status: HaStatus) -> ClusterFacts:
     return replace(SOUND, replicas=(Replica("a", 1, ADDRESS, status),))
 
 
@@ -81,7 +81,7 @@ def test_of_a_sound_cluster_nothing_is_said() -> None:
     [
         (replace(SOUND, nameservers={NAMES: KNOWN, "10.0.0.9:9876": RequestTimeout("silent")}), "nameserver", "10.0.0.9:9876", "bad", "does not answer: silent"),
         (replace(SOUND, nameservers={NAMES: KNOWN, "10.0.0.9:9876": ClusterInfo()}), "nameserver", "10.0.0.9:9876", "bad", "does not know a"),
-        (Facts({NAMES: ClusterInfo()}), "nameserver", NAMES, "bad", "knows no broker"),
+        (ClusterFacts({NAMES: ClusterInfo()}), "nameserver", NAMES, "bad", "knows no broker"),
         (replace(SOUND, missing=(MissingBroker("b", "c", 5_000, {"orders": 4}),)), "broker", "b", "bad", "left at .* queues of 1 topics"),
         (broker(broker_id=1), "route", "a", "bad", "no master"),
         (broker(error="silent", runtime={}), "route", "a:0", "bad", "nobody answers: silent"),
@@ -99,14 +99,14 @@ def test_of_a_sound_cluster_nothing_is_said() -> None:
         (group(progress={QUEUE: QueueProgress(10_101, 100)}), "group", "billing", "bad", "10001 messages wait"),
         (group(members=()), "queues", "billing", "bad", "nobody is in it"),
         (group(configs={"a": GroupConfig("billing", consume_enabled=False)}), "group", "billing", "bad", "may not consume"),
-        (replace(SOUND, conflicts=(Conflict("billing", "SUBSCRIPTION", (Side(("x",), "a"), Side(("y",), "b"))),)), "members", "billing", "bad", "x: a; y: b"),
-        (replace(SOUND, conflicts=(Conflict("billing", "CLIENT_ID", (Side(("x", "y"), "a"),)),)), "members", "billing", "bad", "one id"),
+        (replace(SOUND, conflicts=(Conflict("billing", "SUBSCRIPTION", (ConflictSide(("x",), "a"), ConflictSide(("y",), "b"))),)), "members", "billing", "bad", "x: a; y: b"),
+        (replace(SOUND, conflicts=(Conflict("billing", "CLIENT_ID", (ConflictSide(("x", "y"), "a"),)),)), "members", "billing", "bad", "one id"),
         (replace(SOUND, unread={"billing": [QUEUE] * 6}), "queues", "billing", "bad", "and 2 more"),
         (replace(SOUND, unknown=[("a", "it is silent")]), "asking", "a", "note", "it is silent"),
     ],
 )  # fmt: skip
 def test_each_fault_is_one_symptom_with_what_to_do(
-    facts: Facts, check: str, subject: str, severity: str, says: str
+    facts: ClusterFacts, check: str, subject: str, severity: str, says: str
 ) -> None:
     import re
 
@@ -126,7 +126,7 @@ def test_each_fault_is_one_symptom_with_what_to_do(
         group(members=(), progress={QUEUE: QueueProgress(10, 10)}),
     ],
 )
-def test_what_is_not_known_or_within_bounds_is_no_symptom(facts: Facts) -> None:
+def test_what_is_not_known_or_within_bounds_is_no_symptom(facts: ClusterFacts) -> None:
     assert symptoms_of(facts) == []
 
 

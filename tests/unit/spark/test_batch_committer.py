@@ -44,9 +44,13 @@ class Brokers:
     is_silent: bool = False
 
     def end(
-        self, halves: Sequence[HalfMessage], state: TransactionState, *, late: bool = False
+        self,
+        half_messages: Sequence[HalfMessage],
+        state: TransactionState,
+        *,
+        late: bool = False,
     ) -> Sequence[CometError | None]:
-        return [self._end(each.message_id, state) for each in halves]
+        return [self._end(each.message_id, state) for each in half_messages]
 
     def _end(self, message_id: str, state: TransactionState) -> CometError | None:
         if state is TransactionState.ROLLBACK:
@@ -60,10 +64,10 @@ class Brokers:
             self.messages.append(message_id)
         return ConnectionLost("gone") if trouble else None
 
-    def committed(self, halves: Sequence[HalfMessage]) -> Sequence[bool]:
+    def committed(self, half_messages: Sequence[HalfMessage]) -> Sequence[bool]:
         if self.is_silent:
             raise ConnectionLost("gone")
-        return [each.message_id in self.messages for each in halves]
+        return [each.message_id in self.messages for each in half_messages]
 
 
 @pytest.fixture(autouse=True)

@@ -34,7 +34,7 @@ from cometmq.spark.sink.batches import (
     cut,
     slices,
 )
-from cometmq.spark.sink.columns import SinkColumns, Target
+from cometmq.spark.sink.columns import RowTarget, SinkColumns
 from cometmq.spark.sink.encode import MessageRows, encode_rows
 from cometmq.spark.sink.settings import SinkSettings
 
@@ -323,7 +323,7 @@ def schema(**types) -> StructType:
     return StructType([StructField(name, kind) for name, kind in types.items()])
 
 
-def targets_of(columns: SinkColumns, batch: pa.RecordBatch) -> list[Target]:
+def targets_of(columns: SinkColumns, batch: pa.RecordBatch) -> list[RowTarget]:
     """The target of each row."""
     targets = columns.targets(batch)
     assert targets is not None
@@ -334,7 +334,7 @@ def test_names_go_by_aliases_and_any_case():
     columns = columns_of(schema(VALUE=TEXT, messagegroup=TEXT))
     assert columns.names == {"body": "VALUE", "shardingKey": "messagegroup"}
     batch = pa.record_batch({"VALUE": ["a"], "messagegroup": ["g"]})
-    assert targets_of(columns, batch) == [Target("t", sharding_key="g")]
+    assert targets_of(columns, batch) == [RowTarget("t", sharding_key="g")]
 
 
 def test_rows_without_places_need_no_look_at_each():
@@ -416,7 +416,7 @@ def test_each_target_stands_once_however_many_rows_have_it():
         ("t", "b", 1, None), ("u", None, None, "k"), ("t", "b", 1, None), ("t", "b", None, None),
         ("u", None, None, ""), ("u", None, None, "k"), ("t", None, 1, None),
     ]  # fmt: skip
-    wanted = [Target(*row) for row in rows]
+    wanted = [RowTarget(*row) for row in rows]
     names = ("topic", "brokerName", "queueId", "shardingKey")
     cells = {name: pa.array([row[at] for row in rows]) for at, name in enumerate(names)}
     batch = pa.record_batch({"body": ["a"] * len(rows), **cells})

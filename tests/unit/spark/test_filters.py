@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from cometmq.client import ALL, Indexed
+from cometmq.client import ALL, IndexedMessages
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.push_down import PUSH_DOWN_MODULE
 from cometmq.spark.schema import message_schema
@@ -169,7 +169,9 @@ def test_the_index_names_the_offsets_of_keys_and_ids():
     cluster = cluster_of()
     queue = MessageQueue("t", "a", 0)
     # The index of broker a is as far as message 20; broker b has never heard of the key.
-    cluster.index["k3"] = Indexed(frozenset({(queue, 3), (queue, 10)}), {"a": 20 * EACH_MS})
+    cluster.index["k3"] = IndexedMessages(
+        frozenset({(queue, 3), (queue, 10)}), {"a": 20 * EACH_MS}
+    )
     found = narrowed(cluster, EqualTo(("keys",), "k3"), subscribe="t")
     offsets = {
         name: [
@@ -198,7 +200,9 @@ def test_the_index_names_the_offsets_of_keys_and_ids():
 )
 def test_an_index_that_cannot_be_believed_spares_nothing(given, options):
     cluster = cluster_of()
-    cluster.index["k3"] = Indexed(frozenset({(MessageQueue("t", "a", 0), 3)}), {"a": 1 << 60})
+    cluster.index["k3"] = IndexedMessages(
+        frozenset({(MessageQueue("t", "a", 0), 3)}), {"a": 1 << 60}
+    )
     assert len(narrowed(cluster, given, **options)) == 4 * COUNT
 
 

@@ -16,6 +16,7 @@ from cometmq.model.errors import SettingsError
 from cometmq.model.exit_status import ExitStatus
 from cometmq.spark.jobs.catalogue import all_jobs
 from cometmq.spark.jobs.cdc import CdcOptions
+from cometmq.spark.jobs.error_text import is_usage, message_of
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Report
 from cometmq.spark.jobs.manifest import JobFolder, Manifest, manifest_id
@@ -24,7 +25,7 @@ from cometmq.spark.jobs.origin import FromOptions, plan
 from cometmq.spark.jobs.progress import RunProgress
 from cometmq.spark.jobs.run import running
 from cometmq.spark.jobs.streaming import RateLimit
-from cometmq.spark.jobs.words import is_usage, message_of, time_ms
+from cometmq.spark.options import time_ms
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "pipeline.md"
 

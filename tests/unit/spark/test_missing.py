@@ -4,7 +4,7 @@ import pytest
 
 from cometmq.codec.bodies.missing_brokers import MissingBroker
 from cometmq.model.queue import MessageQueue
-from cometmq.spark.source.missing import Absence, QueuesMissing, absences, check_missing
+from cometmq.spark.source.missing import MissingQueues, QueuesMissing, absences, check_missing
 from cometmq.spark.source.planning import covered_queues
 from cometmq.spark.source.settings import SourceSettings
 from tests.support.memory_cluster import MemoryCluster
@@ -19,7 +19,7 @@ def cluster() -> MemoryCluster:
     return cluster
 
 
-def found(cluster: MemoryCluster, **options: str) -> list[Absence]:
+def found(cluster: MemoryCluster, **options: str) -> list[MissingQueues]:
     given = {"nameserver": "x:1", **({"subscribe": "t"} | options)}
     if "subscribePattern" in options or "assign" in options:
         del given["subscribe"]
@@ -27,7 +27,7 @@ def found(cluster: MemoryCluster, **options: str) -> list[Absence]:
     return absences(settings, covered_queues(settings.topics, cluster), cluster)
 
 
-def shown(all_of: list[Absence]) -> list[str]:
+def shown(all_of: list[MissingQueues]) -> list[str]:
     return [str(queue) for each in all_of for queue in each.queues]
 
 

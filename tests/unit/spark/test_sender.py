@@ -19,8 +19,8 @@ from cometmq.model.java_hash import java_hash
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.sink.batches import Request, RowBatch, RowPlace, SingleSend, SingleSends
 from cometmq.spark.sink.cluster import Outcomes, SinkCluster
-from cometmq.spark.sink.columns import Target
-from cometmq.spark.sink.sender import Stored, TaskSender
+from cometmq.spark.sink.columns import RowTarget
+from cometmq.spark.sink.sender import StoredRows, TaskSender
 from cometmq.spark.sink.settings import SinkSettings
 
 
@@ -94,7 +94,7 @@ def test_no_more_is_under_way_than_allowed_and_all_is_waited_for():
     sender.finish()
     assert cluster.most_under_way == 3
     assert cluster.under_way == 0
-    assert sender.stored == {QUEUES[0]: Stored(rows=20, first=0, last=19)}
+    assert sender.stored == {QUEUES[0]: StoredRows(rows=20, first=0, last=19)}
 
 
 def test_a_queue_that_rows_chose_gets_one_request_at_a_time():
@@ -152,22 +152,22 @@ def test_of_rows_that_travel_alone_those_that_failed_are_sent_again():
 def test_a_task_has_a_queue_of_its_own_where_that_is_asked_for():
     sender, _ = make()
     sender.own_queue = 6
-    assert sender.place_of(Target("t")).queue == QUEUES[2]
-    assert sender.place_of(Target("t", "b", 1)).queue == QUEUES[3]
+    assert sender.place_of(RowTarget("t")).queue == QUEUES[2]
+    assert sender.place_of(RowTarget("t", "b", 1)).queue == QUEUES[3]
 
 
 def test_a_key_chooses_the_queue_that_javas_clients_choose():
     sender, _ = make()
-    place = sender.place_of(Target("t", sharding_key="order-17"))
+    place = sender.place_of(RowTarget("t", sharding_key="order-17"))
     assert place == RowPlace("t", QUEUES[abs(java_hash("order-17")) % 4])
-    assert sender.place_of(Target("t")) == RowPlace("t")
+    assert sender.place_of(RowTarget("t")) == RowPlace("t")
 
 
 def test_rows_name_a_queue_of_a_broker():
     sender, _ = make()
-    assert sender.place_of(Target("t", "b", 1)).queue == QUEUES[3]
-    for wrong in (Target("t", "c", 1), Target("t", "b"), Target("t", queue_id=1)):
+    assert sender.place_of(RowTarget("t", "b", 1)).queue == QUEUES[3]
+    for wrong in (RowTarget("t", "c", 1), RowTarget("t", "b"), RowTarget("t", queue_id=1)):
         with pytest.raises(SettingsError, match="they must name one"):
             sender.place_of(wrong)
     with pytest.raises(TopicNotFound):
-        sender.place_of(Target("other", "b", 1))
+        sender.place_of(RowTarget("other", "b", 1))

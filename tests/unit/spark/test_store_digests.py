@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from cometmq.model.errors import SettingsError
-from cometmq.offline.copies import ArchiveCopy, Copy, StoreCopy, folder_copy
+from cometmq.offline.copies import ArchiveCopy, MessageCopy, StoreCopy, folder_copy
 from cometmq.offline.copy_compare import CompareCounts, CopyReading
 from cometmq.offline.coverage import Coverage, coverage_of_store
 from cometmq.offline.digests import (
@@ -30,7 +30,9 @@ from tests.unit.spark.test_store_rows import rows
 CLEAN = STORES / "clean" / "store"
 
 
-def compared(one: Copy, other: Copy) -> tuple[list[MessageDifference], CompareCounts]:
+def compared(
+    one: MessageCopy, other: MessageCopy
+) -> tuple[list[MessageDifference], CompareCounts]:
     """What `verify --against` finds, in this process."""
     reading, seen = CopyReading.of(one, other, None), CompareCounts()
 

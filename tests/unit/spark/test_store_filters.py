@@ -59,7 +59,7 @@ def read(reader: Any) -> pa.Table:
 
 def bytes_of(reader: Any) -> int:
     """How much of the log the tasks walk over."""
-    return sum(split.hi - split.lo for part in reader.partitions() for split in part.work.log)
+    return sum(split.hi - split.lo for part in reader.partitions() for split in part.log)
 
 
 TESTS = {

@@ -18,7 +18,7 @@ from cometmq.store.batch import Batch
 from cometmq.store.derived import Step
 from cometmq.store.disk import write_file
 from cometmq.store.reader import GetStatus
-from cometmq.store.retention import Cause, Retention
+from cometmq.store.retention import DeletionCause, Retention
 from tests.support.fake_disk import PAGE, FakeDisk
 from tests.support.hand_clock import HandClock
 from tests.support.store_puts import (
@@ -318,8 +318,8 @@ def test_the_plan_names_what_goes_and_changes_nothing():
     before = dict(disk.names)
     plan = store.cleaner.plan()
     assert [(doomed.path, doomed.cause) for doomed in plan] == [
-        ("/store/commitlog/00000000000000000000", Cause.HOUR),
-        ("/store/commitlog/00000000000000016384", Cause.HOUR),
+        ("/store/commitlog/00000000000000000000", DeletionCause.HOUR),
+        ("/store/commitlog/00000000000000016384", DeletionCause.HOUR),
     ]
     assert disk.names == before
     clean(store)

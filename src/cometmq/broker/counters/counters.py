@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from cometmq.broker.counters.events import EVENTS_MAX, EventCounts
 from cometmq.broker.counters.latencies import Latencies
-from cometmq.broker.counters.mornings import Mornings
+from cometmq.broker.counters.midnight_totals import MidnightTotals
 from cometmq.broker.counters.tally_table import TallyTable
 from cometmq.kernel import SendBatch, Tally, count_columns, count_puts
 from cometmq.model.clock import Clock
@@ -49,7 +49,7 @@ class Counters:
         sends: how long clients' sends took, up to their answer.
         now: monotonic seconds, as those are wanted at which something begins that is counted when it is done.
         events: what is rare, by the labels of its metric.
-        mornings: what `of_today` was when a day began.
+        at_midnights: what `of_today` was when a day began.
         fresh: tallies that were added to since they were looked at.
         is_quiet: whether no message was counted since the last sample: another one would say nothing new.
         on_work: each is told when one is counted after that.
@@ -68,7 +68,7 @@ class Counters:
         ) = (TallyTable(self.fresh, is_system=is_system) for _ in range(7))  # fmt: skip
         self.put_failed = self.found = self.missed = self.get_max_us = 0
         self.sends, self._inner_puts = Latencies(), Latencies()
-        self.mornings = Mornings(clock.now_ms(), (0, 0))
+        self.at_midnights = MidnightTotals(clock.now_ms(), (0, 0))
         self.is_quiet = False
         self.events = EventCounts()
         # By request code, flag and code of the answer: it is the way of each pull.
@@ -229,7 +229,7 @@ class Counters:
         totals = (self.put_count, self.get_count, self.found, self.missed)
         if not self._samples or self._samples[-1][1:] != totals:
             self._samples.append((now, *totals))
-        self.mornings.note(self._clock.now_ms(), self.of_today)
+        self.at_midnights.note(self._clock.now_ms(), self.of_today)
         if now - self._minute_at >= _MINUTE_SECONDS:
             self._minute_at = now
             self.sends.turn()

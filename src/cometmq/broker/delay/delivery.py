@@ -39,7 +39,7 @@ _AFTER_ERROR_SECONDS = 1.0  # Differs: RocketMQ waits 10 s.
 
 
 @dataclass(slots=True)
-class Level:
+class DelayLevel:
     """One level.
 
     Attributes:
@@ -58,7 +58,7 @@ class Level:
 
 
 @dataclass(slots=True)
-class Due:
+class DueOfLevel:
     """The result of a look at a delay level.
 
     Attributes:
@@ -91,7 +91,7 @@ class DelayedDelivery:
     ) -> None:
         """`delays_ms`: of each level, the first is level 1."""
         self._levels = [
-            Level(number, delay_ms) for number, delay_ms in enumerate(delays_ms, start=1)
+            DelayLevel(number, delay_ms) for number, delay_ms in enumerate(delays_ms, start=1)
         ]
         self.on_delivered: Callable[[], None] = lambda: None
         self._delivered = delivered
@@ -145,7 +145,7 @@ class DelayedDelivery:
             yield from self._look(level)
         return max(min(map(self._pause_seconds, self._levels), default=NEVER), LOOK_SECONDS)
 
-    def _pause_seconds(self, level: Level) -> float:
+    def _pause_seconds(self, level: DelayLevel) -> float:
         """Until a level has something to deliver."""
         rest = level.rests_until - self._clock.monotonic()
         if rest > 0:
@@ -154,7 +154,7 @@ class DelayedDelivery:
             return NEVER
         return 0.0 if level.due_ms is None else seconds_until(self._clock, level.due_ms)
 
-    def _look(self, level: Level) -> Steps[None]:
+    def _look(self, level: DelayLevel) -> Steps[None]:
         """Deliver what is due of a level; an error lets it rest and harms no other."""
         clock = self._clock
         if clock.monotonic() < level.rests_until:
@@ -175,13 +175,13 @@ class DelayedDelivery:
             _log.exception("delay level %d failed", level.number)
             level.rests_until = clock.monotonic() + _AFTER_ERROR_SECONDS
 
-    def _may_be_due(self, level: Level) -> bool:
+    def _may_be_due(self, level: DelayLevel) -> bool:
         if not self._has_any(level):
             level.due_ms = None
             return False
         return level.due_ms is None or not self._waits(level.due_ms, level)
 
-    def _has_any(self, level: Level) -> bool:
+    def _has_any(self, level: DelayLevel) -> bool:
         """Whether something waits in a level."""
         queue = self._store.queue(SCHEDULE_TOPIC, level.number - 1)
         return (
@@ -189,7 +189,7 @@ class DelayedDelivery:
             and self._delivered.offsets.get(level.number, 0) < queue.max_offset
         )
 
-    def _waits(self, due_ms: int, level: Level) -> bool:
+    def _waits(self, due_ms: int, level: DelayLevel) -> bool:
         """Whether a message is not due yet.
 
         A due time beyond the level's delay is of a clock that was set back, or of a longer level
@@ -198,7 +198,7 @@ class DelayedDelivery:
         now_ms = self._clock.now_ms()
         return now_ms < due_ms <= now_ms + level.delay_ms
 
-    def _deliver_batch(self, level: Level) -> Steps[None]:
+    def _deliver_batch(self, level: DelayLevel) -> Steps[None]:
         offset = self._delivered.offsets.get(level.number, 0)
         truncations = self._truncations
         found = yield from elsewhere(lambda: self._read_due(level, offset))
@@ -215,12 +215,12 @@ class DelayedDelivery:
         level.due_ms = found.due_ms
         self.on_delivered()
 
-    def _read_due(self, level: Level, offset: int) -> Due:
+    def _read_due(self, level: DelayLevel, offset: int) -> DueOfLevel:
         """The head of a level's queue as far as it is due. In the pool."""
         store = self._store
         queue = store.queue(SCHEDULE_TOPIC, level.number - 1)
         assert queue is not None
-        found = Due(next_offset=max(offset, queue.min_offset))
+        found = DueOfLevel(next_offset=max(offset, queue.min_offset))
         size_left = BATCH_SIZE_MAX
         for entry in store.entries(queue, found.next_offset, BATCH_COUNT_MAX):
             if self._waits(entry.tags_code, level):

@@ -7,7 +7,7 @@ import logging
 
 from cometmq.broker.delay.delivered_offsets import DeliveredOffsets
 from cometmq.broker.delay.delivery import LOOK_SECONDS, DelayedDelivery
-from cometmq.broker.delay.levels import Levels
+from cometmq.broker.delay.levels import DelayLevelTable
 from cometmq.broker.machines.on_loop import Machines
 from cometmq.broker.machines.runner import NEVER
 from cometmq.broker.machines.steps import Steps
@@ -25,7 +25,7 @@ class DelayLevels(Feature):
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        levels = Levels(parts.store.settings.delay_levels_ms, parts.topics)
+        levels = DelayLevelTable(parts.store.settings.delay_levels_ms, parts.topics)
         parts.reroutes.append(levels.reroute)
         self._delivered = DeliveredOffsets(
             parts.config_file("delayOffset.json"), clock=parts.clock

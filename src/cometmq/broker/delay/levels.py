@@ -10,7 +10,7 @@ Next: cometmq.broker.delay.delivery
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cometmq.broker.reroute import Sent
+from cometmq.broker.reroute import RoutedSend
 from cometmq.broker.topics import Topics
 from cometmq.model import properties as keys_of
 from cometmq.model.codes import ResponseCode
@@ -22,7 +22,7 @@ from cometmq.model.topic import TopicConfig
 _TIMES = (keys_of.TIMER_DELIVER_MS, keys_of.TIMER_DELAY_SEC, keys_of.TIMER_DELAY_MS)
 
 
-class Levels:
+class DelayLevelTable:
     """The levels of a broker.
 
     Attributes:
@@ -33,7 +33,7 @@ class Levels:
         self.delays_ms = delays_ms
         self._topics = topics
 
-    def reroute(self, sent: Sent) -> Sent:
+    def reroute(self, sent: RoutedSend) -> RoutedSend:
         """Let a send that asks for a level wait in its queue; see `cometmq.broker.reroute`.
 
         Raises:

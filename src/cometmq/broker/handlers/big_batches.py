@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from itertools import islice, pairwise
 
-from cometmq.broker.admission import Admitted
+from cometmq.broker.admission import AdmittedSend
 from cometmq.broker.handlers.send_answers import Pending, ids_of
 from cometmq.broker.peer_bounds import PeerBounds
 from cometmq.broker.turns import Turns
@@ -35,9 +35,9 @@ _PEER_COUNT_MAX = 64
 _SEND_BATCH = int(RequestCode.SEND_BATCH_MESSAGE)
 
 # Stores the batch of a command; its records' places, and what was admitted.
-StorePiece = Callable[[RawCommand, Peer], tuple[list[PutResult], Admitted]]
+StorePiece = Callable[[RawCommand, Peer], tuple[list[PutResult], AdmittedSend]]
 # Answers a batch: what was admitted, its answer so far, the place of its last record, the peer.
-Finish = Callable[[Admitted, Pending, list[PutResult], Peer], None]
+Finish = Callable[[AdmittedSend, Pending, list[PutResult], Peer], None]
 
 
 def is_big(command: RawCommand) -> bool:
@@ -99,7 +99,7 @@ class BigBatches:
         except CodecError as error:
             raise RequestError(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
         ids: list[str] = []
-        stored: list[tuple[list[PutResult], Admitted]] = []
+        stored: list[tuple[list[PutResult], AdmittedSend]] = []
 
         def store(start: int, end: int) -> None:
             piece = (*command[:7], body[start:end], command[8])

@@ -8,7 +8,7 @@ any way goes through `admission`, which checks everything; the meaning is the sa
 Next: cometmq.store.appender
 """
 
-from cometmq.broker.admission import Admission, Admitted
+from cometmq.broker.admission import Admission, AdmittedSend
 from cometmq.broker.handlers.send_answers import Pending
 from cometmq.broker.lanes import Lanes
 from cometmq.codec.remoting import RawCommand
@@ -54,7 +54,7 @@ class PlainSends:
             self._body_size_max, puts, pending,
         )  # fmt: skip
 
-    def take_batch(self, command: RawCommand, host: bytes) -> Admitted | None:
+    def take_batch(self, command: RawCommand, host: bytes) -> AdmittedSend | None:
         """A plain batch; None when it is another request, or anything about it is special."""
         code, _, _, _, _, _, fields, body, _ = command
         if code != _SEND_BATCH:
@@ -78,7 +78,7 @@ class PlainSends:
         if is_plain and plain_batch(
             body, block, queue, topic_block, born_ms, host, times, java_hash, puts
         ):
-            return Admitted(puts, answer_start, key, is_batch=True)
+            return AdmittedSend(puts, answer_start, key, is_batch=True)
         return None
 
     def _look(self, shape: str) -> int | None:

@@ -17,10 +17,10 @@ from cometmq.codec.fields import decode_fields
 from cometmq.codec.header_json import decode_json_command
 from cometmq.codec.headers.pull import PullRequest
 from cometmq.kernel import filled_frame, split_pull
+from cometmq.model.bounded_cache import BoundedCache
 from cometmq.model.codes import VERSION, RequestCode, ResponseCode
 from cometmq.model.errors import CodecError, RequestError
 from cometmq.model.flags import RESPONSE
-from cometmq.model.kept import Kept
 from cometmq.net.peer import Peer
 from cometmq.store.reader import GetStatus
 
@@ -57,7 +57,7 @@ class PullIntake:
         self.size = 0
         self._found = found
         self._counters = counters
-        self._asked: Kept[bytes, Asked | None] = Kept(
+        self._asked: BoundedCache[bytes, Asked | None] = BoundedCache(
             self._read,
             size_of=lambda header, _asked: 2 * len(header) + _HEADER_COST,
             size_max=_KEPT_SIZE,

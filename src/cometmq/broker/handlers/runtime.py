@@ -85,18 +85,18 @@ class RuntimeHandler:
 
     def _totals(self) -> dict[str, str]:
         counters = self._counters
-        latencies, (mornings, before) = counters.put_latencies, (
-            counters.mornings.today, counters.mornings.yesterday,
+        latencies, (today, before) = counters.put_latencies, (
+            counters.at_midnights.today, counters.at_midnights.yesterday,
         )  # fmt: skip
         put, got = counters.of_today
         average = counters.put_size / counters.put_count if counters.put_count else 0.0
         return {
             # Totals begin with the process.
             "msgPutTotalYesterdayMorning": str(before[0]),
-            "msgPutTotalTodayMorning": str(mornings[0]),
+            "msgPutTotalTodayMorning": str(today[0]),
             "msgPutTotalTodayNow": str(put),
             "msgGetTotalYesterdayMorning": str(before[1]),
-            "msgGetTotalTodayMorning": str(mornings[1]),
+            "msgGetTotalTodayMorning": str(today[1]),
             "msgGetTotalTodayNow": str(got),
             "putMessageTimesTotal": str(counters.put_count),
             "putMessageFailedTimes": str(counters.put_failed),

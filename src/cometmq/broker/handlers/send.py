@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from cometmq.broker.admission import Admission, Admitted, AnySend, Sender
+from cometmq.broker.admission import Admission, AdmittedSend, AnySend, Sender
 from cometmq.broker.counters.counters import Counters
 from cometmq.broker.handlers.big_batches import BigBatches, is_big
 from cometmq.broker.handlers.plain_sends import PlainSends
@@ -149,11 +149,13 @@ class SendHandler(BatchHandler):
         self._store_and_answer(sends.empty())
         self._store_apart(admitted, one, peer)
 
-    def _admit(self, command: RawCommand, peer: Peer) -> Admitted:
+    def _admit(self, command: RawCommand, peer: Peer) -> AdmittedSend:
         admitted = self._plain.take_batch(command, peer.host)
         return admitted or admit(self._admission, command, peer)
 
-    def _store_piece(self, command: RawCommand, peer: Peer) -> tuple[list[PutResult], Admitted]:
+    def _store_piece(
+        self, command: RawCommand, peer: Peer
+    ) -> tuple[list[PutResult], AdmittedSend]:
         """Store a part of a large batch, for consumers to see."""
         admitted = self._admit(command, peer)
         self._check_replicas(admitted)
@@ -167,7 +169,7 @@ class SendHandler(BatchHandler):
         self.written()
         return results, admitted
 
-    def _check_replicas(self, admitted: Admitted) -> None:
+    def _check_replicas(self, admitted: AdmittedSend) -> None:
         """Refuse what would wait for more members than are in sync (minInSyncReplicas).
 
         Raises:
@@ -176,7 +178,7 @@ class SendHandler(BatchHandler):
         if self._positions.refusal is not None and admitted.is_flush_awaited:
             raise too_few_replicas(self._positions.refusal)
 
-    def _store_apart(self, admitted: Admitted, one: Pending, peer: Peer) -> None:
+    def _store_apart(self, admitted: AdmittedSend, one: Pending, peer: Peer) -> None:
         """Store a batch, a message that awaits no flush, or the first ones of a new topic."""
         put = self._store.put_batch if admitted.is_batch else self._store.put_many
         began = self._counters.now()
@@ -191,7 +193,7 @@ class SendHandler(BatchHandler):
         self._finish(admitted, answered, last, peer)
 
     def _finish(
-        self, admitted: Admitted, one: Pending, last: list[PutResult], peer: Peer
+        self, admitted: AdmittedSend, one: Pending, last: list[PutResult], peer: Peer
     ) -> None:
         """Answer what was stored apart, when its topic is on disk, and its messages where that is wanted."""
 
@@ -228,7 +230,7 @@ class SendHandler(BatchHandler):
                 sends.end(peer)
                 self._store_and_answer(sends.empty())
                 together = puts[first : first + count]
-                self._store_apart(Admitted(together, "", one[2], is_batch=True), one, peer)
+                self._store_apart(AdmittedSend(together, "", one[2], is_batch=True), one, peer)
             sends.end(peer)
             start = end
         self._store_and_answer(sends)
@@ -310,7 +312,7 @@ class SendHandler(BatchHandler):
                 peer.answer(command, answer_to_error(error, command))
 
 
-def admit(admission: Admission, command: RawCommand, sender: Sender) -> Admitted:
+def admit(admission: Admission, command: RawCommand, sender: Sender) -> AdmittedSend:
     """Pass the send of a frame through admission.
 
     Raises:

@@ -16,7 +16,7 @@ from cometmq.store.positions import Durability
 T = TypeVar("T")
 
 
-class Log(Protocol):
+class WaitedLog(Protocol):
     """The log as waiters see it: a broker's store."""
 
     @property
@@ -49,7 +49,7 @@ class LoopWorld:
     """The `World` of a broker that serves: the loop that runs, and its pool of readers."""
 
     def __init__(
-        self, pool: Executor | None, store: Log, *, timers: Timers | None = None
+        self, pool: Executor | None, store: WaitedLog, *, timers: Timers | None = None
     ) -> None:
         """The pool may be the loop's own (None), and so are timers."""
         self._loop = asyncio.get_running_loop()

@@ -5,7 +5,7 @@ gave, how far the log is on the device, the time. What is to be done goes out: c
 acknowledgements to be put on record, records to be written anew, offsets that may be said. It reads and writes nothing
 itself (`journal` and `revive` do), and is made again from the journal at a start.
 
-A check point is in one of the states of `State`. It is found by its handle, and has an end, while it is OPEN; its
+A check point is in one of the states of `PointState`. It is found by its handle, and has an end, while it is OPEN; its
 record is needed until it is FORGOTTEN.
 
 Next: cometmq.broker.pop.journal
@@ -36,7 +36,7 @@ Key = tuple[str, str, int, int, int]
 Place = tuple[str, str, int]  # Group, topic, queue.
 
 
-class State(IntEnum):
+class PointState(IntEnum):
     """The state of a check point."""
 
     OPEN = auto()  # Some message of it is neither acknowledged nor handed on.
@@ -44,7 +44,7 @@ class State(IntEnum):
     FORGOTTEN = auto()  # Neither is needed: the group's offset has passed it, on the device.
 
 
-class Event(IntEnum):
+class PointEvent(IntEnum):
     """An event that changes the state of a check point."""
 
     ALL_ACKNOWLEDGED = auto()
@@ -54,10 +54,10 @@ class Event(IntEnum):
 
 
 _NEXT = {
-    (State.OPEN, Event.ALL_ACKNOWLEDGED): State.DONE,
-    (State.OPEN, Event.HANDED_ON): State.DONE,
-    (State.DONE, Event.NOT_NEEDED): State.FORGOTTEN,
-    (State.DONE, Event.TAKEN_BACK): State.OPEN,
+    (PointState.OPEN, PointEvent.ALL_ACKNOWLEDGED): PointState.DONE,
+    (PointState.OPEN, PointEvent.HANDED_ON): PointState.DONE,
+    (PointState.DONE, PointEvent.NOT_NEEDED): PointState.FORGOTTEN,
+    (PointState.DONE, PointEvent.TAKEN_BACK): PointState.OPEN,
 }
 
 
@@ -94,7 +94,7 @@ class CheckPoint:
         self.acknowledged = self.recorded = body.acknowledged
         self.handed_on = 0
         # One without messages, and one that was acknowledged when it was written, has nothing left.
-        self.state = State.DONE if self.acknowledged == self.all_bits else State.OPEN
+        self.state = PointState.DONE if self.acknowledged == self.all_bits else PointState.OPEN
         self.place = -1
         self.end = 0
         self.is_said = True
@@ -142,7 +142,7 @@ class CheckPoint:
         )  # fmt: skip
 
 
-class Written(NamedTuple):
+class WrittenRecord(NamedTuple):
     """The place and size of a written record."""
 
     queue_offset: int
@@ -212,19 +212,19 @@ class HandOuts:
 
     # --- what comes in: hand-outs and their records
 
-    def begin(self, point: CheckPoint, written: Written) -> None:
+    def begin(self, point: CheckPoint, written: WrittenRecord) -> None:
         """A check point is on record: its messages may be handed out."""
         self.rewritten(point, written)
-        if point.state is State.OPEN:
+        if point.state is PointState.OPEN:
             self._open(point, point.due_ms)
 
-    def rewritten(self, point: CheckPoint, written: Written) -> None:
+    def rewritten(self, point: CheckPoint, written: WrittenRecord) -> None:
         """Note that a check point's record was written; what was acknowledged is in it."""
         self._place(point, written)
         point.recorded = point.acknowledged
         self._changed.pop(point, None)
 
-    def begin_again(self, point: CheckPoint, written: Written, grace_ms: int) -> None:
+    def begin_again(self, point: CheckPoint, written: WrittenRecord, grace_ms: int) -> None:
         """A record was read: of before this start, or another broker's; it is due `grace_ms` late."""
         known = self._by_key.get(point.key)
         if known is not None:  # It was written anew.
@@ -233,17 +233,17 @@ class HandOuts:
             self.acknowledge_bits(known, point.acknowledged)
             return
         self._place(point, written)
-        if point.state is State.OPEN:
+        if point.state is PointState.OPEN:
             self._open(point, point.due_ms + grace_ms)
 
-    def _place(self, point: CheckPoint, written: Written) -> None:
+    def _place(self, point: CheckPoint, written: WrittenRecord) -> None:
         point.place = written.queue_offset
         point.end = written.physical_offset + written.size
         self._needed[point.revive_queue].append((point.place, point))
         self._tell()
 
     def _open(self, point: CheckPoint, at_ms: int) -> None:
-        assert point.state is State.OPEN
+        assert point.state is PointState.OPEN
         self._by_key[point.key] = point
         self.again_at(point, at_ms)
 
@@ -262,12 +262,12 @@ class HandOuts:
     def acknowledge_bits(self, point: CheckPoint, bits: int) -> None:
         """Messages of an open check point are done with, by their places in it."""
         if bits & ~point.acknowledged:
-            assert point.state is State.OPEN, "nothing is left of the others"
+            assert point.state is PointState.OPEN, "nothing is left of the others"
             point.acknowledged |= bits
             self._changed[point] = None
             self._tell()
             if point.acknowledged == point.all_bits:
-                self._close(point, Event.ALL_ACKNOWLEDGED)
+                self._close(point, PointEvent.ALL_ACKNOWLEDGED)
 
     def is_open(self, key: Key, offset: int) -> bool:
         """Whether a message of a check point is neither acknowledged nor handed on."""
@@ -309,15 +309,15 @@ class HandOuts:
             heappush(self._ends, period)
         ends.add(point)
 
-    def handed_on(self, point: CheckPoint, written: Written) -> None:
+    def handed_on(self, point: CheckPoint, written: WrittenRecord) -> None:
         """Note that the rest of a check point was handed on; `written` is the record that says so."""
         point.end = max(point.end, written.physical_offset + written.size)
         point.handed_on = point.all_bits & ~point.acknowledged
         point.acknowledged = point.all_bits
         self._changed.pop(point, None)
-        self._close(point, Event.HANDED_ON)
+        self._close(point, PointEvent.HANDED_ON)
 
-    def _close(self, point: CheckPoint, event: Event) -> None:
+    def _close(self, point: CheckPoint, event: PointEvent) -> None:
         _move(point, event)
         self._tell()
         # The key may be another's by now: a check point that was read twice is known once.
@@ -347,11 +347,11 @@ class HandOuts:
         """
         known = {*self._by_key.values(), *(point for each in self._needed for _, point in each)}
         for point in known:
-            if point.state is State.DONE and point.handed_on and point.end > end:
+            if point.state is PointState.DONE and point.handed_on and point.end > end:
                 point.acknowledged &= ~point.handed_on
-                _move(point, Event.TAKEN_BACK)
+                _move(point, PointEvent.TAKEN_BACK)
                 self._open(point, point.due_ms)
-            if point.state is State.OPEN:
+            if point.state is PointState.OPEN:
                 behind = end_of(point.body.topic, point.body.queue_id)
                 offsets = point.body.offsets
                 gone = sum(1 << n for n, offset in enumerate(offsets) if offset >= behind)
@@ -365,7 +365,7 @@ class HandOuts:
         return [
             point
             for point in known
-            if point.state is State.OPEN and (point.end > end or point.recorded)
+            if point.state is PointState.OPEN and (point.end > end or point.recorded)
         ]
 
     @staticmethod
@@ -390,7 +390,7 @@ class HandOuts:
     def is_at_rest(self) -> bool:
         """Whether nothing is to be put on record, or said, before something comes in (`on_work`)."""
         return not (self._changed or self._unsaid) and all(
-            not needed or needed[0][1].state is State.OPEN for needed in self._needed
+            not needed or needed[0][1].state is PointState.OPEN for needed in self._needed
         )
 
     def unrecorded(self, count_max: int) -> list[tuple[CheckPoint, int]]:
@@ -420,7 +420,7 @@ class HandOuts:
                 return None
             needed.popleft()
             # One of another place was written anew before.
-            if point.place == place and not (point.state is State.DONE and point.is_said):
+            if point.place == place and not (point.state is PointState.DONE and point.is_said):
                 return point
         return None
 
@@ -439,10 +439,10 @@ class HandOuts:
         while needed:
             place, point = needed[0]
             if point.place == place:
-                is_over = point.state is State.DONE and point.is_said and point.end <= flushed
-                if not is_over:
+                is_done = point.state is PointState.DONE
+                if not (is_done and point.is_said and point.end <= flushed):
                     return place
-                _move(point, Event.NOT_NEEDED)
+                _move(point, PointEvent.NOT_NEEDED)
             needed.popleft()
         return None
 
@@ -476,7 +476,7 @@ class HandOuts:
             while unsaid:
                 point, end, behind = unsaid[0]
                 if point is not None:
-                    if point.state is State.OPEN and end > flushed:
+                    if point.state is PointState.OPEN and end > flushed:
                         break
                     point.is_said = True
                 offset = behind
@@ -488,7 +488,7 @@ class HandOuts:
         return said
 
 
-def _move(point: CheckPoint, event: Event) -> None:
+def _move(point: CheckPoint, event: PointEvent) -> None:
     state = _NEXT.get((point.state, event))
     assert state is not None, f"{point} cannot be moved on by {event.name}"
     point.state = state

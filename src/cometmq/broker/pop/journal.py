@@ -17,7 +17,13 @@ from collections import deque
 from cometmq.broker.inner_puts import InnerMessage
 from cometmq.broker.machines.steps import Steps
 from cometmq.broker.parts import Parts
-from cometmq.broker.pop.hand_outs import CheckPoint, HandOuts, Place, State, Written
+from cometmq.broker.pop.hand_outs import (
+    CheckPoint,
+    HandOuts,
+    Place,
+    PointState,
+    WrittenRecord,
+)
 from cometmq.broker.queue_cursor import QueueCursor
 from cometmq.codec.bodies.pop_journal import (
     ACK_TAG,
@@ -104,7 +110,9 @@ class Journal:
                 is_timed = record.store_timestamp >= point.due_ms - _EARLY_MS
                 self.hand_outs.begin_again(
                     point,
-                    Written(record.queue_offset, record.physical_offset, record.store_size),
+                    WrittenRecord(
+                        record.queue_offset, record.physical_offset, record.store_size
+                    ),
                     grace_ms=_ACKS_LATE_MS if is_timed else 0,
                 )
             elif tag in (ACK_TAG, BATCH_ACK_TAG):
@@ -192,7 +200,7 @@ class Journal:
     def _rewrite_truncated(self) -> None:
         for _ in range(min(len(self._anew), _PUT_MAX)):
             point = self._anew[0]
-            if point.state is State.OPEN:
+            if point.state is PointState.OPEN:
                 (result,) = self._parts.inner.put(self._check_point(point))
                 self.hand_outs.rewritten(point, self.passed(point, result))
             self._anew.popleft()
@@ -250,9 +258,9 @@ class Journal:
             born_host=self._parts.store.store_host,
         )
 
-    def passed(self, point: CheckPoint, result: PutResult) -> Written:
+    def passed(self, point: CheckPoint, result: PutResult) -> WrittenRecord:
         """A record of a check point was written; what this broker wrote itself need not be read again."""
-        written = Written._make(result)
+        written = WrittenRecord._make(result)
         cursor = self._cursors[point.revive_queue]
         if cursor.offset == written.queue_offset:
             cursor.offset += 1

@@ -17,7 +17,7 @@ from cometmq.broker.parts import Parts
 from cometmq.broker.pop.hand_outs import OPEN_MAX, HandOuts
 from cometmq.broker.pop.invisible_time import check_invisible_time
 from cometmq.broker.pop.orders import Orders
-from cometmq.broker.pop.reading import Pop, PopReader, Taken
+from cometmq.broker.pop.reading import Pop, PoppedMessages, PopReader
 from cometmq.broker.pop.waiting import HeldPop, PopLongPolls
 from cometmq.broker.service.caller import Caller
 from cometmq.codec.headers.pop import NotificationRequest, PollingInfoRequest, PopRequest
@@ -256,7 +256,7 @@ class Popping:
     # --- answering, or waiting
 
     async def _read_cold(
-        self, pop: Pop, caller: Caller[PopResult], steps: Steps[Taken], wait: Wait
+        self, pop: Pop, caller: Caller[PopResult], steps: Steps[PoppedMessages], wait: Wait
     ) -> PopResult | None:
         """Go on with a pop that reads what is not in memory."""
         taken = await finish(steps, wait, self._lend)
@@ -267,7 +267,9 @@ class Popping:
         self._waiting.wake((pop.request.topic, pop.request.consumer_group))
         return result
 
-    def _hold(self, pop: Pop, caller: Caller[PopResult], taken: Taken) -> PopResult | None:
+    def _hold(
+        self, pop: Pop, caller: Caller[PopResult], taken: PoppedMessages
+    ) -> PopResult | None:
         """The answer to a pop that found nothing; None when it waits."""
         request = pop.request
         if request.poll_time <= 0:
@@ -304,17 +306,19 @@ class Popping:
         return self._try_cold(pop, waiter, steps, wait)
 
     async def _try_cold(
-        self, pop: Pop, waiter: HeldPop, steps: Steps[Taken], wait: Wait
+        self, pop: Pop, waiter: HeldPop, steps: Steps[PoppedMessages], wait: Wait
     ) -> PopResult | None:
         return self._found_again(pop, waiter, await finish(steps, wait, self._lend))
 
-    def _found_again(self, pop: Pop, waiter: HeldPop, taken: Taken) -> PopResult | None:
+    def _found_again(
+        self, pop: Pop, waiter: HeldPop, taken: PoppedMessages
+    ) -> PopResult | None:
         if taken.count:
             return self._found(pop, taken)
         waiter.is_unfinished = taken.is_unfinished
         return None
 
-    def _found(self, pop: Pop, taken: Taken) -> PopResult:
+    def _found(self, pop: Pop, taken: PoppedMessages) -> PopResult:
         """The answer to a pop that found messages."""
         request = pop.request
         self._parts.counters.found += 1
@@ -327,7 +331,7 @@ class Popping:
             taken.pieces,
         )  # fmt: skip
 
-    def _nothing(self, pop: Pop, taken: Taken, code: ResponseCode) -> PopResult:
+    def _nothing(self, pop: Pop, taken: PoppedMessages, code: ResponseCode) -> PopResult:
         return PopResult(
             code, GetStatus.NO_MESSAGE_IN_QUEUE,
             taken.pop_time_ms, pop.request.invisible_time, taken.revive_queue, taken.left,

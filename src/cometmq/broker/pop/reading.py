@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
-from cometmq.broker.filtered_read import Effort, FilteredRead, ReadRequest
+from cometmq.broker.filtered_read import FilteredRead, ReadRequest, TimeBudget
 from cometmq.broker.filters import MessageFilter
 from cometmq.broker.machines.steps import Steps, elsewhere
 from cometmq.broker.parts import Parts
@@ -54,7 +54,7 @@ class Pop(NamedTuple):
 
 
 @dataclass(slots=True)
-class Taken:
+class PoppedMessages:
     """The messages that a pop has taken so far.
 
     Attributes:
@@ -67,14 +67,14 @@ class Taken:
         offsets: (kind, queue, queue offsets) of each queue.
         order_counts: of messages that were handed out before, (kind, place, count).
         left: messages that are still there.
-        effort: how much longer it may look at messages.
+        budget: how much longer it may look at messages.
         is_unfinished: not all of them were looked at.
         began: when it came, monotonic seconds.
     """
 
     pop_time_ms: int
     revive_queue: int
-    effort: Effort
+    budget: TimeBudget
     pieces: list[bytes | memoryview] = field(default_factory=list)
     count: int = 0
     size: int = 0
@@ -107,17 +107,17 @@ class PopReader:
         self._orders = orders
         self._chance = chance
 
-    def collect(self, pop: Pop) -> Steps[Taken]:
+    def collect(self, pop: Pop) -> Steps[PoppedMessages]:
         """Take messages.
 
         Raises:
             StoreError: nothing was taken, because nothing can be put on record.
         """
         is_ordered = pop.request.order
-        taken = Taken(
+        taken = PoppedMessages(
             self._parts.clock.now_ms(),
             ORDER_QUEUE if is_ordered else self._journal.choose_queue(),
-            Effort(self._parts.clock),
+            TimeBudget(self._parts.clock),
             began=self._parts.counters.now(),
         )
         first = self._chance.randrange(100)
@@ -154,11 +154,13 @@ class PopReader:
 
     # --- queues
 
-    def _retries(self, pop: Pop, taken: Taken, first: int) -> Steps[None]:
+    def _retries(self, pop: Pop, taken: PoppedMessages, first: int) -> Steps[None]:
         for config in self.retry_topics(pop.topic.name, pop.request.consumer_group):
             yield from self._topic(pop, taken, config, first)
 
-    def _topic(self, pop: Pop, taken: Taken, topic: TopicConfig, first: int) -> Steps[None]:
+    def _topic(
+        self, pop: Pop, taken: PoppedMessages, topic: TopicConfig, first: int
+    ) -> Steps[None]:
         count = topic.read_queues
         for number in range(count):
             queue_id = (first + number) % count
@@ -167,10 +169,10 @@ class PopReader:
             else:
                 self._leave(pop, taken, (pop.request.consumer_group, topic.name, queue_id))
 
-    def _queue(self, pop: Pop, taken: Taken, topic: str, queue_id: int) -> Steps[None]:
+    def _queue(self, pop: Pop, taken: PoppedMessages, topic: str, queue_id: int) -> Steps[None]:
         request, busy = pop.request, self._offsets.busy
         place = (request.consumer_group, topic, queue_id)
-        if taken.effort.is_over or place in busy or taken.count >= request.max_msg_nums:
+        if taken.budget.is_over or place in busy or taken.count >= request.max_msg_nums:
             self._leave(pop, taken, place)
             return
         offset = self._begin(place, request)
@@ -197,7 +199,7 @@ class PopReader:
             taken.is_unfinished |= result.next_offset < result.max_offset
         taken.left += max(result.max_offset - result.next_offset, 0)
 
-    def _leave(self, pop: Pop, taken: Taken, place: Place) -> None:
+    def _leave(self, pop: Pop, taken: PoppedMessages, place: Place) -> None:
         """Count what is left in a queue of which nothing is taken."""
         request = pop.request
         offset = self._begin(place, request)
@@ -209,7 +211,7 @@ class PopReader:
         left = queue.max_offset - offset
         if left > 0:
             taken.left += left
-            taken.is_unfinished |= taken.effort.is_over
+            taken.is_unfinished |= taken.budget.is_over
 
     def _begin(self, place: Place, request: PopRequest) -> int:
         group, topic, queue_id = place
@@ -224,7 +226,9 @@ class PopReader:
             offset = self._offsets.begin(place, queue, request.init_mode)
         return offset
 
-    def _read(self, pop: Pop, taken: Taken, place: Place, offset: int) -> Steps[GetResult]:
+    def _read(
+        self, pop: Pop, taken: PoppedMessages, place: Place, offset: int
+    ) -> Steps[GetResult]:
         _, topic, queue_id = place
         count = pop.request.max_msg_nums - taken.count
         codes, passes = pop.wanted
@@ -239,12 +243,12 @@ class PopReader:
             return found
         size_max = self._settings.transfer_bytes_in_memory
         wanted = ReadRequest(topic, queue_id, offset, count, size_max, passes)
-        return (yield from FilteredRead(self._store, wanted, taken.effort).steps())
+        return (yield from FilteredRead(self._store, wanted, taken.budget).steps())
 
     # --- what was read
 
     def _hand_out(
-        self, pop: Pop, taken: Taken, place: Place, start: int, result: GetResult
+        self, pop: Pop, taken: PoppedMessages, place: Place, start: int, result: GetResult
     ) -> None:
         offsets = _offsets(start, result)
         _, topic, queue_id = place
@@ -274,7 +278,7 @@ class PopReader:
     def _put_on_record(
         self,
         pop: Pop,
-        taken: Taken,
+        taken: PoppedMessages,
         place: Place,
         start: int,
         offsets: list[int],
@@ -299,7 +303,9 @@ class PopReader:
         self._offsets.passed(place, next_offset, point)
         return True
 
-    def _keep_order(self, pop: Pop, taken: Taken, place: Place, offsets: list[int]) -> None:
+    def _keep_order(
+        self, pop: Pop, taken: PoppedMessages, place: Place, offsets: list[int]
+    ) -> None:
         request = pop.request
         counts = self._orders.handed_out(
             place, offsets,

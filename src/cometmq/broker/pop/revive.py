@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from cometmq.broker.inner_puts import InnerMessage
 from cometmq.broker.machines.steps import Steps
 from cometmq.broker.parts import Parts
-from cometmq.broker.pop.hand_outs import CheckPoint, State
+from cometmq.broker.pop.hand_outs import CheckPoint, PointState
 from cometmq.broker.pop.journal import Journal
 from cometmq.broker.pop.waiting import PopLongPolls
 from cometmq.broker.queue_cursor import QueueCursor
@@ -47,7 +47,7 @@ class Revive:
     def hand_on(self, due: Iterable[CheckPoint]) -> Steps[None]:
         """Hand on what is left of check points; what fails is tried again later."""
         for point in due:
-            if point.state is not State.OPEN:
+            if point.state is not PointState.OPEN:
                 continue
             try:
                 yield from self._hand_on(point)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from cometmq.broker.cold_readers import ColdReaders
 from cometmq.broker.counters.counters import Counters
-from cometmq.broker.filtered_read import Effort, FilteredRead, ReadRequest
+from cometmq.broker.filtered_read import FilteredRead, ReadRequest, TimeBudget
 from cometmq.broker.filters import Filters, MessageFilter, is_plain
 from cometmq.broker.groups import Groups
 from cometmq.broker.long_polls import HeldPull, LongPolls
@@ -298,7 +298,7 @@ class Pulls:
             request.topic, request.queue_id, request.queue_offset,
             count_max, size_max, wanted.passes,
         )  # fmt: skip
-        steps = FilteredRead(self._store, read, Effort(self._clock)).steps()
+        steps = FilteredRead(self._store, read, TimeBudget(self._clock)).steps()
         try:
             wait = next(steps)
         except StopIteration as end:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 
 from cometmq.broker.counters.counters import Counters
-from cometmq.broker.delay.levels import Levels
+from cometmq.broker.delay.levels import DelayLevelTable
 from cometmq.broker.groups import Groups
 from cometmq.broker.inner_puts import InnerMessage, InnerPuts
 from cometmq.broker.redelivery import once_more
@@ -59,7 +59,7 @@ class Retries:
         self._counters = counters
         self._pool = pool
         self._chance = chance
-        self._levels = Levels(store.settings.delay_levels_ms, topics)
+        self._levels = DelayLevelTable(store.settings.delay_levels_ms, topics)
 
     def give_back(
         self,

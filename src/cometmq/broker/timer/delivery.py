@@ -16,7 +16,7 @@ from cometmq.broker.put_marks import PutMarks
 from cometmq.broker.redelivery import BATCH_COUNT_MAX, put_deliverable
 from cometmq.broker.settings import BrokerSettings
 from cometmq.broker.timer.running import NEVER_WAITED, RunningSlot, delivery
-from cometmq.broker.timer.waiting import Arrived, TimerQueue
+from cometmq.broker.timer.waiting import ArrivedMessages, TimerQueue
 from cometmq.broker.topics import Topics
 from cometmq.codec.properties import find_property
 from cometmq.codec.record import Record
@@ -227,7 +227,7 @@ class TimedDelivery:
             self._take(arrived, offset)
         return True
 
-    def _take(self, arrived: Arrived, offset: int) -> None:
+    def _take(self, arrived: ArrivedMessages, offset: int) -> None:
         """Put a batch of the topic into the wheel; it was read from this offset on."""
         files = self.files
         # A clock that was set back must not put anything into a slot that is over.

@@ -14,7 +14,7 @@ from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.slave.master_table import MasterTable
 from cometmq.broker.timer.delivery import LOOK_SECONDS, TimedDelivery
 from cometmq.broker.timer.recall import Recall
-from cometmq.broker.timer.times import Times
+from cometmq.broker.timer.times import TimedSends
 from cometmq.broker.waiting_counts import SAVE_SECONDS, WaitingCounts
 from cometmq.codec.bodies.waiting_counts import TIMER, WaitingTable, decode_waiting
 from cometmq.codec.timer_files import TimerCheck, decode_check
@@ -34,7 +34,7 @@ class Timer(Feature):
     def __init__(self, parts: Parts) -> None:
         settings = parts.settings
         self._parts = parts
-        times = Times(parts)
+        times = TimedSends(parts)
         parts.reroutes.append(times.reroute)
         self.recall = Recall(
             settings, times, topics=parts.topics, inner=parts.inner, clock=parts.clock

@@ -10,10 +10,10 @@ from collections.abc import Awaitable
 from typing import NamedTuple
 
 from cometmq.broker.inner_puts import InnerMessage, InnerPuts
-from cometmq.broker.reroute import Sent
+from cometmq.broker.reroute import RoutedSend
 from cometmq.broker.settings import BrokerSettings
 from cometmq.broker.timer.running import delete_key
-from cometmq.broker.timer.times import Times
+from cometmq.broker.timer.times import TimedSends
 from cometmq.broker.topics import Topics
 from cometmq.codec.headers.recall import RecallRequest
 from cometmq.codec.recall_handle import RecallHandle, decode_recall_handle
@@ -46,7 +46,7 @@ class Recall:
     def __init__(
         self,
         settings: BrokerSettings,
-        times: Times,
+        times: TimedSends,
         *,
         topics: Topics,
         inner: InnerPuts,
@@ -127,7 +127,7 @@ class Recall:
         }
         if request.producer_group:
             properties[keys_of.PRODUCER_GROUP] = request.producer_group
-        sent = self._times.reroute(Sent(topic, 0, properties, 0, topic.name))
+        sent = self._times.reroute(RoutedSend(topic, 0, properties, 0, topic.name))
         return InnerMessage(
             topic=sent.topic,
             queue_id=sent.queue_id,

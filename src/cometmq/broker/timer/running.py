@@ -31,7 +31,7 @@ _POSITION_MASK = (1 << _POSITION_BITS) - 1
 NEVER_WAITED = (1 << 63) - 1  # TIMER_ENQUEUE_MS of what was due on its arrival: Long.MAX_VALUE.
 
 
-class Found(NamedTuple):
+class FoundUnit(NamedTuple):
     """A unit with its record and the record's properties."""
 
     unit: TimerUnit
@@ -47,7 +47,7 @@ class DueMessages(NamedTuple):
     topics: list[str]
 
 
-class Gathered(NamedTuple):
+class GatheredUnits(NamedTuple):
     """The result of a look at the slot: new units by key, what they take back, and how far it got."""
 
     keys: list[int]
@@ -109,7 +109,7 @@ class RunningSlot:
 
     # --- in the pool
 
-    def gather(self, last: int) -> Gathered:
+    def gather(self, last: int) -> GatheredUnits:
         """The units up to `last` that were not seen. May wait; any thread."""
         keys, deleted = [], set()
         try:
@@ -123,9 +123,9 @@ class RunningSlot:
         except (CodecError, OSError) as error:
             # Follows RocketMQ: the rest of a broken chain cannot be found.
             _log.error("the timer's slot %d ends early: %s", self.time_ms, error)
-        return Gathered(keys, deleted, last)
+        return GatheredUnits(keys, deleted, last)
 
-    def add(self, gathered: Gathered) -> None:
+    def add(self, gathered: GatheredUnits) -> None:
         """Let what was gathered wait for its millisecond; on the loop."""
         self.pending += gathered.keys
         self.pending.sort(reverse=True)
@@ -159,7 +159,7 @@ class RunningSlot:
                 break
         return DueMessages(made, taken, topics)
 
-    def _read(self, unit: TimerUnit) -> Found | None:
+    def _read(self, unit: TimerUnit) -> FoundUnit | None:
         """The record of a unit; None where it is another one's, after a power cut say, or gone."""
         content = self._store.read_record(unit.physical_offset, unit.message_size)
         if content is None:
@@ -176,11 +176,11 @@ class RunningSlot:
             record.topic == WHEEL_TIMER_TOPIC and record.store_size == unit.message_size
         )
         if is_its_own and (unit.magic & UNIT_ROLL or self._files.floor(out_ms) == self.time_ms):
-            return Found(unit, record, properties)
+            return FoundUnit(unit, record, properties)
         _log.warning("the timer passes over %d, which is not its message", unit.physical_offset)
         return None
 
-    def _message(self, found: Found, now_ms: int) -> InnerMessage | None:
+    def _message(self, found: FoundUnit, now_ms: int) -> InnerMessage | None:
         unit, record, properties = found
         if unit.magic & UNIT_ROLL:
             times = properties.get(keys_of.TIMER_ROLL_TIMES, "0")

@@ -9,7 +9,7 @@ Next: cometmq.broker.timer.waiting
 from dataclasses import replace
 
 from cometmq.broker.parts import Parts
-from cometmq.broker.reroute import Sent
+from cometmq.broker.reroute import RoutedSend
 from cometmq.broker.topics import Topics
 from cometmq.model import properties as keys_of
 from cometmq.model.codes import ResponseCode
@@ -21,7 +21,7 @@ _SECOND_MS = 1000
 _DIGITS_MAX = 18  # Of a number that fits 64 bits.
 
 
-class Times:
+class TimedSends:
     """The reroute of sends that ask for a time."""
 
     def __init__(self, parts: Parts) -> None:
@@ -30,7 +30,7 @@ class Times:
         self._topics = parts.topics
         self._clock = parts.clock
 
-    def reroute(self, sent: Sent) -> Sent:
+    def reroute(self, sent: RoutedSend) -> RoutedSend:
         """Let a send wait for its time; see `cometmq.broker.reroute`.
 
         Raises:

@@ -21,7 +21,7 @@ READ_COUNT_MAX = 256
 
 
 @dataclass(slots=True)
-class Arrived:
+class ArrivedMessages:
     """The messages read of the timer's topic.
 
     Attributes:
@@ -50,11 +50,11 @@ class TimerQueue:
         queue = self._store.queue(WHEEL_TIMER_TOPIC, 0)
         return (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
 
-    def read(self, offset: int) -> Arrived:
+    def read(self, offset: int) -> ArrivedMessages:
         """Read the next messages; may wait for the device; any thread."""
         queue = self._store.queue(WHEEL_TIMER_TOPIC, 0)
         assert queue is not None
-        arrived = Arrived(next_offset=max(offset, queue.min_offset))
+        arrived = ArrivedMessages(next_offset=max(offset, queue.min_offset))
         for entry in self._store.entries(queue, arrived.next_offset, READ_COUNT_MAX):
             offset = arrived.next_offset
             arrived.next_offset += 1

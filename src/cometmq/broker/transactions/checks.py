@@ -1,6 +1,6 @@
 """Checks back: who opened a transaction and said nothing is asked; who never knows loses it, and may resume it.
 
-Each round stores the halves that are due once more, with the number of their checks, and asks a living producer
+Each round stores the half messages that are due once more, with the number of their checks, and asks a living producer
 of their group. What was asked about too often, or is older than the log is kept, goes to
 TRANS_CHECK_MAX_TIME_TOPIC. Follows TransactionalMessageServiceImpl.check and AdminBrokerProcessor.resumeCheckHalfMessage
 of RocketMQ 5.3.3; the latter takes any message there is, and here it must be one of the discarded.
@@ -39,18 +39,18 @@ from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
 
-# A half that may not be checked yet is stored anew when it is this old, so that a start need not
+# A half message that may not be checked yet is stored anew when it is this old, so that a start need not
 # read from there on; RocketMQ does it at each round.
 _ANEW_MS = 60_000
-_TOGETHER_MAX = 32  # Halves that share a write.
+_TOGETHER_MAX = 32  # Half messages that share a write.
 _LOOKED_AT_MAX = 10_000  # Open transactions that one turn of the loop looks at.
 
-# Asks a producer of a group about a half: its header and its record.
+# Asks a producer of a group about a half message: its header and its record.
 AskProducer = Callable[[str, CheckTransaction, bytes], None]
 
 
 class _Move(NamedTuple):
-    """A half that goes to another place."""
+    """A half message that goes to another place."""
 
     transaction: OpenTransaction
     record: Record
@@ -83,7 +83,7 @@ class StateChecks:
         self._ask_producer = ask
 
     def check(self) -> Steps[float]:
-        """Ask about every half that is due; gives the seconds until the next round.
+        """Ask about every half message that is due; gives the seconds until the next round.
 
         Raises:
             StoreError, CodecError, OSError: it could not be done; the next round tries again.
@@ -105,7 +105,7 @@ class StateChecks:
         )
 
     def _may_be_asked(self, transaction: OpenTransaction, now_ms: int) -> bool:
-        """Whether the immunity of a half is over; a message from the future has none, as in RocketMQ."""
+        """Whether the immunity of a half message is over; a message from the future has none, as in RocketMQ."""
         age_ms = now_ms - transaction.born_ms
         seconds = transaction.immunity_seconds
         immunity_ms = (
@@ -134,7 +134,7 @@ class StateChecks:
         yield from self._carry_out(moves)
 
     def _move(self, transaction: OpenTransaction, record: Record, now_ms: int) -> _Move:
-        """The next place of a half: back to the queue, once more counted, or to those given up."""
+        """The next place of a half message: back to the queue, once more counted, or to those given up."""
         properties = record.properties()
         checks = number_of(properties, keys_of.TRANSACTION_CHECK_TIMES) or 0
         # Java's mark of a copy whose first one was not checked yet; our first one is done.

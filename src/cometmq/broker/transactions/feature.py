@@ -15,7 +15,7 @@ from cometmq.broker.machines.steps import Steps
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.put_marks import PutMarks
 from cometmq.broker.queue_cursor import QueueCursor
-from cometmq.broker.reroute import Sent
+from cometmq.broker.reroute import RoutedSend
 from cometmq.broker.transactions.checks import StateChecks
 from cometmq.broker.transactions.ends import TransactionEnds
 from cometmq.broker.transactions.prepared_messages import as_half, is_half
@@ -44,11 +44,11 @@ class Transactions(Feature):
         """Nothing is read yet."""
         self._parts = parts
         self._settings = parts.settings
-        halves, ops = self._cursor(HALF_TOPIC), self._cursor(OP_HALF_TOPIC)
+        half_messages, ops = self._cursor(HALF_TOPIC), self._cursor(OP_HALF_TOPIC)
         self._table = TransactionTable(next_op=ops.offset)
         self._queues = TransactionQueues(
             self._table,
-            halves=halves,
+            half_messages=half_messages,
             ops_read=ops,
             store=parts.store,
             inner=parts.inner,
@@ -78,7 +78,7 @@ class Transactions(Feature):
         self._is_running = False
         self._asked = 0
         # Positions, and the end of the log when they were taken: offsets that may not pass the disk.
-        self._seen = (halves.offset, ops.offset, 0)
+        self._seen = (half_messages.offset, ops.offset, 0)
         # Positions before each part of the log.
         self._marks: PutMarks[tuple[int, int]] = PutMarks()
 
@@ -151,7 +151,7 @@ class Transactions(Feature):
 
     # --- sends
 
-    def _reroute(self, sent: Sent) -> Sent:
+    def _reroute(self, sent: RoutedSend) -> RoutedSend:
         """A half message goes to the half topic; all others stay."""
         if not is_half(sent):
             if sent.sys_flag & TRANSACTION_MASK:
@@ -221,7 +221,7 @@ class Transactions(Feature):
         is_at_rest = is_said and self._seen[:2] == before[:2]
         if not is_at_rest:
             return _POSITIONS_SECONDS
-        # Checks read halves, and what an index has ends some of them: both without a write that wakes.
+        # Checks read half messages, and what an index has ends some of them: both without a write that wakes.
         return _POSITIONS_SECONDS_AT_REST if self._table.open else NEVER
 
     def _see(self) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from cometmq.broker.inner_puts import InnerMessage
 from cometmq.broker.redelivery import once_more
-from cometmq.broker.reroute import Sent
+from cometmq.broker.reroute import RoutedSend
 from cometmq.codec.properties import encode_properties
 from cometmq.codec.record import HOST_BITS, Record, encode_record
 from cometmq.model import properties as keys_of
@@ -26,31 +26,31 @@ from cometmq.model.topic import TopicConfig
 _DELAYS = (
     keys_of.DELAY, keys_of.TIMER_DELAY_SEC, keys_of.TIMER_DELAY_MS, keys_of.TIMER_DELIVER_MS,
 )  # fmt: skip
-REMOVE_TAG = "d"  # TransactionalMessageUtil.REMOVE_TAG: these halves are done.
+REMOVE_TAG = "d"  # TransactionalMessageUtil.REMOVE_TAG: these half messages are done.
 # transactionOpMsgMaxSize of BrokerConfig: bytes of an op's body, about.
 _OP_SIZE_MAX = 4096
 _INT64_DIGITS = 19
 
 
 class TransactionKey(NamedTuple):
-    """The identity of a transaction, the same for all copies of its half."""
+    """The identity of a transaction, the same for all copies of its half message."""
 
     message_id: str
     producer_group: str
     topic: str
 
 
-def is_half(sent: Sent) -> bool:
+def is_half(sent: RoutedSend) -> bool:
     """Whether a send opens a transaction; a retry of a committed message is none."""
     is_marked = sent.properties.get(keys_of.TRAN_MSG, "").lower() == "true"
     return is_marked and not sent.born_topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
 
 
-def as_half(sent: Sent, half_topic: TopicConfig) -> Sent:
+def as_half(sent: RoutedSend, half_topic: TopicConfig) -> RoutedSend:
     """The send as the half topic holds it.
 
     Raises:
-        RequestError: it is a batch or has a delay, which no half can have.
+        RequestError: it is a batch or has a delay, which no half message can have.
     """
     if sent.is_batch:
         raise RequestError(
@@ -70,7 +70,7 @@ def as_half(sent: Sent, half_topic: TopicConfig) -> Sent:
         properties[keys_of.TRANSACTION_ID] = message_id
     properties[keys_of.REAL_TOPIC] = sent.topic.name
     properties[keys_of.REAL_QID] = str(sent.queue_id)
-    # The bits are cleared: a half has a place in the queue of halves.
+    # The bits are cleared: a half message has a place in the queue of half messages.
     return replace(
         sent,
         topic=half_topic,
@@ -82,7 +82,7 @@ def as_half(sent: Sent, half_topic: TopicConfig) -> Sent:
 
 
 def key_of(record: Record, properties: dict[str, str]) -> TransactionKey:
-    """The transaction of a half."""
+    """The transaction of a half message."""
     return TransactionKey(
         properties.get(keys_of.UNIQ_KEY) or str(record.physical_offset),
         # Few groups and topics have many transactions: their names are kept once.
@@ -102,7 +102,7 @@ def number_of(properties: dict[str, str], name: str) -> int | None:
 def committed(
     record: Record, properties: dict[str, str], topic: TopicConfig, queue_id: int
 ) -> InnerMessage:
-    """The message that a half becomes. As in RocketMQ all properties stay as they are."""
+    """The message that a half message becomes. As in RocketMQ all properties stay as they are."""
     return replace(
         once_more(record, topic, queue_id, properties),
         sys_flag=record.sys_flag & ~HOST_BITS & ~TRANSACTION_MASK | TRANSACTION_COMMIT,

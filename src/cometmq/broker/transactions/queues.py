@@ -2,7 +2,7 @@
 
 All ends of one turn of the loop share a write and a flush. A crash can therefore not come between a commit and
 its op; only a power cut within the write can, and the kill of a Java broker, which writes its ops up to 3 s later.
-So what was open at the start is looked up in the index first: a committed message has the half's unique key.
+So what was open at the start is looked up in the index first: a committed message has the half message's unique key.
 
 Next: cometmq.broker.transactions.table
 """
@@ -74,7 +74,7 @@ class TransactionQueues:
         self,
         table: TransactionTable,
         *,
-        halves: QueueCursor,
+        half_messages: QueueCursor,
         ops_read: QueueCursor,
         store: MessageStore,
         inner: InnerPuts,
@@ -83,7 +83,7 @@ class TransactionQueues:
     ) -> None:
         """The cursors stand where the last life of this store left off."""
         self._table = table
-        self._halves = halves
+        self._half_messages = half_messages
         self._ops_read = ops_read
         self._store = store
         self.inner = inner
@@ -124,7 +124,7 @@ class TransactionQueues:
         self._table.loaded()
 
     def catch_up(self) -> Steps[None]:
-        """Read the halves that came since.
+        """Read the half messages that came since.
 
         Raises:
             CodecError, OSError: as `load`.
@@ -138,7 +138,7 @@ class TransactionQueues:
     def _load_again(self, half_offset: int, op_offset: int) -> Steps[None]:
         """Read as at a start; where that fails, or the log is truncated meanwhile, it is to be done anew."""
         begun = self._load_from
-        self._halves.offset, self._ops_read.offset = half_offset, op_offset
+        self._half_messages.offset, self._ops_read.offset = half_offset, op_offset
         self._table.begin_again(next_op=op_offset)
         self._is_loading = True
         try:
@@ -149,8 +149,8 @@ class TransactionQueues:
             self._is_loading = False
 
     def _read_halves(self) -> Steps[None]:
-        while not self._halves.is_at_end:
-            for record in (yield from self._halves.next_records()):
+        while not self._half_messages.is_at_end:
+            for record in (yield from self._half_messages.next_records()):
                 self._feed(record)
 
     def _feed(self, record: Record) -> None:
@@ -170,16 +170,16 @@ class TransactionQueues:
         self._table.feed(copy)
 
     def half_at(self, offset: int) -> Steps[Record | None]:
-        """The half at an offset of the half queue; None where there is none.
+        """The half message at an offset of the half queue; None where there is none.
 
         Raises:
             CodecError, OSError: as `load`.
         """
-        return self._halves.record_at(offset)
+        return self._half_messages.record_at(offset)
 
     def positions(self) -> tuple[int, int]:
         """Half offset and op offset that a start must read from."""
-        return self._table.positions(self._halves.offset)
+        return self._table.positions(self._half_messages.offset)
 
     # --- what a start is not sure of
 
@@ -295,7 +295,7 @@ class TransactionQueues:
         return results
 
     def half_topic(self) -> TopicConfig:
-        """The topic of halves, made where it is missing."""
+        """The topic of half messages, made where it is missing."""
         return self._topics.ensure(HALF_TOPIC, queues=1, perm=PERM_READ_WRITE)
 
 

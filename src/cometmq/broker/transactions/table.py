@@ -1,6 +1,6 @@
 """The states of transactions, and what leads from one to the next; no reading, writing or time in here.
 
-A half that a producer's retry or a check stored again is the same transaction: its copies are one entry, and
+A half message that a producer's retry or a check stored again is the same transaction: its copies are one entry, and
 end together. What is open is made from the half and op queues at the start and kept by reading on
 (`transactions.queues`); what has ended is remembered for a while, to answer a second end of it.
 
@@ -39,8 +39,8 @@ class TransactionEvent(Enum):
 
     NOT_FOUND = "the index has no committed message of it"
     FOUND = "the index has its committed message; only the op is missing"
-    STORED_ANEW = "its half was stored once more, not counted as a check"
-    ASK = "its half was stored once more with a check more"
+    STORED_ANEW = "its half message was stored once more, not counted as a check"
+    ASK = "its half message was stored once more with a check more"
     COMMIT = "a producer says that it counts"
     ROLL_BACK = "a producer says that it does not"
     GIVE_UP = "nobody knew of it for too long"
@@ -51,8 +51,8 @@ class TransactionEvent(Enum):
 _S, _E = OpenTransactionState, TransactionEvent
 
 # What is not here cannot happen: nothing is asked about or ended before the index was looked into, and
-# what has ended stays so. A half that comes after its end begins anew, and RESUME_CHECK_HALF_MESSAGE
-# stores such a half.
+# what has ended stays so. A half message that comes after its end begins anew, and RESUME_CHECK_HALF_MESSAGE
+# stores such a half message.
 NEXT: dict[tuple[OpenTransactionState, TransactionEvent], OpenTransactionState] = {
     (_S.UNSURE, _E.NOT_FOUND): _S.PREPARED,
     (_S.UNSURE, _E.FOUND): _S.COMMITTING,
@@ -67,7 +67,7 @@ NEXT: dict[tuple[OpenTransactionState, TransactionEvent], OpenTransactionState] 
     (_S.ASKED, _E.ROLL_BACK): _S.ROLLING_BACK,
     (_S.ASKED, _E.GIVE_UP): _S.GIVEN_UP,
     (_S.COMMITTING, _E.WRITTEN): _S.COMMITTED,
-    # How often it was asked about stands in its half, whatever this says.
+    # How often it was asked about stands in its half message, whatever this says.
     (_S.COMMITTING, _E.NOT_WRITTEN): _S.PREPARED,
     (_S.ROLLING_BACK, _E.WRITTEN): _S.ROLLED_BACK,
     (_S.ROLLING_BACK, _E.NOT_WRITTEN): _S.PREPARED,
@@ -82,7 +82,7 @@ OUTCOMES = {state: state for state in END_STATES} | {
 
 
 class PreparedCopy(NamedTuple):
-    """A half as it lies in the half queue.
+    """A half message as it lies in the half queue.
 
     Attributes:
         offset: in the half queue.
@@ -161,7 +161,7 @@ class TransactionTable:
         self.op_written(op_offset, offsets)
 
     def feed(self, copy: PreparedCopy) -> None:
-        """Take a half as it is read, in the order of their offsets."""
+        """Take a half message as it is read, in the order of their offsets."""
         offset = copy.offset
         if offset in self._done:
             self._done.discard(offset)
@@ -240,13 +240,13 @@ class TransactionTable:
         self._track(transaction, offset)
 
     def lost(self, transaction: OpenTransaction) -> None:
-        """Give up a transaction whose half cannot be read any more; the next op says so."""
+        """Give up a transaction whose half message cannot be read any more; the next op says so."""
         offsets = transaction.offsets
         self.on(transaction, _E.GIVE_UP)
         self.unmarked += offsets
 
     def resume(self, key: TransactionKey) -> None:
-        """Forget a transaction that was given up: its half is stored anew and begins as any other."""
+        """Forget a transaction that was given up: its half message is stored anew and begins as any other."""
         before = self._ended.pop(key, _S.GIVEN_UP)
         assert before is _S.GIVEN_UP, "what has ended stays so"
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from cometmq.client.admin.states import BrokerState, GroupState, States
-from cometmq.client.admin.symptoms import Facts, Symptom, symptoms_of
+from cometmq.client.admin.symptoms import ClusterFacts, Symptom, symptoms_of
 from cometmq.client.api.asking import side_by_side
 from cometmq.client.api.broker import BrokerApi
 from cometmq.client.connection.instance import ClientInstance
@@ -50,7 +50,7 @@ class Doctor:
             if isinstance(answer, ClusterInfo)
         }
         if not clusters:
-            return symptoms_of(Facts(nameservers))
+            return symptoms_of(ClusterFacts(nameservers))
         # The client began with any of them; routes are asked of the one that knows most.
         best = max(clusters, key=lambda address: len(clusters[address].brokers))
         self._instance.nameserver_api.turn_to(best)
@@ -63,7 +63,7 @@ class Doctor:
         unknown: list[tuple[str, str]] = []
         groups = await self._groups(masters, unknown)
         return symptoms_of(
-            Facts(
+            ClusterFacts(
                 nameservers,
                 brokers,
                 {each.address: now_ms for each in there},

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from cometmq.client.api.asking import all_of, side_by_side
 from cometmq.client.api.broker import BrokerApi
-from cometmq.client.api.offsets import Bounds, OffsetApi
+from cometmq.client.api.offsets import OffsetApi, OffsetBounds
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
@@ -75,7 +75,9 @@ class GroupOffsetAdmin:
             ours = {queue: each for queue, each in offsets.items() if queue.broker_name == name}
             await self._put_at(self._instance.address(name), group, ours)
 
-    async def _bounds(self, queues: Mapping[MessageQueue, int]) -> dict[MessageQueue, Bounds]:
+    async def _bounds(
+        self, queues: Mapping[MessageQueue, int]
+    ) -> dict[MessageQueue, OffsetBounds]:
         for topic in {queue.topic for queue in queues}:
             known = set((await self._instance.known(topic)).read_queues)
             for queue in queues:

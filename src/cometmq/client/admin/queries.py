@@ -11,7 +11,7 @@ import asyncio
 from cometmq.client.api.asking import all_of, side_by_side
 from cometmq.client.api.messages import ALL_TIME, MessageApi
 from cometmq.client.connection.instance import ClientInstance
-from cometmq.client.consumer.pull.received import Room, unpack
+from cometmq.client.consumer.pull.received import UnpackedRoom, unpack
 from cometmq.codec.host import decode_host
 from cometmq.codec.message_id import decode_message_id
 from cometmq.codec.record import decode_record, decode_records
@@ -124,7 +124,7 @@ def _unpack_all(content: bytes, broker_name: str, address: str) -> list[StoredMe
     Raises:
         CodecError: one cannot be read, or their bodies unpack to more than ANSWER_SIZE_MAX.
     """
-    room, messages = Room(ANSWER_SIZE_MAX), []
+    room, messages = UnpackedRoom(ANSWER_SIZE_MAX), []
     for record in decode_records(content):
         queue = MessageQueue(record.topic, broker_name, record.queue_id)
         message = room.unpack(

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from cometmq.client.admin.dead_letters import DeadLetterFilter, DeadLetters, origin_of, place_of
 from cometmq.client.admin.ledger_topic import LedgerTopic
 from cometmq.client.admin.queries import MessageQueries
-from cometmq.client.admin.replay_ledger import Claim, Done, LetterId, places_of
+from cometmq.client.admin.replay_ledger import Claim, ClaimEnd, LetterId, places_of
 from cometmq.client.api.asking import all_of, side_by_side
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.consumer.pull.queue_reader import AsyncQueueReader
@@ -190,7 +190,7 @@ class Replay:
         to_send = [open_[each] for each in won if each not in sent_before]
         unsent, unsure = await self._send(to_send, until)
         await self._ledger.write(
-            Done(
+            ClaimEnd(
                 claim.run,
                 claim.number,
                 places_of(free, map(id_of, unsent)),

@@ -14,7 +14,7 @@ from typing import Self
 from cometmq.client.admin.ledger_topic import LedgerTopic
 from cometmq.client.admin.queries import MessageQueries
 from cometmq.client.admin.replay import ReplayCandidate, sent_before
-from cometmq.client.admin.replay_ledger import Claim, Done, LetterId, Renewal, places_of
+from cometmq.client.admin.replay_ledger import Claim, ClaimEnd, LetterId, Renewal, places_of
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.consumer.pull.queue_reader import AsyncQueueReader
 from cometmq.client.settings import ClientSettings
@@ -150,7 +150,7 @@ class AsyncReplayClaims:
             lost = self._count - sum(len(ledger.state.won(each)) for each in self._claims)
             for each in self._claims:
                 found = places_of(each.letters, self._found)
-                await ledger.write(Done(each.run, each.number, before=found))
+                await ledger.write(ClaimEnd(each.run, each.number, before=found))
             self._claims, self._found, self._count = [], set(), 0
         if lost:
             raise NetError(

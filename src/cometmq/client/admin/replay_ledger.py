@@ -64,7 +64,7 @@ class Renewal:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class ClaimEnd:
     """The outcome of a claim, written after its letters were sent.
 
     Attributes:
@@ -82,7 +82,7 @@ class Done:
     before: tuple[int, ...] = ()
 
 
-Entry = Claim | Renewal | Done
+Entry = Claim | Renewal | ClaimEnd
 
 
 class _HeldClaim(NamedTuple):
@@ -142,7 +142,7 @@ class ReplayLedger:
                 if held is not None and (held.run, held.number) == (renewal.run, number):
                     self._held[letter] = held._replace(claimed_ms=stored_ms)
 
-    def _end(self, done: Done) -> None:
+    def _end(self, done: ClaimEnd) -> None:
         letters = self._claims.pop((done.run, done.number), ())
         unsent, unsure, before = set(done.unsent), set(done.unsure), set(done.before)
         for place, letter in letters:
@@ -202,7 +202,7 @@ def decode_entry(content: bytes) -> Entry:
     if "claims" in values:
         return Claim(run, number, tuple(map(_letter, _list(values["claims"]))))
     lists = [_places(values.get(key)) for key in ("unsent", "unsure", "before")]
-    return Done(run, number, *lists)
+    return ClaimEnd(run, number, *lists)
 
 
 def _letter(value: Any) -> LetterId:

@@ -52,7 +52,7 @@ class Symptom(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ClusterFacts:
     """The facts of a cluster, as asked for by the doctor.
 
     Attributes:
@@ -80,7 +80,7 @@ class Facts:
     lag_max: int = LAG_DEFAULT
 
 
-def symptoms_of(facts: Facts) -> list[Symptom]:
+def symptoms_of(facts: ClusterFacts) -> list[Symptom]:
     """All that is not well, the worst first."""
     found = [
         *_of_nameservers(facts),
@@ -97,7 +97,7 @@ def symptoms_of(facts: Facts) -> list[Symptom]:
     return sorted(found, key=lambda symptom: symptom.severity != BAD)
 
 
-def _of_nameservers(facts: Facts) -> Iterator[Symptom]:
+def _of_nameservers(facts: ClusterFacts) -> Iterator[Symptom]:
     known = {
         address: set(answer.brokers)
         for address, answer in facts.nameservers.items()
@@ -129,7 +129,7 @@ def _of_nameservers(facts: Facts) -> Iterator[Symptom]:
         )  # fmt: skip
 
 
-def _of_brokers(facts: Facts) -> Iterator[Symptom]:
+def _of_brokers(facts: ClusterFacts) -> Iterator[Symptom]:
     masters = {each.broker_name for each in facts.brokers if each.broker_id == MASTER_ID}
     for name in sorted({each.broker_name for each in facts.brokers} - masters):
         yield Symptom(
@@ -155,7 +155,7 @@ def _of_brokers(facts: Facts) -> Iterator[Symptom]:
             )  # fmt: skip
 
 
-def _of_numbers(facts: Facts) -> Iterator[Symptom]:
+def _of_numbers(facts: ClusterFacts) -> Iterator[Symptom]:
     for each in facts.brokers:
         if each.error is None:
             subject = f"{each.broker_name}:{each.broker_id}"
@@ -216,7 +216,7 @@ def broker_now_ms(numbers: Mapping[str, str]) -> float | None:
     return started + 1000.0 * (((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
-def _of_replicas(facts: Facts) -> Iterator[Symptom]:
+def _of_replicas(facts: ClusterFacts) -> Iterator[Symptom]:
     for each in facts.replicas:
         status, subject = each.status, f"{each.broker_name}:{each.broker_id}"
         if status is None:
@@ -236,7 +236,7 @@ def _of_replicas(facts: Facts) -> Iterator[Symptom]:
             )  # fmt: skip
 
 
-def _of_groups(facts: Facts) -> Iterator[Symptom]:
+def _of_groups(facts: ClusterFacts) -> Iterator[Symptom]:
     for group in facts.groups:
         if is_system_group(group.name) or not group.lag:
             continue
@@ -259,7 +259,7 @@ def _of_groups(facts: Facts) -> Iterator[Symptom]:
             )  # fmt: skip
 
 
-def _of_members(facts: Facts) -> Iterator[Symptom]:
+def _of_members(facts: ClusterFacts) -> Iterator[Symptom]:
     for conflict in facts.conflicts:
         sides = "; ".join(f"{', '.join(side.clients)}: {side.says}" for side in conflict.sides)
         is_id = conflict.kind == CLIENT_ID

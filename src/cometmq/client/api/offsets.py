@@ -25,7 +25,7 @@ from cometmq.model.queue import MessageQueue
 Offsets = dict[MessageQueue, int | CometError]
 
 
-class Bounds(NamedTuple):
+class OffsetBounds(NamedTuple):
     """The first offset that a queue still holds, and the one that its next message will get."""
 
     first: int
@@ -81,7 +81,7 @@ class OffsetApi:
 
     async def bounds(
         self, queues: Iterable[MessageQueue]
-    ) -> dict[MessageQueue, Bounds | CometError]:
+    ) -> dict[MessageQueue, OffsetBounds | CometError]:
         """The smallest and the next offset of each queue, or the error in its place."""
         queues = list(queues)
         firsts, ends = await asyncio.gather(self.min_offsets(queues), self.max_offsets(queues))
@@ -221,10 +221,10 @@ def _offset(queue: MessageQueue, command: Command, answer: Command) -> int:
     return read_fields(OffsetResponse, answer, what).offset
 
 
-def _bounds(first: int | CometError, end: int | CometError) -> Bounds | CometError:
+def _bounds(first: int | CometError, end: int | CometError) -> OffsetBounds | CometError:
     if isinstance(first, CometError):
         return first
-    return end if isinstance(end, CometError) else Bounds(first, end)
+    return end if isinstance(end, CometError) else OffsetBounds(first, end)
 
 
 async def _all(works: Iterable[Awaitable[None]]) -> None:

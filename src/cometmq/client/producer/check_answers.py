@@ -26,7 +26,7 @@ from cometmq.net.tasks import Tasks
 log = logging.getLogger(__name__)
 
 
-class CheckedHalf(NamedTuple):
+class CheckedHalfMessage(NamedTuple):
     """A half message that a broker asks about.
 
     Attributes:
@@ -40,14 +40,14 @@ class CheckedHalf(NamedTuple):
     age_ms: int
 
 
-HalfJudge = Callable[[CheckedHalf], TransactionState]
+HalfJudge = Callable[[CheckedHalfMessage], TransactionState]
 
 
 class CheckAnswers(ProducerMember):
     """A producer of a group that sends nothing and answers checks.
 
     Args:
-        group: the halves' producer group.
+        group: the half messages' producer group.
         instance: whose connections and clock it uses.
         mark: the property of the messages that are its business.
         judge: knows the state of one; called in a thread of its own.
@@ -65,7 +65,7 @@ class CheckAnswers(ProducerMember):
         self.takers[RequestCode.CHECK_TRANSACTION_STATE] = self._take
 
     def topics(self) -> list[str]:
-        """The topic of halves: whoever has one must know us."""
+        """The topic of half messages: whoever has one must know us."""
         return [HALF_TOPIC]
 
     async def close(self) -> None:
@@ -83,7 +83,7 @@ class CheckAnswers(ProducerMember):
         asked = decode_fields(CheckTransaction, command.fields)
         record = decode_record(command.body)
         age_ms = self._instance.clock.now_ms() - record.born_timestamp
-        half = CheckedHalf(asked.broker_name or "", record.properties(), age_ms)
+        half = CheckedHalfMessage(asked.broker_name or "", record.properties(), age_ms)
         try:
             state = await asyncio.to_thread(self._judge, half)
             self._api.answer_check(channel, asked, state, asked.msg_id or "")

@@ -213,12 +213,16 @@ class AsyncEncodedProducer:
     # --- half messages
 
     async def end(
-        self, halves: Sequence[HalfMessage], state: TransactionState, *, late: bool = False
+        self,
+        half_messages: Sequence[HalfMessage],
+        state: TransactionState,
+        *,
+        late: bool = False,
     ) -> list[CometError | None]:
         """Commit half messages or roll them back, side by side: nothing for each, or why it is not ended.
 
         Args:
-            halves: of this producer's group.
+            half_messages: of this producer's group.
             state: COMMIT or ROLLBACK.
             late: as if a check had asked, so that no broker minds how old they are.
 
@@ -231,9 +235,9 @@ class AsyncEncodedProducer:
             half = half._replace(topic=self._namespace.wrap(half.topic))
             await self._transactions.end(await self._address(half), half, state, is_late=late)
 
-        return await side_by_side(end, halves)
+        return await side_by_side(end, half_messages)
 
-    async def committed(self, halves: Sequence[HalfMessage]) -> list[bool]:
+    async def committed(self, half_messages: Sequence[HalfMessage]) -> list[bool]:
         """Whether each half message is there as a message that consumers see.
 
         Raises:
@@ -253,7 +257,7 @@ class AsyncEncodedProducer:
             )
             return found is not None and _has_committed(found.records, half.message_id)
 
-        return all_of(await side_by_side(is_committed, halves))
+        return all_of(await side_by_side(is_committed, half_messages))
 
     async def _address(self, half: HalfMessage) -> str:
         await self._instance.known(half.topic)

@@ -17,12 +17,12 @@ from typing import Any, Self
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.identity import make_unique_ids
 from cometmq.client.producer.encoded_send import SendEncoder
-from cometmq.client.producer.flight import WINDOW, send_all
 from cometmq.client.producer.producer_member import ProducerMember
 from cometmq.client.producer.queue_selector import Selector, at_broker, only, pick_of
-from cometmq.client.producer.request_reply import Waiting, make_reply
+from cometmq.client.producer.request_reply import OpenRequests, make_reply
 from cometmq.client.producer.send_chain import SendChain, make_chain
 from cometmq.client.producer.sender import EncodedSender
+from cometmq.client.producer.sends_in_flight import WINDOW, send_all
 from cometmq.client.producer.transactions import (
     AsyncTransaction,
     ProducerTransactions,
@@ -78,7 +78,7 @@ class AsyncProducer:
         self._chain: SendChain | None = None
         # Where nothing looks at each send on its way.
         self._sends: TurnSends | None = None
-        self._requests = Waiting(self._instance)
+        self._requests = OpenRequests(self._instance)
         reply_code = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
         self._membership.takers[reply_code] = self._requests.take
         self._transactions = ProducerTransactions(

@@ -40,7 +40,7 @@ REPLY_TYPE = "reply"  # MSG_TYPE of replies (MixAll.REPLY_MESSAGE_FLAG).
 _BODY_SIZE_MAX = 64 * 1024 * 1024
 
 
-class Waiting:
+class OpenRequests:
     """The requests of one producer that have no reply yet."""
 
     def __init__(self, instance: ClientInstance) -> None:

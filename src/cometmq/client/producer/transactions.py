@@ -93,7 +93,7 @@ class _Known:
     """A transaction of this process.
 
     Attributes:
-        broker_name: who has the half that counts.
+        broker_name: who has the half message that counts.
         state: how it ends; None while that is open.
         is_confirmed: whether the broker has acknowledged the end.
     """
@@ -291,7 +291,7 @@ class ProducerTransactions:
     def _state_known(self, known: _Known, channel: Channel) -> TransactionState:
         """The state to answer a broker that asks for a transaction of this producer.
 
-        A half on another broker, or one that is left after its end was acknowledged, is a copy
+        A half message on another broker, or one that is left after its end was acknowledged, is a copy
         that a retry of the send made: it must not become a second message.
         """
         address = self._instance.routes.address(known.broker_name)

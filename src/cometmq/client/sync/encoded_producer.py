@@ -133,12 +133,16 @@ class EncodedProducer:
         return result
 
     def end(
-        self, halves: Sequence[HalfMessage], state: TransactionState, *, late: bool = False
+        self,
+        half_messages: Sequence[HalfMessage],
+        state: TransactionState,
+        *,
+        late: bool = False,
     ) -> list[CometError | None]:
         """Commit half messages or roll them back, side by side: nothing for each, or why it is not ended.
 
         Args:
-            halves: of this producer's group.
+            half_messages: of this producer's group.
             state: COMMIT or ROLLBACK.
             late: as if a check had asked, so that no broker minds how old they are.
 
@@ -146,16 +150,16 @@ class EncodedProducer:
             ClientClosed: not started, or closed.
         """
         result: list[CometError | None] = self._portal.call(
-            self._client.end, halves, state, late=late
+            self._client.end, half_messages, state, late=late
         )
         return result
 
-    def committed(self, halves: Sequence[HalfMessage]) -> list[bool]:
+    def committed(self, half_messages: Sequence[HalfMessage]) -> list[bool]:
         """Whether each half message is there as a message that consumers see.
 
         Raises:
             ClientClosed: not started, or closed.
             CometError: a broker cannot be asked.
         """
-        result: list[bool] = self._portal.call(self._client.committed, halves)
+        result: list[bool] = self._portal.call(self._client.committed, half_messages)
         return result

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from cometmq.client.producer.flight import WINDOW
 from cometmq.client.producer.producer import AsyncProducer
 from cometmq.client.producer.queue_selector import Selector
+from cometmq.client.producer.sends_in_flight import WINDOW
 from cometmq.client.producer.transactions import (
     TransactionListener,
     TransactionResult,

@@ -7,7 +7,7 @@ from typing import Self
 from cometmq.client.consumer.filters import ALL, Filter
 from cometmq.client.consumer.pull.members import ReadFrom
 from cometmq.client.consumer.pull.queue_reader import AsyncQueueReader
-from cometmq.client.results import Indexed, RawPull, TopicQueues
+from cometmq.client.results import IndexedMessages, RawPull, TopicQueues
 from cometmq.client.settings import ConsumerSettings
 from cometmq.client.sync.portal import portal
 from cometmq.codec.bodies.missing_brokers import MissingBroker
@@ -145,7 +145,7 @@ class QueueReader:
         """
         self._portal.call(self._client.commit, offsets)
 
-    def indexed(self, topic: str, key: str, *, is_id: bool = False) -> Indexed | None:
+    def indexed(self, topic: str, key: str, *, is_id: bool = False) -> IndexedMessages | None:
         """The places that the brokers' indexes have under a key; None: none, or more than they tell at once.
 
         Args:
@@ -157,7 +157,7 @@ class QueueReader:
             TopicNotFound: the nameserver knows none.
             ClientClosed, NetError, BrokerRefused, CodecError: a broker of the topic cannot be asked.
         """
-        result: Indexed | None = self._portal.call(
+        result: IndexedMessages | None = self._portal.call(
             self._client.indexed, topic, key, is_id=is_id
         )
         return result

@@ -14,7 +14,7 @@ SUBSCRIPTION, CLIENT_ID = "SUBSCRIPTION", "CLIENT_ID"
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ConflictSide:
     """Members that say the same.
 
     Attributes:
@@ -38,7 +38,7 @@ class Conflict:
 
     group: str
     kind: str
-    sides: tuple[Side, ...]
+    sides: tuple[ConflictSide, ...]
 
 
 def encode_conflicts(conflicts: Iterable[Conflict]) -> bytes:
@@ -67,7 +67,7 @@ def decode_conflicts(content: bytes | str) -> tuple[Conflict, ...]:
             part.text("consumerGroup"),
             part.text("kind"),
             tuple(
-                Side(tuple(side.texts("clients")), side.text("says"))
+                ConflictSide(tuple(side.texts("clients")), side.text("says"))
                 for side in part.objects("sides")
             ),
         )

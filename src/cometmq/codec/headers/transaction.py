@@ -11,7 +11,7 @@ class EndTransaction:
     """A producer's word on a half message (EndTransactionRequestHeader).
 
     Attributes:
-        producer_group: of the half.
+        producer_group: of the half message.
         tran_state_table_offset: its offset in the half queue.
         commit_log_offset: its offset in the log, bytes.
         commit_or_rollback: transaction bits of a sysFlag: 0 not known yet, 8 commit, 12 rollback.
@@ -19,7 +19,7 @@ class EndTransaction:
         topic: where the message will be.
         from_transaction_check: whether this answers a check.
         transaction_id: the unique key again.
-        broker_name: who holds the half.
+        broker_name: who holds the half message.
     """
 
     producer_group: str
@@ -35,7 +35,7 @@ class EndTransaction:
 
 @dataclass(frozen=True, slots=True)
 class CheckTransaction:
-    """The broker asks what became of a transaction; the body is the half's record.
+    """The broker asks what became of a transaction; the body is the half message's record.
 
     Attributes are those of `EndTransaction` (CheckTransactionStateRequestHeader).
     """
@@ -51,7 +51,7 @@ class CheckTransaction:
 
 @dataclass(frozen=True, slots=True)
 class ResumeCheck:
-    """A discarded half, by its id of address and offset, is to be checked from the start."""
+    """A discarded half message, by its id of address and offset, is to be checked from the start."""
 
     msg_id: str | None = None
     topic: str | None = None

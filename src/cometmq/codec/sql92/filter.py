@@ -6,8 +6,8 @@ Next: cometmq.broker.filtered_read
 from cometmq.codec.sql92.compiler import compile_for_values, compile_truth, split_block
 from cometmq.codec.sql92.parser import parse_counted
 from cometmq.codec.sql92.values import Incomparable
+from cometmq.model.bounded_cache import BoundedCache
 from cometmq.model.errors import CodecError, ExpressionError
-from cometmq.model.kept import Kept
 
 EXPRESSION_LENGTH_MAX = 32_768  # Characters; what is written by hand has some hundred.
 # Compiled expressions that are kept, one or two for each consumer group: some thousand of the usual size, bytes.
@@ -64,7 +64,7 @@ class Sql92Filter:
             return False
 
 
-_filters: Kept[str, Sql92Filter] = Kept(
+_filters: BoundedCache[str, Sql92Filter] = BoundedCache(
     Sql92Filter,
     size_of=lambda text, _filter: _SIZE + _SIZE_A_CHARACTER * len(text),
     size_max=_KEPT_SIZE,

@@ -30,7 +30,7 @@ KINDS = {
     "level": "Delay levels",
     "time": "At a time",
     "half": "Half messages",
-    "discarded": "Discarded halves",
+    "discarded": "Discarded half messages",
 }
 # A message rolls through the timer's topic at least every two days (timerRollWindowSlot of RocketMQ 5.3.3).
 # Those that every broker has, unless its messageDelayLevel names others.
@@ -81,7 +81,7 @@ async def _of_timer(request: PageRequest) -> list[QueueSlice]:
 
 
 async def _of_halves(request: PageRequest) -> list[QueueSlice]:
-    """Halves that the group of the broker's own checks has not passed."""
+    """Half messages that the group of the broker's own checks has not passed."""
     puller = request.cluster.puller
     passed = await request.admin.group_offsets(TRANSACTION_GROUP, HALF_TOPIC)
     whole = await asyncio.gather(*(time_slice(puller, each, None, None) for each in passed))

@@ -32,8 +32,7 @@ from cometmq.spark.jobs.tasks import (
     task_plan,
 )
 from cometmq.spark.jobs.topic_archive import TopicArchive, archive_round
-from cometmq.spark.jobs.words import time_ms
-from cometmq.spark.options import words
+from cometmq.spark.options import time_ms, words
 
 Splits = list[Task]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from cometmq.offline.copies import Copy, folder_copy
+from cometmq.offline.copies import MessageCopy, folder_copy
 from cometmq.offline.coverage import Coverage
 from cometmq.offline.digests import BLOCK_OFFSETS, COMPARED, Block
 from cometmq.spark.options import words
@@ -97,7 +97,7 @@ class TopicCopy:
         return True
 
 
-def copy_of(place: str, *, topics: str, nameserver: str, broker: str) -> Copy:
+def copy_of(place: str, *, topics: str, nameserver: str, broker: str) -> MessageCopy:
     """The copy that is meant: an archive or a store where there is a folder, else topics.
 
     Args:

@@ -47,7 +47,7 @@ class BodyOptions(JobOptions):
     separator: str = option("What stands between the values of CSV.", ",")
 
 
-class Decoded(NamedTuple):
+class DecodedBody(NamedTuple):
     """A body, decoded.
 
     Attributes:
@@ -61,7 +61,7 @@ class Decoded(NamedTuple):
     reason: Column
 
 
-def decoded(options: BodyOptions, body: Column) -> Decoded:
+def decoded(options: BodyOptions, body: Column) -> DecodedBody:
     """Decode a column of bodies.
 
     Raises:
@@ -100,7 +100,7 @@ def _content(given: str) -> str:
     return path.read_text() if len(given) < 255 and path.is_file() else given
 
 
-def _by_text(options: BodyOptions, body: Column, schema: StructType) -> Decoded:
+def _by_text(options: BodyOptions, body: Column, schema: StructType) -> DecodedBody:
     """JSON or CSV: read twice, typed and as text; a typed null that has a text is wrong."""
     text = body.cast("string")
     is_json = options.format == "json"
@@ -134,7 +134,7 @@ def _by_text(options: BodyOptions, body: Column, schema: StructType) -> Decoded:
         .when(no_form, f.lit("no JSON"))
         .otherwise(_or_else(f.concat_ws("; ", *wrong), f"does not fit: {options.format}"))
     )
-    return Decoded(typed, schema.fieldNames(), reason)
+    return DecodedBody(typed, schema.fieldNames(), reason)
 
 
 def _ddl(field: StructField) -> str:
@@ -145,11 +145,11 @@ def _or_else(text: Column, other: str) -> Column:
     return f.when(text == "", f.lit(other)).otherwise(text)
 
 
-def _by_library(options: BodyOptions, body: Column) -> Decoded:
+def _by_library(options: BodyOptions, body: Column) -> DecodedBody:
     """Avro or Protobuf: what a library reads, or its reason."""
     form = _form_of(options)
     both = value_and_reason(form, body)
-    return Decoded(both["value"], form.columns.fieldNames(), both["reason"])
+    return DecodedBody(both["value"], form.columns.fieldNames(), both["reason"])
 
 
 def _form_of(options: BodyOptions) -> BinaryForm:

@@ -23,8 +23,7 @@ from cometmq.spark.format import RocketMQSource
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Report
 from cometmq.spark.jobs.tasks import range_plan, task_plan
-from cometmq.spark.jobs.words import time_ms
-from cometmq.spark.options import NAME_SERVERS_VARIABLE
+from cometmq.spark.options import NAME_SERVERS_VARIABLE, time_ms
 from cometmq.spark.schema import message_schema
 
 _NAMESERVER_DEFAULT = "127.0.0.1:9876"

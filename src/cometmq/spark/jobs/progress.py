@@ -19,8 +19,8 @@ _ERASE_LINE = "\r\x1b[K"
 
 
 @dataclass
-class Amounts:
-    """The amounts done and to be done.
+class ProgressCounts:
+    """The rows, bytes and tasks that are done, and those to be done.
 
     Attributes:
         rows: done.
@@ -57,7 +57,7 @@ class RunProgress:
         stream: TextIO | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        self.amounts = Amounts()
+        self.counts = ProgressCounts()
         self._stream = sys.stderr if stream is None else stream
         is_shown = style == "json" or (style == "auto" and self._stream.isatty())
         self._style: ProgressStyle = style if is_shown else "none"
@@ -71,23 +71,23 @@ class RunProgress:
 
     def expect(self, rows: int | None, size: int = 0) -> None:
         """Set the rows (None: nobody knows) and bytes that are to be done."""
-        self.amounts.rows_total = rows
+        self.counts.rows_total = rows
         self._size_total = size
 
     def at_share(self, done: int, total: int) -> None:
         """Set the tasks that are done; the rows are taken to be spread alike."""
-        amounts = self.amounts
-        amounts.tasks, amounts.tasks_total = done, total
+        counts = self.counts
+        counts.tasks, counts.tasks_total = done, total
         if total:
-            amounts.rows = max(amounts.rows, (amounts.rows_total or 0) * done // total)
-            amounts.size = max(amounts.size, self._size_total * done // total)
+            counts.rows = max(counts.rows, (counts.rows_total or 0) * done // total)
+            counts.size = max(counts.size, self._size_total * done // total)
         self.show()
 
     def at(self, rows: int, size: int = 0, *, behind: int | None = None) -> None:
         """Set the rows and bytes that are done."""
-        amounts = self.amounts
-        amounts.rows, amounts.size = rows, max(size, amounts.size)
-        amounts.behind = amounts.behind if behind is None else behind
+        counts = self.counts
+        counts.rows, counts.size = rows, max(size, counts.size)
+        counts.behind = counts.behind if behind is None else behind
         self.show()
 
     def show(self, *, is_last: bool = False) -> None:
@@ -107,39 +107,39 @@ class RunProgress:
 
     def state(self) -> dict[str, object]:
         """The progress as JSON."""
-        amounts = self.amounts
+        counts = self.counts
         seconds = max(self._clock() - self._began, 1e-3)
         left = None
-        done, total = amounts.rows, amounts.rows_total
+        done, total = counts.rows, counts.rows_total
         if total is None and self._size_total:
-            done, total = amounts.size, self._size_total
-        elif total is None and amounts.behind is not None:
-            total = amounts.rows + amounts.behind
+            done, total = counts.size, self._size_total
+        elif total is None and counts.behind is not None:
+            total = counts.rows + counts.behind
         if total is not None and done:
             left = round(max(total - done, 0) * seconds / done, 1)
         return {
             "job": self._name,
-            "rows": amounts.rows,
-            "rowsTotal": amounts.rows_total,
-            "rowsPerSecond": round(amounts.rows / seconds),
-            "mbPerSecond": round(amounts.size / _MEGABYTE / seconds, 2),
+            "rows": counts.rows,
+            "rowsTotal": counts.rows_total,
+            "rowsPerSecond": round(counts.rows / seconds),
+            "mbPerSecond": round(counts.size / _MEGABYTE / seconds, 2),
             "secondsLeft": left,
-            "tasks": amounts.tasks,
-            "tasksTotal": amounts.tasks_total,
-            "behind": amounts.behind,
+            "tasks": counts.tasks,
+            "tasksTotal": counts.tasks_total,
+            "behind": counts.behind,
         }
 
     def _line(self) -> str:
-        state, amounts = self.state(), self.amounts
-        total = "" if amounts.rows_total is None else f" of {amounts.rows_total:,}"
+        state, counts = self.state(), self.counts
+        total = "" if counts.rows_total is None else f" of {counts.rows_total:,}"
         parts = []
-        if amounts.rows or amounts.rows_total is not None:
-            parts.append(f"{amounts.rows:,}{total} rows")
+        if counts.rows or counts.rows_total is not None:
+            parts.append(f"{counts.rows:,}{total} rows")
             parts.append(f"{state['rowsPerSecond']:,} rows/s")
-        if amounts.size:
+        if counts.size:
             parts.append(f"{state['mbPerSecond']} MB/s")
-        if amounts.behind is not None:
-            parts.append(f"{amounts.behind:,} behind")
+        if counts.behind is not None:
+            parts.append(f"{counts.behind:,} behind")
         if state["secondsLeft"] is not None:
             parts.append(f"{state['secondsLeft']:.0f} s left")
         return f"{self._name}: {', '.join(parts) or 'begins'}"

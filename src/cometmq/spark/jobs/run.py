@@ -17,11 +17,11 @@ import pyspark
 from cometmq.client import SystemClock
 from cometmq.model.clock import Clock
 from cometmq.spark.jobs.checkpoint import checkpointed
+from cometmq.spark.jobs.error_text import message_of
 from cometmq.spark.jobs.job import Report
 from cometmq.spark.jobs.manifest import JobFolder, Manifest, manifest_id
 from cometmq.spark.jobs.options import JobOptions
 from cometmq.spark.jobs.progress import RunProgress
-from cometmq.spark.jobs.words import message_of
 
 
 class Run:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from cometmq.spark.jobs.connect_session import check_has_driver
-from cometmq.spark.jobs.decoding import BodyOptions, Decoded, decoded
+from cometmq.spark.jobs.decoding import BodyOptions, DecodedBody, decoded
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
 from cometmq.spark.jobs.origin import FromOptions, plan, read_stream
@@ -59,19 +59,19 @@ def run(spark: SparkSession, options: TableOptions) -> Report:
         stream = read_stream(spark, options, rows_max=options.rows_max)
         rows = fitting(stream, body, kept)
         files = table_files(spark, this, options, rows.schema)
-        table = Table(this, body, kept, files)
+        table = TableWriter(this, body, kept, files)
         drain(stream, this, options, table.write)
     return _report(this)
 
 
-def fitting(messages: DataFrame, body: Decoded, kept: list[str]) -> DataFrame:
+def fitting(messages: DataFrame, body: DecodedBody, kept: list[str]) -> DataFrame:
     """The table's rows: of the messages whose bodies fit, the kept columns and those of the body."""
     marked = messages.withColumn("reason", body.reason).where("reason IS NULL")
     own = [f.col(name).alias(f"_{name}") for name in kept]
     return marked.select(*own, *(body.value[name].alias(name) for name in body.names))
 
 
-class Table:
+class TableWriter:
     """Writes the decoded bodies of micro-batches into a table, and those that do not fit beside it.
 
     Args:
@@ -81,7 +81,7 @@ class Table:
         files: where the rows go.
     """
 
-    def __init__(self, run: Run, body: Decoded, kept: list[str], files: TableFiles) -> None:
+    def __init__(self, run: Run, body: DecodedBody, kept: list[str], files: TableFiles) -> None:
         self._run = run
         self._body = body
         self._kept = kept

@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 
 from cometmq.model.errors import SettingsError
 from cometmq.spark.jobs.manifest import Manifest
-from cometmq.spark.jobs.words import time_ms
+from cometmq.spark.options import time_ms
 
 
 @dataclass(frozen=True)

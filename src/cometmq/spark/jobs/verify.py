@@ -25,7 +25,7 @@ from cometmq.spark.jobs.options import JobOptions
 from cometmq.spark.jobs.origin import ClusterOptions
 from cometmq.spark.jobs.run import Run, running
 from cometmq.spark.jobs.tasks import Row, run_tasks
-from cometmq.spark.jobs.words import time_ms
+from cometmq.spark.options import time_ms
 
 
 @dataclass(frozen=True, kw_only=True)

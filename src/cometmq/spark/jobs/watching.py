@@ -110,7 +110,7 @@ class StreamWatch(StreamingQueryListener):
         """Show how far the query is behind after a micro-batch."""
         if event.progress.name == self._name:
             behind = sum(behind_of(each) for each in event.progress.sources)
-            self._progress.amounts.behind = behind
+            self._progress.counts.behind = behind
             self._progress.show()
 
 

@@ -50,12 +50,14 @@ def _of_task(task: TaskStored) -> dict[str, Any]:
         }
         for queue, stored in sorted(task.queues.items())
     ]
-    halves = task.rows - task.delayed - sum(stored.rows for stored in task.queues.values())
+    half_messages = (
+        task.rows - task.delayed - sum(stored.rows for stored in task.queues.values())
+    )
     return {
         "partition": task.run.partition,
         "queues": queues,
         "delayed": task.delayed,
-        "halves": halves,
+        "halves": half_messages,
     }
 
 

@@ -13,7 +13,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from cometmq.client import CheckedHalf, EncodedProducer, ProducerSettings, TransactionState
+from cometmq.client import (
+    CheckedHalfMessage,
+    EncodedProducer,
+    ProducerSettings,
+    TransactionState,
+)
 from cometmq.model import properties as keys_of
 from cometmq.model.credentials import Credentials
 from cometmq.model.tls import TlsSettings
@@ -52,7 +57,7 @@ def verdict(
     return TransactionState.UNKNOWN
 
 
-def _judge(ledgers: Ledgers, half: CheckedHalf) -> TransactionState:
+def _judge(ledgers: Ledgers, half: CheckedHalfMessage) -> TransactionState:
     """The state of a half message that a sink has sent."""
     seconds = int(half.properties.get(keys_of.CHECK_IMMUNITY_SECONDS, "0"))
     run = half.properties[SPARK_RUN]

@@ -55,7 +55,7 @@ _ID_TYPES = (StringType, BinaryType, *_WHOLE)
 DELAYS = ("delayLevel", "deliverTimestamp")
 
 
-class Target(NamedTuple):
+class RowTarget(NamedTuple):
     """The target that a row asks for.
 
     Attributes:
@@ -71,7 +71,7 @@ class Target(NamedTuple):
     sharding_key: str | None = None
 
 
-class Targets(NamedTuple):
+class RowTargets(NamedTuple):
     """The targets of rows: few targets, however many rows.
 
     Attributes:
@@ -79,7 +79,7 @@ class Targets(NamedTuple):
         of_rows: for each row the index of its target.
     """
 
-    distinct: list[Target]
+    distinct: list[RowTarget]
     of_rows: npt.NDArray[np.int64]
 
 
@@ -132,7 +132,7 @@ class SinkColumns:
         name = self.names.get(meaning)
         return None if name is None else batch.column(batch.schema.get_field_index(name))
 
-    def targets(self, batch: pa.RecordBatch) -> Targets | None:
+    def targets(self, batch: pa.RecordBatch) -> RowTargets | None:
         """The targets of rows; None: all go to any queue of `topic`.
 
         Raises:
@@ -157,7 +157,7 @@ class SinkColumns:
         ]
         if self.topic is not None:
             values[0] = [self.topic] * len(firsts)
-        return Targets([Target(*each) for each in zip(*values, strict=True)], of_rows)
+        return RowTargets([RowTarget(*each) for each in zip(*values, strict=True)], of_rows)
 
     def _hashed(self, batch: pa.RecordBatch) -> pa.Array | None:
         """The column that chooses each row's queue: its sharding key, else its keys where that is asked for."""

@@ -16,7 +16,7 @@ from cometmq.spark.sink.settings import SinkSettings
 from cometmq.spark.sink.task import TaskStored
 
 
-class Driver:
+class TransactionDriver:
     """Commits and aborts, and answers checks as long as its process lives.
 
     Args:
@@ -59,11 +59,11 @@ class Driver:
         self._checks.__exit__(None, None, None)
 
 
-def driver(settings: SinkSettings) -> Driver:
+def driver(settings: SinkSettings) -> TransactionDriver:
     """The driver's side of a write, connected."""
     key = ("driver", settings.name_servers, settings.namespace, settings.group,
            settings.ledger_folder, settings.delivery_timeout_ms, settings.immunity_ms, settings.credentials, settings.tls)  # fmt: skip
-    return shared(key, lambda: Driver(settings))
+    return shared(key, lambda: TransactionDriver(settings))
 
 
 def _batches(tasks: Sequence[TaskStored]) -> list[tuple[BatchKey, list[HalfMessages], int]]:

@@ -91,17 +91,21 @@ class TransactionResolver(Protocol):
     """Commits half messages or rolls them back, and looks which are committed: `EncodedProducer` of the client."""
 
     def end(
-        self, halves: Sequence[HalfMessage], state: TransactionState, *, late: bool = False
+        self,
+        half_messages: Sequence[HalfMessage],
+        state: TransactionState,
+        *,
+        late: bool = False,
     ) -> Sequence[CometError | None]:
         """Commit or roll back; nothing for each, or what went wrong.
 
         Args:
-            halves: of the resolver's group.
+            half_messages: of the resolver's group.
             state: COMMIT or ROLLBACK.
             late: as if a check had asked, so that no broker minds how old they are.
         """
 
-    def committed(self, halves: Sequence[HalfMessage]) -> Sequence[bool]:
+    def committed(self, half_messages: Sequence[HalfMessage]) -> Sequence[bool]:
         """Whether each is there as a message that consumers see.
 
         Raises:

@@ -24,7 +24,7 @@ _KEPT = 100
 
 
 @dataclass(frozen=True)
-class Entry:
+class LedgerEntry:
     """The entry of a batch in a ledger.
 
     Attributes:
@@ -50,7 +50,7 @@ class Ledgers:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def read(self, key: BatchKey) -> Entry | None:
+    def read(self, key: BatchKey) -> LedgerEntry | None:
         """Read the entry of a batch; None: nothing is decided yet.
 
         Raises:
@@ -66,7 +66,9 @@ class Ledgers:
             if content["v"] != VERSION:
                 raise CometError(f"{path} has version {content['v']}; this reads {VERSION}")
             half_messages = [_from_json(each) for each in content["halves"]]
-            return Entry(content["state"], content["group"], content["rows"], half_messages)
+            return LedgerEntry(
+                content["state"], content["group"], content["rows"], half_messages
+            )
         except (ValueError, KeyError, TypeError) as error:
             raise CometError(f"{path} is no ledger: {error!r}") from error
 
@@ -77,7 +79,7 @@ class Ledgers:
             CometError: somebody else has decided about the batch.
             OSError: it could not be written; nothing is decided.
         """
-        entry = Entry(COMMITTING, group, count_of(half_messages), half_messages)
+        entry = LedgerEntry(COMMITTING, group, count_of(half_messages), half_messages)
         fresh = self._write(key, entry)
         try:
             os.link(fresh, self._path(key))
@@ -99,7 +101,7 @@ class Ledgers:
         if entry is None or entry.state == DONE:
             return
         path = self._path(key)
-        self._write(key, Entry(DONE, entry.group, entry.rows, [])).replace(path)
+        self._write(key, LedgerEntry(DONE, entry.group, entry.rows, [])).replace(path)
         _sync(path.parent)
         for batch in sorted(self._batches(key.query))[:-_KEPT]:
             old = BatchKey(key.query, batch)
@@ -126,7 +128,7 @@ class Ledgers:
     def _path(self, key: BatchKey) -> Path:
         return self._folder / key.query / f"{key.batch}.json"
 
-    def _write(self, key: BatchKey, entry: Entry) -> Path:
+    def _write(self, key: BatchKey, entry: LedgerEntry) -> Path:
         """A file beside its place, on the disk."""
         self.make_folder(key.query)
         content = {

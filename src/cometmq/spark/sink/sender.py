@@ -27,7 +27,7 @@ from cometmq.model.java_hash import java_hash
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.sink.batches import Request, RowBatch, RowPlace
 from cometmq.spark.sink.cluster import Outcomes, SinkCluster
-from cometmq.spark.sink.columns import Target
+from cometmq.spark.sink.columns import RowTarget
 from cometmq.spark.sink.settings import SinkSettings
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ _UNSAFE = (SendStatus.FLUSH_DISK_TIMEOUT, SendStatus.FLUSH_SLAVE_TIMEOUT)
 
 
 @dataclass
-class Stored:
+class StoredRows:
     """The messages that a task has stored in one queue: number, first and last offset."""
 
     rows: int
@@ -84,12 +84,12 @@ class TaskSender:
     settings: SinkSettings
     own_queue: int | None = None
     on_half_message: HalfMessageCallback | None = None
-    stored: dict[MessageQueue, Stored] = field(default_factory=dict)
+    stored: dict[MessageQueue, StoredRows] = field(default_factory=dict)
     delayed: int = 0
     _queues: dict[str, Sequence[MessageQueue]] = field(default_factory=dict)
     _under_way: deque[_SentRequest] = field(default_factory=deque)
 
-    def place_of(self, target: Target) -> RowPlace:
+    def place_of(self, target: RowTarget) -> RowPlace:
         """The place of a row: the queue that it names or its key chooses, or any.
 
         Raises:
@@ -177,7 +177,7 @@ class TaskSender:
         first, last = result.queue_offset, result.queue_offset + rows - 1
         known = self.stored.get(result.queue)
         if known is None:
-            self.stored[result.queue] = Stored(rows, first, last)
+            self.stored[result.queue] = StoredRows(rows, first, last)
         else:
             known.rows += rows
             known.first, known.last = min(known.first, first), max(known.last, last)
@@ -189,7 +189,7 @@ class TaskSender:
             raise TopicNotFound(f"topic {topic!r} has no queue that can be written")
         return self._queues[topic]
 
-    def _named(self, target: Target) -> MessageQueue:
+    def _named(self, target: RowTarget) -> MessageQueue:
         fitting = [
             queue
             for queue in self._writable(target.topic)

@@ -17,12 +17,12 @@ from cometmq.model.queue import MessageQueue
 from cometmq.spark.sink.batches import Request, RowPlace, RowPlaces, cut, slices
 from cometmq.spark.sink.client_cluster import sink_cluster
 from cometmq.spark.sink.cluster import SinkCluster
-from cometmq.spark.sink.columns import SinkColumns, Target
+from cometmq.spark.sink.columns import RowTarget, SinkColumns
 from cometmq.spark.sink.encode import SPARK_RUN, encode_rows
 from cometmq.spark.sink.half_messages import BatchKey, HalfMessages, count_of
 from cometmq.spark.sink.identity import ColumnIds, Ids, RunIds, SequencedIds, TaskRun
 from cometmq.spark.sink.options import BY_PARTITION, IDEMPOTENT
-from cometmq.spark.sink.sender import Stored, TaskSender
+from cometmq.spark.sink.sender import StoredRows, TaskSender
 from cometmq.spark.sink.settings import SinkSettings
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class TaskStored(WriterCommitMessage):
     """
 
     run: TaskRun
-    queues: dict[MessageQueue, Stored]
+    queues: dict[MessageQueue, StoredRows]
     delayed: int
     half_messages: list[HalfMessages]
     born_ms: int
@@ -144,7 +144,7 @@ def _places(
     """The place of all rows, or of each: looked up once for each target, not for each row."""
     targets = columns.targets(batch)
     if targets is None:
-        return sender.place_of(Target(columns.topic or ""))
+        return sender.place_of(RowTarget(columns.topic or ""))
     numbers: dict[RowPlace, int] = {}
     of_targets = [
         numbers.setdefault(sender.place_of(each), len(numbers)) for each in targets.distinct

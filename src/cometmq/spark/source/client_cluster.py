@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from cometmq.client import (
     ConsumerSettings,
-    Indexed,
+    IndexedMessages,
     MissingBroker,
     QueueReader,
     RawPull,
@@ -172,7 +172,7 @@ class ClientSourceCluster:
         """Store where the group goes on, for all queues whose brokers can be reached."""
         self._reader.commit(offsets)
 
-    def indexed(self, topic: str, key: str, *, is_id: bool) -> Indexed | None:
+    def indexed(self, topic: str, key: str, *, is_id: bool) -> IndexedMessages | None:
         """The messages that the brokers' indexes have under a key; None: none, or more than they tell."""
         try:
             return self._reader.indexed(topic, key, is_id=is_id)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from cometmq.client import ALL, Filter, Indexed, MissingBroker, RawPull, ReadFrom
+from cometmq.client import ALL, Filter, IndexedMessages, MissingBroker, RawPull, ReadFrom
 from cometmq.model.errors import BrokerNotFound, NetError, TopicNotFound
 from cometmq.model.queue import MessageQueue
 
@@ -102,7 +102,7 @@ class SourceCluster(Protocol):
             CometError: what the first broker said that did not store it.
         """
 
-    def indexed(self, topic: str, key: str, *, is_id: bool) -> Indexed | None:
+    def indexed(self, topic: str, key: str, *, is_id: bool) -> IndexedMessages | None:
         """The messages that the index has under a key, or under a message's own id.
 
         None where it knows nothing, or more than it tells at once.

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cometmq.client import ALL, Indexed, Tag
+from cometmq.client import ALL, IndexedMessages, Tag
 from cometmq.model.names import is_system_topic
 from cometmq.model.queue import MessageQueue
 from cometmq.offline.conditions import LEAST, MOST, STORE_TIME_MARGIN_MS, Conditions
@@ -128,14 +128,14 @@ def _looked_up(
     return ranges
 
 
-def _indexed_until(queue: MessageQueue, known: Sequence[Indexed]) -> int:
+def _indexed_until(queue: MessageQueue, known: Sequence[IndexedMessages]) -> int:
     """Until when the index surely has the messages of a queue, ms since 1970."""
     until_ms = min(each.until_ms.get(queue.broker_name, 0) for each in known)
     return max(until_ms - STORE_TIME_MARGIN_MS, 0)
 
 
 def _places_in(
-    part: PlannedRange, known: Sequence[Indexed], tail: int
+    part: PlannedRange, known: Sequence[IndexedMessages], tail: int
 ) -> Iterator[PlannedRange]:
     """The places that lie in a range, and its end that the index may not cover yet, from `tail` on."""
     tail = min(max(tail, part.start), part.end)

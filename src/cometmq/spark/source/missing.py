@@ -54,7 +54,7 @@ class BrokerSilent(NetError):
 
 
 @dataclass(frozen=True)
-class Absence:
+class MissingQueues:
     """The queues that are missing of one broker.
 
     Attributes:
@@ -81,7 +81,7 @@ class Absence:
 
 def absences(
     settings: SourceSettings, covered: Sequence[MessageQueue], cluster: SourceCluster
-) -> list[Absence]:
+) -> list[MissingQueues]:
     """The queues that a read should cover beside those that there are.
 
     Asks the nameserver once; not at all where the user named the brokers and all are there.
@@ -93,7 +93,7 @@ def absences(
     left = cluster.missing_brokers()
     found = _remembered(settings, left)
     found += _in_order(cluster, covered)
-    by_broker: dict[str, Absence] = {}
+    by_broker: dict[str, MissingQueues] = {}
     for each in found:
         queues = [queue for queue in each.queues if settings.topics.covers(queue)]
         if queues and each.broker not in there:
@@ -106,16 +106,16 @@ def absences(
     return sorted(by_broker.values(), key=lambda each: each.broker)
 
 
-def absences_of(queues: Sequence[MessageQueue], why: str) -> list[Absence]:
+def absences_of(queues: Sequence[MessageQueue], why: str) -> list[MissingQueues]:
     """Queues that are missing, by their brokers."""
     by_broker: dict[str, list[MessageQueue]] = {}
     for queue in queues:
         by_broker.setdefault(queue.broker_name, []).append(queue)
-    return [Absence(broker, each, why) for broker, each in by_broker.items()]
+    return [MissingQueues(broker, each, why) for broker, each in by_broker.items()]
 
 
 def check_missing(
-    found: Iterable[Absence],
+    found: Iterable[MissingQueues],
     settings: SourceSettings,
     *,
     wanted: Callable[[Sequence[MessageQueue]], Sequence[MessageQueue]] = list,
@@ -140,7 +140,7 @@ def check_missing(
     log.warning("%s. failOnDataLoss is false: going on without them", what)
 
 
-def warn_of_missing(found: Sequence[Absence]) -> None:
+def warn_of_missing(found: Sequence[MissingQueues]) -> None:
     """Say what a stream that runs on begins without."""
     if found:
         log.warning(
@@ -148,18 +148,18 @@ def warn_of_missing(found: Sequence[Absence]) -> None:
         )
 
 
-def _said(found: Sequence[Absence]) -> str:
+def _said(found: Sequence[MissingQueues]) -> str:
     count = sum(len(each.queues) for each in found)
     more = f" and at {len(found) - NAMED_MAX} other brokers" if len(found) > NAMED_MAX else ""
     which = "; ".join(map(str, found[:NAMED_MAX])) + more
     return f"{count} {'queue is' if count == 1 else 'queues are'} missing: {which}"
 
 
-def _remembered(settings: SourceSettings, left: Sequence[MissingBroker]) -> list[Absence]:
+def _remembered(settings: SourceSettings, left: Sequence[MissingBroker]) -> list[MissingQueues]:
     """The queues of brokers that left, as the nameserver remembers them."""
     topics = settings.topics.wanted(lambda: [topic for each in left for topic in each.queues])
     return [
-        Absence(
+        MissingQueues(
             each.name,
             [
                 MessageQueue(topic, each.name, number)
@@ -172,7 +172,7 @@ def _remembered(settings: SourceSettings, left: Sequence[MissingBroker]) -> list
     ]
 
 
-def _in_order(cluster: SourceCluster, covered: Sequence[MessageQueue]) -> list[Absence]:
+def _in_order(cluster: SourceCluster, covered: Sequence[MessageQueue]) -> list[MissingQueues]:
     """The missing queues that the topics' order configurations name."""
     named = cluster.ordered_queues(sorted({queue.topic for queue in covered}))
     return absences_of(
@@ -180,7 +180,9 @@ def _in_order(cluster: SourceCluster, covered: Sequence[MessageQueue]) -> list[A
     )
 
 
-def _of_name(name: str, covered: Sequence[MessageQueue], known: Collection[str]) -> Absence:
+def _of_name(
+    name: str, covered: Sequence[MessageQueue], known: Collection[str]
+) -> MissingQueues:
     """A broker that only the user knows, with as many queues as the others have."""
     counts: dict[str, int] = {}
     for queue in covered:
@@ -197,7 +199,7 @@ def _of_name(name: str, covered: Sequence[MessageQueue], known: Collection[str])
         why = f"the option 'brokers' names it, and it is not registered{hint}"
     if queues:
         why += "; counted as the others have them"
-    return Absence(name, queues or [MessageQueue("", name, 0)], why)
+    return MissingQueues(name, queues or [MessageQueue("", name, 0)], why)
 
 
 def _time(ms: int) -> str:

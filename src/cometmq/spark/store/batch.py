@@ -6,7 +6,7 @@ Next: cometmq.spark.store.views
 # ruff: noqa: N802  Spark gives these names.
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
@@ -17,14 +17,7 @@ from cometmq.spark import push_down
 from cometmq.spark.schema import arrow_schema
 from cometmq.spark.store.schema import MESSAGES
 from cometmq.spark.store.settings import StoreReadSettings
-from cometmq.spark.store.views import Work, plan, rows_of
-
-
-@dataclass
-class WorkPartition(InputPartition):
-    """One task."""
-
-    work: Work
+from cometmq.spark.store.views import StorePartition, plan, rows_of
 
 
 def store_reader(settings: StoreReadSettings, schema: StructType) -> "StoreReader":
@@ -48,14 +41,14 @@ class StoreReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """The tasks."""
-        return [WorkPartition(work) for work in plan(self._settings)]
+        return list(plan(self._settings))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task, in an executor."""
         # Spark makes one partition without a value of an empty list.
-        if not isinstance(partition, WorkPartition):
+        if not isinstance(partition, StorePartition):
             return iter(())
-        return rows_of(self._settings, partition.work, arrow_schema(self._schema))
+        return rows_of(self._settings, partition, arrow_schema(self._schema))
 
 
 class FilteredStoreReader(StoreReader):

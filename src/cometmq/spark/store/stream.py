@@ -26,9 +26,8 @@ from cometmq.model.errors import StoreDamaged
 from cometmq.offline.log_end import durable_end, used_files
 from cometmq.offline.splits import between, cut, joined
 from cometmq.spark.schema import arrow_schema
-from cometmq.spark.store.batch import WorkPartition
 from cometmq.spark.store.settings import StoreReadSettings
-from cometmq.spark.store.views import Work, rows_of
+from cometmq.spark.store.views import StorePartition, rows_of
 
 _BEGIN = -1  # Before the oldest record, wherever that is when the first batch is planned.
 
@@ -104,13 +103,13 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         splits = between(cut(files, settings.split_bytes), begin, _begin(end))
         tasks = joined(splits, settings.split_bytes)
-        return [WorkPartition(Work(log=task)) for task in tasks]
+        return [StorePartition(log=task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of a task, in an executor."""
-        if not isinstance(partition, WorkPartition):
+        if not isinstance(partition, StorePartition):
             return iter(())
-        return rows_of(self._settings, partition.work, arrow_schema(self._schema))
+        return rows_of(self._settings, partition, arrow_schema(self._schema))
 
     def commit(self, end: Json) -> None:
         """Nothing to do: the checkpoint holds the offset."""

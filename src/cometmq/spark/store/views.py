@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
 
 from cometmq.offline.columns.pieces import same
 from cometmq.offline.config_table import config_table
@@ -34,8 +35,8 @@ _QUEUE_FILES_A_TASK = 16
 
 
 @dataclass(frozen=True)
-class Work:
-    """The work of one task of a read.
+class StorePartition(InputPartition):
+    """Files and splits of the log for one task of a read.
 
     Attributes:
         log: splits of the log, for the views that read it.
@@ -50,7 +51,7 @@ class Work:
     delay_levels_ms: tuple[int, ...] = USUAL_LEVELS_MS
 
 
-def plan(settings: StoreReadSettings) -> list[Work]:
+def plan(settings: StoreReadSettings) -> list[StorePartition]:
     """The tasks of a batch read.
 
     Raises:
@@ -65,20 +66,23 @@ def plan(settings: StoreReadSettings) -> list[Work]:
         if settings.view == MESSAGES:
             conditions = settings.rules.conditions
             tasks = narrowed(folder, tasks, conditions, split_bytes=settings.split_bytes)
-        return [Work(log=task, delay_levels_ms=levels) for task in tasks]
+        return [StorePartition(log=task, delay_levels_ms=levels) for task in tasks]
     if settings.view == "consumequeue":
         wanted = settings.rules.topics
         files = [each for each in queue_files(folder) if not wanted or each.topic in wanted]
         step = _QUEUE_FILES_A_TASK
-        return [Work(queues=tuple(files[at : at + step])) for at in range(0, len(files), step)]
+        return [
+            StorePartition(queues=tuple(files[at : at + step]))
+            for at in range(0, len(files), step)
+        ]
     if settings.view == "index":
         found = folder.numbered(folder.path("index"), INDEX_NAME_DIGITS)
-        return [Work(path=each.path) for each in found]
-    return [Work()]
+        return [StorePartition(path=each.path) for each in found]
+    return [StorePartition()]
 
 
 def rows_of(
-    settings: StoreReadSettings, work: Work, schema: pa.Schema
+    settings: StoreReadSettings, partition: StorePartition, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a task.
 
@@ -87,8 +91,10 @@ def rows_of(
         OSError: a file cannot be read.
     """
     if settings.view == MESSAGES:
-        return message_batches(settings.folder, work.log, schema, settings.rules)
-    return (_projected(columns, schema) for columns in _VIEWS[settings.view](settings, work))
+        return message_batches(settings.folder, partition.log, schema, settings.rules)
+    return (
+        _projected(columns, schema) for columns in _VIEWS[settings.view](settings, partition)
+    )
 
 
 Columns = dict[str, Any]
@@ -108,8 +114,8 @@ def _array(values: Any, kind: pa.DataType) -> pa.Array:
     return pa.array(values, kind)
 
 
-def _queue_entries(settings: StoreReadSettings, work: Work) -> Iterator[Columns]:
-    for file in work.queues:
+def _queue_entries(settings: StoreReadSettings, partition: StorePartition) -> Iterator[Columns]:
+    for file in partition.queues:
         found = read_queue_file(settings.folder, file)
         count = len(found.offsets)
         yield {
@@ -123,15 +129,15 @@ def _queue_entries(settings: StoreReadSettings, work: Work) -> Iterator[Columns]
         }
 
 
-def _index_entries(settings: StoreReadSettings, work: Work) -> Iterator[Columns]:
-    columns = index_columns(settings.folder, work.path, settings.index_slots)
-    yield {**columns, "storeFile": same(work.path, len(columns["entry"]))}
+def _index_entries(settings: StoreReadSettings, partition: StorePartition) -> Iterator[Columns]:
+    columns = index_columns(settings.folder, partition.path, settings.index_slots)
+    yield {**columns, "storeFile": same(partition.path, len(columns["entry"]))}
 
 
-def _packed(settings: StoreReadSettings, work: Work) -> Iterator[Columns]:
+def _packed(settings: StoreReadSettings, partition: StorePartition) -> Iterator[Columns]:
     # Nothing is written, so a target says only what is wanted.
-    wanted = RebuildTarget("", 0, work.delay_levels_ms, settings.rules.topics)
-    runs = list(packed_runs(settings.folder, work.log, wanted))
+    wanted = RebuildTarget("", 0, partition.delay_levels_ms, settings.rules.topics)
+    runs = list(packed_runs(settings.folder, partition.log, wanted))
     yield {
         "topic": [run.topic for run in runs],
         "queueId": [run.queue_id for run in runs],
@@ -141,7 +147,7 @@ def _packed(settings: StoreReadSettings, work: Work) -> Iterator[Columns]:
     }
 
 
-def _verify(settings: StoreReadSettings, _work: Work) -> Iterator[Columns]:
+def _verify(settings: StoreReadSettings, _partition: StorePartition) -> Iterator[Columns]:
     """The whole store by one task: what is wrong with queues shows when all of the log is through."""
     folder = settings.folder
     disk = disk_of(folder)
@@ -161,7 +167,7 @@ def _verify(settings: StoreReadSettings, _work: Work) -> Iterator[Columns]:
     yield dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
 
 
-def _files(settings: StoreReadSettings, _work: Work) -> Iterator[Columns]:
+def _files(settings: StoreReadSettings, _partition: StorePartition) -> Iterator[Columns]:
     folder = settings.folder
     names = ("kind", "name", "startOffset", "bytes", "modified")
     rows: list[tuple[Any, ...]] = []
@@ -181,7 +187,7 @@ def _files(settings: StoreReadSettings, _work: Work) -> Iterator[Columns]:
     yield dict(zip(names, map(list, columns), strict=True))
 
 
-def _offsets(settings: StoreReadSettings, _work: Work) -> Iterator[Columns]:
+def _offsets(settings: StoreReadSettings, _partition: StorePartition) -> Iterator[Columns]:
     rows = [
         (*topic_group.rpartition("@")[::2], int(queue_id), int(offset))
         for topic_group, queues in config_table(
@@ -197,7 +203,7 @@ def _offsets(settings: StoreReadSettings, _work: Work) -> Iterator[Columns]:
     }
 
 
-def _topics(settings: StoreReadSettings, _work: Work) -> Iterator[Columns]:
+def _topics(settings: StoreReadSettings, _partition: StorePartition) -> Iterator[Columns]:
     topics = list(config_table(settings.folder, "topics.json", "topicConfigTable").values())
     yield {
         "topic": [each.get("topicName") for each in topics],
@@ -208,7 +214,7 @@ def _topics(settings: StoreReadSettings, _work: Work) -> Iterator[Columns]:
     }
 
 
-_VIEWS: dict[str, Callable[[StoreReadSettings, Work], Iterator[Columns]]] = {
+_VIEWS: dict[str, Callable[[StoreReadSettings, StorePartition], Iterator[Columns]]] = {
     "consumequeue": _queue_entries,
     "index": _index_entries,
     "packed-cq": _packed,

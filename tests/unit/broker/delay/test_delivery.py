@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cometmq.broker.delay.delivered_offsets import DeliveredOffsets
 from cometmq.broker.delay.delivery import LOOK_SECONDS, DelayedDelivery
-from cometmq.broker.delay.levels import Levels
+from cometmq.broker.delay.levels import DelayLevelTable
 from cometmq.broker.inner_puts import InnerMessage
 from cometmq.broker.machines.runner import KeptMachine
 from cometmq.broker.machines.steps import Elsewhere
@@ -31,7 +31,7 @@ class Delays:
 
     def __init__(self, **more) -> None:
         self.broker = broker = HandBroker(topics=TOPICS, **more)
-        self.levels = Levels(broker.store.settings.delay_levels_ms, broker.topics)
+        self.levels = DelayLevelTable(broker.store.settings.delay_levels_ms, broker.topics)
         self.delivered = DeliveredOffsets(ConfigFile(FILE, broker.disk), clock=broker.clock)
         self.delivered.load()
         self.delivery = DelayedDelivery(

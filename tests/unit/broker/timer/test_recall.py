@@ -9,7 +9,7 @@ import pytest
 
 from cometmq.broker.parts import Parts
 from cometmq.broker.timer.recall import Recall, RecallResult
-from cometmq.broker.timer.times import Times
+from cometmq.broker.timer.times import TimedSends
 from cometmq.codec.headers.recall import RecallRequest
 from cometmq.codec.recall_handle import RecallHandle, encode_recall_handle
 from cometmq.model.codes import ResponseCode
@@ -40,7 +40,11 @@ async def parts(tmp_path):
 
 def recall_of(parts: Parts) -> Recall:
     return Recall(
-        parts.settings, Times(parts), topics=parts.topics, inner=parts.inner, clock=parts.clock
+        parts.settings,
+        TimedSends(parts),
+        topics=parts.topics,
+        inner=parts.inner,
+        clock=parts.clock,
     )
 
 

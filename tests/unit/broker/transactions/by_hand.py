@@ -58,7 +58,7 @@ class Life:
         self.table = TransactionTable(next_op=self.begin_at[1])
         self.queues = TransactionQueues(
             self.table,
-            halves=broker.cursor(HALF_TOPIC, offset=self.begin_at[0]),
+            half_messages=broker.cursor(HALF_TOPIC, offset=self.begin_at[0]),
             ops_read=broker.cursor("RMQ_SYS_TRANS_OP_HALF_TOPIC", offset=self.begin_at[1]),
             store=broker.store, inner=broker.inner, topics=broker.topics, clock=broker.clock,
         )  # fmt: skip

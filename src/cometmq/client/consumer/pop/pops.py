@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from cometmq.client.api.consuming import ConsumeApi, PoppedRecords
 from cometmq.client.connection.instance import ClientInstance
-from cometmq.client.consumer.pull.received import GROWTH_AT_ONCE, GROWTH_MAX, Room
+from cometmq.client.consumer.pull.received import GROWTH_AT_ONCE, GROWTH_MAX, UnpackedRoom
 from cometmq.codec.bodies.batch_ack import BatchAck
 from cometmq.codec.headers.pop import (
     AckRequest,
@@ -192,9 +192,9 @@ class Popper:
         told, records = given
         starts = decode_starts(told.start_offset_info or "")
         popped = _Popped(self, broker_name, wanted, told, starts)
-        messages, left = popped.unpack(records, Room(GROWTH_AT_ONCE))
+        messages, left = popped.unpack(records, UnpackedRoom(GROWTH_AT_ONCE))
         if left:
-            room = Room(max(GROWTH_MAX, self.body_size_max))
+            room = UnpackedRoom(max(GROWTH_MAX, self.body_size_max))
             more, left = await asyncio.to_thread(popped.unpack, left, room)
             messages += more
         if left:
@@ -234,7 +234,7 @@ class _Popped:
     starts: dict[tuple[str, int], int]
 
     def unpack(
-        self, records: Sequence[Record], room: Room
+        self, records: Sequence[Record], room: UnpackedRoom
     ) -> tuple[list[StoredMessage], Sequence[Record]]:
         """The messages that are wanted, and the records for which there was no room."""
         messages: list[StoredMessage] = []

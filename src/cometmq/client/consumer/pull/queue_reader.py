@@ -34,7 +34,7 @@ from cometmq.client.consumer.filters import ALL, Filter, subscription_of
 from cometmq.client.consumer.pull.members import ReadFrom, members_of
 from cometmq.client.consumer.pull.pulls import Puller, PullTerms
 from cometmq.client.consumer.pull.range_reader import RangeReader
-from cometmq.client.results import Indexed, RawPull, TopicQueues
+from cometmq.client.results import IndexedMessages, RawPull, TopicQueues
 from cometmq.client.settings import ConsumerSettings
 from cometmq.codec.bodies.missing_brokers import MissingBroker
 from cometmq.codec.record import decode_records
@@ -231,7 +231,9 @@ class AsyncQueueReader:
             self._group, {name: offsets[queue] for name, queue in full.items()}
         )
 
-    async def indexed(self, topic: str, key: str, *, is_id: bool = False) -> Indexed | None:
+    async def indexed(
+        self, topic: str, key: str, *, is_id: bool = False
+    ) -> IndexedMessages | None:
         """The places that the brokers' indexes have under a key; None: none, or more than they tell at once.
 
         Args:
@@ -267,7 +269,7 @@ class AsyncQueueReader:
                 if each.topic == full
             )
             until_ms[name] = found.indexed_until_ms
-        return Indexed(frozenset(places), until_ms) if places else None
+        return IndexedMessages(frozenset(places), until_ms) if places else None
 
     # --- ranges
 

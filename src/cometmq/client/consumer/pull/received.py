@@ -30,7 +30,7 @@ GROWTH_MAX = 64 << 20
 _PART_SIZE = 256 << 10
 
 
-class Pulled(NamedTuple):
+class PulledMessages(NamedTuple):
     """The messages of one answer.
 
     Attributes:
@@ -42,7 +42,7 @@ class Pulled(NamedTuple):
     rest: int | None
 
 
-class Room:
+class UnpackedRoom:
     """The bytes that compressed bodies of one answer may still grow to.
 
     Args:
@@ -88,7 +88,7 @@ class RecordUnpacker:
     namespace: Namespace = NO_NAMESPACE
     on_unreadable: Callable[[Record, CodecError], None] | None = None
 
-    async def read(self, body: bytes) -> Pulled:
+    async def read(self, body: bytes) -> PulledMessages:
         """Make messages of the records of an answer, as many as were asked for.
 
         What grows by much is decompressed in a thread, and what grows too much is left for the next
@@ -98,20 +98,20 @@ class RecordUnpacker:
             CodecError: something else than whole records stands in it, or one cannot be read.
         """
         messages: list[StoredMessage] = []
-        position = self._go_on(body, 0, messages, Room(GROWTH_AT_ONCE))
+        position = self._go_on(body, 0, messages, UnpackedRoom(GROWTH_AT_ONCE))
         if position < len(body) and len(messages) < self.count_max:
-            room = Room(max(GROWTH_MAX, self.body_size_max))
+            room = UnpackedRoom(max(GROWTH_MAX, self.body_size_max))
             position = await asyncio.to_thread(self._go_on, body, position, messages, room)
         if len(messages) > self.count_max:
             rest = messages[self.count_max].queue_offset
             del messages[self.count_max :]
-            return Pulled(messages, rest)
+            return PulledMessages(messages, rest)
         if position < len(body):
-            return Pulled(messages, decode_record(body, position).queue_offset)
-        return Pulled(messages, None)
+            return PulledMessages(messages, decode_record(body, position).queue_offset)
+        return PulledMessages(messages, None)
 
     def _go_on(
-        self, body: bytes, position: int, messages: list[StoredMessage], room: Room
+        self, body: bytes, position: int, messages: list[StoredMessage], room: UnpackedRoom
     ) -> int:
         """Add messages until their count, the room or the body is used up; where it ended."""
         queue, count_max = self.queue, self.count_max

@@ -25,20 +25,20 @@ async def send_all(
     Raises:
         SendFailed: after all have settled, when some failed; how many, and the first reason.
     """
-    flight = Flight(window)
+    sends = SendsInFlight(window)
     try:
         for count, message in enumerate(messages):
-            if flight.is_full:
-                await flight.wait_room()
+            if sends.is_full:
+                await sends.wait_room()
             elif count % _BUNCH == 0:
                 await asyncio.sleep(0)
-            flight.add(send(message))
+            sends.add(send(message))
     finally:
-        await flight.wait_settled()
-    return flight.results()
+        await sends.wait_settled()
+    return sends.results()
 
 
-class Flight:
+class SendsInFlight:
     """Sends that were begun one after the other.
 
     Args:

@@ -64,7 +64,7 @@ gateway.proc.wait()
 """
 
 
-class NoArchive(CometError):
+class NoClassArchive(CometError):
     """Raised where this Java has made no archive of its classes."""
 
 
@@ -94,7 +94,7 @@ def build() -> Path:
     """Make the archive anew, some 160 MB; gives where it is.
 
     Raises:
-        NoArchive: this Java cannot, or the small job failed; the text says which.
+        NoClassArchive: this Java cannot, or the small job failed; the text says which.
     """
     path = archive_path(java_home())
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -112,6 +112,6 @@ def build() -> Path:
     )
     if done.returncode or not growing.is_file():
         last = (done.stderr.strip() or "its Java writes none").splitlines()[-1]
-        raise NoArchive(f"no archive was made: {last}")
+        raise NoClassArchive(f"no archive was made: {last}")
     growing.rename(path)
     return path

@@ -13,7 +13,7 @@ Made = TypeVar("Made")
 _SHARE = 2  # Something larger than this part of the whole is made, and not kept.
 
 
-class Kept(dict[Key, Made]):
+class BoundedCache(dict[Key, Made]):
     """A dict that makes what it lacks, and forgets.
 
     Attributes:

@@ -1,15 +1,13 @@
-"""Texts that people write and read: times, and why Spark failed, in one line.
+"""One line for people of why a job failed: Spark's own errors are pages of text.
 
 Next: cometmq.spark.jobs.job
 """
 
 import re
-from datetime import datetime
 
 from pyspark.errors import PySparkException
 
 from cometmq.model.errors import SettingsError
-from cometmq.spark.options import moment_fault
 
 # The last line of a Python traceback that Spark carries in its own error's text.
 _OURS = re.compile(r"^cometmq\.[\w.]+\.(?P<kind>\w+): (?P<text>.*)$", re.MULTILINE)
@@ -25,24 +23,6 @@ _NO_JAVA = "JAVA_GATEWAY_EXITED"
 # Behind a condition's text stand its SQLSTATE, the place in the SQL, and the whole plan.
 _STATE = re.compile(r"\s*SQLSTATE: \w{5}.*", re.DOTALL)
 _JAVA_TRACE = re.compile(r"\n\s*(?:JVM stacktrace|at [\w.$]+\()", re.MULTILINE)
-
-
-def time_ms(text: str, what: str) -> int:
-    """A time as ms since 1970: such a number, or ISO 8601 (local time unless it says otherwise).
-
-    Raises:
-        SettingsError: it is neither; `what` is the option's name.
-    """
-    if text.isdecimal():
-        if fault := moment_fault(int(text)):
-            raise SettingsError(f"{what}: {fault}")
-        return int(text)
-    try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
-    except ValueError:
-        raise SettingsError(
-            f"{what} {text!r} is no time like 2026-05-01T12:00, nor ms since 1970"
-        ) from None
 
 
 def message_of(error: BaseException) -> str:

@@ -3,7 +3,7 @@
 import time
 
 
-class Mornings:
+class MidnightTotals:
     """The totals at the beginning of today and of yesterday, local time (BrokerStats of RocketMQ 5.3.3).
 
     Attributes:
