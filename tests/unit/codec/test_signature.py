@@ -8,6 +8,9 @@ import os
 
 import pytest
 
+from cometmq.codec.fields import encode_fields
+from cometmq.codec.headers.pull import PullRequest
+from cometmq.codec.pull_text import pull_text
 from cometmq.codec.remoting import Command
 from cometmq.codec.send_text import back_text, front_text, json_text, middle_text
 from cometmq.codec.signature import signature, signed_content
@@ -75,6 +78,15 @@ def test_a_send_that_is_text_is_signed_as_a_command_of_the_same_fields():
     assert unsigned["n"] == "broker}a"
     assert SIGNER.signed(Command(310, fields=unsigned, body=b"body")).fields == fields
     assert "s3cret" not in str(fields)
+
+
+def test_a_pull_that_is_text_is_signed_as_a_command_of_the_same_fields():
+    header = PullRequest("group", "topic", 3, 17, 32, 7, 16, broker_name='broker"a')
+    unsigned = Command(11, fields=encode_fields(header))
+    pieces = SIGNER.signed_pieces(pull_text(header).pieces(17, 16), b"")
+    frame = encode_requests([Connection[None]().send(pieces, b"", None, 1.0)])
+    (sent,) = Connection[None]().receive_data(frame)
+    assert dict(sent[6]) == SIGNER.signed(unsigned).fields
 
 
 def test_credentials_show_no_secret_and_are_whole():

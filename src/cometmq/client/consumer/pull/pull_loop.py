@@ -192,11 +192,12 @@ class PullLoop:
         messages, unreadable, behind = await self._unpack(pull)
         if process_queue is not self.process_queue:
             return  # Sought while it was unpacked.
-        _check_offsets(_offsets([*messages, *unreadable]), offset, behind)
+        offsets = _offsets([*messages, *unreadable])
+        _check_offsets(offsets, offset, behind)
         self.counts.pulled += len(messages) + len(unreadable)
         # Not before its records could be read: a broken answer must be asked for again.
         self._next_offset = behind
-        self._take(messages, unreadable)
+        self._take(messages, unreadable, offsets)
         if not self.process_queue.count:
             # Nothing that matched is open: what was passed over needs no second look.
             self._place.offset = behind
@@ -237,15 +238,14 @@ class PullLoop:
                 async with asyncio.timeout(min(pause, _FAILURE_PAUSE)):
                     await self._moved.wait()
 
-    def _take(self, messages: Batch, unreadable: list[Record]) -> None:
+    def _take(self, messages: Batch, unreadable: list[Record], offsets: list[int]) -> None:
         if self._subscription.tags:
             # The broker compares hashes only; two tags may share one.
             matches = self._subscription.matches_tag
             messages = [message for message in messages if matches(message.tag)]
-        self.process_queue.add(
-            _offsets([*messages, *unreadable]),
-            [len(message.body) for message in messages] + [0] * len(unreadable),
-        )
+            offsets = _offsets([*messages, *unreadable])
+        sizes = [len(message.body) for message in messages] + [0] * len(unreadable)
+        self.process_queue.add(offsets, sizes)
         for record in unreadable:
             self._reading.discard(self, record)
         if messages:
