@@ -194,6 +194,26 @@ def test_so_are_batches_and_sends_with_words(kernel, form):
     assert worked(kernel, [whole + frame_of(four, form)], 9, 0)[:2] == [len(whole), 3]
 
 
+@pytest.mark.parametrize("form", ["json", "raw", "binary"])
+@pytest.mark.parametrize("offset", [0, 9, *(10**n + d for n in range(1, 19) for d in (-1, 0))])
+def test_answers_name_numbers_of_any_length(form, offset):
+    opaque = offset if offset < 1 << 31 else -(offset % (1 << 31))
+    data = frame_of(PLAIN._replace(opaque=opaque), form)
+    start = '{"code":0,"extFields":{"queueId":"0","msgId":"C0A8'
+    answers = []
+    kernels: tuple[Any, ...] = fast, Plain
+    for kernel in kernels:
+        queue, batch = kernel.QueueEnd(1), kernel.SendBatch(SUFFIX)
+        queue.next_offset = offset
+        straight = {"Orders": {"1": (queue, b"\6Orders", start, 0)}}
+        assert kernel.take_sends(batch, data, 0, 9, HOSTS[0], straight, LIMITS) == len(data)
+        kernel.pack_columns(batch, 0, offset, 1 << 62, LAYOUTS, 1700, STORE_HOST, [])
+        answers.append(bytes(kernel.answer_columns(batch, 0, 1, HOST)))
+    assert answers[0] == answers[1]
+    assert json.loads(answers[0][8:])["opaque"] == opaque
+    assert json.loads(answers[0][8:])["extFields"]["queueOffset"] == str(offset)
+
+
 @given(st.sampled_from([0, 1]), st.integers(0, 400), st.binary(max_size=3), st.integers(0, 3))
 @example(0, 1, b"\xff", 1)
 @settings(max_examples=twin_turns(1000), deadline=None)

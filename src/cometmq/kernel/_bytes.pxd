@@ -1,6 +1,26 @@
 # Numbers in network order, read and written where they stand.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+
+cdef extern from *:
+    """
+    #include <string.h>
+
+    /* Short bytes are copied as two words that overlap: a call of memcpy takes longer than that. */
+    static inline void copy_bytes(unsigned char *to, const void *from, Py_ssize_t size) {
+        const unsigned char *at = (const unsigned char *)from;
+        unsigned char head[16], tail[16];
+        if (size >= 16 && size <= 32) {
+            memcpy(head, at, 16); memcpy(tail, at + size - 16, 16);
+            memcpy(to, head, 16); memcpy(to + size - 16, tail, 16);
+        } else if (size >= 8 && size < 16) {
+            memcpy(head, at, 8); memcpy(tail, at + size - 8, 8);
+            memcpy(to, head, 8); memcpy(to + size - 8, tail, 8);
+        } else {
+            memcpy(to, at, size);
+        }
+    }
+    """
+    void copy_bytes(uint8_t *to, const void *start, Py_ssize_t size) noexcept nogil
 
 
 cdef inline uint32_t get_u32(const uint8_t *at) noexcept nogil:
@@ -31,5 +51,5 @@ cdef inline uint8_t *put_u16(uint8_t *at, uint32_t value) noexcept nogil:
 
 
 cdef inline uint8_t *put_bytes(uint8_t *at, const void *start, Py_ssize_t size) noexcept nogil:
-    memcpy(at, start, size)
+    copy_bytes(at, start, size)
     return at + size

@@ -16,13 +16,7 @@ from cometmq.kernel._blocks cimport Span
 from cometmq.kernel._bytes cimport get_u32
 from cometmq.kernel._layouts cimport SHORT_SIZE
 from cometmq.kernel._text cimport (
-    first_byte,
-    get_decimal,
-    hex_digit,
-    is_ascii,
-    json_stops,
-    short_escape,
-    word_at,
+    first_byte, get_decimal, hex_digit, is_ascii, json_stops, short_escape, word_at,
 )
 from cometmq.kernel.send_headers import LANGUAGES, WORDS
 
@@ -160,6 +154,9 @@ cdef inline int _take_escape(Cursor *cursor) noexcept nogil:
     cdef const uint8_t *at = cursor.at
     cdef Py_ssize_t left = cursor.end - at
     cdef int high, low
+    if left >= 8 and word_at(at) & 0xFCFFFFFFFFFFULL == 0x30303030755CULL:
+        cursor.at += 6
+        return at[5] & 3  # Mostly: what stands between names and values, \u0001 and \u0002.
     if left >= 6 and at[1] == c"u" and at[2] == c"0" and at[3] == c"0":
         high, low = hex_digit(at[4]), hex_digit(at[5])
         if high < 0 or low < 0 or high >= 8:
