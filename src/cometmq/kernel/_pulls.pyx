@@ -25,6 +25,10 @@ cdef enum:
 assert PULL_SIZE_MAX == SIZE_MAX and len(PULL_BEGIN) == BEGIN_SIZE and PULL_BEGIN == b'{"code":11,'
 
 
+# The header that was split last, for the next one is the same nearly always: so are its bytes then, whose hash is known.
+cdef bytes _latest = b""
+
+
 cdef struct Split:
     # Where the header is being read and where it ends; what of it is copied up to where, and to where that was copied.
     const uint8_t *at
@@ -110,6 +114,13 @@ cdef inline bint _split(Split *split) noexcept nogil:
     return -0x80000000 <= split.numbers[OPAQUE] <= 0x7FFFFFFF
 
 
+cdef bytes _kept(const uint8_t *text, Py_ssize_t size):
+    global _latest
+    if size != PyBytes_GET_SIZE(_latest) or memcmp(text, PyBytes_AS_STRING(_latest), size) != 0:
+        _latest = PyBytes_FromStringAndSize(<const char *>text, size)
+    return _latest
+
+
 def split_pull(bytes data not None):
     """See `cometmq.kernel.pulls.split_pull`."""
     cdef const uint8_t *at = <const uint8_t *>PyBytes_AS_STRING(data)
@@ -134,7 +145,7 @@ def split_pull(bytes data not None):
     memcpy(split.out, split.kept, split.end - split.kept)
     split.out += split.end - split.kept
     return (
-        PyBytes_FromStringAndSize(<const char *>text, split.out - text),
+        _kept(text, split.out - text),
         split.numbers[QUEUE_ID], split.numbers[QUEUE_OFFSET], split.numbers[COMMIT_OFFSET],
         split.numbers[OPAQUE],
     )

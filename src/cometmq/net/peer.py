@@ -140,8 +140,8 @@ class Peer(asyncio.Protocol):
         """Keep what came for this turn of the loop; who brings more in the same turn is not read until it is done."""
         self.has_read = True
         turn, wire = self._turn, self._wire
-        if self.asks_alone:  # Where nothing of it comes first.
-            waits = self._is_in_turn or self.is_paused or wire.is_within_frame
+        if self.asks_alone:  # Where nothing of it comes first; half a frame would, too.
+            waits = self._is_in_turn or self.is_paused or wire.buffered or wire.skipped
             self.asks_alone = not waits and turn.answer_ahead(data, self)
             if self.asks_alone:
                 return

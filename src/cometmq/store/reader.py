@@ -180,10 +180,10 @@ class Reader:
                 entries = self._files.read_nowait(queue, offset, count_read)
             except FileNotFoundError:
                 return self._hole(offset, low, high)
-            if entries is not None and len(entries) == count_read * QUEUE_ENTRY_SIZE:
-                # A file's entries and the tail's are one queue to its readers.
-                rest = min(count - count_read, high - stop)
-                entries = bytes(entries) + queue.tail_entries(stop, rest) if rest else entries
+            read_size = count_read * QUEUE_ENTRY_SIZE
+            if count_read < count and entries is not None and len(entries) == read_size:
+                rest = min(count - count_read, high - stop)  # One queue to its readers.
+                entries = bytes(entries) + queue.tail_entries(stop, rest)
         if entries is not None:
             found = self._plain(entries, offset, low, high, max_count, max_bytes, matches)
             if found is not None:

@@ -11,7 +11,7 @@ from time import perf_counter_ns
 
 from cometmq.broker.counters.counters import Counters
 from cometmq.broker.parts import Parts
-from cometmq.broker.service.found_pulls import Asked, FoundPulls
+from cometmq.broker.service.found_pulls import FoundPulls, PullHeader
 from cometmq.broker.service.pull import Pulls
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.header_json import decode_json_command
@@ -57,7 +57,7 @@ class PullIntake:
         self.size = 0
         self._found = found
         self._counters = counters
-        self._asked: BoundedCache[bytes, Asked | None] = BoundedCache(
+        self._asked: BoundedCache[bytes, PullHeader | None] = BoundedCache(
             self._read,
             size_of=lambda header, _asked: 2 * len(header) + _HEADER_COST,
             size_max=_KEPT_SIZE,
@@ -80,18 +80,16 @@ class PullIntake:
         asked = self._asked[header]
         if asked is None:
             return 0
-        result = self._found.pull(asked, queue_id, offset, commit_offset)
-        if result is None:
+        found = self._found.pull(asked, queue_id, offset, commit_offset)
+        if found is None:
             return 0
-        _, _, next_offset, low, high, next_broker, records, group_flag, topic_flag = result
-        size = sum(map(len, records)) if len(records) > 1 else len(records[0])
-        numbers = next_broker, next_offset, low, high, group_flag, topic_flag, opaque
-        head = filled_frame(_PIECES, numbers, size)
+        numbers, records, size = found
+        head = filled_frame(_PIECES, (*numbers, opaque), size)
         peer.write_pieces_at_once([head, *records], len(head) + size)
         self._counters.answered(_PULL, 0, 0, perf_counter_ns() - began)
         return size
 
-    def _read(self, header: bytes) -> Asked | None:
+    def _read(self, header: bytes) -> PullHeader | None:
         """The question of pulls with this header; None where they are not plain."""
         queue_id, offset, commit_offset, opaque = _SHOWN
         for name, number in ((b"queueId", queue_id), (b"queueOffset", offset), (b"commitOffset", commit_offset)):  # fmt: skip

@@ -6,11 +6,12 @@ there is: this says what that would say, or nothing (docs/design/0047-reads-with
 Next: cometmq.broker.service.pull
 """
 
+from typing import NamedTuple
+
 from cometmq.broker.filters import Filters, is_plain
 from cometmq.broker.parts import Parts
-from cometmq.broker.service.pull import BYTES_MAX, PullAnswer, Pulls
+from cometmq.broker.service.pull import BYTES_MAX, Pulls
 from cometmq.codec.headers.pull import PullRequest
-from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import PERM_READ, PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION
 from cometmq.model.subscription import TAG, Subscription
@@ -20,11 +21,32 @@ from cometmq.store.reader import GetStatus
 FOUND_SIZE_MAX = 1 << 20
 
 # An attribute of an enumeration is looked for twice as long as all else that is asked of a result.
-_new_tuple = tuple.__new__
-_FOUND, _SUCCESS = GetStatus.FOUND, ResponseCode.SUCCESS
+_FOUND = GetStatus.FOUND
 
-# What a pull says but for its queue and offsets, and the subscription that it brings; None where the group's is asked for.
-Asked = tuple[PullRequest, Subscription | None]
+# The numbers of the answer's header in their order, its messages, and how many bytes these are.
+Found = tuple[tuple[int, int, int, int, int, int], list[memoryview], int]
+
+
+class PullHeader(NamedTuple):
+    """The header of pulls, but for their queue and offsets, as it is asked about each time.
+
+    Attributes:
+        request: all of it.
+        topic: of it, as the others are.
+        group: who asks.
+        subscription: that it brings; None where the group's is asked for.
+        count_max: most messages.
+        size_max: most bytes.
+        is_committing: whether it brings an offset to be committed.
+    """
+
+    request: PullRequest
+    topic: str
+    group: str
+    subscription: Subscription | None
+    count_max: int
+    size_max: int
+    is_committing: bool
 
 
 class FoundPulls:
@@ -42,27 +64,32 @@ class FoundPulls:
         self._counters = parts.counters
         self._filters = Filters(parts.settings, parts.members)
 
-    def asked(self, request: PullRequest) -> Asked | None:
+    def asked(self, request: PullRequest) -> PullHeader | None:
         """The question of pulls of this shape, good for any time; None where they are not plain."""
-        brings = request.sys_flag & PULL_SUBSCRIPTION
         if not is_plain(request.subscription, request.expression_type):
             return None
-        try:
-            return request, self._filters.subscription(
-                request.topic, request.subscription, request.expression_type
-            ) if brings else None  # fmt: skip
-        except RequestError:
-            return None
+        subscription = None
+        if request.sys_flag & PULL_SUBSCRIPTION:
+            try:
+                subscription = self._filters.subscription(
+                    request.topic, request.subscription, request.expression_type
+                )
+            except RequestError:
+                return None
+        return PullHeader(
+            request, request.topic, request.consumer_group, subscription,
+            max(request.max_msg_nums, 1), request.max_msg_bytes or BYTES_MAX,
+            bool(request.sys_flag & PULL_COMMIT_OFFSET),
+        )  # fmt: skip
 
     def pull(
-        self, asked: Asked, queue_id: int, offset: int, commit_offset: int
-    ) -> PullAnswer | None:
+        self, asked: PullHeader, queue_id: int, offset: int, commit_offset: int
+    ) -> Found | None:
         """Messages of a queue from an offset on; None: nothing was done, and it must be done as a request.
 
         `commit_offset` is committed where `asked` says that pulls bring one.
         """
-        request, subscription = asked
-        group_name, topic_name = request.consumer_group, request.topic
+        request, topic_name, group_name, brought, count_max, size_max, is_committing = asked
         topic, queue = self._topics.get(topic_name), self._store.queue(topic_name, queue_id)
         if (
             (topic is None or queue is None)
@@ -77,24 +104,21 @@ class FoundPulls:
             group = self._groups.get(group_name)
             if group is None or not group.consume_enabled:
                 return None
-            wanted = subscription or self._admission.subscription_of(request, group)
+            wanted = brought or self._admission.subscription_of(request, group)
         except RequestError:
             return None
         if wanted.kind != TAG or self._offsets.has_reset(group_name, topic_name, queue_id):
             return None
         result = self._store.get_of(
-            queue, offset, max_count=max(request.max_msg_nums, 1),
-            max_bytes=request.max_msg_bytes or BYTES_MAX,
+            queue, offset, max_count=count_max, max_bytes=size_max,
             match=wanted.codes if wanted.tags else None,
         )  # fmt: skip
-        if result.status is not _FOUND or result.size > FOUND_SIZE_MAX:
+        status, next_offset, low, high, records, count, size, _, _ = result
+        if status is not _FOUND or size > FOUND_SIZE_MAX:
             return None
-        if request.sys_flag & PULL_COMMIT_OFFSET:
-            self._offsets.commit_brought(group_name, topic_name, queue_id, commit_offset, result.max_offset)  # fmt: skip
-        self._counters.count_get(topic_name, group_name, queue_id, result.message_count, result.size, began)  # fmt: skip
-        # Half the time of `PullAnswer(...)`.
-        return _new_tuple(PullAnswer, (
-            _SUCCESS, result.status, result.next_offset, result.min_offset,
-            result.max_offset, self._pulls.next_broker(group, result), result.records,
-            group.sys_flag, topic.sys_flag,
-        ))  # fmt: skip
+        if is_committing:
+            self._offsets.commit_brought(group_name, topic_name, queue_id, commit_offset, high)
+        self._counters.count_get(topic_name, group_name, queue_id, count, size, began)
+        next_broker = self._pulls.next_broker(group, result)
+        numbers = next_broker, next_offset, low, high, group.sys_flag, topic.sys_flag
+        return numbers, records, size
