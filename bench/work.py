@@ -192,8 +192,8 @@ def do_columns(system: Running, *, seconds: int) -> dict[str, Measured]:
             "send keys", topic="Keyed", conns=4, window=256, size=128, secs=seconds, keys=True
         )
         work.send("crowd 64", topic="Crowd", conns=64, window=1, size=128, secs=seconds)
-        work.pull("pull", topic="Pulled")
         pop_all(work)
+    work.pull("pull", topic="Pulled")
     os.sync()
     first, *_ = sorted(os.sched_getaffinity(0))
     with awake(), placed(system.group, server={first}, load={first}):

@@ -1,7 +1,7 @@
 // loadgen drives a broker over the remoting protocol with as little client work as possible, so
 // that what is measured is the broker. It speaks the JSON header, as every official client does.
 //
-//	loadgen floor :PORT                                          answer each frame at once, keep nothing
+//	loadgen floor :PORT                                          answer each frame at once, keep nothing; a pull gets 32 records of zeros
 //	loadgen send  ADDR -conns 4 -window 256 -size 128 -secs 8 -topic T -queues 4 [-topics 1000] [-keys]
 //	              [-messages N] [-ready N]                       and end after N requests, if that is sooner
 //	loadgen lone  ADDR -size 128 -secs 8 -topic T -queues 4      one at a time, by a thread that waits in read
