@@ -225,9 +225,8 @@ class ThreadWorkers:
 
     def _look(self) -> None:
         """Wake another thread where one does not get on with the jobs."""
-        self._is_looking = (
-            False  # Before the look at them: whoever sees this wakes another itself.
-        )
+        # Before the look at them: whoever sees this wakes another itself.
+        self._is_looking = False
         if self._jobs:
             self._are_short = False
             self._call_another()
