@@ -1,6 +1,6 @@
-"""Reading plain messages does not import pandas, where it is installed: a process of Spark has better to do.
+"""Reading plain messages imports only what it needs: Spark asks new processes, one after the other.
 
-What is found under that name here is a module that only says that it was asked for.
+What is found under the name of pandas here is a module that only says that it was asked for.
 """
 
 import os
@@ -28,6 +28,26 @@ for form in ("map", "raw"):
 import numpy, pyarrow
 pyarrow.array(numpy.arange(3))
 """
+PLAN = """
+import sys
+from cometmq.spark.store.format import RocketMQStoreSource
+source = RocketMQStoreSource({"path": sys.argv[1], **dict(each.split("=") for each in sys.argv[2:])})
+assert source.reader(source.schema()).partitions()
+late = {"pyarrow.compute", "cometmq.offline.rebuild", "cometmq.offline.verify", "cometmq.store.directory"}
+print(sorted(late & set(sys.modules)))
+"""
+
+
+def planned(*given):
+    """What of the late modules a process has imported that plans a read."""
+    done = subprocess.run(
+        [sys.executable, "-c", PLAN, *given],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return done.stdout.strip()
 
 
 def test_plain_messages_are_read_without_pandas(tmp_path):
@@ -47,3 +67,13 @@ def test_plain_messages_are_read_without_pandas(tmp_path):
     )
     # The last line shows that it would have been noticed.
     assert done.stdout.splitlines() == ["40", "40", "asked for"]
+
+
+def test_who_plans_a_read_of_messages_imports_neither_what_reads_them_nor_the_engine(tmp_path):
+    store = open_store(tmp_path / "store")
+    put(store, b"0", b"x")
+    run_jobs(store)
+    store.close()
+    assert planned(str(tmp_path / "store")) == "[]"
+    # And it would be noticed: this view is made by the engine.
+    assert "cometmq.offline.rebuild" in planned(str(tmp_path / "store"), "view=packed-cq")

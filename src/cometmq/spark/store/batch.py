@@ -1,6 +1,6 @@
 """The batch source of a store: what is there when the read is planned.
 
-Next: cometmq.spark.store.views
+Next: cometmq.spark.store.partitions
 """
 
 # ruff: noqa: N802  Spark gives these names.
@@ -13,11 +13,12 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from cometmq.offline.conditions import ANY_ROW
+from cometmq.offline.rows import message_batches
 from cometmq.spark import push_down
 from cometmq.spark.schema import arrow_schema
+from cometmq.spark.store.partitions import StorePartition, plan
 from cometmq.spark.store.schema import MESSAGES
 from cometmq.spark.store.settings import StoreReadSettings
-from cometmq.spark.store.views import StorePartition, plan, rows_of
 
 
 def store_reader(settings: StoreReadSettings, schema: StructType) -> "StoreReader":
@@ -61,3 +62,19 @@ class FilteredStoreReader(StoreReader):
         )
         self._settings = replace(self._settings, rules=rules)
         return filters
+
+
+def rows_of(
+    settings: StoreReadSettings, partition: StorePartition, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a task.
+
+    Raises:
+        StoreDamaged: something is broken that the mode does not pass over.
+        OSError: a file cannot be read.
+    """
+    if settings.view == MESSAGES:
+        return message_batches(settings.folder, partition.log, schema, settings.rules)
+    from cometmq.spark.store.views import view_rows
+
+    return view_rows(settings, partition, schema)

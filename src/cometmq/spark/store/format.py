@@ -14,9 +14,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from cometmq.model.errors import SettingsError
-from cometmq.offline.delay_levels import USUAL_LEVELS_MS
 from cometmq.offline.folder import StoreFolder
-from cometmq.offline.rebuild import RebuildTarget, queue_file_size
 from cometmq.spark.options import read_options
 from cometmq.spark.store.batch import store_reader
 from cometmq.spark.store.schema import check_view_schema, view_schema
@@ -28,7 +26,6 @@ from cometmq.spark.store.settings import (
     read_shape,
 )
 from cometmq.spark.store.stream import StoreStreamReader
-from cometmq.spark.store.writer import QueueWriter, check_packed
 from cometmq.spark.table_options import table_options, with_table_options
 
 
@@ -86,6 +83,11 @@ class RocketMQStoreSource(DataSource):
         Raises:
             SettingsError: for options, columns or a mode that do not work.
         """
+        # Spark asks new processes, one after the other; most of them read.
+        from cometmq.offline.delay_levels import USUAL_LEVELS_MS
+        from cometmq.offline.rebuild import RebuildTarget, queue_file_size
+        from cometmq.spark.store.writer import QueueWriter, check_packed
+
         if overwrite:
             raise SettingsError('queue files are added to; use .mode("append")')
         check_packed(schema)

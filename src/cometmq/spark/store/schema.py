@@ -1,6 +1,6 @@
 """The columns of each view of a store.
 
-Next: cometmq.spark.store.views
+Next: cometmq.spark.store.partitions
 """
 
 from collections.abc import Sequence

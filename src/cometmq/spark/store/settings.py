@@ -1,6 +1,6 @@
 """The options of the format "rocketmq-store", and what they say together.
 
-Next: cometmq.spark.store.views
+Next: cometmq.spark.store.partitions
 """
 
 from collections.abc import Mapping

@@ -26,8 +26,9 @@ from cometmq.model.errors import StoreDamaged
 from cometmq.offline.log_end import durable_end, used_files
 from cometmq.offline.splits import between, cut, joined
 from cometmq.spark.schema import arrow_schema
+from cometmq.spark.store.batch import rows_of
+from cometmq.spark.store.partitions import StorePartition
 from cometmq.spark.store.settings import StoreReadSettings
-from cometmq.spark.store.views import StorePartition, rows_of
 
 _BEGIN = -1  # Before the oldest record, wherever that is when the first batch is planned.
 

@@ -1,103 +1,42 @@
-"""The views of a store beside its messages: what a task reads, and the rows that it gives.
-
-A view is planned as a list of tasks, each a small picklable thing; `rows_of` makes Arrow batches of one.
+"""The views of a store beside its messages: the rows that a task gives.
 
 Next: cometmq.offline.rows
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import InputPartition
 
 from cometmq.offline.columns.pieces import same
 from cometmq.offline.config_table import config_table
-from cometmq.offline.delay_levels import USUAL_LEVELS_MS
 from cometmq.offline.folder import INDEX_NAME_DIGITS
 from cometmq.offline.folder_disk import disk_of
 from cometmq.offline.found import find_store
 from cometmq.offline.index_entries import index_columns
-from cometmq.offline.plan import Task, plan_tasks
-from cometmq.offline.pruning import narrowed
-from cometmq.offline.queue_reader import QueueFile, queue_files, read_queue_file
-from cometmq.offline.rebuild import RebuildTarget, found_settings, packed_runs
-from cometmq.offline.rows import message_batches
+from cometmq.offline.queue_reader import queue_files, read_queue_file
+from cometmq.offline.rebuild import RebuildTarget, packed_runs
 from cometmq.offline.verify import verify
-from cometmq.spark.store.schema import MESSAGES
+from cometmq.spark.store.partitions import StorePartition
 from cometmq.spark.store.settings import StoreReadSettings
 
-# Queue files are small, and a store may have very many: so many for a task.
-_QUEUE_FILES_A_TASK = 16
+Columns = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class StorePartition(InputPartition):
-    """Files and splits of the log for one task of a read.
-
-    Attributes:
-        log: splits of the log, for the views that read it.
-        queues: queue files.
-        path: an index file.
-        delay_levels_ms: the delay of each level, for entries of the delay topic.
-    """
-
-    log: Task = ()
-    queues: tuple[QueueFile, ...] = ()
-    path: str = ""
-    delay_levels_ms: tuple[int, ...] = USUAL_LEVELS_MS
-
-
-def plan(settings: StoreReadSettings) -> list[StorePartition]:
-    """The tasks of a batch read.
-
-    Raises:
-        StoreDamaged: there is no store.
-    """
-    folder = settings.folder
-    if settings.view in (MESSAGES, "packed-cq"):
-        levels = USUAL_LEVELS_MS
-        if folder.is_local and settings.view != MESSAGES:
-            levels = found_settings(folder.root).delay_levels_ms
-        tasks = plan_tasks(folder, settings.range, split_bytes=settings.split_bytes)
-        if settings.view == MESSAGES:
-            conditions = settings.rules.conditions
-            tasks = narrowed(folder, tasks, conditions, split_bytes=settings.split_bytes)
-        return [StorePartition(log=task, delay_levels_ms=levels) for task in tasks]
-    if settings.view == "consumequeue":
-        wanted = settings.rules.topics
-        files = [each for each in queue_files(folder) if not wanted or each.topic in wanted]
-        step = _QUEUE_FILES_A_TASK
-        return [
-            StorePartition(queues=tuple(files[at : at + step]))
-            for at in range(0, len(files), step)
-        ]
-    if settings.view == "index":
-        found = folder.numbered(folder.path("index"), INDEX_NAME_DIGITS)
-        return [StorePartition(path=each.path) for each in found]
-    return [StorePartition()]
-
-
-def rows_of(
+def view_rows(
     settings: StoreReadSettings, partition: StorePartition, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a task.
+    """The rows of a task of a view that is not the messages.
 
     Raises:
         StoreDamaged: something is broken that the mode does not pass over.
         OSError: a file cannot be read.
     """
-    if settings.view == MESSAGES:
-        return message_batches(settings.folder, partition.log, schema, settings.rules)
     return (
         _projected(columns, schema) for columns in _VIEWS[settings.view](settings, partition)
     )
-
-
-Columns = dict[str, Any]
 
 
 def _projected(columns: Columns, schema: pa.Schema) -> pa.RecordBatch:

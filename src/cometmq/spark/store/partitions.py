@@ -1,0 +1,79 @@
+"""The tasks of a read of a store: each is a small picklable thing.
+
+What the views beside the messages need is imported by who reads them: Spark asks new processes, one after the
+other, and most of them want messages.
+
+Next: cometmq.spark.store.views
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import InputPartition
+
+from cometmq.offline.folder import INDEX_NAME_DIGITS, StoreFolder
+from cometmq.offline.plan import Task, plan_tasks
+from cometmq.offline.pruning import narrowed
+from cometmq.spark.store.schema import MESSAGES
+from cometmq.spark.store.settings import StoreReadSettings
+
+if TYPE_CHECKING:
+    from cometmq.offline.queue_reader import QueueFile
+
+# Queue files are small, and a store may have very many: so many for a task.
+_QUEUE_FILES_A_TASK = 16
+
+
+@dataclass(frozen=True)
+class StorePartition(InputPartition):
+    """Files and splits of the log for one task of a read.
+
+    Attributes:
+        log: splits of the log, for the views that read it.
+        queues: queue files.
+        path: an index file.
+        delay_levels_ms: the delay of each level, for the view that makes entries of the delay topic.
+    """
+
+    log: Task = ()
+    queues: "tuple[QueueFile, ...]" = ()
+    path: str = ""
+    delay_levels_ms: tuple[int, ...] = ()
+
+
+def plan(settings: StoreReadSettings) -> list[StorePartition]:
+    """The tasks of a batch read.
+
+    Raises:
+        StoreDamaged: there is no store.
+    """
+    folder = settings.folder
+    if settings.view in (MESSAGES, "packed-cq"):
+        levels = () if settings.view == MESSAGES else _delay_levels_ms(folder)
+        tasks = plan_tasks(folder, settings.range, split_bytes=settings.split_bytes)
+        if settings.view == MESSAGES:
+            conditions = settings.rules.conditions
+            tasks = narrowed(folder, tasks, conditions, split_bytes=settings.split_bytes)
+        return [StorePartition(log=task, delay_levels_ms=levels) for task in tasks]
+    if settings.view == "consumequeue":
+        from cometmq.offline.queue_reader import queue_files
+
+        wanted = settings.rules.topics
+        files = [each for each in queue_files(folder) if not wanted or each.topic in wanted]
+        step = _QUEUE_FILES_A_TASK
+        return [
+            StorePartition(queues=tuple(files[at : at + step]))
+            for at in range(0, len(files), step)
+        ]
+    if settings.view == "index":
+        found = folder.numbered(folder.path("index"), INDEX_NAME_DIGITS)
+        return [StorePartition(path=each.path) for each in found]
+    return [StorePartition()]
+
+
+def _delay_levels_ms(folder: StoreFolder) -> tuple[int, ...]:
+    """The delay of each level: found out where the store is on this machine, else as brokers have them."""
+    from cometmq.offline.delay_levels import USUAL_LEVELS_MS
+    from cometmq.offline.rebuild import found_settings
+
+    return found_settings(folder.root).delay_levels_ms if folder.is_local else USUAL_LEVELS_MS
