@@ -82,6 +82,11 @@ LINES = {
         USE,
         r'\[DATATYPE_MISMATCH.*\] Cannot resolve "\(body \+ 1\)" .*\("BINARY" and "INT"\)\.$',
     ),
+    "function that is not there": (
+        "stats --topic there -n {ns} --where lengths(body)>1",
+        USE,
+        r"\[UNRESOLVED_ROUTINE\] .*`lengths`",
+    ),
     "key that is no column": (
         "cdc --topic there -n {ns} --schema {schema} --key x --to {folder}/cdc",
         USE,

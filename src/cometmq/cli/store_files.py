@@ -183,7 +183,7 @@ def restore_store(
     """
     need_arrow()
     from cometmq.net.clock import SystemClock
-    from cometmq.offline.place import same_place
+    from cometmq.offline.place import local_place, same_place
     from cometmq.offline.restore import (
         begin_restore,
         finish_restore,
@@ -192,7 +192,7 @@ def restore_store(
     )
 
     place = same_place(archive)
-    to = str(folder.absolute())
+    to = local_place(str(folder))
     parts = plan_restore(place, to, start=start, end=end)
     begin_restore(parts)
     files = []

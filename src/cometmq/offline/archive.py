@@ -19,12 +19,14 @@ Next: cometmq.offline.archive_files
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from cometmq.model.errors import SettingsError
 from cometmq.offline.archive_files import (
     ArchivedFile,
     ArchiveFiles,
     file_name,
+    read_kept,
     write_whole,
 )
 from cometmq.offline.columns.schema import stored_schema
@@ -151,15 +153,14 @@ def read_manifest(place: str) -> ArchiveManifest | None:
 
     Raises:
         SettingsError: it was written by a later version.
+        StoreDamaged: it is damaged.
     """
-    content = StoreFolder(place).read(ARCHIVE_FILE)
-    if content is None:
-        return None
-    found = json.loads(content)
-    if found.get("v") != 1:
-        raise SettingsError(f"{place}/{ARCHIVE_FILE} has version {found.get('v')}, known is 1")
-    ranges = tuple((lo, hi) for lo, hi in found["ranges"])
-    return ArchiveManifest(found["logFileSize"], found["raw"], ranges)
+
+    def parse(found: Any) -> ArchiveManifest:
+        ranges = tuple((lo, hi) for lo, hi in found["ranges"])
+        return ArchiveManifest(found["logFileSize"], found["raw"], ranges)
+
+    return read_kept(StoreFolder(place), ARCHIVE_FILE, parse)
 
 
 def finish_archive(

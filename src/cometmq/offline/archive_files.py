@@ -6,17 +6,20 @@ written twice makes the same files.
 Next: cometmq.offline.archive_read
 """
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from cometmq.model.errors import SettingsError, StoreDamaged
 from cometmq.offline.columns.pieces import indices_of
 from cometmq.offline.folder import StoreFolder
 from cometmq.offline.rows import DAY_MS
@@ -24,6 +27,8 @@ from cometmq.offline.rows import DAY_MS
 _BUFFERED_BYTES = 32 << 20  # Of one file, before a row group is written.
 NONE = "__HIVE_DEFAULT_PARTITION__"  # Spark's name of a folder for NULL.
 
+_VERSION = 1  # Of its small files.
+Kept = TypeVar("Kept")
 Group = tuple[str, int]  # Topic, and days since 1970; "" and 0 for what is no record.
 
 # A dictionary of these columns would be built for nothing; with none, files are a quarter smaller, too.
@@ -176,6 +181,34 @@ def _groups(batch: pa.RecordBatch) -> Iterator[tuple[Group, pa.RecordBatch]]:
     edges = 1 + np.flatnonzero((codes[1:] != codes[:-1]) | (days[1:] != days[:-1]))
     for start, end in pairwise((0, *edges.tolist(), len(codes))):
         yield (names[codes[start]], int(days[start])), rest.slice(start, end - start)
+
+
+def read_kept(source: StoreFolder, name: str, parse: Callable[[Any], Kept]) -> Kept | None:
+    """Read a small JSON file of an archive; None where there is none.
+
+    Args:
+        source: the archive.
+        name: of the file.
+        parse: makes of its JSON what it says.
+
+    Raises:
+        SettingsError: it was written by a later version.
+        StoreDamaged: it is damaged.
+    """
+    content = source.read(name)
+    if content is None:
+        return None
+    try:
+        found = json.loads(content)
+        if found.get("v", _VERSION) != _VERSION:
+            raise SettingsError(
+                f"{source.place}/{name} has version {found['v']}, known is {_VERSION}: use the CometMQ that wrote it"
+            )
+        return parse(found)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StoreDamaged(
+            f"{source.place}/{name} is damaged ({error!r}): take it from a copy, or archive into another place"
+        ) from error
 
 
 def write_whole(target: StoreFolder, name: str, content: bytes) -> None:

@@ -6,6 +6,7 @@ writes, the second.
 Next: cometmq.offline.folder
 """
 
+import re
 from functools import lru_cache
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from pyarrow import fs
 from cometmq.model.errors import SettingsError
 
 _S3, _S3A = "s3://", "s3a://"
+_URI = re.compile(r"[a-z][a-z0-9+.-]+:/")
 
 
 def same_place(place: str) -> str:
@@ -21,6 +23,19 @@ def same_place(place: str) -> str:
     if place.startswith(_S3A):
         return _S3 + place.removeprefix(_S3A)
     return place if "://" in place else str(Path(place).absolute())
+
+
+def local_place(place: str) -> str:
+    """The path from the root of a folder that has to be on this machine.
+
+    Raises:
+        SettingsError: it is a URI, of which a folder would be made here that has its name.
+    """
+    if _URI.match(place):
+        raise SettingsError(
+            f"{place} is no folder of this machine: name a path, and copy what is there"
+        )
+    return str(Path(place).absolute())
 
 
 def hadoop_place(place: str) -> str:

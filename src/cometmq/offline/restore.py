@@ -9,7 +9,6 @@ from the records.
 Next: cometmq.offline.archive
 """
 
-import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -26,6 +25,7 @@ from cometmq.codec.record import BLANK_TAIL_SIZE, blank_tail
 from cometmq.model.clock import Clock
 from cometmq.model.errors import SettingsError, StoreDamaged
 from cometmq.offline.archive import KEPT_CONFIG, SPLITS, read_manifest
+from cometmq.offline.archive_files import read_kept
 from cometmq.offline.columns.pieces import contents
 from cometmq.offline.columns.schema import RAW_RECORD
 from cometmq.offline.findings import Finding
@@ -226,9 +226,10 @@ def _split_counts(source: StoreFolder) -> Iterator[tuple[int, int]]:
     """(first physical offset, messages) of each split that has been archived."""
     for each in source.entries(source.path(SPLITS)):
         lo = each.base_name.partition("-")[0]
-        content = source.read(f"{SPLITS}/{each.base_name}")
-        if lo.isdigit() and content is not None:
-            yield int(lo), int(json.loads(content)["messages"])
+        if lo.isdigit():
+            name = f"{SPLITS}/{each.base_name}"
+            count = read_kept(source, name, lambda found: int(found["messages"]))
+            yield int(lo), count or 0
 
 
 def _write_records(fd: int, part: LogPart, batch: pa.RecordBatch) -> list[tuple[int, int]]:

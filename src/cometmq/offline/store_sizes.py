@@ -12,9 +12,10 @@ Next: cometmq.store.settings
 
 import json
 from dataclasses import replace
+from typing import Any
 
 from cometmq.model.errors import SettingsError
-from cometmq.offline.archive_files import write_whole
+from cometmq.offline.archive_files import read_kept, write_whole
 from cometmq.offline.folder import StoreFolder
 from cometmq.store.settings import StoreSettings
 
@@ -38,24 +39,22 @@ def kept_sizes(source: StoreFolder) -> StoreSettings:
 
     Raises:
         SettingsError: they were written by a later version.
+        StoreDamaged: their file is damaged.
     """
-    content, defaults = source.read(SIZES_FILE), StoreSettings()
-    if content is None:
-        return defaults
-    found = json.loads(content)
-    if found.get("v") != _VERSION:
-        raise SettingsError(
-            f"{source.place}/{SIZES_FILE} has version {found.get('v')}, known is 1"
+    defaults = StoreSettings()
+
+    def parse(found: Any) -> StoreSettings:
+        return replace(
+            defaults,
+            commitlog_file_size=found["mappedFileSizeCommitLog"],
+            queue_file_size=found["mappedFileSizeConsumeQueue"],
+            delay_levels_ms=tuple(found["delayLevelsMs"]),
+            index=replace(
+                defaults.index, slots=found["maxHashSlotNum"], entries=found["maxIndexNum"]
+            ),
         )
-    return replace(
-        defaults,
-        commitlog_file_size=found["mappedFileSizeCommitLog"],
-        queue_file_size=found["mappedFileSizeConsumeQueue"],
-        delay_levels_ms=tuple(found["delayLevelsMs"]),
-        index=replace(
-            defaults.index, slots=found["maxHashSlotNum"], entries=found["maxIndexNum"]
-        ),
-    )
+
+    return read_kept(source, SIZES_FILE, parse) or defaults
 
 
 def chosen_sizes(

@@ -8,10 +8,10 @@ Next: cometmq.offline.coverage
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from cometmq.model.errors import SettingsError
 from cometmq.model.queue import MessageQueue
-from cometmq.offline.archive_files import write_whole
+from cometmq.offline.archive_files import read_kept, write_whole
 from cometmq.offline.coverage import Queue, Range
 from cometmq.offline.folder import StoreFolder
 
@@ -58,21 +58,20 @@ def read_topic_manifest(place: str) -> TopicManifest | None:
 
     Raises:
         SettingsError: it was written by a later version.
+        StoreDamaged: it is damaged.
     """
-    content = StoreFolder(place).read(TOPICS_FILE)
-    if content is None:
-        return None
-    found = json.loads(content)
-    if found.get("v") != _VERSION:
-        raise SettingsError(f"{place}/{TOPICS_FILE} has version {found.get('v')}, known is 1")
-    return TopicManifest(
-        {
-            MessageQueue(topic, broker, int(number)): tuple((lo, hi) for lo, hi in ranges)
-            for topic, brokers in found["queues"].items()
-            for broker, numbers in brokers.items()
-            for number, ranges in numbers.items()
-        }
-    )
+
+    def parse(found: Any) -> TopicManifest:
+        return TopicManifest(
+            {
+                MessageQueue(topic, broker, int(number)): tuple((lo, hi) for lo, hi in ranges)
+                for topic, brokers in found["queues"].items()
+                for broker, numbers in brokers.items()
+                for number, ranges in numbers.items()
+            }
+        )
+
+    return read_kept(StoreFolder(place), TOPICS_FILE, parse)
 
 
 def write_topic_manifest(place: str, manifest: TopicManifest) -> None:

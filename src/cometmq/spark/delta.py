@@ -7,6 +7,8 @@ Next: cometmq.spark.jobs.delta_merge
 """
 
 import json
+import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -30,6 +32,8 @@ except ModuleNotFoundError as missing:
         f"Delta tables need the package {missing.name}: pip install 'cometmq[delta]'"
     ) from missing
 
+# The cause of an error of delta-rs stands last, behind a picture of what led to it.
+_PICTURE = re.compile(r"\x1b\[\d*m|↳|^\s+|\s+$", re.MULTILINE)
 # Read and written alike by Spark's Parquet and delta-rs; other features change what the files mean.
 _FEATURES = frozenset({"timestampNtz"})
 _PLAIN = (
@@ -69,7 +73,7 @@ def read_delta(spark: SparkSession, place: str) -> DataFrame:
         SettingsError: there is no such table, or one that only Delta's own reader understands.
     """
     with _named_errors(place):
-        table = deltalake.DeltaTable(same_place(place))
+        table = deltalake.DeltaTable(same_place(place), storage_options=_storage())
         _check_plain(place, table)
         schema, paths = _schema_of(table), table.file_uris()
     if not paths:
@@ -111,6 +115,7 @@ class DeltaTable:
                 deltalake.Schema.from_json(wanted.json()),
                 mode="ignore",
                 configuration=properties,
+                storage_options=_storage(),
             )
             _check_plain(place, self.lake)
             _check_unruled(place, self.lake)
@@ -187,6 +192,18 @@ def _named_errors(place: str) -> Iterator[None]:
         raise SettingsError(
             f"{place} is no Delta table that can be used: {why}; name another folder"
         ) from error
+    except OSError as error:
+        why = _PICTURE.sub("", str(error)).splitlines()[-1]
+        raise SettingsError(
+            f"{place} cannot be reached or written to: {why}; name another folder, or look at the environment "
+            "(AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID)"
+        ) from error
+
+
+def _storage() -> dict[str, str]:
+    """Let delta-rs go to a server without TLS where the environment names one, as pyarrow does."""
+    is_plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
+    return {"allow_http": "true"} if is_plain else {}
 
 
 def _schema_of(table: deltalake.DeltaTable) -> t.StructType:

@@ -169,16 +169,19 @@ def time_ms(text: str, what: str) -> int:
     Raises:
         SettingsError: it is neither; `what` is the option's name.
     """
-    if text.isdecimal():
-        if fault := moment_fault(int(text)):
-            raise SettingsError(f"{what}: {fault}")
-        return int(text)
     try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
-    except ValueError:
+        ms = (
+            int(text)
+            if text.isdecimal()
+            else int(datetime.fromisoformat(text).timestamp() * 1000)
+        )
+    except (ValueError, OverflowError):
         raise SettingsError(
             f"{what} {text!r} is no time like 2026-05-01T12:00, nor ms since 1970"
         ) from None
+    if fault := moment_fault(ms):
+        raise SettingsError(f"{what}: {fault}")
+    return ms
 
 
 def size(text: str) -> int:

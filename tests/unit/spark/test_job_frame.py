@@ -10,22 +10,34 @@ from typing import Any
 
 import pytest
 import typer
+from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
+from pyspark.sql import SparkSession
 
 from cometmq.cli.pipeline import application
 from cometmq.model.errors import SettingsError
 from cometmq.model.exit_status import ExitStatus
+from cometmq.spark.jobs import archive, rebuild, replay, stats
 from cometmq.spark.jobs.catalogue import all_jobs
 from cometmq.spark.jobs.cdc import CdcOptions
+from cometmq.spark.jobs.checkpoint import query_id
+from cometmq.spark.jobs.decoding import schema_of
 from cometmq.spark.jobs.error_text import is_usage, message_of
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Report
 from cometmq.spark.jobs.manifest import JobFolder, Manifest, manifest_id
 from cometmq.spark.jobs.options import JobOptions
-from cometmq.spark.jobs.origin import FromOptions, plan
+from cometmq.spark.jobs.origin import FromOptions, plan, read_batch
 from cometmq.spark.jobs.progress import RunProgress
 from cometmq.spark.jobs.run import running
-from cometmq.spark.jobs.streaming import RateLimit
+from cometmq.spark.jobs.streaming import FlowOptions, RateLimit
 from cometmq.spark.options import time_ms
+
+
+@pytest.fixture
+def bare() -> SparkSession:
+    """A session without a JVM, for what refuses before it needs one."""
+    return SparkSession.__new__(SparkSession)
+
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "pipeline.md"
 
@@ -129,6 +141,17 @@ def test_a_rate_is_kept_over_the_whole_run():
         ),
         ("a.b.OtherError: lost\n\tat org.apache.X(Y.scala:1)", "lost", False),
         ("[TABLE] not found\n\nJVM stacktrace:\nx", "[TABLE] not found", False),
+        (
+            (
+                "An error occurred while calling o9.start.\n: org.apache.spark.SparkException: [CANNOT_LOAD] no manager\n"
+                "\tat org.apache.X(Y.scala:1)\nCaused by: java.lang.ClassNotFoundException: Class a.S3AFileSystem not found"
+            ),
+            (
+                "Spark has no file system for this place (a.S3AFileSystem): add its jars, as --conf "
+                "spark.jars.packages=org.apache.hadoop:hadoop-aws:VERSION for s3://, VERSION being that of Spark's hadoop-client-api"
+            ),
+            True,
+        ),
     ],
 )
 def test_of_sparks_texts_one_line_is_shown(text, says, usage):
@@ -136,7 +159,95 @@ def test_of_sparks_texts_one_line_is_shown(text, says, usage):
     assert (message_of(error), is_usage(error)) == (says, usage)
 
 
+def test_sql_and_settings_that_cannot_be_are_wrong_use():
+    assert is_usage(AnalysisException("[UNRESOLVED_ROUTINE] Cannot resolve `lengths`"))
+    assert is_usage(IllegalArgumentException("no such trigger"))
+    assert not is_usage(PySparkException("[USER_RAISED_EXCEPTION] no"))
+
+
+def test_bounds_of_a_stream_are_named_as_the_options_are():
+    with pytest.raises(SettingsError, match=r"--batch-rows 0: at least 1"):
+        _ = FlowOptions(batch_rows=0).rows_max
+    with pytest.raises(SettingsError, match=r"--rate -1: at least 0"):
+        _ = FlowOptions(rate=-1).rows_max
+
+
+@pytest.mark.parametrize("place", [{"topic": "a"}, {"store": "a"}])
+def test_a_wrong_time_is_named_as_the_option_is(place, bare):
+    with pytest.raises(SettingsError, match=r"^--until 'soon' is no time"):
+        read_batch(bare, FromOptions(**place, until="soon"))
+
+
+def test_a_replay_that_follows_itself_is_refused_however_its_topics_are_written(bare):
+    given: dict[str, Any] = {
+        "topic": "a, b",
+        "to_topic": "b",
+        "follow": True,
+        "nameserver": "h:1",
+    }
+    with pytest.raises(SettingsError, match="would read what it sends"):
+        replay.run(bare, replay.ReplayOptions(**given))
+    # Of another cluster it is no circle; what is wrong here is said next.
+    with pytest.raises(SettingsError, match="--map-speed"):
+        replay.run(bare, replay.ReplayOptions(**given, to_nameserver="i:1", map_speed=2))
+
+
+def test_less_than_no_groups_are_refused(bare):
+    with pytest.raises(SettingsError, match=r"--top -1: at least 0"):
+        stats.run(bare, stats.StatsOptions(topic="a", top=-1))
+
+
+@pytest.mark.parametrize(
+    "text", ['{"id": "a", "jo', '{"id": "a", "job": "b", "options": {}, "more": 1}', "[]"]
+)
+def test_a_manifest_of_another_version_is_one_line(tmp_path, text):
+    folder = JobFolder(str(tmp_path))
+    (tmp_path / "_jobs").mkdir()
+    (tmp_path / "_jobs" / "copy-1.json").write_text(text)
+    with pytest.raises(SettingsError, match=r"copy-1\.json is no manifest of this version"):
+        folder.load("copy-1")
+
+
+def test_a_place_without_a_query_is_no_checkpoint(tmp_path):
+    with pytest.raises(SettingsError, match="is no checkpoint of a query that has begun; name"):
+        query_id(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"\x0a\xff\xfe", "holds no text; a Protobuf descriptor goes with --format protobuf"),
+        (b'{"type": "struct", "fields": 3}', "is neither a file nor columns like"),
+        (b'{"type": "struct", "fields": [3]}', "is neither a file nor columns like"),
+    ],
+)
+def test_a_file_that_is_no_schema_is_one_line(tmp_path, content, says):
+    file = tmp_path / "schema"
+    file.write_bytes(content)
+    with pytest.raises(SettingsError, match=f"--schema .*{says}"):
+        schema_of(str(file))
+
+
+def test_a_store_is_restored_and_rebuilt_on_this_machine_only(bare, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for run in (
+        lambda: archive.restore(
+            bare, archive.RestoreOptions(archive="a", to="s3://bucket/store")
+        ),
+        lambda: rebuild.run(bare, rebuild.RebuildOptions(store="a", out="s3://bucket/store")),
+    ):
+        with pytest.raises(
+            SettingsError, match="s3://bucket/store is no folder of this machine"
+        ):
+            run()
+    assert not [*tmp_path.iterdir()]
+
+
 def test_times_are_iso_or_milliseconds():
+    with pytest.raises(SettingsError, match=r"--since: .* no time; times are ms since 1970"):
+        time_ms("1960-01-01T00:00+00:00", "--since")
+    with pytest.raises(SettingsError, match=r"--since '0001-01-01' is no time"):
+        time_ms("0001-01-01", "--since")
     assert time_ms("1700000000000", "--since") == 1_700_000_000_000
     assert time_ms("2026-05-01T12:00+00:00", "--since") == 1_777_636_800_000
     with pytest.raises(SettingsError, match=r"--since: 1700000000 ms .* seconds"):

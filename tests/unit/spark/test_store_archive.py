@@ -9,8 +9,15 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from cometmq.model.errors import SettingsError
-from cometmq.offline import archive, archive_files, rebuild, restore, store_sizes
+from cometmq.model.errors import SettingsError, StoreDamaged
+from cometmq.offline import (
+    archive,
+    archive_files,
+    rebuild,
+    restore,
+    store_sizes,
+    topic_manifest,
+)
 from cometmq.offline.archive import ArchiveRules
 from cometmq.offline.folder import StoreFolder
 from cometmq.offline.found import find_store
@@ -234,3 +241,25 @@ def test_a_store_comes_back_with_the_sizes_that_are_chosen_and_the_rest_as_it_wa
     whole.close()
     with pytest.raises(SettingsError, match="is no size"):
         store_sizes.chosen_sizes(kept, **{**given, "index_slots": -1})
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"v": 1}', '{"v": 1, "ranges": [3]}'])
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("archive", archive.read_manifest),
+        ("topics", topic_manifest.read_topic_manifest),
+        ("sizes", lambda place: store_sizes.kept_sizes(StoreFolder(place))),
+    ],
+)
+def test_a_damaged_file_of_an_archive_is_named_in_one_line(tmp_path, name, read, content):
+    file = tmp_path / "_archive" / f"{name}.json"
+    file.parent.mkdir()
+    file.write_text(content)
+    with pytest.raises(
+        StoreDamaged, match=rf"{name}\.json is damaged \(.*: take it from a copy"
+    ):
+        read(str(tmp_path))
+    file.write_text('{"v": 2}')
+    with pytest.raises(SettingsError, match=rf"{name}\.json has version 2, known is 1"):
+        read(str(tmp_path))

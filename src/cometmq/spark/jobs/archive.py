@@ -17,7 +17,7 @@ from cometmq.model.errors import SettingsError
 from cometmq.offline import archive as kernel
 from cometmq.offline import restore as back
 from cometmq.offline.folder import StoreFolder
-from cometmq.offline.place import same_place
+from cometmq.offline.place import local_place, same_place
 from cometmq.offline.plan import LogRange, Task, by_name, log_size
 from cometmq.offline.store_sizes import chosen_sizes, kept_sizes, sizes_of
 from cometmq.spark.jobs.field import option
@@ -195,7 +195,7 @@ def restore(spark: SparkSession, options: RestoreOptions) -> Report:
         SettingsError: no archive with raw records, or the directory is not empty.
     """
     place = same_place(options.archive)
-    to = same_place(options.to)
+    to = local_place(options.to)
     with running(
         "restore", options, place="" if options.dry_run else str(Path(to).parent)
     ) as this:

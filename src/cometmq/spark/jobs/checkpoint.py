@@ -8,14 +8,24 @@ from typing import Any
 
 from pyarrow import fs
 
+from cometmq.model.errors import SettingsError
 from cometmq.offline.place import open_place
 
 
 def query_id(place: str) -> str:
-    """The id that Spark gave a query when it began, the same in each of its runs."""
+    """The id that Spark gave a query when it began, the same in each of its runs.
+
+    Raises:
+        SettingsError: no query has its checkpoint there.
+    """
     files, root = open_place(place)
-    with files.open_input_stream(f"{root}/metadata") as stream:
-        found: str = json.loads(stream.read())["id"]
+    try:
+        with files.open_input_stream(f"{root}/metadata") as stream:
+            found: str = json.loads(stream.read())["id"]
+    except FileNotFoundError:
+        raise SettingsError(
+            f"{place} is no checkpoint of a query that has begun; name the query's own checkpointLocation"
+        ) from None
     return found
 
 

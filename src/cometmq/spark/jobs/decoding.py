@@ -85,7 +85,7 @@ def schema_of(given: str) -> StructType:
             columns = StructType.fromJson(json.loads(text))
         else:
             columns = StructType.fromDDL(text)
-    except (ParseException, ValueError, KeyError):
+    except (ParseException, ValueError, KeyError, TypeError, AttributeError):
         columns = NullType()
     # A lone type, "int", has no column's name.
     if not isinstance(columns, StructType):
@@ -96,8 +96,20 @@ def schema_of(given: str) -> StructType:
 
 
 def _content(given: str) -> str:
+    """The text of a file, or what was given where that is none.
+
+    Raises:
+        SettingsError: the file holds no text.
+    """
     path = Path(given)
-    return path.read_text() if len(given) < 255 and path.is_file() else given
+    if len(given) >= 255 or not path.is_file():
+        return given
+    try:
+        return path.read_text()
+    except UnicodeDecodeError:
+        raise SettingsError(
+            f"--schema {given} holds no text; a Protobuf descriptor goes with --format protobuf"
+        ) from None
 
 
 def _by_text(options: BodyOptions, body: Column, schema: StructType) -> DecodedBody:

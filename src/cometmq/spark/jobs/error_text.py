@@ -5,7 +5,7 @@ Next: cometmq.spark.jobs.job
 
 import re
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
 
 from cometmq.model.errors import SettingsError
 
@@ -14,12 +14,13 @@ _OURS = re.compile(r"^cometmq\.[\w.]+\.(?P<kind>\w+): (?P<text>.*)$", re.MULTILI
 _PYTHONS = re.compile(
     r"^(?:[\w.]+\.)?(?P<kind>\w+(?:Error|Exception)): (?P<text>.*)$", re.MULTILINE
 )
-# Spark's conditions for SQL and settings that the user has misspelt.
-_WRONG_USE = (
-    "DATATYPE_MISMATCH", "INVALID_CONF_VALUE", "PARSE_SYNTAX_ERROR", "TABLE_OR_VIEW_NOT_FOUND",
-    "UNRESOLVED_COLUMN",
-)  # fmt: skip
+# SQL and settings that Spark cannot make sense of, before a task runs.
+_WRONG_USE = (AnalysisException, IllegalArgumentException)
 _NO_JAVA = "JAVA_GATEWAY_EXITED"
+# Of a place that Hadoop knows by name and has no jar for.
+_NO_FILE_SYSTEM = re.compile(
+    r"Class (\S+FileSystem) not found|No FileSystem for scheme|CANNOT_LOAD_CHECKPOINT_FILE_MANAGER"
+)
 # Behind a condition's text stand its SQLSTATE, the place in the SQL, and the whole plan.
 _STATE = re.compile(r"\s*SQLSTATE: \w{5}.*", re.DOTALL)
 _JAVA_TRACE = re.compile(r"\n\s*(?:JVM stacktrace|at [\w.$]+\()", re.MULTILINE)
@@ -31,6 +32,11 @@ def message_of(error: BaseException) -> str:
     found = _OURS.findall(text) or _PYTHONS.findall(text)
     if found:
         return str(found[-1][1])
+    if missing := _NO_FILE_SYSTEM.search(text):
+        return (
+            f"Spark has no file system for this place ({missing[1] or missing[0]}): add its jars, as --conf "
+            "spark.jars.packages=org.apache.hadoop:hadoop-aws:VERSION for s3://, VERSION being that of Spark's hadoop-client-api"
+        )
     if _condition_of(error) == _NO_JAVA:
         return f"{text} Look with --log FILE why, and at JAVA_HOME"
     lines = _STATE.sub("", _JAVA_TRACE.split(text)[0]).strip().splitlines()
@@ -39,7 +45,7 @@ def message_of(error: BaseException) -> str:
 
 def is_usage(error: BaseException) -> bool:
     """Whether wrong options are to blame, also where a worker of Spark noticed it."""
-    if _condition_of(error).startswith(_WRONG_USE):
+    if isinstance(error, _WRONG_USE) or _NO_FILE_SYSTEM.search(str(error)):
         return True
     found = _OURS.findall(str(error))
     return isinstance(error, SettingsError) or bool(found and found[-1][0] == "SettingsError")

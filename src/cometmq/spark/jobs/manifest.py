@@ -101,12 +101,23 @@ class JobFolder:
         return f"{self.place.rstrip('/')}/{FOLDER}/{run_id}.audit/{batch}"
 
     def load(self, run_id: str) -> Manifest | None:
-        """The manifest of a run; None where there is none."""
+        """The manifest of a run; None where there is none.
+
+        Raises:
+            SettingsError: the file is damaged, or of another version.
+        """
         path = self._path(run_id)
         if self._files.get_file_info(path).type != fs.FileType.File:
             return None
         with self._files.open_input_stream(path) as stream:
-            return Manifest(**json.loads(stream.read()))
+            text = stream.read()
+        try:
+            return Manifest(**json.loads(text))
+        except (ValueError, TypeError) as error:
+            raise SettingsError(
+                f"{self.place}/{FOLDER}/{run_id}.json is no manifest of this version of CometMQ ({error}); finish the "
+                f"run with the version that wrote it, or remove {self.place}/{FOLDER} to begin anew"
+            ) from error
 
     def save(self, manifest: Manifest) -> None:
         """Write a manifest, whole or not at all.

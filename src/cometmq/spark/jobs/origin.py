@@ -86,6 +86,12 @@ def topic_options(options: FromOptions, columns: str) -> dict[str, str]:
         "subExpression": options.tag,
         "columns": columns,
     }
+    return given | _times(options)
+
+
+def _times(options: FromOptions) -> dict[str, str]:
+    """The bounds of store time, as both formats take them."""
+    given = {}
     if options.since:
         given["startingTimestamp"] = str(time_ms(options.since, "--since"))
     if options.until:
@@ -118,9 +124,7 @@ def read_batch(
         frame = spark.read.format("rocketmq").options(**given).load()
     elif options.store:
         given = store_options(options, columns)
-        for text, name in ((options.since, "starting"), (options.until, "ending")):
-            if text:
-                given[f"{name}Timestamp"] = str(time_ms(text, f"--{name}"))
+        given |= _times(options)
         frame = spark.read.format("rocketmq-store").options(**given).load()
     else:
         place = _archive(options.archive)

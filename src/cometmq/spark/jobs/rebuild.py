@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from cometmq.client import SystemClock
-from cometmq.offline.place import same_place
+from cometmq.offline.place import local_place
 from cometmq.offline.plan import by_name, log_size
 from cometmq.offline.rebuild_store import StoreRebuild
 from cometmq.spark.jobs.field import option
@@ -46,9 +46,9 @@ def run(spark: SparkSession, options: RebuildOptions) -> Report:
         StoreDamaged: two records have one place in a queue, or there is no log.
     """
     made = StoreRebuild.of(
-        same_place(options.store),
+        local_place(options.store),
         topics=words(options.topic),
-        out=same_place(options.out) if options.out else "",
+        out=local_place(options.out) if options.out else "",
         is_check=options.check,
     )
     tasks = made.tasks()

@@ -19,6 +19,7 @@ from cometmq.spark.jobs.run import read_before, running
 from cometmq.spark.jobs.sending import SENT_COLUMNS, SendTarget, resent
 from cometmq.spark.jobs.streaming import FlowOptions, drain
 from cometmq.spark.jobs.time_map import TimeMap, check_speed
+from cometmq.spark.options import words
 
 STATE_DEFAULT = "cometmq-jobs"
 
@@ -80,7 +81,8 @@ def run(spark: SparkSession, options: ReplayOptions, *, clock: Clock | None = No
 
 
 def _check(options: ReplayOptions) -> None:
-    if options.follow and options.to_topic in options.topic.split(","):
+    is_same = options.to_nameserver in ("", options.nameserver)
+    if options.follow and is_same and options.to_topic in words(options.topic):
         raise SettingsError("--follow would read what it sends: choose another --to-topic")
     if not options.map_time and (options.map_start or options.map_speed != 1):
         raise SettingsError("--map-start and --map-speed say how --map-time maps: give it, too")

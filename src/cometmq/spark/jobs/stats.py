@@ -69,6 +69,8 @@ def run(spark: SparkSession, options: StatsOptions) -> Report:
     Raises:
         SettingsError: a group that there is not, or no place to read from.
     """
+    if options.top < 0:
+        raise SettingsError(f"--top {options.top}: at least 0, which is all groups")
     groups = groups_of(options)
     check_follow(options, options.to)
     if options.follow:

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.observation import Observation
 
+from cometmq.model.errors import SettingsError
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.options import JobOptions
 from cometmq.spark.jobs.run import Run
@@ -41,7 +42,15 @@ class FlowOptions(JobOptions):
 
     @property
     def rows_max(self) -> int:
-        """The most messages of a micro-batch; a rate is kept second by second."""
+        """The most messages of a micro-batch; a rate is kept second by second.
+
+        Raises:
+            SettingsError: it would be none.
+        """
+        if self.batch_rows < 1:
+            raise SettingsError(f"--batch-rows {self.batch_rows}: at least 1")
+        if self.rate < 0:
+            raise SettingsError(f"--rate {self.rate}: at least 0, which is no limit")
         return min(self.batch_rows, self.rate) if self.rate else self.batch_rows
 
 
