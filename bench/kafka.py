@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.interop.reference import CACHE, java, maven
+from tests.interop.reference import CACHE, fetched, java
 from tests.support.processes import Program, free_port, write_conf
 
 POMS = Path(__file__).resolve().parent / "poms"
@@ -19,15 +18,7 @@ CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"  # any 16 bytes, in Base64
 
 def jars(name: str) -> Path:
     """The folder with the jars of one file of `poms`; fetched where they are not there yet."""
-    folder = CACHE / "bench" / name
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / ".done").exists():
-            pom = POMS / f"{name}.xml"
-            maven(["-f", pom, "dependency:copy-dependencies", f"-DoutputDirectory={folder}"])
-            (folder / ".done").touch()
-    return folder
+    return fetched((POMS / f"{name}.xml").read_text(), CACHE / "bench" / name)
 
 
 def spark_jars() -> str:

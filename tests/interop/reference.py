@@ -97,15 +97,19 @@ def maven(arguments: Sequence[str | Path]) -> None:
 
 def jars(version: str = VERSION) -> Path:
     """The folder with the jars of one version; fetched where they are not there yet."""
-    folder = CACHE / "java" / version
+    text = (HERE / "reference.pom.xml").read_text()
+    return fetched(text.replace(f">{VERSION}<", f">{version}<"), CACHE / "java" / version)
+
+
+def fetched(pom: str, folder: Path) -> Path:
+    """The folder with the jars that a pom asks for; fetched where they are not there yet."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / ".done").exists():
-            pom = folder / "pom.xml"
-            text = (HERE / "reference.pom.xml").read_text()
-            pom.write_text(text.replace(f">{VERSION}<", f">{version}<"))
-            maven(["-f", pom, "dependency:copy-dependencies", f"-DoutputDirectory={folder}"])
+            file = folder / "pom.xml"
+            file.write_text(pom)
+            maven(["-f", file, "dependency:copy-dependencies", f"-DoutputDirectory={folder}"])
             (folder / ".done").touch()
     return folder
 

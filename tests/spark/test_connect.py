@@ -115,8 +115,10 @@ def test_a_stream_becomes_a_delta_table(told):
     assert told["delta"] == ROWS
 
 
-def test_a_store_is_read_without_its_broker(told):
-    assert told["store"] > 0
+def test_a_store_is_read_without_its_broker_as_a_batch_and_as_a_stream(told):
+    store = told["store"]
+    assert store["rows"] == store["streamed"] == store["distinct"] > 0
+    assert store["micro-batches"] > 1
 
 
 def test_each_job_without_micro_batches_does_what_it_does_elsewhere(told):

@@ -1,4 +1,4 @@
-"""Places of a real S3 server, by both of their names: archive, restore, scan, and a job of its own process."""
+"""Places of a real S3 server, by both of their names: archive, restore, scan, jobs of their own process, and tables."""
 
 import json
 import shutil
@@ -8,18 +8,25 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pytest
 from pyarrow import fs
+from pyarrow import parquet as pq
 from typer.testing import CliRunner
 
 from cometmq.cli.__main__ import app
+from cometmq.client import Message, Producer
+from cometmq.model.exit_status import ExitStatus
 from cometmq.offline import read
+from tests.interop.reference import CACHE, fetched
 from tests.support.big_store import make_big_store
 from tests.support.processes import Program, free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 MESSAGES = 500
+ROOT = Path(__file__).resolve().parents[2]
+ROWS, KEYS = 60, 7
 PIPELINE = (sys.executable, "-m", "cometmq.cli", "pipeline")
 
 
@@ -97,3 +104,88 @@ def test_a_job_to_s3_and_the_same_job_to_s3a_are_one_run(s3, store, tmp_path):
     job("s3")
     kept = s3.get_file_info(fs.FileSelector("bucket/jobs/_jobs"))
     assert len([each for each in kept if each.base_name.endswith(".json")]) == 1
+
+
+@pytest.fixture(scope="module")
+def orders(cluster) -> list[str]:
+    """The words of a command that name a topic with rows, and their schema."""
+    with Producer(cluster.nameserver) as producer:
+        for number in range(ROWS):
+            row = {"key": number % KEYS, "n": number}
+            change = {**row, "op": "u", "after": row, "ts_ms": number}
+            producer.send(Message("orders-s3", json.dumps(change).encode()))
+    return ["--topic", "orders-s3", "-n", cluster.nameserver, "--schema", "key INT, n INT"]
+
+
+def jobs(commands: list[list[str]]) -> list[tuple[int, str]]:
+    """What commands ended with and wrote, in one process with one start of Spark."""
+    more = ["--progress", "none", "--master", "local[2]"]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.jobs_in_a_row"],
+        input=json.dumps([[*words, *more] for words in commands]),
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    return [(status, text) for status, text in json.loads(done.stdout)]
+
+
+def test_tables_are_made_in_s3_where_spark_has_its_jars(s3, server, orders):
+    jars = fetched((Path(__file__).parent / "s3.pom.xml").read_text(), CACHE / "spark-s3")
+    hadoop = {
+        "endpoint": f"http://{server}",
+        "endpoint.region": "us-east-1",
+        "path.style.access": "true",
+        "connection.ssl.enabled": "false",
+    }
+    conf = [f"spark.hadoop.fs.s3a.{name}={value}" for name, value in hadoop.items()]
+    conf.append("spark.jars=" + ",".join(map(str, sorted(jars.glob("*.jar")))))
+    settings = [word for each in conf for word in ("--conf", each)]
+    table, cdc = ["table", *orders, *settings], ["cdc", *orders, "--key", "key", *settings]
+    delta = ["--table-format", "delta"]
+    told = jobs(
+        [
+            [*table, "--to", "s3a://bucket/rows", *delta],
+            [*table, "--to", "s3://bucket/rows", *delta],
+            [*table, "--to", "s3://bucket/files"],
+            [*cdc, "--to", "s3://bucket/keys", *delta],
+        ]
+    )
+    assert [status for status, _ in told] == [0] * 4, told
+    storage = {"allow_http": "true"}
+    rows = deltalake.DeltaTable("s3://bucket/rows", storage_options=storage).to_pyarrow_table()
+    assert sorted(rows.column("n").to_pylist()) == list(range(ROWS)), (
+        "the second run adds nothing"
+    )
+    files = pq.read_table("bucket/files", filesystem=s3, columns=["n"])
+    assert sorted(files.column("n").to_pylist()) == list(range(ROWS))
+    keys = deltalake.DeltaTable("s3://bucket/keys", storage_options=storage).to_pyarrow_table()
+    newest = list(range(ROWS - KEYS, ROWS))
+    assert sorted(keys.column("n").to_pylist()) == newest, "of each key the newest change"
+
+
+def test_without_its_jars_a_table_in_s3_is_refused_in_one_line(s3, orders):
+    table = ["table", *orders, "--to"]
+    told = jobs(
+        [
+            [*table, "s3://bucket/none"],
+            [*table, "s3a://bucket/no-delta", "--table-format", "delta"],
+            ["stats", *orders[:4], "--to", "s3://bucket/no-stats"],
+        ]
+    )
+    for status, text in told:
+        assert status == ExitStatus.WRONG_USE, text
+        assert text.startswith("error: Spark has no file system for this place ("), text
+        assert "hadoop-aws" in text
+        assert len(text.splitlines()) == 1
+
+
+def test_a_delta_table_on_a_server_that_is_away_is_one_line(s3, orders, monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    place = "s3://bucket/away"
+    ((status, text),) = jobs([["table", *orders, "--to", place, "--table-format", "delta"]])
+    assert status, text
+    assert place.removeprefix("s3") in text or "AWS" in text
+    assert len(text.splitlines()) == 1

@@ -120,9 +120,31 @@ class ConnectProgram:
         assert query.awaitTermination(SECONDS_MAX), "the table does not end"
         return read_delta(self._spark, place).select(f.count_distinct("body")).collect()[0][0]
 
-    def store(self) -> int:
-        """A store's directory, without its broker."""
-        return self._spark.read.format("rocketmq-store").load(self._store).count()
+    def store(self) -> dict[str, int]:
+        """A store's directory, without its broker: as a batch, and as a stream in small micro-batches."""
+        rows = self._spark.read.format("rocketmq-store").load(self._store).count()
+        reader = self._spark.readStream.format("rocketmq-store").option(
+            "maxBytesPerTrigger", 65_536
+        )
+        place, checkpoint = (
+            str(self._folder / "copied"),
+            str(self._folder / "copied-checkpoint"),
+        )
+        for _ in range(2):  # The second finds nothing to do behind its checkpoint.
+            writer = reader.load(self._store).select("commitLogOffset", "body").writeStream
+            query = (
+                writer.option("checkpointLocation", checkpoint)
+                .trigger(availableNow=True)
+                .start(place, format="parquet")
+            )
+            assert query.awaitTermination(SECONDS_MAX), "the store does not end"
+        streamed = self._spark.read.parquet(place)
+        return {
+            "rows": rows,
+            "streamed": streamed.count(),
+            "distinct": streamed.select("commitLogOffset").distinct().count(),
+            "micro-batches": len([*Path(checkpoint, "commits").glob("[0-9]*")]),
+        }
 
     def jobs(self) -> dict[str, dict[str, int]]:
         """Each job without micro-batches."""
