@@ -21,6 +21,7 @@ from cometmq.store.stored_record import valid_record
 
 # Topics whose text is remembered within a piece; more of them only cost time.
 _TOPICS_MAX = 100_000
+_FLAG_BITS = 0xFFFFFFFF  # Of a sysFlag, which is negative where its highest bit is set.
 
 
 class CheckedRecords(NamedTuple):
@@ -28,7 +29,7 @@ class CheckedRecords(NamedTuple):
 
     Attributes:
         end: the place in the piece where its valid records end.
-        kinds: all bits of their sysFlags.
+        kinds: all bits of their sysFlags, as a number without a sign.
         store_ms: store time of the last, ms; -1: there is none.
         why: why they end there; SHORT where the next one is not all there.
     """
@@ -52,7 +53,9 @@ def checked_records(chunk: bytes, offset: int) -> CheckedRecords:
         kinds |= record.sys_flag
         store_ms = record.store_timestamp
         position += record.store_size
-    return CheckedRecords(position, kinds, store_ms, why_not_further(chunk, position))
+    return CheckedRecords(
+        position, kinds & _FLAG_BITS, store_ms, why_not_further(chunk, position)
+    )
 
 
 def valid_records(chunk: bytes, offset: int) -> tuple[list[Record], int, WalkEnd]:
