@@ -6,12 +6,11 @@ Next: cometmq.broker.replicas.terms
 from ipaddress import ip_network
 
 from cometmq.broker.store_keys import StoreKeys
+from cometmq.codec.host import PORT_MAX
 from cometmq.codec.replication import FRAME_BODY_MAX
 from cometmq.model.errors import SettingsError
 from cometmq.model.frozen import dataclass
 from cometmq.model.settings import setting
-
-PORT_MAX = 65_535
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +94,7 @@ class ReplicaKeys(StoreKeys):
                 f"haSendHeartbeatInterval={self.ha_heartbeat_ms} ms, so each connection would be closed; "
                 f"write {self.ha_heartbeat_ms * 2} or more"
             )
-        host, _, port = (self.ha_master or "host:1").rpartition(":")
-        if not host or not port.isdecimal() or not 0 < int(port) <= PORT_MAX:
+        if self.ha_master and not _has_port(self.ha_master):
             raise SettingsError(
                 f"haMasterAddress={self.ha_master}: it must be ip:port, the master's address and its "
                 "haListenPort (listenPort + 1 there)"
@@ -108,6 +106,12 @@ class ReplicaKeys(StoreKeys):
                 raise SettingsError(
                     f"haAllowedAddresses={self.ha_allowed}: {part} is no IP address and no network: {error}"
                 ) from None
+
+
+def _has_port(address: str) -> bool:
+    """Tell whether an address is a host and a port to connect to."""
+    host, _, port = address.rpartition(":")
+    return bool(host) and port.isdecimal() and 0 < int(port) <= PORT_MAX
 
 
 def split_addresses(text: str) -> list[str]:

@@ -23,6 +23,7 @@ from typing import Any
 
 from cometmq.model.errors import SettingsError
 from cometmq.offline.archive_files import (
+    KEPT_VERSION,
     ArchivedFile,
     ArchiveFiles,
     file_name,
@@ -195,7 +196,7 @@ def finish_archive(
         "logFileSize": size,
         "ranges": manifest.ranges,
         "raw": rules.is_raw,
-        "v": 1,
+        "v": KEPT_VERSION,
     }
     write_whole(target, ARCHIVE_FILE, json.dumps(content).encode())
     if not folder.is_local:

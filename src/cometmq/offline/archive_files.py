@@ -27,7 +27,7 @@ from cometmq.offline.rows import DAY_MS
 _BUFFERED_BYTES = 32 << 20  # Of one file, before a row group is written.
 NONE = "__HIVE_DEFAULT_PARTITION__"  # Spark's name of a folder for NULL.
 
-_VERSION = 1  # Of its small files.
+KEPT_VERSION = 1  # Of its small files, as "v"; one that says none is of the first.
 Kept = TypeVar("Kept")
 Group = tuple[str, int]  # Topic, and days since 1970; "" and 0 for what is no record.
 
@@ -200,9 +200,9 @@ def read_kept(source: StoreFolder, name: str, parse: Callable[[Any], Kept]) -> K
         return None
     try:
         found = json.loads(content)
-        if found.get("v", _VERSION) != _VERSION:
+        if found.get("v", KEPT_VERSION) != KEPT_VERSION:
             raise SettingsError(
-                f"{source.place}/{name} has version {found['v']}, known is {_VERSION}: use the CometMQ that wrote it"
+                f"{source.place}/{name} has version {found['v']}, known is {KEPT_VERSION}: use the CometMQ that wrote it"
             )
         return parse(found)
     except (ValueError, KeyError, TypeError, AttributeError) as error:

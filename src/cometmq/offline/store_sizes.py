@@ -15,12 +15,11 @@ from dataclasses import replace
 from typing import Any
 
 from cometmq.model.errors import SettingsError
-from cometmq.offline.archive_files import read_kept, write_whole
+from cometmq.offline.archive_files import KEPT_VERSION, read_kept, write_whole
 from cometmq.offline.folder import StoreFolder
 from cometmq.store.settings import StoreSettings
 
 SIZES_FILE = "_archive/sizes.json"
-_VERSION = 1
 
 
 def keep_sizes(target: StoreFolder, settings: StoreSettings) -> None:
@@ -29,7 +28,7 @@ def keep_sizes(target: StoreFolder, settings: StoreSettings) -> None:
     Raises:
         OSError: it could not be written.
     """
-    kept: dict[str, object] = {**sizes_of(settings), "v": _VERSION}
+    kept: dict[str, object] = {**sizes_of(settings), "v": KEPT_VERSION}
     kept["delayLevelsMs"] = list(settings.delay_levels_ms)
     write_whole(target, SIZES_FILE, json.dumps(kept).encode())
 

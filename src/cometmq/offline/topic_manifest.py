@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from cometmq.model.queue import MessageQueue
-from cometmq.offline.archive_files import read_kept, write_whole
+from cometmq.offline.archive_files import KEPT_VERSION, read_kept, write_whole
 from cometmq.offline.coverage import Queue, Range
 from cometmq.offline.folder import StoreFolder
 
 TOPICS_FILE = "_archive/topics.json"
-_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -88,5 +87,5 @@ def write_topic_manifest(place: str, manifest: TopicManifest) -> None:
         ]
     target = StoreFolder(place)
     target.files.create_dir(target.path("_archive"), recursive=True)
-    content = json.dumps({"queues": queues, "v": _VERSION})
+    content = json.dumps({"queues": queues, "v": KEPT_VERSION})
     write_whole(target, TOPICS_FILE, content.encode())

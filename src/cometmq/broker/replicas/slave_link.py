@@ -199,9 +199,8 @@ class SlaveLink(asyncio.Protocol):
         if why is None:
             return
         if not outgoing:
-            self.fail(
-                why
-            )  # Not behind what it does not read: that may be a quarter of an hour.
+            # Not behind what it does not read: that may be a quarter of an hour.
+            self.fail(why)
         elif self._transport is not None:
             self._port.failed(self, why)
             self._transport.close()  # Behind what it is told, before anything of the log.
