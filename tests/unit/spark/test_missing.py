@@ -4,7 +4,12 @@ import pytest
 
 from cometmq.codec.bodies.missing_brokers import MissingBroker
 from cometmq.model.queue import MessageQueue
-from cometmq.spark.source.missing import MissingQueues, QueuesMissing, absences, check_missing
+from cometmq.spark.source.missing import (
+    MissingBrokerQueues,
+    QueuesMissing,
+    check_missing,
+    missing_queues,
+)
 from cometmq.spark.source.planning import covered_queues
 from cometmq.spark.source.settings import SourceSettings
 from tests.support.memory_cluster import MemoryCluster
@@ -19,15 +24,15 @@ def cluster() -> MemoryCluster:
     return cluster
 
 
-def found(cluster: MemoryCluster, **options: str) -> list[MissingQueues]:
+def found(cluster: MemoryCluster, **options: str) -> list[MissingBrokerQueues]:
     given = {"nameserver": "x:1", **({"subscribe": "t"} | options)}
     if "subscribePattern" in options or "assign" in options:
         del given["subscribe"]
     settings = SourceSettings.parse(given, is_stream=False)
-    return absences(settings, covered_queues(settings.topics, cluster), cluster)
+    return missing_queues(settings, covered_queues(settings.topics, cluster), cluster)
 
 
-def shown(all_of: list[MissingQueues]) -> list[str]:
+def shown(all_of: list[MissingBrokerQueues]) -> list[str]:
     return [str(queue) for each in all_of for queue in each.queues]
 
 

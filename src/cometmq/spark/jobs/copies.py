@@ -18,7 +18,7 @@ from cometmq.spark.options import words
 from cometmq.spark.schema import arrow_schema, message_schema
 from cometmq.spark.source import planning
 from cometmq.spark.source.client_cluster import source_cluster
-from cometmq.spark.source.missing import absences, check_missing
+from cometmq.spark.source.missing import check_missing, missing_queues
 from cometmq.spark.source.planning import PlannedRange
 from cometmq.spark.source.pull import RangePuller
 from cometmq.spark.source.settings import SourceSettings
@@ -49,7 +49,7 @@ class TopicCopy:
         settings = self._settings()
         cluster = source_cluster(settings)
         covered = planning.covered_queues(settings.topics, cluster)
-        missing = absences(settings, covered, cluster)
+        missing = missing_queues(settings, covered, cluster)
         check_missing([each for each in missing if self.broker in ("", each.broker)], settings)
         queues = [queue for queue in covered if self.broker in ("", queue.broker_name)]
         return planning.between(

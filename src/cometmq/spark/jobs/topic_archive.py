@@ -35,7 +35,7 @@ from cometmq.spark.jobs.tasks import Row, count_round, range_plan, run_tasks
 from cometmq.spark.schema import arrow_schema, message_schema
 from cometmq.spark.source import planning
 from cometmq.spark.source.client_cluster import source_cluster
-from cometmq.spark.source.missing import absences, check_missing
+from cometmq.spark.source.missing import check_missing, missing_queues
 from cometmq.spark.source.planning import PlannedRange
 from cometmq.spark.source.pull import RangePuller
 from cometmq.spark.source.settings import SourceSettings
@@ -89,7 +89,7 @@ class TopicArchive:
         cluster = source_cluster(settings)
         queues = planning.covered_queues(settings.topics, cluster)
         # Said, not refused: the next run archives what was away, and here others' retention goes on.
-        check_missing(absences(settings, queues, cluster), settings)
+        check_missing(missing_queues(settings, queues, cluster), settings)
         starts = planning.resolve(settings.starting, queues, cluster)
         ends = planning.resolve(settings.ending, queues, cluster)
         # Where retention was faster than the archive, the gap is part of the range, and missed in it.

@@ -17,7 +17,7 @@ from cometmq.spark.schema import arrow_schema
 from cometmq.spark.source import planning
 from cometmq.spark.source.client_cluster import source_cluster
 from cometmq.spark.source.filters import PushedFilters
-from cometmq.spark.source.missing import BrokerSilent, absences, check_missing
+from cometmq.spark.source.missing import BrokerSilent, check_missing, missing_queues
 from cometmq.spark.source.planning import PlannedRange, RangesPartition
 from cometmq.spark.source.pull import RangePuller
 from cometmq.spark.source.settings import SourceSettings
@@ -47,7 +47,7 @@ class RocketMQReader(DataSourceReader):
         settings, cluster = self._settings, source_cluster(self._settings)
         covered = planning.covered_queues(settings.topics, cluster)
         check_missing(
-            absences(settings, covered, cluster), settings, wanted=self._filters.queues
+            missing_queues(settings, covered, cluster), settings, wanted=self._filters.queues
         )
         for bound in (settings.starting, settings.ending):
             planning.check_places(bound, covered)
@@ -69,8 +69,8 @@ class RocketMQReader(DataSourceReader):
         except BrokerSilent as silent:
             if settings.fail_on_data_loss:
                 raise
-            check_missing(silent.absences, settings)
-            away = {each.broker for each in silent.absences}
+            check_missing(silent.missing, settings)
+            away = {each.broker for each in silent.missing}
             return self._between([each for each in queues if each.broker_name not in away])
         return planning.between(starts, ends)
 

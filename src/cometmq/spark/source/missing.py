@@ -45,16 +45,16 @@ class BrokerSilent(NetError):
     """
 
     def __init__(self, queues: Sequence[MessageQueue], error: CometError) -> None:
-        found = absences_of(queues, f"it is registered and does not answer: {error}")
+        found = missing_by_broker(queues, f"it is registered and does not answer: {error}")
         super().__init__(
             f"{_said(found)}. A read now would give fewer rows. Read again when they answer; with "
             "failOnDataLoss=false a batch goes on without them"
         )
-        self.absences = found
+        self.missing = found
 
 
 @dataclass(frozen=True)
-class MissingQueues:
+class MissingBrokerQueues:
     """The queues that are missing of one broker.
 
     Attributes:
@@ -79,9 +79,9 @@ class MissingQueues:
         return f"{some} at {self.broker!r} ({self.why})"
 
 
-def absences(
+def missing_queues(
     settings: SourceSettings, covered: Sequence[MessageQueue], cluster: SourceCluster
-) -> list[MissingQueues]:
+) -> list[MissingBrokerQueues]:
     """The queues that a read should cover beside those that there are.
 
     Asks the nameserver once; not at all where the user named the brokers and all are there.
@@ -93,7 +93,7 @@ def absences(
     left = cluster.missing_brokers()
     found = _remembered(settings, left)
     found += _in_order(cluster, covered)
-    by_broker: dict[str, MissingQueues] = {}
+    by_broker: dict[str, MissingBrokerQueues] = {}
     for each in found:
         queues = [queue for queue in each.queues if settings.topics.covers(queue)]
         if queues and each.broker not in there:
@@ -106,16 +106,16 @@ def absences(
     return sorted(by_broker.values(), key=lambda each: each.broker)
 
 
-def absences_of(queues: Sequence[MessageQueue], why: str) -> list[MissingQueues]:
+def missing_by_broker(queues: Sequence[MessageQueue], why: str) -> list[MissingBrokerQueues]:
     """Queues that are missing, by their brokers."""
     by_broker: dict[str, list[MessageQueue]] = {}
     for queue in queues:
         by_broker.setdefault(queue.broker_name, []).append(queue)
-    return [MissingQueues(broker, each, why) for broker, each in by_broker.items()]
+    return [MissingBrokerQueues(broker, each, why) for broker, each in by_broker.items()]
 
 
 def check_missing(
-    found: Iterable[MissingQueues],
+    found: Iterable[MissingBrokerQueues],
     settings: SourceSettings,
     *,
     wanted: Callable[[Sequence[MessageQueue]], Sequence[MessageQueue]] = list,
@@ -140,7 +140,7 @@ def check_missing(
     log.warning("%s. failOnDataLoss is false: going on without them", what)
 
 
-def warn_of_missing(found: Sequence[MissingQueues]) -> None:
+def warn_of_missing(found: Sequence[MissingBrokerQueues]) -> None:
     """Say what a stream that runs on begins without."""
     if found:
         log.warning(
@@ -148,18 +148,20 @@ def warn_of_missing(found: Sequence[MissingQueues]) -> None:
         )
 
 
-def _said(found: Sequence[MissingQueues]) -> str:
+def _said(found: Sequence[MissingBrokerQueues]) -> str:
     count = sum(len(each.queues) for each in found)
     more = f" and at {len(found) - NAMED_MAX} other brokers" if len(found) > NAMED_MAX else ""
     which = "; ".join(map(str, found[:NAMED_MAX])) + more
     return f"{count} {'queue is' if count == 1 else 'queues are'} missing: {which}"
 
 
-def _remembered(settings: SourceSettings, left: Sequence[MissingBroker]) -> list[MissingQueues]:
+def _remembered(
+    settings: SourceSettings, left: Sequence[MissingBroker]
+) -> list[MissingBrokerQueues]:
     """The queues of brokers that left, as the nameserver remembers them."""
     topics = settings.topics.wanted(lambda: [topic for each in left for topic in each.queues])
     return [
-        MissingQueues(
+        MissingBrokerQueues(
             each.name,
             [
                 MessageQueue(topic, each.name, number)
@@ -172,17 +174,19 @@ def _remembered(settings: SourceSettings, left: Sequence[MissingBroker]) -> list
     ]
 
 
-def _in_order(cluster: SourceCluster, covered: Sequence[MessageQueue]) -> list[MissingQueues]:
+def _in_order(
+    cluster: SourceCluster, covered: Sequence[MessageQueue]
+) -> list[MissingBrokerQueues]:
     """The missing queues that the topics' order configurations name."""
     named = cluster.ordered_queues(sorted({queue.topic for queue in covered}))
-    return absences_of(
+    return missing_by_broker(
         named, "the topic's order configuration names it and it is not registered"
     )
 
 
 def _of_name(
     name: str, covered: Sequence[MessageQueue], known: Collection[str]
-) -> MissingQueues:
+) -> MissingBrokerQueues:
     """A broker that only the user knows, with as many queues as the others have."""
     counts: dict[str, int] = {}
     for queue in covered:
@@ -199,7 +203,7 @@ def _of_name(
         why = f"the option 'brokers' names it, and it is not registered{hint}"
     if queues:
         why += "; counted as the others have them"
-    return MissingQueues(name, queues or [MessageQueue("", name, 0)], why)
+    return MissingBrokerQueues(name, queues or [MessageQueue("", name, 0)], why)
 
 
 def _time(ms: int) -> str:

@@ -35,9 +35,9 @@ from cometmq.spark.source.client_cluster import source_cluster
 from cometmq.spark.source.loss import RowLosses
 from cometmq.spark.source.missing import (
     BrokerSilent,
-    absences,
-    absences_of,
     check_missing,
+    missing_by_broker,
+    missing_queues,
     warn_of_missing,
 )
 from cometmq.spark.source.offsets import INITIAL, Json, Offsets, StreamOffset
@@ -208,7 +208,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _check_missing(self, there: Offsets) -> None:
         """A run that ends must not leave out in silence what a broker has that is away."""
-        found = absences(self._settings, list(there), source_cluster(self._settings))
+        found = missing_queues(self._settings, list(there), source_cluster(self._settings))
         if self._is_bounded:
             check_missing(found, self._settings)
         else:
@@ -257,7 +257,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if not must or queue.broker_name in must
             }
             why = "the checkpoint knows it, and it does not answer or is not registered"
-            check_missing(absences_of(sorted(away), why), self._settings)
+            check_missing(missing_by_broker(sorted(away), why), self._settings)
             self._left_out |= away
         for queue in queues:
             if queue in gone:
