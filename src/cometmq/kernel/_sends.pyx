@@ -193,7 +193,7 @@ def plain_sends(
         text = _utf8(block, &size)
         if text is NULL or size + suffix_size > PROPERTIES_SIZE_MAX:
             return index
-        if not _find_key(text, size, &key_at, &key_end):
+        if not _find_key(text, size, &key_at, &key_end) or key_at == key_end:
             return index
         tags_code = _tags_code_of(shapes, _shape(text, key_at, key_end, size), look)
         if tags_code is None:

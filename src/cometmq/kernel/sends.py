@@ -121,9 +121,15 @@ def plain_sends(  # noqa: PLR0913, PLR0917  The loop has no calls, so it is give
 
 
 def _key_and_shape(text: str) -> tuple[str, str]:
-    """The unique key in a property block, and what stands around it."""
+    """The unique key in a property block, and what stands around it.
+
+    Raises:
+        ValueError: there is none, or it is empty, which is as good as none: admission makes one.
+    """
     key_at = text.index(_KEY_NAME) + _KEY_AT
     key_end = text.index("\2", key_at)
+    if key_end == key_at:
+        raise ValueError("an empty key")
     behind = text[key_end:]
     shape = behind if key_at == _KEY_AT else f"{text[: key_at - _KEY_AT]}\0{behind}"
     return text[key_at:key_end], shape

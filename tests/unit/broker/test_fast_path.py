@@ -181,6 +181,11 @@ PLAIN_FIELDS = {
 PLAIN = tuple(Command(310, 0, 1, fields=PLAIN_FIELDS, body=b"x"))
 
 
+EMPTY_KEY = tuple(
+    Command(310, 0, 1, fields=PLAIN_FIELDS | {"i": "UNIQ_KEY\1\2TAGS\1a\2"}, body=b"x")
+)
+
+
 def batch_with(**fields: str) -> RawCommand:
     """A batch of one message that is plain but for these fields."""
     body = encode_batch([(0, b"x", b"")])
@@ -189,6 +194,7 @@ def batch_with(**fields: str) -> RawCommand:
 
 @given(st.lists(requests(st.just(310)), min_size=1, max_size=4))
 @example([PLAIN])
+@example([EMPTY_KEY])
 @settings(max_examples=250, deadline=None)
 def test_a_send_on_the_fast_path_is_stored_and_answered_as_on_the_slow_one(sends, batch):
     batch = [tuple(Command(*one)._replace(opaque=number)) for number, one in enumerate(batch)]
