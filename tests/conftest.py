@@ -1,10 +1,17 @@
-"""How tests run here: no deadline for one example (the machine may be busy), a seed to repeat, Ctrl-C that works."""
+"""How tests run here: no deadline for one example (the machine may be busy), a seed to repeat, Ctrl-C that works.
+
+Hypothesis gives each test a hundred turns, or as many as `tests.support.twin_turns` says.
+"""
 
 import signal
 
 from hypothesis import settings
 
-settings.register_profile("cometmq", deadline=None, print_blob=True)
+from tests.support.twin_turns import twin_turns
+
+settings.register_profile(
+    "cometmq", deadline=None, print_blob=True, max_examples=twin_turns(100)
+)
 settings.load_profile("cometmq")
 
 # A shell starts what runs in its background deaf to Ctrl-C, and tests press it.

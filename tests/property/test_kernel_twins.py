@@ -18,6 +18,7 @@ from cometmq.codec.record import RECORD_HEADS
 from cometmq.kernel import queue_ends, reference, requests, sends
 from cometmq.model.errors import CodecError
 from cometmq.model.java_hash import java_hash
+from tests.support.twin_turns import twin_timeout
 
 try:
     from tests.support import compiled_kernel as fast
@@ -26,6 +27,8 @@ except ImportError:
     if shutil.which("cc") or shutil.which("gcc"):
         raise
     pytest.skip("no C compiler here, so no compiled kernel", allow_module_level=True)
+
+pytestmark = pytest.mark.timeout(twin_timeout())
 
 LIMIT, HEADER_LIMIT = 1 << 24, 1 << 16
 FRAME_NUMBERS = 4  # Of an item that is a frame; a command has more.

@@ -12,6 +12,7 @@ from cometmq.codec.header_json import LANGUAGES, decode_json_command
 from cometmq.codec.remoting import Command, RawCommand
 from cometmq.kernel import acks
 from cometmq.net.answer import Answer, answer_head
+from tests.support.twin_turns import twin_timeout
 
 try:
     from tests.support import compiled_kernel as fast
@@ -19,6 +20,8 @@ except ImportError:
     if shutil.which("cc") or shutil.which("gcc"):
         raise
     pytest.skip("no C compiler here, so no compiled kernel", allow_module_level=True)
+
+pytestmark = pytest.mark.timeout(twin_timeout())
 
 BEFORE, _, END = answer_head(Command(0), Answer(), 0)[8:].partition(b'"opaque":0')
 BEFORE += b'"opaque":'

@@ -26,6 +26,7 @@ from cometmq.kernel import (
 )
 from cometmq.store.record_walk import checked_records, valid_records
 from cometmq.store.stored_record import UNUSUAL, places_of
+from tests.support.twin_turns import twin_timeout
 
 try:
     from cometmq.kernel import _messages as fast_messages
@@ -35,6 +36,8 @@ except ImportError:
     if shutil.which("cc") or shutil.which("gcc"):
         raise
     pytest.skip("no C compiler here, so no compiled kernel", allow_module_level=True)
+
+pytestmark = pytest.mark.timeout(twin_timeout())
 
 
 @given(st.lists(st.one_of(st.text(max_size=300).map(str.encode), st.binary(max_size=9))))

@@ -11,6 +11,7 @@ from cometmq.codec.headers.pull import PullRequest
 from cometmq.codec.remoting import Command, encode_command
 from cometmq.kernel import layouts, pulls, reads, reference
 from cometmq.model.errors import RequestError
+from tests.support.twin_turns import twin_timeout
 
 try:
     from tests.support import compiled_kernel as fast
@@ -18,6 +19,8 @@ except ImportError:
     if shutil.which("cc") or shutil.which("gcc"):
         raise
     pytest.skip("no C compiler here, so no compiled kernel", allow_module_level=True)
+
+pytestmark = pytest.mark.timeout(twin_timeout())
 
 VALUES = st.one_of(
     st.integers(-(1 << 70), 1 << 70).map(str),

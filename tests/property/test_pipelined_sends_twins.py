@@ -21,6 +21,7 @@ from cometmq.model.message import Message
 from cometmq.model.queue import MessageQueue
 from cometmq.wire.connection import Connection
 from tests.support.hand_clock import HandClock
+from tests.support.twin_turns import twin_timeout
 
 try:
     from tests.support import compiled_kernel as fast
@@ -28,6 +29,8 @@ except ImportError:
     if shutil.which("cc") or shutil.which("gcc"):
         raise
     pytest.skip("no C compiler here, so no compiled kernel", allow_module_level=True)
+
+pytestmark = pytest.mark.timeout(twin_timeout())
 
 TWINS = (fast, pipelined_sends)
 QUEUES = [MessageQueue("T", name, each) for name, each in (("a", 0), ("a", 1), ("b", 0))]
