@@ -36,15 +36,17 @@ def virtual(
     return Virtual(data_dir, settings=settings, seed=seed)
 
 
-def __getattr__(name: str) -> object:
-    """A name of `cometmq.client`; most who import the package want one part of it."""
-    if not name.startswith("_"):
-        client = import_module("cometmq.client")
-        if name in client.__all__:
-            found: object = getattr(client, name)
-            globals()[name] = found
-            return found
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # A checker that sees it takes any name to be there.
+
+    def __getattr__(name: str) -> object:
+        """A name of `cometmq.client`; most who import the package want one part of it."""
+        if not name.startswith("_"):
+            client = import_module("cometmq.client")
+            if name in client.__all__:
+                found: object = getattr(client, name)
+                globals()[name] = found
+                return found
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -322,9 +322,10 @@ _NAMES = {
     "cometmq.model.topic": "TopicConfig",
     "cometmq.net.clock": "SystemClock",
 }
-__getattr__ = later(
-    __name__, {name: module for module, names in _NAMES.items() for name in names.split()}
-)
+if not TYPE_CHECKING:  # A checker that sees it takes any name to be there.
+    __getattr__ = later(
+        __name__, {name: module for module, names in _NAMES.items() for name in names.split()}
+    )
 
 
 def __dir__() -> list[str]:

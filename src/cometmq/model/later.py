@@ -2,7 +2,10 @@
 
 A package whose users want a part of it, as the processes that Spark starts do, gives its names so:
 
-    __getattr__ = later(__name__, {"AsyncProducer": "cometmq.client.producer.producer"})
+    if not TYPE_CHECKING:
+        __getattr__ = later(__name__, {"AsyncProducer": "cometmq.client.producer.producer"})
+
+Type checkers and editors read the imports that stand under `if TYPE_CHECKING` there, and so know a wrong name.
 """
 
 import sys

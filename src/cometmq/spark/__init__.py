@@ -25,14 +25,15 @@ __all__ = [
     "session",
 ]
 
-# Spark asks a new process for each step of a plan, which imports this package and needs none of them.
-__getattr__ = later(
-    __name__,
-    {
-        "OffsetCommits": "cometmq.spark.source.commits",
-        "RocketMQSource": "cometmq.spark.format",
-        "commit_offsets": "cometmq.spark.source.commits",
-        "delta_sink": "cometmq.spark.delta",
-        "read_delta": "cometmq.spark.delta",
-    },
-)
+if not TYPE_CHECKING:  # A checker that sees it takes any name to be there.
+    # Spark asks a new process for each step of a plan, which imports this package and needs none of them.
+    __getattr__ = later(
+        __name__,
+        {
+            "OffsetCommits": "cometmq.spark.source.commits",
+            "RocketMQSource": "cometmq.spark.format",
+            "commit_offsets": "cometmq.spark.source.commits",
+            "delta_sink": "cometmq.spark.delta",
+            "read_delta": "cometmq.spark.delta",
+        },
+    )

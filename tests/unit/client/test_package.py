@@ -14,7 +14,11 @@ import cometmq.errors
 def typed_names() -> dict[str, str]:
     """Where a type checker finds each name."""
     tree = ast.parse(inspect.getsource(cometmq.client))
-    [block] = [node for node in tree.body if isinstance(node, ast.If)]
+    [block] = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    ]
     imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
     return {alias.name: node.module or "" for node in imports for alias in node.names}
 
