@@ -78,7 +78,13 @@ CASES: dict[str, tuple[Callable[[str], object], type[CometError], str]] = {
         ConnectError, r"cannot connect to no-such-host\.invalid:9876: .*; is it running there\?",
     ),
     "an address without a port": (
-        lambda _: Producer("localhost"), SettingsError, "'localhost' has no port; write host:port",
+        lambda _: Producer("localhost"), SettingsError, "'localhost' has no port from 1 to 65535; write host:port",
+    ),
+    "an address with a port that there is not": (
+        lambda _: Producer("127.0.0.1:99999"), SettingsError, "'127.0.0.1:99999' has no port from 1 to 65535; write host:port",
+    ),
+    "a host's name that cannot be": (
+        lambda _: send("no..host:9876"), ConnectError, r"cannot connect to no\.\.host:9876: ",
     ),
     "a topic that there is not": (
         lambda names: send(names, "ordres"),

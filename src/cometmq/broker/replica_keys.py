@@ -6,8 +6,8 @@ Next: cometmq.broker.replicas.terms
 from ipaddress import ip_network
 
 from cometmq.broker.store_keys import StoreKeys
-from cometmq.codec.host import PORT_MAX
 from cometmq.codec.replication import FRAME_BODY_MAX
+from cometmq.model.address import PORT_MAX, split_address
 from cometmq.model.errors import SettingsError
 from cometmq.model.frozen import dataclass
 from cometmq.model.settings import setting
@@ -94,11 +94,14 @@ class ReplicaKeys(StoreKeys):
                 f"haSendHeartbeatInterval={self.ha_heartbeat_ms} ms, so each connection would be closed; "
                 f"write {self.ha_heartbeat_ms * 2} or more"
             )
-        if self.ha_master and not _has_port(self.ha_master):
+        try:
+            if self.ha_master:
+                split_address(self.ha_master)
+        except ValueError:
             raise SettingsError(
                 f"haMasterAddress={self.ha_master}: it must be ip:port, the master's address and its "
                 "haListenPort (listenPort + 1 there)"
-            )
+            ) from None
         for part in split_addresses(self.ha_allowed):
             try:
                 ip_network(part)
@@ -106,12 +109,6 @@ class ReplicaKeys(StoreKeys):
                 raise SettingsError(
                     f"haAllowedAddresses={self.ha_allowed}: {part} is no IP address and no network: {error}"
                 ) from None
-
-
-def _has_port(address: str) -> bool:
-    """Tell whether an address is a host and a port to connect to."""
-    host, _, port = address.rpartition(":")
-    return bool(host) and port.isdecimal() and 0 < int(port) <= PORT_MAX
 
 
 def split_addresses(text: str) -> list[str]:

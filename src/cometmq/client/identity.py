@@ -5,6 +5,7 @@ import random
 from ipaddress import ip_address
 
 from cometmq.codec.message_id import UniqueIds
+from cometmq.model.address import split_address
 from cometmq.model.clock import Clock
 from cometmq.model.errors import SettingsError
 from cometmq.net.loop import loop_network
@@ -14,10 +15,9 @@ _LOOPBACK = "127.0.0.1"
 
 def own_ip(toward: str) -> str:
     """The address of this machine on the way to "host:port"; no packet is sent for it."""
-    host, _, port = toward.rpartition(":")
     try:
-        return loop_network().own_ip(host.strip("[]"), int(port))
-    except OSError:
+        return loop_network().own_ip(*split_address(toward))
+    except (OSError, ValueError):  # Python says with the latter that a host's name cannot be.
         return _LOOPBACK
 
 

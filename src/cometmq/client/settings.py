@@ -14,6 +14,7 @@ from cometmq.client.consumer.allocation import Allocation, allocate_averagely
 from cometmq.client.identity import checked_ip
 from cometmq.client.setting_checks import check_settings, number, refused
 from cometmq.codec.compression import LEVEL_DEFAULT, Compression
+from cometmq.model.address import PORT_MAX, split_address
 from cometmq.model.credentials import Credentials
 from cometmq.model.errors import SettingsError
 from cometmq.model.message import StoredMessage
@@ -44,11 +45,13 @@ def nameserver_addresses(text: str | None) -> tuple[str, ...]:
         part.strip() for part in text.replace(",", ";").split(";") if part.strip()
     )
     for address in addresses:
-        host, _, port = address.rpartition(":")
-        if not host or not port.isdigit():
+        try:
+            split_address(address)
+        except ValueError:
             raise SettingsError(
-                f"nameserver {address!r} of {text!r} has no port; write host:port, e.g. 127.0.0.1:9876"
-            )
+                f"nameserver {address!r} of {text!r} has no port from 1 to {PORT_MAX}; "
+                "write host:port, e.g. 127.0.0.1:9876"
+            ) from None
     if not addresses:
         raise SettingsError(f"{text!r} names no nameserver; write host:port;host:port")
     return addresses

@@ -12,6 +12,7 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from struct import Struct
 
 from cometmq.kernel import layouts
+from cometmq.model.address import PORT_MAX
 from cometmq.model.errors import CodecError
 
 HOST_V4 = Struct(">4sI")
@@ -19,7 +20,6 @@ HOST_V6 = Struct(">16sI")
 HOST_V4_SIZE = layouts.HOST_V4_SIZE
 HOST_V6_SIZE = layouts.HOST_V6_SIZE
 assert (HOST_V4.size, HOST_V6.size) == (HOST_V4_SIZE, HOST_V6_SIZE), "an address and its port"
-PORT_MAX = 65535
 
 NO_HOST = bytes(HOST_V4_SIZE)  # 0.0.0.0:0
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cometmq.codec.remoting import Command
 from cometmq.codec.signer import Signer
+from cometmq.model.address import split_address
 from cometmq.model.clock import Clock
 from cometmq.model.credentials import Credentials
 from cometmq.model.errors import ConnectError, ConnectionLost
@@ -105,7 +106,6 @@ class Channels:
         losses = self._losses.get(address)
         if losses is not None:
             await asyncio.sleep(losses.pause_seconds(self._clock.monotonic()))
-        host, _, port = address.rpartition(":")
         loop = asyncio.get_running_loop()
 
         def make() -> Channel:
@@ -118,10 +118,9 @@ class Channels:
             )
 
         try:
+            host, port = split_address(address)
             async with asyncio.timeout(self._connect_timeout_ms / 1000):
-                _, channel = await loop.create_connection(
-                    make, host.strip("[]"), int(port), ssl=self._tls
-                )
+                _, channel = await loop.create_connection(make, host, port, ssl=self._tls)
         except TimeoutError:
             raise ConnectError(
                 f"{address} did not accept a connection within {self._connect_timeout_ms} ms"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from cometmq.model.address import PORT_MAX, split_address
 from cometmq.model.credentials import Credentials
 from cometmq.model.errors import SettingsError
 from cometmq.model.names import group_fault, topic_fault
@@ -202,9 +203,12 @@ def name_servers(text: str) -> tuple[str, ...]:
     if not addresses:
         raise ValueError("no address; it is like localhost:9876")
     for address in addresses:
-        host, _, port = address.rpartition(":")
-        if not host or not port.isdecimal():
-            raise ValueError(f"{address!r} is not like localhost:9876")
+        try:
+            split_address(address)
+        except ValueError:
+            raise ValueError(
+                f"{address!r} is not like localhost:9876, with a port from 1 to {PORT_MAX}"
+            ) from None
     return addresses
 
 

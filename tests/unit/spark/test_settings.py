@@ -128,6 +128,7 @@ def test_an_end_means_nothing_for_a_stream():
         ({"nameserver": "x:1"}, "exactly one of"),
         ({"nameserver": "nowhere", "subscribe": "t"}, "'nowhere' is not like localhost:9876"),
         ({"nameserver": ":9876", "subscribe": "t"}, "':9876' is not like localhost:9876"),
+        ({"nameserver": "a:99999", "subscribe": "t"}, "with a port from 1 to 65535"),
         ({"nameserver": ";", "subscribe": "t"}, "no address"),
         ({"nameserver": "x:1", "subscribePattern": "("}, "subscribePattern"),
         ({"nameserver": "x:1", "assign": "[]"}, "assign"),

@@ -13,6 +13,7 @@ from concurrent.futures import Executor
 from cometmq.broker.replicas.master_link import MasterLink
 from cometmq.broker.replicas.state import MasterState, ReplicationState
 from cometmq.codec.replication import CHANCE_SIZE
+from cometmq.model.address import split_address
 from cometmq.model.clock import Clock
 from cometmq.model.errors import CopyingStopped, SettingsError
 from cometmq.model.tls import TlsSettings
@@ -207,13 +208,13 @@ class LogCopier:
                 machine, joint, store=store, clock=self._clock, on_written=self._on_written
             )
 
-        host, _, port = address.rpartition(":")
         own = None if self._own_ip is None else (self._own_ip, 0)
         try:
+            host, port = split_address(address)
             async with asyncio.timeout(_CONNECT_SECONDS):
                 context = await loop.run_in_executor(self._pool, self._context)
                 _, link = await loop.create_connection(
-                    make, host.strip("[]"), int(port), local_addr=own, ssl=context
+                    make, host, port, local_addr=own, ssl=context
                 )
         # A timeout is an OSError, too, and so is what TLS finds wrong.
         except (OSError, ValueError, SettingsError) as error:

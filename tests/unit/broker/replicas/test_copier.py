@@ -90,6 +90,20 @@ async def test_a_master_that_was_away_is_connected_to_again(tmp_path):
         await replica.close()
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1:70000", "127.0.0.1"])
+async def test_an_address_that_is_none_is_said_and_the_next_one_taken(tmp_path, address):
+    async with master(tmp_path / "m") as served:
+        await send(served)
+        replica = await Replica(tmp_path / "s", SETTINGS).start(address)
+        await eventually(lambda: replica.master.error)
+        assert "an address is host:port, with a port from 1 to 65535" in str(
+            replica.master.error
+        )
+        replica.copier.master_told(f"127.0.0.1:{served.broker.ha_port}")
+        await replica.reaches(served.broker._store.max_offset)
+        await replica.close()
+
+
 @pytest.mark.parametrize("flush", list(FlushDiskType))
 async def test_a_sync_master_and_its_slave_promise_two_copies(tmp_path, flush):
     is_sync = flush is FlushDiskType.SYNC_FLUSH
