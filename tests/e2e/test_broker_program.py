@@ -49,6 +49,14 @@ def test_it_says_where_it_listens_and_serves_without_a_nameserver(broker):
     assert send(broker.address)["code"] == 0
 
 
+def test_a_host_s_name_is_told_as_its_address(tmp_path):
+    settings = {"brokerIP1": "localhost"}
+    with processes.broker(tmp_path, NOBODY, settings=settings) as program:
+        wait_until(lambda: booted(program), seconds=20, what="the boot line")
+        assert f"The broker[broker-a, 127.0.0.1:{program.port}] boot" in program.log.read_text()
+        assert send(program.address)["code"] == 0
+
+
 def test_the_second_port_of_old_clients_takes_sends(broker):
     host, port = broker.address.split(":")
     assert send(f"{host}:{int(port) - 2}")["code"] == 0
@@ -88,6 +96,17 @@ def test_a_second_broker_on_the_same_store_or_port_says_so(broker, tmp_path):
         (["-c", "/nowhere/broker.conf"], 2, "/nowhere/broker.conf"),
         (["--listen-port", "many"], 2, "listenPort=many"),
         (["--flush-disk-typo", "x"], 2, "--flush-disk-type"),
+        (
+            ["--broker-ip1", "no-such.invalid"],
+            2,
+            "brokerIP1=no-such.invalid: no address has this name",
+        ),
+        (
+            ["--broker-ip1", "10.0.0.1:10911"],
+            2,
+            "or a name that this machine knows, without a port",
+        ),
+        (["--bind-address", "no..name"], 2, "bindAddress=no..name: no address has this name"),
     ],
 )
 def test_what_is_wrong_on_the_command_line_is_named(arguments, status, words):

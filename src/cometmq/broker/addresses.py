@@ -3,6 +3,8 @@
 Behind NAT or in a container `brokerIP1` is an address that no interface here has. Whoever reaches the
 broker by it arrives at some interface that nobody named, so it listens on all of them then, as
 RocketMQ always does, and says so; `bindAddress` chooses one.
+
+A host's name is looked up once, at the start, and others are told the IP, which each record and message id holds, too.
 """
 
 import errno
@@ -41,11 +43,15 @@ def addresses_of(settings: BrokerSettings) -> Addresses:
     Raises:
         SettingsError: a name that nobody knows.
     """
+    bound = settings.bind_address
+    host = LOOPBACK if bound is None else _ip_of("bindAddress", bound)
     if settings.broker_ip is None:
-        told, host = _own_ip(settings.listen_host), settings.listen_host
+        told = _own_ip(host)
     else:
-        told, host = _ip_of(settings.broker_ip), settings.listen_host
-        if settings.bind_address is None and not _is_here(told):
+        told = _ip_of("brokerIP1", settings.broker_ip)
+        if bound is None:
+            host = told
+        if bound is None and not _is_here(told):
             host = _ALL[ip_address(told).version]
             _log.warning(
                 "brokerIP1=%s is the address of no interface here (NAT, a container?): listening on all "
@@ -83,9 +89,8 @@ def _is_here(ip: str) -> bool:
     return True
 
 
-def _own_ip(host: str) -> str:
-    """The address that others reach this host by; `host` itself unless it means "every address"."""
-    ip = _ip_of(host)
+def _own_ip(ip: str) -> str:
+    """The address that others reach this host by; `ip` itself unless it means "every address"."""
     if not ip_address(ip).is_unspecified:
         return ip
     try:
@@ -94,15 +99,19 @@ def _own_ip(host: str) -> str:
         return LOOPBACK
 
 
-def _ip_of(host: str) -> str:
+def _ip_of(key: str, host: str) -> str:
+    """The address that a setting gives, or that the host has which it names; IPv4 where it has both."""
     if _is_ip(host):
         return host
     try:
-        return socket.gethostbyname(host)
-    except OSError as error:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, ValueError) as error:  # Python says with the latter that a name cannot be.
+        why = getattr(error, "strerror", None) or error
         raise SettingsError(
-            f"{host} (brokerIP1 or bindAddress) is the name of no address: {error}"
+            f"{key}={host}: no address has this name ({why}); write an IP address, or a name that this "
+            "machine knows, without a port"
         ) from error
+    return str(min(found, key=lambda each: each[0] != socket.AF_INET)[4][0])
 
 
 def _is_ip(text: str) -> bool:

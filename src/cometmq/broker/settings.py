@@ -57,8 +57,8 @@ class BrokerSettings(MetricsKeys):
         broker_id: 0 is the master; its slaves have 1 and more.
         broker_role: ASYNC_MASTER, SYNC_MASTER, or SLAVE.
         nameservers: where it registers, `host:port;host:port`.
-        broker_ip: the address that clients are told; differs: without it and without
-            `bindAddress` that is loopback.
+        broker_ip: the address that clients are told, of a host's name its IP; differs: without it
+            and without `bindAddress` that is loopback.
         ha_ip: the address that slaves are told.
         bind_address: where it listens; differs: `brokerIP1`, or everywhere if no interface has that,
             else loopback, where Java listens everywhere.

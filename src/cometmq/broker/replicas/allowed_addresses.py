@@ -1,11 +1,13 @@
 """The addresses that may fetch the log: members that a nameserver knows, and those in the settings.
 
+A member of ours registers an IP; Java's registers brokerIP1 as it was written, so also a host's name.
+
 Next: cometmq.broker.replicas.masters
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from ipaddress import ip_address, ip_network
 
 from cometmq.broker.nameserver_calls import NameserverCalls
@@ -24,6 +26,7 @@ _TIMEOUT_MS = 3_000
 _MASTER_ID = 0
 
 FindMembers = Callable[[], Coroutine[None, None, frozenset[str]]]
+IpsOf = Callable[[str], Awaitable[frozenset[str]]]
 
 
 class AllowedAddresses:
@@ -71,9 +74,16 @@ class AllowedAddresses:
 
 
 def members_by_nameservers(
-    nameservers: Sequence[str], broker_name: str, calls: NameserverCalls
+    nameservers: Sequence[str], broker_name: str, calls: NameserverCalls, ips_of: IpsOf
 ) -> FindMembers:
-    """Asks nameservers for the IPs of a group's slaves (GET_BROKER_CLUSTER_INFO, which each version answers)."""
+    """Asks nameservers for the IPs of a group's slaves (GET_BROKER_CLUSTER_INFO, which each version answers).
+
+    Args:
+        nameservers: all are asked.
+        broker_name: the group's.
+        calls: how they are asked.
+        ips_of: gives the IPs of a host's name.
+    """
 
     async def ask(nameserver: str) -> frozenset[str]:
         try:
@@ -89,22 +99,20 @@ def members_by_nameservers(
         if group is None:
             return frozenset()
         return frozenset(
-            _ip_of(address)
+            address.rpartition(":")[0].strip("[]")
             for number, address in group.addresses.items()
             if number != _MASTER_ID
         )
 
     async def find() -> frozenset[str]:
-        found = await asyncio.gather(*map(ask, nameservers))
-        return frozenset().union(*found)
+        hosts = frozenset().union(*await asyncio.gather(*map(ask, nameservers)))
+        return frozenset().union(*await asyncio.gather(*map(plain_ips_of, hosts)))
+
+    async def plain_ips_of(host: str) -> frozenset[str]:
+        """The IPs of a host as connections from there have them: Java writes fd00::2 as fd00:0:0:0:0:0:0:2."""
+        try:
+            return frozenset([plain_ip(host)])
+        except ValueError:
+            return await ips_of(host)
 
     return find
-
-
-def _ip_of(address: str) -> str:
-    """The IP of an "ip:port", as a connection from there has it: Java writes fd00::2 as fd00:0:0:0:0:0:0:2."""
-    host = address.rpartition(":")[0].strip("[]")
-    try:
-        return plain_ip(host)
-    except ValueError:
-        return host

@@ -17,6 +17,7 @@ from cometmq.broker.settings import BrokerRole, BrokerSettings
 from cometmq.model.clock import Clock
 from cometmq.model.errors import NetError
 from cometmq.model.settings import SettingsInForce
+from cometmq.net.host_names import HostNames
 from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
@@ -51,7 +52,10 @@ class ReplicasOpening:
         """
         settings = self._settings
         find = members_by_nameservers(
-            settings.nameserver_addresses, settings.broker_name, self._calls
+            settings.nameserver_addresses,
+            settings.broker_name,
+            self._calls,
+            HostNames(self._clock).ips_of,
         )
         port = MasterPort(
             self._store,

@@ -42,8 +42,13 @@ def group(*addresses: str) -> Command:
     return Command(0, body=encode_cluster_info(info))
 
 
+async def ips_of(name: str) -> frozenset[str]:
+    """Host names, and who has them."""
+    return frozenset({"slave.example": ["127.0.0.4", "::6"]}.get(name, []))
+
+
 def allowed(calls: Calls, clock: HandClock, text: str = "") -> AllowedAddresses:
-    find = members_by_nameservers(list(calls.answers), "a", calls)
+    find = members_by_nameservers(list(calls.answers), "a", calls, ips_of)
     return AllowedAddresses(text, find, clock)
 
 
@@ -60,6 +65,16 @@ async def test_the_slaves_that_any_nameserver_knows_may_and_the_master_itself_ma
     await who.look()
     slaves = ["127.0.0.2", "127.0.0.3", "::5", "fd00::2"]
     assert [ip for ip in ("127.0.0.1", *slaves) if who.has(ip)] == slaves
+
+
+async def test_a_slave_of_javas_that_registers_its_name_may():
+    calls = Calls(one=group("127.0.0.1:1", "slave.example:1", "nobody.example:1", ":1"))
+    who = allowed(calls, HandClock())
+    await who.look()
+    assert [ip for ip in ("127.0.0.4", "::6", "127.0.0.1") if who.has(ip)] == [
+        "127.0.0.4",
+        "::6",
+    ]
 
 
 async def test_the_settings_may_name_more():

@@ -1,0 +1,77 @@
+"""IPs of host names: from the machine's own resolver, few questions at a time, and no answer is waited for too long."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+import uvloop
+
+from cometmq.net.clock import SystemClock
+from cometmq.net.host_names import KEPT_SECONDS, NAMES_MAX, WAIT_SECONDS, HostNames
+from cometmq.net.loop import loop_clock
+from cometmq.net.virtual_loop import VirtualLoop
+
+
+@pytest.mark.parametrize("make_loop", [uvloop.new_event_loop, asyncio.new_event_loop])
+def test_names_are_looked_up_and_those_of_nobody_have_none(make_loop):
+    async def ask():
+        names = HostNames(SystemClock())
+        others = ("nobody.invalid", "a..b", "x" * 300, "", "\0")
+        return await names.ips_of("localhost"), [await names.ips_of(each) for each in others]
+
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        local, others = runner.run(ask())
+    assert "127.0.0.1" in local
+    assert others == [frozenset()] * len(others)
+
+
+class Resolver:
+    """The system's resolver, whose answers come when they are let go; under virtual time."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.goes = asyncio.Event()
+        loop: Any = asyncio.get_running_loop()
+        loop.getaddrinfo = self.getaddrinfo
+
+    async def getaddrinfo(self, host, port, **_kind):
+        self.asked.append(host)
+        await self.goes.wait()
+        return [(None, None, 0, "", ("::ffff:127.0.0.9", 0, 0, 0))]
+
+
+def in_virtual_time(main):
+    async def begin():
+        await main(Resolver(), HostNames(loop_clock()))
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(begin())
+
+
+def test_a_name_is_asked_for_once_at_a_time_and_kept_for_a_while():
+    async def ask(resolver, names):
+        began = loop_clock().monotonic()
+        found = await asyncio.gather(*[names.ips_of("a") for _ in range(9)])
+        assert found == [frozenset()] * 9
+        assert loop_clock().monotonic() - began == pytest.approx(WAIT_SECONDS, abs=0.01)
+        resolver.goes.set()
+        assert await names.ips_of("a") == {"127.0.0.9"}
+        assert resolver.asked == ["a"]
+        await asyncio.sleep(KEPT_SECONDS)
+        assert await names.ips_of("a") == {"127.0.0.9"}
+        assert resolver.asked == ["a", "a"]
+
+    in_virtual_time(ask)
+
+
+def test_no_more_names_than_a_few_are_asked_for():
+    async def ask(resolver, names):
+        await asyncio.gather(*[names.ips_of(f"n{number}") for number in range(100)])
+        assert len(resolver.asked) == NAMES_MAX
+        resolver.goes.set()
+        await asyncio.sleep(KEPT_SECONDS)
+        assert await names.ips_of("another") == {"127.0.0.9"}
+
+    in_virtual_time(ask)
