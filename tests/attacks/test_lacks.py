@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import resource
 from pathlib import Path
 
 import pytest
 
+from cometmq.net.descriptors import LEAST
 from tests.attacks.by_hand import pull_all, send
 from tests.attacks.stranger import Stranger
-from tests.attacks.test_connections import descriptors, with_descriptors
+from tests.attacks.test_connections import with_descriptors
 from tests.attacks.test_starts import filled_store, refused
 from tests.support import processes
 from tests.support.loop_disk import LoopDisk
@@ -23,11 +23,9 @@ BUSY_SECONDS = 3.0  # What a busy machine may add.
 
 
 def take_descriptors(pid: int) -> None:
-    """Leave a process those that it has: no other file can be opened."""
-    taken = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}  # noqa: PTH208
-    lowest_free = next(number for number in range(len(taken) + 1) if number not in taken)
+    """Leave a process those that it has: no other file can be opened, whichever of them it closes but the first three."""
     _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (lowest_free, hard))
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, hard))
 
 
 def give_descriptors(pid: int) -> None:
@@ -106,15 +104,23 @@ def test_without_a_descriptor_left_sends_are_refused_until_there_is_one(
         sender.check(stranger)
 
 
-def test_without_descriptors_a_start_is_refused_by_name_and_works_when_there_are(tmp_path):
+def test_with_too_few_descriptors_a_start_is_refused_by_number_and_works_with_enough(tmp_path):
     filled_store(tmp_path)
     with processes.broker(tmp_path, "") as broker, Stranger(broker.address) as stranger:
-        needed, records = descriptors(broker.pid), pull_all(stranger, "Kept", 0)
-    # Enough for the interpreter and its loop, and too few for a store.
-    said = refused(with_descriptors(processes.broker(tmp_path, ""), needed - 6))
-    assert "no file descriptor is left" in said
-    with processes.broker(tmp_path, "") as broker, Stranger(broker.address) as stranger:
+        records = pull_all(stranger, "Kept", 0)
+    # Too few for the interpreter's imports, its loop, its store, its connections.
+    for few in (8, 12, 16, 20, LEAST - 1):
+        said = refused(with_descriptors(processes.broker(tmp_path, ""), few))
+        assert f"may have {few} file descriptors (ulimit -n), and needs {LEAST}" in said
+        assert len(said.splitlines()) == 1
+    enough = with_descriptors(processes.broker(tmp_path, ""), LEAST)
+    with enough, Stranger(enough.address) as stranger:
         assert pull_all(stranger, "Kept", 0) == records
+
+
+def test_a_nameserver_with_too_few_descriptors_is_refused_by_number(tmp_path):
+    said = refused(with_descriptors(processes.nameserver(tmp_path), 12))
+    assert f"may have 12 file descriptors (ulimit -n), and needs {LEAST}" in said
 
 
 def fill_inodes(folder: Path) -> list[Path]:

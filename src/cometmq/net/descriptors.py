@@ -8,19 +8,32 @@ import contextlib
 import resource
 from pathlib import Path
 
+from cometmq.model.errors import NetError
+
+# The least that a server starts with: interpreter, loop, sockets and an empty store take about 20.
+LEAST = 64
 # Descriptors that connections leave to the files of a store.
 RESERVED = 400
 _OWN = Path("/proc/self/fd")
 
 
 def raise_limit() -> int:
-    """Raise the soft limit of this process to its hard limit, as programs do at their start; the limit then."""
+    """Raise the soft limit of this process to its hard limit, as programs do at their start; the limit then.
+
+    Raises:
+        NetError: it is so low that they cannot work.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         # Some systems have a bound below the hard limit that they tell nowhere.
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return limit()
+    if (found := limit()) < LEAST:
+        raise NetError(
+            f"this process may have {found} file descriptors (ulimit -n), and needs {LEAST} at least; "
+            "allow it many, as with `ulimit -n 65536` or systemd's LimitNOFILE=65536, and start it again"
+        )
+    return found
 
 
 def limit() -> int:
