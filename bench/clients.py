@@ -53,7 +53,7 @@ def on_ours(measured: Measured, folder: Path, seconds: int) -> None:
         names = system.nameserver
         keep(measured, JAVA, "to ours", java_async(system, seconds))
         keep(measured, COMETMQ, "to ours", python_client(COMETMQ, "gathered", names, seconds))
-        for work in ("in-flight", "batched"):
+        for work in ("in-flight", "batched", "together"):
             keep(measured, COMETMQ, work, python_client(COMETMQ, work, names, seconds))
         with awake():
             keep(measured, JAVA, "blocking", java_client(system, "sync", seconds, threads=1))
@@ -70,6 +70,7 @@ def on_ours(measured: Measured, folder: Path, seconds: int) -> None:
 def on_kafka(measured: Measured, folder: Path, seconds: int) -> None:
     with kafka(folder, partitions=QUEUES) as address:
         row = python_client(KAFKA, "in-flight", address, seconds)
+        keep(measured, KAFKA, "together", python_client(KAFKA, "together", address, seconds))
     keep(measured, KAFKA, "in-flight", row)
     keep(measured, KAFKA, "batched", row)  # It fills batches by itself, always.
 

@@ -4,7 +4,7 @@
 
 A message has 128 bytes, and counts when it is stored and acknowledged: aiokafka with acks=1, redis-py with XADD. The
 works: `alone` (one at a time), `in-flight` (256: a semaphore and a task for each message, as aiokafka's users
-write it), `counted` (256 futures at a time; SECONDS is the number of messages); for ours also `batched` (the same with batches that fill themselves, as aiokafka's always do),
+write it), `together` (256 gathered, and the next 256 when all of them are stored), `counted` (the same; SECONDS is the number of messages); for ours also `batched` (the same with batches that fill themselves, as aiokafka's always do),
 `gathered` (1,024 futures at a time), `blocking` (one thread) and `push` (SECONDS is the number of messages then).
 Imports nothing of this folder, for the peers live in a venv of their own.
 """
@@ -63,10 +63,20 @@ async def in_flight(send: Send, seconds: float) -> Row:
     return await rate(some, seconds)
 
 
+async def together(send: Send, seconds: float) -> Row:
+    return await rate(lambda: window_of(send), seconds)
+
+
 async def counted(send: Send, messages: float) -> Row:
     for _ in range(int(messages) // WINDOW):
-        await asyncio.gather(*(send() for _ in range(WINDOW)))
+        await window_of(send)
     return {"messages": int(messages) // WINDOW * WINDOW}
+
+
+async def window_of(send: Send) -> int:
+    """Send 256 messages at once and wait for all of them."""
+    await asyncio.gather(*(send() for _ in range(WINDOW)))
+    return WINDOW
 
 
 async def rate(some: Callable[[], Awaitable[int]], seconds: float) -> Row:
@@ -79,7 +89,7 @@ async def rate(some: Callable[[], Awaitable[int]], seconds: float) -> Row:
     return {"per_second": count / took, "client_us": worked / count * 1e6, "messages": count}
 
 
-ASYNC_WORKS = {"alone": alone, "in-flight": in_flight, "counted": counted}
+ASYNC_WORKS = {"alone": alone, "in-flight": in_flight, "together": together, "counted": counted}
 
 
 # --- clients
