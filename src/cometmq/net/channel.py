@@ -121,6 +121,10 @@ class Channel(asyncio.Protocol):
 
     def _give_bunch(self) -> None:
         self._give(_BUNCH)
+        if (
+            self._outgoing
+        ):  # What was asked as an answer was given goes before whoever awaits that goes on.
+            self._write_now()
         if self._looking is None and self._wire.is_within_frame:
             self._look_soon(0, self._heard, 0)
         self._is_giving = bool(
@@ -429,7 +433,7 @@ class Channel(asyncio.Protocol):
         if self._wire.waiting == 1:
             # Nobody else waits for an answer: a caller that sends one at a time. It goes at once, and
             # need not wait for the loop's next turn.
-            self._write_outgoing()
+            self.write_sent()
         else:
             self._loop.call_soon(self._write_outgoing)
 

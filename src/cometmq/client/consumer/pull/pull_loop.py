@@ -1,7 +1,8 @@
 """Pulls one queue for as long as it belongs to this member: long polls, flow control, patience.
 
 The broker holds a pull that finds nothing for up to 15 s and answers when a message comes, so a loop
-costs nothing while its queue is quiet. Follows DefaultMQPushConsumerImpl.pullMessage of 5.3.3.
+costs nothing while its queue is quiet. Where an answer says that more is there, the next pull leaves before the messages of that
+answer are looked at, so that broker and client work at once. Follows DefaultMQPushConsumerImpl.pullMessage of 5.3.3.
 
 Next: cometmq.client.consumer.pull.process_queue
 """
@@ -11,6 +12,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from cometmq.client.consumer.counts import Counts
 from cometmq.client.consumer.offset_store import ConsumedProgress
@@ -20,7 +22,6 @@ from cometmq.client.consumer.pull.received import RecordUnpacker
 from cometmq.client.results import PullStatus, RawPull
 from cometmq.client.settings import ConsumerSettings
 from cometmq.codec.record import Record
-from cometmq.codec.remoting import Command
 from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import BrokerRefused, CodecError, CometError
@@ -72,6 +73,22 @@ class PullContext:
     discard: "Callable[[PullLoop, Record], None]"
 
 
+class _AskedPull(NamedTuple):
+    """A pull under way.
+
+    Attributes:
+        process_queue: of the loop when it was asked; what comes after a jump of the offset counts no more.
+        offset: where from.
+        at: when it was asked, monotonic seconds.
+        answer: what it gives.
+    """
+
+    process_queue: ProcessQueue
+    offset: int
+    at: float
+    answer: asyncio.Future[RawPull]
+
+
 class PullLoop:
     """Pulls one queue.
 
@@ -110,70 +127,128 @@ class PullLoop:
             settings.pull_bytes or None,
             settings.suspend_ms,
         )
-        self._pull = RepeatedPull(reading.puller, queue, terms)
+        self._pull = RepeatedPull(reading.puller, queue, terms, reading.clock, self._came)
         self._is_told = settings.auto_commit and not settings.broadcasting
         self._namespace = namespace_of(reading.settings.namespace)
         self._next_offset: int | None = None
         self._in_vain = 0  # Answers in a row that brought nothing at once.
-        self._asked = 0.0
         self._moved = asyncio.Event()
         self._has_room = asyncio.Event()
-        self._answer: asyncio.Future[Command] | None = None
+        # What is awaited, and what was asked behind it before its messages were looked at.
+        self._asked: _AskedPull | None = None
+        self._ahead: _AskedPull | None = None
 
     async def run(self) -> None:
         """Pull until cancelled."""
-        while True:
-            try:
-                if self._next_offset is None:
-                    start = await self._reading.find_start(self.queue)
-                    if self._next_offset is None:  # Else someone sought meanwhile.
-                        self._next_offset = start
-                await self._reading.gate.wait()
-                await self._wait_room()
-                await self._pull_once(self._next_offset)
-            except _SeekError:
-                continue
-            except BrokerRefused as refused:
-                if refused.code not in _BUSY_CODES:
-                    _log.warning("pulling %s: %s", self.queue, refused)
-                is_short = refused.code == ResponseCode.FLOW_CONTROL
-                await asyncio.sleep(_BUSY_PAUSE if is_short else _FAILURE_PAUSE)
-            except CometError as error:
-                _log.warning("pulling %s: %s; trying again", self.queue, error)
-                await asyncio.sleep(_FAILURE_PAUSE)
-            except Exception:  # noqa: BLE001  Even a bug must not end it.
-                # A queue that nobody reads any more would not be noticed for long.
-                _log.exception("pulling %s; trying again", self.queue)
-                await asyncio.sleep(_FAILURE_PAUSE)
+        try:
+            while True:
+                await self._pull_patiently()
+        finally:
+            self._drop_ahead()
+
+    async def _pull_patiently(self) -> None:
+        """Pull until a pull fails, and wait as long as its failure asks for."""
+        try:
+            while True:
+                await self._pull_next()
+        except _SeekError:
+            return
+        except BrokerRefused as refused:
+            if refused.code not in _BUSY_CODES:
+                _log.warning("pulling %s: %s", self.queue, refused)
+            is_short = refused.code == ResponseCode.FLOW_CONTROL
+            await asyncio.sleep(_BUSY_PAUSE if is_short else _FAILURE_PAUSE)
+        except CometError as error:
+            _log.warning("pulling %s: %s; trying again", self.queue, error)
+            await asyncio.sleep(_FAILURE_PAUSE)
+        except Exception:  # noqa: BLE001  Even a bug must not end it.
+            # A queue that nobody reads any more would not be noticed for long.
+            _log.exception("pulling %s; trying again", self.queue)
+            await asyncio.sleep(_FAILURE_PAUSE)
+
+    async def _pull_next(self) -> None:
+        if self._next_offset is None:
+            start = await self._reading.find_start(self.queue)
+            if self._next_offset is None:  # Else someone sought meanwhile.
+                self._next_offset = start
+        if not self._is_roomy():
+            await self._wait_room()
+        asked = self._asked_ahead(self._next_offset)
+        if asked is None:
+            await self._reading.gate.wait()
+            asked = await self._ask(self._next_offset)
+        self._asked = asked
+        await self._pull_once(asked)
 
     async def _wait_room(self) -> None:
-        settings = self._settings
-        while (
-            self.process_queue.count > settings.queue_count_max
-            or self.process_queue.size > settings.queue_bytes_max
-            or self.process_queue.span > settings.queue_span_max
-        ):
+        while not self._is_roomy():
             self._has_room.clear()
             await self._has_room.wait()
 
-    async def _ask(self, offset: int) -> RawPull:
-        commit_offset = self._place.offset if self._is_told else None
-        clock = self._reading.clock
-        began = self._asked = clock.monotonic()
-        self.pulled_ms = clock.now_ms()
-        self._answer = await self._pull.start(offset, commit_offset)
-        try:
-            pull = self._reading.puller.read(self.queue, await self._answer)
-        finally:
-            self._answer = None
+    def _is_roomy(self) -> bool:
+        settings, cached = self._settings, self.process_queue
+        return (
+            cached.count <= settings.queue_count_max
+            and cached.size <= settings.queue_bytes_max
+            and cached.span <= settings.queue_span_max
+        )
+
+    def _is_roomy_behind(self, offset: int, pull: RawPull) -> bool:
+        """Look for room behind an answer to a pull from an offset, of which nothing is cached yet: with all that it may hold."""
+        settings, cached = self._settings, self.process_queue
+        smallest = cached.smallest
+        first = offset if smallest is None else smallest
+        count = min(pull.next_offset - offset, settings.pull_count)
+        return (
+            cached.count + count <= settings.queue_count_max
+            and cached.size + len(pull.body) <= settings.queue_bytes_max
+            and pull.next_offset - 1 - first <= settings.queue_span_max
+        )
+
+    async def _ask(self, offset: int) -> _AskedPull:
+        # Before it waits for a connection: somebody may seek meanwhile.
+        process_queue, self.pulled_ms = self.process_queue, self._reading.clock.now_ms()
+        answer = await self._pull.start(offset, self._place.offset if self._is_told else None)
+        return _AskedPull(process_queue, offset, self._reading.clock.monotonic(), answer)
+
+    def _came(self, pull: RawPull) -> None:
+        """Ask for what follows an answer before its messages are looked at: the broker works on that meanwhile."""
+        asked, offset = self._asked, pull.next_offset
+        if asked is None or self._ahead is not None:
+            return  # It is the answer to what was asked ahead: one answer at most waits here.
+        # Where nothing more is there yet, the messages come first: nobody shall wait for a pull that waits.
+        is_more = bool(pull.body) and asked.offset < offset < pull.max_offset
+        if (
+            is_more
+            and self._reading.gate.is_set()
+            and self._is_roomy_behind(asked.offset, pull)
+        ):
+            clock = self._reading.clock
+            answer = self._pull.start_now(offset, self._place.offset if self._is_told else None)
+            if answer is not None:
+                self._ahead = _AskedPull(self.process_queue, offset, clock.monotonic(), answer)
+                self.pulled_ms = clock.now_ms()
+
+    def _asked_ahead(self, offset: int) -> _AskedPull | None:
+        """The pull that was asked ahead, where it is from an offset; one from another is dropped."""
+        ahead = self._ahead
+        if ahead is not None and ahead.offset == offset:
+            self._ahead = None
+            return ahead
+        self._drop_ahead()
+        return None
+
+    def _drop_ahead(self) -> None:
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and not ahead.answer.cancel():
+            ahead.answer.exception()  # Looked at, or it would be reported.
+
+    async def _pull_once(self, asked: _AskedPull) -> None:
+        process_queue, offset = asked.process_queue, asked.offset
+        pull = await asked.answer
         if pull.body:
             self.counts.pulls += 1
-            self.counts.pull_ms += (clock.monotonic() - began) * 1000
-        return pull
-
-    async def _pull_once(self, offset: int) -> None:
-        process_queue = self.process_queue
-        pull = await self._ask(offset)
+            self.counts.pull_ms += (self._reading.clock.monotonic() - asked.at) * 1000
         if process_queue is not self.process_queue:
             return  # Sought after the request, or between the answer and now.
         if pull.status is PullStatus.OFFSET_ILLEGAL:
@@ -183,7 +258,7 @@ class PullLoop:
             )  # fmt: skip
             self.seek(pull.next_offset)
             self._place.offset = pull.next_offset
-            await self._pause_in_vain()
+            await self._pause_in_vain(asked)
             return
         if pull.next_offset < offset:
             raise CodecError(
@@ -202,7 +277,7 @@ class PullLoop:
             # Nothing that matched is open: what was passed over needs no second look.
             self._place.offset = behind
         if behind == offset:
-            await self._pause_in_vain()
+            await self._pause_in_vain(asked)
         else:
             self._in_vain = 0
 
@@ -223,12 +298,12 @@ class PullLoop:
         ).read(pull.body)
         return messages, unreadable, pull.next_offset if rest is None else rest
 
-    async def _pause_in_vain(self) -> None:
+    async def _pause_in_vain(self, asked: _AskedPull) -> None:
         """Wait, longer each time, where brokers answer at once with nothing or send us elsewhere.
 
         One that holds a pull until something comes has waited already.
         """
-        has_waited = self._reading.clock.monotonic() - self._asked >= _HELD_SECONDS
+        has_waited = self._reading.clock.monotonic() - asked.at >= _HELD_SECONDS
         self._in_vain = 0 if has_waited else self._in_vain + 1
         # The first few are free: a pull may be woken for a message that is of another tag.
         if self._in_vain > _IN_VAIN_FREE:
@@ -269,8 +344,9 @@ class PullLoop:
         self._next_offset = offset
         self._has_room.set()
         self._moved.set()
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(_SeekError())
+        self._drop_ahead()
+        if self._asked is not None and not self._asked.answer.done():
+            self._asked.answer.set_exception(_SeekError())
 
 
 def _offsets(came: Sequence[StoredMessage | Record]) -> list[int]:

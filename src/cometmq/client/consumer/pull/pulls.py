@@ -7,6 +7,7 @@ Next: cometmq.client.consumer.pull.received
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from cometmq.client.api.consuming import pull_command
@@ -14,14 +15,13 @@ from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.results import PULL_STATUSES, PullStatus, RawPull
 from cometmq.codec.headers.pull import PullRequest
 from cometmq.codec.pull_text import PullText, pull_text
-from cometmq.codec.remoting import Command
-from cometmq.codec.send_text import SendPieces
+from cometmq.codec.remoting import Command, RawCommand
+from cometmq.model.clock import Clock
 from cometmq.model.errors import BrokerRefused, CodecError
 from cometmq.model.flags import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import Subscription
 from cometmq.net.channel import Channel
-from cometmq.net.waiters import Call
 
 # consumerPullTimeoutMillis of DefaultMQPullConsumer: of a pull that does not wait, ms.
 PULL_TIMEOUT_MS = 10_000
@@ -93,6 +93,15 @@ class Puller:
             raise instance.not_found(queue.broker_name, broker_id)
         return await instance.channels.get(address)
 
+    def open_channel(self, queue: MessageQueue) -> Channel | None:
+        """The connection that `channel` gives where it stands; None where that would have to wait."""
+        instance = self._instance
+        if instance.routes.get(queue.topic) is None:
+            return None
+        broker_id = self._suggested.get(queue, 0) if self._suggested else 0
+        address = instance.routes.address_to_read(queue.broker_name, broker_id)
+        return None if address is None else instance.channels.peek(address)
+
     def header(self, queue: MessageQueue, offset: int, ask: PullTerms) -> PullRequest:
         """Make the header of a pull."""
         sys_flag = PULL_SUBSCRIPTION
@@ -127,16 +136,6 @@ class Puller:
         channel = await self.channel(queue, ask.broker_id)
         command = pull_command(self.header(queue, offset, ask))
         return channel.start_call(command, timeout_ms=ask.timeout_ms)
-
-    async def start_text(
-        self, queue: MessageQueue, pieces: SendPieces, *, timeout_ms: int
-    ) -> asyncio.Future[Command]:
-        """Send a pull whose header is there as text, as `start`."""
-        channel = await self.channel(queue)
-        answer: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
-        deadline = self._instance.clock.monotonic() + timeout_ms / 1000
-        channel.send(pieces, b"", Call(answer), deadline)
-        return answer
 
     async def pull(self, queue: MessageQueue, offset: int, ask: PullTerms) -> RawPull:
         """Pull once.
@@ -175,7 +174,7 @@ class Puller:
                 f"the answer to a pull of {queue}, which holds {min_offset} to {max_offset}, says to "
                 f"go on at {next_offset}"
             )
-        if suggested or queue in self._suggested:
+        if suggested or (self._suggested and queue in self._suggested):
             self._suggested[queue] = suggested
         if status is PullStatus.NO_MATCHED_MESSAGE and answer.remark == _KEPT_BACK:
             raise BrokerRefused(
@@ -188,6 +187,43 @@ class Puller:
         return RawPull(status, next_offset, min_offset, max_offset, body, suggested)
 
 
+# Takes the result of a pull.
+Came = Callable[[RawPull], None]
+# Command(*values) goes through a Python-level __new__ and takes three times as long.
+_named = tuple.__new__
+
+
+class _PullCall:
+    """Waits for the answer to a pull: who shall be told at once is told, and then the future has it."""
+
+    __slots__ = ("_came", "_future", "_puller", "_queue")
+
+    def __init__(
+        self, puller: Puller, queue: MessageQueue, future: asyncio.Future[RawPull], came: Came
+    ) -> None:
+        self._puller = puller
+        self._queue = queue
+        self._future = future
+        self._came = came
+
+    def answered(self, answer: RawCommand, /) -> None:
+        """See `net.waiters.Waiter`."""
+        if self._future.done():
+            return
+        try:
+            pull = self._puller.read(self._queue, _named(Command, answer))
+            self._came(pull)
+        except Exception as error:  # noqa: BLE001  Whoever awaits it must be told.
+            self._future.set_exception(error)
+        else:
+            self._future.set_result(pull)
+
+    def failed(self, error: BaseException, _opaque: int, /) -> None:
+        """See `net.waiters.Waiter`."""
+        if not self._future.done():
+            self._future.set_exception(error)
+
+
 class RepeatedPull:
     """Pulls of one queue that differ by their offsets alone; what they share is written once.
 
@@ -195,16 +231,24 @@ class RepeatedPull:
         puller: who pulls.
         queue: which.
         ask: all but the offset to commit.
+        clock: the time.
+        came: told of each result at once, before whoever awaits it goes on.
     """
 
-    def __init__(self, puller: Puller, queue: MessageQueue, ask: PullTerms) -> None:
+    def __init__(
+        self, puller: Puller, queue: MessageQueue, ask: PullTerms, clock: Clock, came: Came
+    ) -> None:
         self._puller = puller
         self._queue = queue
         self._ask = ask
+        self._seconds = ask.timeout_ms / 1000
+        self._now = clock.monotonic
+        self._came = came
+        self._new_future = asyncio.get_running_loop().create_future
         self._texts: dict[bool, PullText] = {}
 
-    async def start(self, offset: int, commit_offset: int | None) -> asyncio.Future[Command]:
-        """Send the pull from an offset; give its answer to `Puller.read`.
+    async def start(self, offset: int, commit_offset: int | None) -> asyncio.Future[RawPull]:
+        """Send the pull from an offset.
 
         Args:
             offset: where from.
@@ -213,14 +257,30 @@ class RepeatedPull:
         Raises:
             BrokerNotFound, TopicNotFound, NetError: nobody can be asked.
         """
+        channel = await self._puller.channel(self._queue)
+        return self._send(channel, offset, commit_offset)
+
+    def start_now(
+        self, offset: int, commit_offset: int | None
+    ) -> asyncio.Future[RawPull] | None:
+        """Send the pull from an offset as `start`, where the connection stands; None where it does not."""
+        channel = self._puller.open_channel(self._queue)
+        if channel is None or channel.is_closed:
+            return None
+        return self._send(channel, offset, commit_offset)
+
+    def _send(
+        self, channel: Channel, offset: int, commit_offset: int | None
+    ) -> asyncio.Future[RawPull]:
         is_told = commit_offset is not None
         text = self._texts.get(is_told)
         if text is None:
             ask = replace(self._ask, commit_offset=commit_offset)
             text = pull_text(self._puller.header(self._queue, offset, ask))
             self._texts[is_told] = text
-        return await self._puller.start_text(
-            self._queue,
-            text.pieces(offset, commit_offset or 0),
-            timeout_ms=self._ask.timeout_ms,
-        )
+        answer: asyncio.Future[RawPull] = self._new_future()
+        channel.send(
+            text.pieces(offset, commit_offset or 0), b"",
+            _PullCall(self._puller, self._queue, answer, self._came), self._now() + self._seconds,
+        )  # fmt: skip
+        return answer

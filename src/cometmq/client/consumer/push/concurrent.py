@@ -190,6 +190,9 @@ class ThreadWorkers:
         self._is_collecting = False
         self._is_calling = False  # At the end of this turn of the loop.
         self._is_looking = False  # Soon.
+        self._taken = self._seen = (
+            0  # Jobs that threads have taken, and how many these were at the last look.
+        )
         self._are_short = False  # Calls, as the last that ended.
         self._loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()
@@ -218,16 +221,22 @@ class ThreadWorkers:
         """Wake a thread for all jobs of this turn of the loop."""
         self._is_calling = False
         if len(self._jobs) > 1 and not self._is_looking:
-            self._is_looking = True
-            self._loop.call_later(_LOOK_SECONDS, self._look)
+            self._look_soon()
         if self._jobs:
             self._call_another()
 
+    def _look_soon(self) -> None:
+        self._is_looking, self._seen = True, self._taken
+        self._loop.call_later(_LOOK_SECONDS, self._look)
+
     def _look(self) -> None:
-        """Wake another thread where one does not get on with the jobs."""
-        # Before the look at them: whoever sees this wakes another itself.
+        """Wake another thread where none has got on with the jobs, and look again where one has."""
+        # Before the look at them: whoever sees this wakes another, and tells its results, itself.
         self._is_looking = False
-        if self._jobs:
+        self._collect()
+        if self._jobs and self._taken != self._seen:
+            self._look_soon()
+        elif self._jobs:
             self._are_short = False
             self._call_another()
 
@@ -240,6 +249,7 @@ class ThreadWorkers:
     def _work(self) -> None:
         while self._calls.get() is _WakeUp.LOOK:
             while (job := self._next_job()) is not None:
+                self._taken += 1
                 if self._jobs and not (self._are_short and self._is_looking):
                     self._call_another()
                 self._do(job)
@@ -266,7 +276,9 @@ class ThreadWorkers:
         self._are_short = seconds < _SHORT_SECONDS
         # Before the look at the flag: who lowers it looks for results afterwards.
         self._finished.append((job, consumed, seconds))
-        if not self._is_collecting:
+        # Where calls are short and more of them wait, the last one tells, or the look does.
+        is_next = self._jobs and self._are_short and self._is_looking
+        if not (is_next or self._is_collecting):
             self._is_collecting = True
             self._tell_loop(self._collect)
 
