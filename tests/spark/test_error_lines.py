@@ -4,12 +4,15 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from cometmq.client import Message, Producer
+from cometmq.client import Admin, Message, Producer
+from cometmq.embedded import Embedded
 from cometmq.model.exit_status import ExitStatus
+from cometmq.model.flags import PERM_READ, PERM_WRITE
 from cometmq.spark.jobs.error_text import is_usage, message_of
 from tests.spark.conftest import load, save
 from tests.support.big_store import make_big_store
@@ -112,6 +115,16 @@ LINES = {
         USE,
         r"{folder}/delta holds a Delta table: --table-format delta, or take another folder",
     ),
+    "mirror of a topic that nobody may read": (
+        "mirror --source {ns} --target {other} --topics unread --state {folder}/mirror",
+        USE,
+        r"--source {ns}: 'unread' has no queue there that can be read; give it read queues and the right to read \(`comet",
+    ),
+    "mirror to a topic that nobody may write": (
+        "mirror --source {ns} --target {other} --topics there --state {folder}/mirror",
+        USE,
+        r"--target {other}: 'there' has no queue there that can be written and read; give it queues and both rights",
+    ),
     "SQL that fails on a row": (
         "sql SELECT(raise_error('no'))FROM(messages) --topic there -n {ns}",
         FAILED,
@@ -121,7 +134,13 @@ LINES = {
 
 
 @pytest.fixture(scope="module")
-def made(cluster, tmp_path_factory) -> dict[str, str]:
+def other() -> Iterator[Embedded]:
+    with Embedded() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def made(cluster, other, tmp_path_factory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("lines")
     (folder / "file").write_text("no folder")
     (folder / "schema").write_text("n INT")
@@ -136,8 +155,12 @@ def made(cluster, tmp_path_factory) -> dict[str, str]:
     log.write_bytes(content)
     with Producer(cluster.nameserver) as producer:
         producer.send(Message("there", b'{"n": 1}'))
+    with Admin(cluster.nameserver) as here, Admin(other.nameserver) as there:
+        here.create_topic("unread", perm=PERM_WRITE)
+        there.create_topic("there", perm=PERM_READ)
     return {
         "ns": cluster.nameserver,
+        "other": other.nameserver,
         "dead": f"127.0.0.1:{free_port()}",
         "folder": str(folder),
         "schema": str(folder / "schema"),

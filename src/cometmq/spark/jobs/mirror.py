@@ -25,6 +25,7 @@ from cometmq.spark.jobs.replay import STATE_DEFAULT
 from cometmq.spark.jobs.run import Run, read_before, running
 from cometmq.spark.jobs.sending import REPLAY_OF, SENT_COLUMNS, SendTarget, resent
 from cometmq.spark.jobs.streaming import FlowOptions, drain
+from cometmq.spark.options import words
 
 OFFSETS_FOLDER = "offsets"
 _MAP_COLUMNS = (
@@ -72,7 +73,7 @@ def run(spark: SparkSession, options: MirrorOptions) -> Report:
     messages = FromOptions(nameserver=options.source, topic=options.topics)
     if options.dry_run:
         return plan(messages, read_before("mirror", options, options.state))
-    topics = [topic.strip() for topic in options.topics.split(",")]
+    topics = words(options.topics)
     with running("mirror", options, place=options.state) as this:
         places = prepare(options.source, options.target, topics)
         target = SendTarget(this, options.target, topics)
@@ -94,17 +95,30 @@ def prepare(source: str, target: str, topics: Sequence[str]) -> Places:
 
     Raises:
         TopicNotFound: the source has no such topic.
+        SettingsError: of a topic that is there no queue can be read, or none of the target's be written.
     """
     places: dict[tuple[str, str, int], MessageQueue] = {}
     with Admin(source) as here, Admin(target) as there:
         for topic in topics:
-            queues = sorted(here.topic_offsets(topic))
+            queues = here.route(topic).read_queues(topic)
+            if not queues:
+                raise SettingsError(
+                    f"--source {source}: {topic!r} has no queue there that can be read; give it read queues and "
+                    f"the right to read (`cometmq topic create {topic}`), or leave it out"
+                )
             try:
-                goals = sorted(there.topic_offsets(topic))
+                route = there.route(topic)
             except TopicNotFound:
                 most = max(queue.queue_id for queue in queues) + 1
                 there.create_topic(topic, queues=most)
-                goals = sorted(there.topic_offsets(topic))
+                route = there.route(topic)
+            # What was sent is read again, for the map and for a batch that is tried again.
+            goals = sorted({*route.write_queues(topic)} & {*route.read_queues(topic)})
+            if not goals:
+                raise SettingsError(
+                    f"--target {target}: {topic!r} has no queue there that can be written and read; give it queues "
+                    f"and both rights (`cometmq topic create {topic}`), or leave it out"
+                )
             for place, queue in enumerate(queues):
                 key = queue.topic, queue.broker_name, queue.queue_id
                 places[key] = goals[place % len(goals)]
