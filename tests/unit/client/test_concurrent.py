@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -191,6 +192,52 @@ async def test_short_and_blocking_listeners_lose_no_job_and_no_result():
     await results.wait(len(given))
     await workers.close(5000)
     assert results.said == dict.fromkeys(given, True)
+
+
+async def test_the_thread_that_fell_asleep_last_is_woken_and_no_other():
+    results = Results()
+    names: list[str] = []
+    workers = make_workers(
+        called(lambda _message: names.append(threading.current_thread().name)),
+        concurrency=8,
+        done=results,
+        clock=SystemClock(),
+    )
+    assert isinstance(workers, ThreadWorkers)
+    for number in range(20):
+        await until(lambda: len(workers._asleep) == 8)
+        workers.submit(job(number))
+        await results.wait(number + 1)
+    await workers.close(5000)
+    assert len(names) == 20
+    assert len(set(names)) == 1
+
+
+async def until(look: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not look():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.001)
+
+
+async def test_short_calls_are_told_together_and_one_that_blocks_behind_them_holds_back_no_result():
+    results = Results()
+    may_end = threading.Event()
+
+    def listener(message: int) -> None:
+        if message == 10:
+            may_end.wait(10)
+
+    workers = make_workers(called(listener), concurrency=1, done=results, clock=SystemClock())
+    workers.submit(job(-1))  # From now on calls are short.
+    await results.wait(1)
+    for number in range(11):
+        workers.submit(job(number))
+    await results.wait(11)
+    assert 10 not in results.said
+    may_end.set()
+    await results.wait(12)
+    await workers.close(5000)
 
 
 async def test_threads_that_are_sent_away_leave_no_job_behind():

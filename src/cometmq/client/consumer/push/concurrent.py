@@ -7,11 +7,9 @@ Next: cometmq.client.consumer.send_back
 
 import asyncio
 import logging
-import queue
 import threading
 from collections import deque
 from collections.abc import Callable
-from enum import Enum, auto
 from typing import Any, NamedTuple, Protocol
 
 from cometmq.client.consumer.listeners import ListenerCall, is_consumed
@@ -161,20 +159,14 @@ _SHORT_SECONDS = 50e-6
 _LOOK_SECONDS = 1e-3
 
 
-class _WakeUp(Enum):
-    """A signal to a sleeping thread: look for jobs, or end."""
-
-    LOOK = auto()
-    END = auto()
-
-
 class ThreadWorkers:
     """Threads that call a `def` listener.
 
     Jobs wait in a deque. One thread is woken at the end of the loop's turn that brought them, and each that takes a
     job wakes another while more are waiting: listeners that block run beside each other. Where calls are short that would
-    only have threads get in each other's way, so one thread does them all, and the loop looks soon whether it does. Results
-    come back to the loop in bunches: one call serves all that finished meanwhile.
+    only have threads get in each other's way, so one thread does them all, and the loop looks soon whether it does. It is the one
+    that fell asleep last, whose memory is nearest. Results come back to the loop in bunches: one call serves all that
+    finished meanwhile.
     """
 
     def __init__(
@@ -184,8 +176,10 @@ class ThreadWorkers:
         self._done = done
         self._now = clock.monotonic
         self._jobs: deque[AnyJob] = deque()
-        # What sleeping threads wait for.
-        self._calls: queue.SimpleQueue[_WakeUp] = queue.SimpleQueue()
+        # Of threads that sleep, each its own, which is released to wake it. A queue that all of them wait at wakes two for one.
+        self._asleep: deque[threading.Lock] = deque()
+        self._is_woken = False  # One, which has not looked yet.
+        self._ends: deque[None] = deque()  # One for each thread that shall end.
         self._finished: deque[tuple[AnyJob, bool, float]] = deque()
         self._is_collecting = False
         self._is_calling = False  # At the end of this turn of the loop.
@@ -206,8 +200,7 @@ class ThreadWorkers:
             self._alive += 1
             name = f"listener-{number}"
             threading.Thread(target=self._work, name=name, daemon=True).start()
-        for _ in range(concurrency, self._concurrency):
-            self._calls.put(_WakeUp.END)
+        self._end(self._concurrency - concurrency)
         self._concurrency = concurrency
 
     def submit(self, job: AnyJob) -> None:
@@ -240,22 +233,51 @@ class ThreadWorkers:
             self._are_short = False
             self._call_another()
 
+    def _end(self, count: int) -> None:
+        self._ends.extend([None] * count)
+        self._call_another()
+
     def _call_another(self) -> None:
-        # Invariant: where a job waits, a call is waiting too, or a thread is on its way to look, or the loop
-        # is. A call that nobody has answered yet serves for this job as well: who answers it looks afterwards.
-        if self._calls.empty():
-            self._calls.put(_WakeUp.LOOK)
+        # Invariant: where a job waits, a thread is on its way to look, or the loop is. One that was woken and has not
+        # looked yet serves for this job as well.
+        if self._is_woken:
+            return
+        try:
+            lock = self._asleep.pop()
+        except IndexError:  # Each that is awake looks again before it sleeps.
+            return
+        self._is_woken = True
+        lock.release()
 
     def _work(self) -> None:
-        while self._calls.get() is _WakeUp.LOOK:
-            while (job := self._next_job()) is not None:
-                self._taken += 1
-                if self._jobs and not (self._are_short and self._is_looking):
-                    self._call_another()
-                self._do(job)
-        if self._jobs:  # It answered a call to end, which was taken for one to work.
+        lock = threading.Lock()
+        lock.acquire()
+        while not self._is_sent_away():
+            job = self._next_job()
+            if job is None:
+                self._sleep(lock)
+                continue
+            self._taken += 1
+            if self._jobs and not (self._are_short and self._is_looking):
+                self._call_another()
+            self._do(job)
+        if self._jobs or self._ends:  # It may be the one that was woken for them.
             self._call_another()
         self._tell_loop(self._one_stopped)
+
+    def _sleep(self, lock: threading.Lock) -> None:
+        self._asleep.append(lock)
+        if self._jobs or self._ends:  # They came before anybody could see that it sleeps.
+            self._call_another()
+        lock.acquire()
+        self._is_woken = False  # Before it looks.
+
+    def _is_sent_away(self) -> bool:
+        try:
+            self._ends.pop()
+        except IndexError:
+            return False
+        return True
 
     def _next_job(self) -> AnyJob | None:
         try:
@@ -301,8 +323,7 @@ class ThreadWorkers:
     async def close(self, timeout_ms: int) -> None:
         """Close the workers, as `Workers.close`."""
         self._jobs.clear()
-        for _ in range(self._alive):
-            self._calls.put(_WakeUp.END)
+        self._end(self._alive - len(self._ends))
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await self._stopped.wait()
