@@ -205,7 +205,7 @@ def test_the_same_entries_are_wanted_and_they_are_what_the_records_ask_for(parts
         results.append((twin.wanted_entries(piece, 0, 1000, queues, found), queues, found))
     assert results[0] == results[1]
     (end, count), queues, found = results[0]
-    taken = valid_records(piece, 1000)[0][:count]
+    taken = valid_records(bytes(piece), 1000)[0][:count]
     assert sum(record.store_size for record in taken) == end
     for topic in known:
         entries = [
@@ -382,12 +382,14 @@ def test_bytes_are_checked_and_their_keys_found_as_those_of_records(parts, cut):
     piece = piece_of(parts, cut)
     checked = fast_walk.check_records(piece, 0, 1000)
     assert checked == records.check_records(piece, 0, 1000)
+    assert checked == records.check_records(memoryview(piece), 0, 1000)
     taken, walked, why = valid_records(piece, 1000)
     end, kinds, store_ms, found_why = checked_records(piece, 1000)
     assert (end, found_why) == (walked, why)
     assert store_ms == (taken[-1].store_timestamp if taken else -1)
     assert kinds == reduce(or_, (record.sys_flag for record in taken), 0) & 0xFFFFFFFF
-    found, stopped = fast.raw_keys(piece[:walked], 0, 1000)
+    # Bytes of a read are looked at where they were received.
+    found, stopped = fast.raw_keys(memoryview(bytearray(piece))[:walked], 0, 1000)
     assert (found, stopped) == wanted.raw_keys(piece[:walked], 0, 1000)
     assert stopped >= checked[0]
     plain = [record for record in taken if record.physical_offset < 1000 + stopped]
@@ -399,7 +401,7 @@ SHOWN = ["T", "Other", "L" * 127]
 
 
 def shown_by(
-    twin: Any, piece: bytes, end_type: type, others: set[int], first: int, is_watched: bool
+    twin: Any, piece: memoryview, end_type: type, others: set[int], first: int, is_watched: bool
 ) -> list[Any]:
     """What one twin shows of a piece, where queues begin at `first` and some are of another type."""
     other_type = type("Other", (end_type,), {"__slots__": ()})
@@ -430,15 +432,15 @@ def test_records_get_the_same_queue_entries_and_stop_at_the_same(
     parts, others, first, watched_too
 ):
     """What is shown are the entries that the records ask for, one after the other; no more than is plain."""
-    piece = piece_of(parts, 0)
-    piece = piece[: checked_records(piece, 1000).end]
+    content = piece_of(parts, 0)
+    piece = memoryview(bytearray(content))[: checked_records(content, 1000).end]
     results = [
         shown_by(twin, piece, end_type, others, first, watched_too)
         for twin, end_type in ((fast, fast.QueueEnd), (wanted, queue_ends.QueueEnd))
     ]
     assert results[0] == results[1]
     (_, count), shown, *_ = results[0]
-    taken = valid_records(piece, 1000)[0][:count]
+    taken = valid_records(content, 1000)[0][:count]
     for (_, _, tail), topic in zip(shown, SHOWN, strict=True):
         meant = [
             layouts.QUEUE_ENTRY.struct.pack(record.physical_offset, record.store_size, place[3])

@@ -21,6 +21,7 @@ from cometmq.kernel._layouts cimport (
     RECORD_FIXED_SIZE,
     TOPIC_BLOCK_V1_MAX,
 )
+from cometmq.kernel._plain_records cimport has_filled
 from cometmq.kernel._queue_ends cimport QueueEnd
 from cometmq.kernel._text cimport PyUnicode_AsUTF8AndSize, decimal_size, put_decimal
 from cometmq.kernel.column_records import answers_of as _answers_of
@@ -210,7 +211,7 @@ def show_columns(
         put_u32(at + QUEUE_ENTRY_SIZE_AT, <uint32_t>row.size)
         put_u64(at + QUEUE_ENTRY_TAGS_CODE_AT, <uint64_t>row.tags_code)
         queue.max_offset = row.queue_offset + 1
-        if size + QUEUE_ENTRY_SIZE >= tail_size_max:
+        if has_filled(size + QUEUE_ENTRY_SIZE, tail_size_max):
             full.append(queue)
         if queue.watched:
             watched.setdefault(queue, []).append(row.tags_code)

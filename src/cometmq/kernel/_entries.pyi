@@ -10,7 +10,7 @@ def show_entries(
     watched: dict[End, list[int]],
 ) -> None: ...
 def show_records(
-    chunk: bytes,
+    chunk: Buffer,
     position: int,
     offset: int,
     unusual: tuple[int, bytes, str],

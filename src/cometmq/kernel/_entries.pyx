@@ -4,6 +4,7 @@
 
 from cpython.bytearray cimport PyByteArray_GET_SIZE
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.long cimport PyLong_AsLongLongAndOverflow
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cometmq.kernel._bytes cimport get_u32, get_u64, put_bytes
@@ -22,10 +23,12 @@ from cometmq.kernel._layouts cimport (
 from cometmq.kernel._plain_records cimport (
     Parts,
     add_entry,
+    has_filled,
     is_plain,
     is_plain_topic,
     is_topic,
     tag_code,
+    topic_of,
 )
 from cometmq.kernel._queue_ends cimport QueueEnd
 from cometmq.kernel._text cimport holds
@@ -52,7 +55,7 @@ cdef inline int _show(
     if before == 0:
         dirty[queue] = None
     add_entry(queue.tail, offset, size, code)
-    if before + QUEUE_ENTRY_SIZE >= tail_size_max:
+    if has_filled(before + QUEUE_ENTRY_SIZE, tail_size_max):
         full.append(queue)
     if queue.watched:
         watched.setdefault(queue, []).append(code)
@@ -60,17 +63,19 @@ cdef inline int _show(
 
 
 def show_records(
-    bytes chunk, Py_ssize_t position, int64_t offset, tuple unusual not None, queues_of,
+    const uint8_t[::1] chunk, Py_ssize_t position, int64_t offset, tuple unusual not None, queues_of,
     type queue_type not None, dict dirty, Py_ssize_t tail_size_max, list full, dict watched,
 ):
     """See `cometmq.kernel.wanted.show_records`."""
-    cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(chunk)
+    cdef const uint8_t *start = &chunk[0]
     cdef const uint8_t *at
-    cdef Py_ssize_t end = PyBytes_GET_SIZE(chunk), count = 0, size
+    cdef Py_ssize_t end = chunk.shape[0], count = 0, size
     cdef int64_t code = 0
     cdef uint32_t kinds = unusual[0]
     cdef bytes part = <bytes?>unusual[1], topic = None
-    cdef object found, queue_offset
+    cdef object found
+    cdef int64_t queue_offset
+    cdef int overflow = 0
     cdef dict queues = None
     cdef Parts parts
     cdef QueueEnd queue
@@ -83,7 +88,7 @@ def show_records(
         if not is_topic(topic, start + parts.body_end):
             if not is_plain_topic(start + parts.body_end):
                 break
-            topic = chunk[parts.body_end + 1 : parts.topic_end]
+            topic = topic_of(start, &parts)
             found = topic.decode("ascii")
             queues = None if found == unusual[2] else queues_of(found)
         if queues is None:
@@ -93,7 +98,7 @@ def show_records(
             break
         queue = <QueueEnd?>found
         queue_offset = <int64_t>get_u64(at + RECORD_HEAD_QUEUE_OFFSET_AT)
-        if queue.max_offset != queue_offset:
+        if PyLong_AsLongLongAndOverflow(queue.max_offset, &overflow) != queue_offset or overflow:
             break
         size = parts.after - parts.block_start
         if (
@@ -101,7 +106,7 @@ def show_records(
             or not tag_code(start + parts.block_start, size, &code)
         ):
             break
-        queue.next_offset = queue.max_offset = queue_offset + 1
+        queue.next_offset = queue.max_offset = <uint64_t>queue_offset + 1
         _show(
             queue, offset + position, parts.after - position, code,
             dirty, tail_size_max, full, watched,

@@ -23,12 +23,15 @@ from cometmq.kernel._layouts cimport (
     RECORD_HEAD_SYS_FLAG_AT,
     TOPIC_BLOCK_V1_MAX,
 )
-from cometmq.kernel._plain_records cimport Parts, is_plain, is_plain_topic, is_topic
-from cometmq.kernel._text cimport hash_on, is_ascii, last_value
+from cometmq.kernel._plain_records cimport Parts, is_plain, is_plain_topic, is_topic, topic_of
+from cometmq.kernel._text cimport hash_on, is_ascii, is_named, property_size
 from cometmq.kernel.keys import NOT_INDEXED as _NOT_INDEXED
 from cometmq.kernel.records import RECORD_FIELDS as _RECORD_FIELDS
 from cometmq.kernel.reference import java_hash_many as _hash_any
 from cometmq.model.flags import TRANSACTION_MASK as _TRANSACTION_MASK
+
+cdef extern from *:
+    void __builtin_prefetch(const void *at) nogil
 
 cdef int NOT_INDEXED = _NOT_INDEXED
 cdef int TRANSACTION_MASK = _TRANSACTION_MASK
@@ -39,6 +42,9 @@ cdef enum:
     BATCH_FIELDS = 7  # Of `rows.PutBatch`.
     ROOM_MIN = 48  # Numbers.
     INT_MAX = 0x7FFFFFFF
+    UNIQUE_NAME_SIZE = 9  # Of the names of the properties, with what ends them.
+    WORDS_NAME_SIZE = 5
+    KEYS_AHEAD = 8  # The slots of so many keys are on their way from memory while one is entered: they lie anywhere.
 
 
 def java_hash_many(texts):
@@ -56,6 +62,12 @@ def java_hash_many(texts):
     return hashes
 
 
+cdef inline uint32_t _stored_hash(int64_t number) noexcept nogil:
+    """A key's hash as an index file has it: Math.abs, and 0 for the one number that has none."""
+    cdef uint32_t code = <uint32_t><int32_t>number
+    return (0 - code) & 0x7FFFFFFF if code >> 31 else code
+
+
 def insert_keys(
     int32_t[::1] slots not None, int32_t number, keys not None, int64_t begin_ms,
     bytearray changed not None, int64_t before, int64_t a_page,
@@ -63,7 +75,7 @@ def insert_keys(
     """See `cometmq.kernel.keys.insert_keys`."""
     cdef const int64_t[::1] numbers = keys
     cdef Py_ssize_t index, count = numbers.shape[0] // KEY_NUMBERS, page
-    cdef uint32_t slot_count = slots.shape[0], key_hash, slot
+    cdef uint32_t slot_count = slots.shape[0], key_hash, slot, later
     cdef int32_t previous, fresh = 0
     cdef int64_t seconds
     cdef bytes entries = PyBytes_FromStringAndSize(NULL, count * INDEX_ENTRY_SIZE)
@@ -73,9 +85,10 @@ def insert_keys(
     if slot_count == 0 and count:
         raise ZeroDivisionError("an index file without slots")
     for index in range(count):
-        key_hash = <uint32_t><int32_t>numbers[KEY_NUMBERS * index]
-        if key_hash >> 31:
-            key_hash = (0 - key_hash) & 0x7FFFFFFF
+        if index + KEYS_AHEAD < count:
+            later = _stored_hash(numbers[KEY_NUMBERS * (index + KEYS_AHEAD)])
+            __builtin_prefetch(&slots[later % slot_count])
+        key_hash = _stored_hash(numbers[KEY_NUMBERS * index])
         slot = key_hash % slot_count
         page = (before + slot) // a_page
         if not 0 <= page < PyByteArray_GET_SIZE(changed):
@@ -156,12 +169,22 @@ cdef class _Keys:
         self, const uint8_t *block, Py_ssize_t block_size, int64_t offset, int64_t store_ms
     ) except -1:
         """Add the keys that a block of properties names, given by its address."""
-        cdef Py_ssize_t size = 0
-        cdef const uint8_t *at = last_value(block, block_size, b"UNIQ_KEY\1", 9, &size)
-        if at is not NULL:
-            self.add_key(at, size, offset, store_ms)
-        at = last_value(block, block_size, b"KEYS\1", 5, &size)
-        return 0 if at is NULL else self.add_words(at, size, offset, store_ms)
+        cdef Py_ssize_t size, key_size = 0, words_size = 0
+        cdef const uint8_t *at = block
+        cdef const uint8_t *end = block + block_size
+        cdef const uint8_t *key = NULL
+        cdef const uint8_t *words = NULL
+        # As `last_value`, of both in one turn.
+        while at < end:
+            size = property_size(at, end - at)
+            if is_named(at, size, b"UNIQ_KEY\1", UNIQUE_NAME_SIZE):
+                key, key_size = at + UNIQUE_NAME_SIZE, size - UNIQUE_NAME_SIZE
+            elif is_named(at, size, b"KEYS\1", WORDS_NAME_SIZE):
+                words, words_size = at + WORDS_NAME_SIZE, size - WORDS_NAME_SIZE
+            at += size + 1
+        if key is not NULL:
+            self.add_key(key, key_size, offset, store_ms)
+        return 0 if words is NULL else self.add_words(words, words_size, offset, store_ms)
 
     cdef int add_words(
         self, const uint8_t *at, Py_ssize_t size, int64_t offset, int64_t store_ms
@@ -266,11 +289,11 @@ def record_keys(records):
     return keys.found()
 
 
-def raw_keys(bytes chunk, Py_ssize_t position, int64_t offset):
+def raw_keys(const uint8_t[::1] chunk, Py_ssize_t position, int64_t offset):
     """See `cometmq.kernel.wanted.raw_keys`."""
-    cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(chunk)
+    cdef const uint8_t *start = &chunk[0]
     cdef const uint8_t *at
-    cdef Py_ssize_t end = PyBytes_GET_SIZE(chunk)
+    cdef Py_ssize_t end = chunk.shape[0]
     cdef Py_ssize_t last = end - RECORD_HEAD_SIZE
     cdef _Keys keys = _Keys()
     cdef bytes topic = None
@@ -282,7 +305,7 @@ def raw_keys(bytes chunk, Py_ssize_t position, int64_t offset):
         if not is_topic(topic, start + parts.body_end):
             if not is_plain_topic(start + parts.body_end):
                 break
-            topic = chunk[parts.body_end + 1 : parts.topic_end]
+            topic = topic_of(start, &parts)
             keys.begin(topic)
         if get_u32(at + RECORD_HEAD_SYS_FLAG_AT) & <uint32_t>TRANSACTION_MASK != <uint32_t>NOT_INDEXED:
             keys.add_of(

@@ -71,6 +71,13 @@ cdef inline bint is_topic(bytes topic, const uint8_t *at) noexcept:
     )
 
 
+cdef inline bytes topic_of(const uint8_t *start, const Parts *parts):
+    """The topic of a record, from behind its size in one byte on."""
+    return PyBytes_FromStringAndSize(
+        <const char *>start + parts.body_end + 1, parts.topic_end - parts.body_end - 1
+    )
+
+
 cdef inline bint is_plain_topic(const uint8_t *at) noexcept nogil:
     """Whether the topic that stands there, behind its size in one byte, is ASCII without a zero."""
     return is_ascii(at + 1, at[0]) and memchr(at + 1, 0, at[0]) is NULL
@@ -93,6 +100,11 @@ cdef inline bint tag_code(const uint8_t *block, Py_ssize_t size, int64_t *code) 
         return False
     code[0] = <int32_t>hash_on(0, tag, tag_size)
     return True
+
+
+cdef inline bint has_filled(Py_ssize_t size, Py_ssize_t size_max) noexcept nogil:
+    """Whether with its last entry the tail of a queue, which has `size` bytes by now, has filled up, or once more as much."""
+    return size >= size_max and size % size_max < QUEUE_ENTRY_SIZE
 
 
 cdef inline int add_entry(bytearray entries, int64_t offset, uint32_t size, int64_t code) except -1:

@@ -77,17 +77,31 @@ cdef inline bint holds(
     const uint8_t *at, Py_ssize_t size, const char *part, Py_ssize_t part_size
 ) noexcept nogil:
     """Whether bytes stand in others; Python's `in` first tries them as a number, and makes an error of that."""
-    cdef const uint8_t *last = at + size - part_size
+    cdef const uint8_t *end = at + size
+    cdef const uint8_t *last = at + part_size - 1
     if part_size == 0:
         return True
-    while at <= last:
-        at = <const uint8_t *>memchr(at, part[0], last - at + 1)
-        if at is NULL:
+    while last < end:  # By its last letter: names of properties rather begin alike.
+        last = <const uint8_t *>memchr(last, part[part_size - 1], end - last)
+        if last is NULL:
             return False
-        if memcmp(at, part, part_size) == 0:
+        if memcmp(last - part_size + 1, part, part_size) == 0:
             return True
-        at += 1
+        last += 1
     return False
+
+
+cdef inline Py_ssize_t property_size(const uint8_t *at, Py_ssize_t left) noexcept nogil:
+    """The size of the property that stands there, without what ends it."""
+    cdef const uint8_t *end = <const uint8_t *>memchr(at, 2, left)
+    return left if end is NULL else end - at
+
+
+cdef inline bint is_named(
+    const uint8_t *at, Py_ssize_t size, const char *name, Py_ssize_t name_size
+) noexcept nogil:
+    """Whether a property has this name, which ends with \1, and is not empty."""
+    return size > name_size and at[0] == <uint8_t>name[0] and memcmp(at, name, name_size) == 0
 
 
 cdef inline const uint8_t *last_value(
@@ -97,15 +111,13 @@ cdef inline const uint8_t *last_value(
     """The last value of a property that is not empty; the name ends with \1."""
     cdef const uint8_t *at = block
     cdef const uint8_t *end = block + block_size
-    cdef const uint8_t *piece_end
     cdef const uint8_t *found = NULL
+    cdef Py_ssize_t piece_size
     while at < end:
-        piece_end = <const uint8_t *>memchr(at, 2, end - at)
-        if piece_end is NULL:
-            piece_end = end
-        if piece_end - at > name_size and memcmp(at, name, name_size) == 0:
-            found, size[0] = at + name_size, piece_end - at - name_size
-        at = piece_end + 1
+        piece_size = property_size(at, end - at)
+        if is_named(at, piece_size, name, name_size):
+            found, size[0] = at + name_size, piece_size - name_size
+        at += piece_size + 1
     return found
 
 

@@ -124,11 +124,11 @@ def plain_records(
     return position
 
 
-def check_records(bytes chunk, Py_ssize_t position, int64_t offset):
+def check_records(const uint8_t[::1] chunk, Py_ssize_t position, int64_t offset):
     """See `cometmq.kernel.records.check_records`."""
-    cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(chunk)
+    cdef const uint8_t *start = &chunk[0]
     cdef const uint8_t *at
-    cdef Py_ssize_t end = PyBytes_GET_SIZE(chunk)
+    cdef Py_ssize_t end = chunk.shape[0]
     cdef Py_ssize_t last = end - RECORD_HEAD_SIZE
     cdef Parts parts
     cdef uint32_t kinds = 0
@@ -147,10 +147,10 @@ def check_records(bytes chunk, Py_ssize_t position, int64_t offset):
     return position, kinds, store_ms
 
 
-def record_places(bytes chunk, Py_ssize_t position, Py_ssize_t last):
+def record_places(const uint8_t[::1] chunk, Py_ssize_t position, Py_ssize_t last):
     """See `cometmq.kernel.records.record_places`."""
-    cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(chunk)
-    cdef Py_ssize_t end = PyBytes_GET_SIZE(chunk), count = 0
+    cdef const uint8_t *start = &chunk[0]
+    cdef Py_ssize_t end = chunk.shape[0], count = 0
     cdef int64_t size
     cdef int64_t *places
     if position < 0:

@@ -6,6 +6,7 @@ A store's queue is one of these and more (`store.consume_queue`); what more it i
 Next: cometmq.kernel.tallies
 """
 
+from cometmq.kernel.layouts import QUEUE_ENTRY
 from cometmq.kernel.tallies import Tally
 
 
@@ -31,3 +32,8 @@ class QueueEnd:
         self.tail = bytearray()
         self.watched = False
         self.tally: Tally | None = None
+
+
+def has_filled(size: int, size_max: int) -> bool:
+    """Whether with its last entry the tail of a queue, which has `size` bytes by now, has filled up, or once more as much."""
+    return size >= size_max and size % size_max < QUEUE_ENTRY.size

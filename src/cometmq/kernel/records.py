@@ -68,7 +68,7 @@ def plain_records(
     return position
 
 
-def check_records(chunk: bytes, position: int, offset: int) -> tuple[int, int, int]:
+def check_records(chunk: Buffer, position: int, offset: int) -> tuple[int, int, int]:
     """Pass over plain records of a piece of the log, as far as they go; nothing is made of them.
 
     Plain is what `plain_parts` gives, with a topic of ASCII.
@@ -92,7 +92,7 @@ def check_records(chunk: bytes, position: int, offset: int) -> tuple[int, int, i
     return position, kinds & _BITS, store_ms
 
 
-def record_places(chunk: bytes, position: int, last: int) -> tuple[bytes, int]:
+def record_places(chunk: Buffer, position: int, last: int) -> tuple[bytes, int]:
     """Find where records start, by their sizes alone; nothing else of them is looked at.
 
     Args:
@@ -172,8 +172,9 @@ def is_plain_topic(topic: bytes) -> bool:
     return topic.isascii() and b"\0" not in topic
 
 
-def plain_parts(chunk: bytes, position: int, offset: int) -> Iterator[Parts]:
+def plain_parts(chunk: Buffer, position: int, offset: int) -> Iterator[Parts]:
     """(head, topic, body, properties) of records that are plain but for their topic, one by one."""
+    chunk = bytes(chunk)  # No copy where it is bytes.
     unpack = HEAD.unpack_from
     end = len(chunk)
     last = end - _HEAD_SIZE

@@ -21,6 +21,7 @@ from cometmq.kernel.layouts import (
     SHORT_SIZE,
     TOPIC_BLOCK_V1_MAX,
 )
+from cometmq.kernel.queue_ends import has_filled
 from cometmq.kernel.rows import (
     Arrival,
     Buffer,
@@ -293,7 +294,7 @@ def show_entries(
         arrivals: the entries.
         dirty: gets queues whose tail was empty.
         tail_size_max: bytes.
-        full: gets a queue for each entry with which its tail reaches `tail_size_max`.
+        full: gets a queue for each `tail_size_max` bytes that its tail reaches with an entry.
         watched: gets the tags codes of queues that somebody waits for.
     """
     pack = QUEUE_ENTRY.struct.pack
@@ -303,7 +304,7 @@ def show_entries(
             dirty[queue] = None
         tail += pack(physical_offset, size, tags_code)
         queue.max_offset = queue_offset + 1
-        if len(tail) >= tail_size_max:
+        if has_filled(len(tail), tail_size_max):
             full.append(queue)
         if queue.watched:
             watched.setdefault(queue, []).append(tags_code)

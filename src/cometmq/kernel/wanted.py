@@ -11,9 +11,10 @@ from functools import lru_cache
 
 from cometmq.kernel.keys import NOT_INDEXED, find_value, hashed_texts, joined_keys
 from cometmq.kernel.layouts import INDEX_ENTRY, INDEX_KEY, QUEUE_ENTRY
+from cometmq.kernel.queue_ends import has_filled
 from cometmq.kernel.records import is_plain_topic, plain_parts
 from cometmq.kernel.reference import index_insert, java_hash_many
-from cometmq.kernel.rows import End, Keys, Wanted
+from cometmq.kernel.rows import Buffer, End, Keys, Wanted
 from cometmq.model.flags import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
 
 KEY = INDEX_KEY.struct
@@ -67,7 +68,7 @@ def wanted_entries(
 
 
 def show_records(  # noqa: PLR0913, PLR0917  As `pack_records`.
-    chunk: bytes,
+    chunk: Buffer,
     position: int,
     offset: int,
     unusual: tuple[int, bytes, str],
@@ -91,7 +92,7 @@ def show_records(  # noqa: PLR0913, PLR0917  As `pack_records`.
         queue_type: of a usual record's queue.
         dirty: gets queues whose tail was empty.
         tail_size_max: bytes.
-        full: gets a queue for each entry with which its tail reaches `tail_size_max`.
+        full: gets a queue for each `tail_size_max` bytes that its tail reaches with an entry.
         watched: gets the tags codes of queues that somebody waits for.
 
     Returns:
@@ -115,7 +116,7 @@ def show_records(  # noqa: PLR0913, PLR0917  As `pack_records`.
             dirty[queue] = None
         tail += pack(head[6], head[0], code)
         queue.next_offset = queue.max_offset = head[5] + 1
-        if len(tail) >= tail_size_max:
+        if has_filled(len(tail), tail_size_max):
             full.append(queue)
         if queue.watched:
             watched.setdefault(queue, []).append(code)
@@ -124,7 +125,7 @@ def show_records(  # noqa: PLR0913, PLR0917  As `pack_records`.
     return position, count
 
 
-def raw_keys(chunk: bytes, position: int, offset: int) -> tuple[Keys, int]:
+def raw_keys(chunk: Buffer, position: int, offset: int) -> tuple[Keys, int]:
     """The keys of plain records of a piece of the log, as far as they go, and the place in it where they end.
 
     The arguments are those of `check_records`, which has passed over the piece.

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from cometmq.kernel import SendBatch, record_places, rows
 from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.disk import Buffer
 
 # Their fields: cometmq.kernel.rows.
 Put = rows.Put[ConsumeQueue]
@@ -25,12 +26,12 @@ class RawRecords(NamedTuple):
 
     Attributes:
         start: physical offset of the first.
-        content: their bytes.
+        content: their bytes, which nobody changes before they are dispatched.
         kinds: all bits of their sysFlags.
     """
 
     start: int
-    content: bytes
+    content: Buffer
     kinds: int
 
     def place_of(self, offset: int) -> int:

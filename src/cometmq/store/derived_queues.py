@@ -46,6 +46,8 @@ logger = logging.getLogger(__name__)
 OnArrival = Callable[[ConsumeQueue, list[int]], None]
 
 TAIL_SIZE_MAX = 4096  # A tail of one page is written out; see consume_queues.
+# Of those that come as bytes, many at a time: a write costs as much as what it writes, four pages or one.
+_TAIL_SIZE_MAX_OF_RAW = 16 << 10
 _TAIL_SIZE_MAX_AT_START = 64 << 10
 _HIDDEN_AT_ONCE = 2048  # Queues; about 3 ms of the loop.
 # No queue has so many messages, and the sum of some thousand such numbers fits into a checkpoint.
@@ -336,7 +338,7 @@ class DerivedQueues:
 
     def hide_from(self, offset: int) -> Iterator[Step]:
         """Forget the entries of records behind an offset, in memory; see `cometmq.store.derived`."""
-        self._tail_size_max = TAIL_SIZE_MAX
+        self._tail_size_max = _TAIL_SIZE_MAX_OF_RAW
         if offset >= self._fed_to:
             return
         ends: list[tuple[ConsumeQueue, int]] = []

@@ -37,7 +37,7 @@ from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.derived import Step
 from cometmq.store.derived_queues import OnArrival
 from cometmq.store.directory import StoreDirectory
-from cometmq.store.disk import Disk, failed, lack_of
+from cometmq.store.disk import Buffer, Disk, failed, lack_of
 from cometmq.store.dispatch import LogDispatcher
 from cometmq.store.index import Index
 from cometmq.store.index_file import IndexShape
@@ -340,13 +340,13 @@ class MessageStore:
 
     # --- bytes of the log
 
-    def append_raw(self, offset: int, content: bytes) -> int:
+    def append_raw(self, offset: int, content: Buffer) -> int:
         """Append bytes of another broker's log.
 
         Args:
             offset: physical offset of the first: where this log ends. An empty log may begin at the
                 start of any file.
-            content: whole records, and what is there of one behind them.
+            content: whole records, and what is there of one behind them; nobody may change them before they are dispatched.
 
         Returns:
             Physical offset behind the last whole record, up to which they were taken.

@@ -24,13 +24,13 @@ class RawLog:
         self._log = log
         self._check = check_of(settings)
 
-    def append(self, offset: int, content: bytes) -> list[Batch]:
+    def append(self, offset: int, content: Buffer) -> list[Batch]:
         """Write the whole records that bytes begin with.
 
         Args:
             offset: physical offset of the first byte: where the log ends. A log without a file may
                 begin at the start of any.
-            content: the bytes.
+            content: the bytes; they are copied nowhere but into the log, so nobody may change them before they are dispatched.
 
         Returns:
             The records, those of a file together.
@@ -41,6 +41,7 @@ class RawLog:
             OSError: the disk failed; nothing counts as written.
         """
         self._check_start(offset)
+        content = memoryview(content)
         batches = self._whole(offset, content)
         if batches:
             end = batches[-1].end_offset
@@ -51,7 +52,7 @@ class RawLog:
             self._log.commit(pieces)
         return batches
 
-    def _piece(self, start: int, content: bytes) -> Piece:
+    def _piece(self, start: int, content: memoryview) -> Piece:
         """The first part of some bytes, up to the end of the file in which they begin."""
         file_start = start // self._size * self._size
         chain, is_first = self._log.chain, not self._log.chain.files
@@ -78,7 +79,7 @@ class RawLog:
                 f"a log cannot begin at physical offset {offset}: its files have {self._size} bytes"
             )
 
-    def _whole(self, offset: int, content: bytes) -> list[Batch]:
+    def _whole(self, offset: int, content: memoryview) -> list[Batch]:
         """The whole records in some bytes, those of a file together; blank ends of files are passed over."""
         batches: list[Batch] = []
         at = 0
@@ -101,7 +102,7 @@ class RawLog:
             at += room
         return batches
 
-    def _check_end(self, offset: int, why: WalkEnd, rest: bytes, *, left: int) -> None:
+    def _check_end(self, offset: int, why: WalkEnd, rest: memoryview, *, left: int) -> None:
         """Refuse what stands behind the whole records, unless it is the half of one.
 
         Args:

@@ -21,6 +21,7 @@ from cometmq.model.java_hash import java_hash
 from cometmq.model.names import LMQ_PREFIX, SCHEDULE_TOPIC, length_fault
 from cometmq.model.properties import DELAY, NAME_SEPARATOR, PROPERTY_SEPARATOR, TAGS
 from cometmq.store.appender import delay_of_level
+from cometmq.store.disk import Buffer
 
 SECTOR_SIZE = 512  # The least that a device writes whole.
 
@@ -41,7 +42,7 @@ _DELAY_NAME = DELAY.encode()
 
 
 def valid_record(
-    chunk: bytes, position: int, offset: int, *, is_whole_checked: bool = False
+    chunk: Buffer, position: int, offset: int, *, is_whole_checked: bool = False
 ) -> Record | None:
     """The record at a position, if it is whole, unchanged and belongs to this physical offset.
 

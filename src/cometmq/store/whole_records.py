@@ -10,6 +10,7 @@ from collections.abc import Callable
 from cometmq.codec.property_crc import is_crc_right
 from cometmq.codec.record import Record
 from cometmq.kernel import WalkEnd
+from cometmq.store.disk import Buffer
 from cometmq.store.record_walk import CheckedRecords, checked_records, valid_records
 from cometmq.store.settings import StoreSettings
 
@@ -18,7 +19,7 @@ Walk = Callable[[bytes, int], tuple[list[Record], int, WalkEnd]]
 
 
 # The same, but nothing is made of the records.
-Check = Callable[[bytes, int], CheckedRecords]
+Check = Callable[[Buffer, int], CheckedRecords]
 
 
 def check_of(settings: StoreSettings) -> Check:
@@ -26,9 +27,9 @@ def check_of(settings: StoreSettings) -> Check:
     return checked_whole_records if settings.verify_property_crc else checked_records
 
 
-def checked_whole_records(chunk: bytes, offset: int) -> CheckedRecords:
+def checked_whole_records(chunk: Buffer, offset: int) -> CheckedRecords:
     """`checked_records`, up to the first that does not fit the CRC of its whole."""
-    _, walked, why = valid_whole_records(chunk, offset)
+    _, walked, why = valid_whole_records(bytes(chunk), offset)
     return checked_records(chunk[:walked], offset)._replace(why=why)
 
 
