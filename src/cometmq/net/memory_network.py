@@ -162,14 +162,14 @@ class _Pipe:
         self.size += len(data)
         self._tell()
 
-    def read(self) -> bytes:
-        """Take what is there, `READ_SIZE_MAX` at most."""
+    def read(self, size_max: int) -> bytes:
+        """Take what is there, `size_max` bytes at most."""
         taken = bytearray()
-        while self._pieces and len(taken) < READ_SIZE_MAX:
+        while self._pieces and len(taken) < size_max:
             taken += self._pieces.popleft()
-        if len(taken) > READ_SIZE_MAX:
-            self._pieces.appendleft(bytes(taken[READ_SIZE_MAX:]))
-            del taken[READ_SIZE_MAX:]
+        if len(taken) > size_max:
+            self._pieces.appendleft(bytes(taken[size_max:]))
+            del taken[size_max:]
         self.size -= len(taken)
         self._tell()
         return bytes(taken)
@@ -211,7 +211,7 @@ class MemoryTransport(asyncio.Transport):
         super().__init__({"sockname": names[0], "peername": names[1]})
         self._loop = loop
         self._reads, self._writes = reads, writes
-        self._protocol: asyncio.Protocol | None = None
+        self._protocol: asyncio.Protocol | asyncio.BufferedProtocol | None = None
         self._is_reading = True
         self._is_reading_soon = False
         self._is_closing = False
@@ -219,7 +219,7 @@ class MemoryTransport(asyncio.Transport):
         self._is_writer_paused = False
         self._high, self._low = _WRITE_BUFFER_MAX, _WRITE_BUFFER_MAX // 4
 
-    def start(self, protocol: asyncio.Protocol) -> None:
+    def start(self, protocol: asyncio.Protocol | asyncio.BufferedProtocol) -> None:
         """Give what comes to a protocol."""
         self._protocol = protocol
         self._reads.on_change.append(self._read_soon)
@@ -252,9 +252,18 @@ class MemoryTransport(asyncio.Transport):
         if not self.is_reading() or self._protocol is None:
             return
         if self._reads.size:
-            self._protocol.data_received(self._reads.read())
+            self._give(self._protocol)
         elif not self._protocol.eof_received():
             self.close()
+
+    def _give(self, protocol: asyncio.Protocol | asyncio.BufferedProtocol) -> None:
+        if isinstance(protocol, asyncio.BufferedProtocol):
+            room = memoryview(protocol.get_buffer(READ_SIZE_MAX))
+            content = self._reads.read(min(len(room), READ_SIZE_MAX))
+            room[: len(content)] = content
+            protocol.buffer_updated(len(content))
+        else:
+            protocol.data_received(self._reads.read(READ_SIZE_MAX))
 
     # --- writing
 

@@ -105,6 +105,48 @@ def test_bytes_come_in_order_in_both_directions_and_the_end_behind_them(run):
     run(main)
 
 
+class Receiver(End, asyncio.BufferedProtocol):
+    """An end that says where bytes are to be received, and how many: one more each time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.room = bytearray(7)
+        self.sizes: list[int] = []
+
+    def get_buffer(self, _size):
+        self.sizes.append(len(self.sizes) % len(self.room) + 1)
+        return memoryview(self.room)[: self.sizes[-1]]
+
+    def buffer_updated(self, count):
+        assert count <= self.sizes[-1]
+        self.data_received(self.room[:count])
+
+
+def test_bytes_are_received_where_a_protocol_wants_them_no_more_than_it_has_room_for(run):
+    async def main():
+        bound, far = loop_network().bind(HOST, 0), Receiver()
+        come = asyncio.Queue[Accepted]()
+        bound.listen(come.put_nowait)
+        near = End()
+        await asyncio.get_running_loop().create_connection(lambda: near, HOST, bound.port)
+        await (await come.get()).attach(far)
+        content = bytes(range(256)) * 8
+        near.transport.writelines([content[:999], content[999:]])
+        await far.until(lambda end: len(end.received) > 500)
+        far.transport.pause_reading()
+        has = len(far.received)
+        await asyncio.sleep(0.1)
+        assert len(far.received) == has < len(content)
+        far.transport.resume_reading()
+        near.transport.close()
+        await far.until(lambda end: "lost" in end.said)
+        assert far.received == content
+        assert far.said == ["made", "eof", "lost"]
+        bound.close()
+
+    run(main)
+
+
 def test_both_know_each_others_addresses(run):
     async def main():
         bound, near, far, connection = await pair()
