@@ -4,6 +4,7 @@ Next: cometmq.store.raw_log
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from cometmq.store.appender import Appender
 from cometmq.store.batch_queues import BatchQueue
@@ -85,7 +86,12 @@ class ReplicaSide:
         file = self._log.chain.find(offset)
         if file is None:
             return None
-        return file.read_nowait(offset, min(size_max, file.end - offset))
+        size = min(size_max, file.end - offset)
+        if self._log.is_warm(offset):  # As pulls have it: neither copied nor asked for.
+            with suppress(OSError):  # A file that cannot be mapped can be read.
+                place = offset - file.start
+                return file.view[place : place + size]
+        return file.read_nowait(offset, size)
 
     def last_messages(self, topic: str) -> list[tuple[ConsumeQueue, int]]:
         """The queues of a topic, and the physical offset of the last message of each; -1: it has none."""

@@ -22,6 +22,7 @@ from cometmq.codec.replication import (
 )
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.replication.master_end import SECOND_WORD_SECONDS
+from cometmq.store.commitlog import CommitLog
 from cometmq.store.real_disk import RealDisk
 from tests.unit.broker.conftest import eventually, serve, virtual_loop
 from tests.unit.broker.replicas.slaves import ByteSlave
@@ -398,6 +399,7 @@ async def test_a_slave_gets_so_many_bytes_a_second_and_evenly(tmp_path, monkeypa
         for _ in range(8):
             await send(served, body=bytes(size))
         if is_cold:  # Each read has to wait, so a thread does it.
+            monkeypatch.setattr(CommitLog, "is_warm", lambda *_: False)
             monkeypatch.setattr(RealDisk, "pread_nowait", lambda *_: None)
         store, began = served.broker._store, virtual_loop().time()
         slave = await slave_of(served)
