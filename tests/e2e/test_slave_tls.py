@@ -35,7 +35,9 @@ def master(tmp_path, ca) -> Iterator[Program]:
         "haAllowedAddresses": "127.0.0.1",
     }
     with processes.broker(tmp_path / "master", "", settings=settings) as program:
-        send_all(program.address, "Guarded", [CANARY] * 300)
+        send_all(
+            program.address, "Guarded", [CANARY] * 20_000
+        )  # More than is received in one piece.
         yield program
 
 

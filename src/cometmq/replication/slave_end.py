@@ -64,7 +64,7 @@ class LogPiece(NamedTuple):
 
     Attributes:
         offset: physical offset of the first.
-        content: the bytes, of an object that nobody changes.
+        content: the bytes, where they were received.
         is_known: this log has them, too, and they must be the same.
     """
 
@@ -103,7 +103,8 @@ class SlaveEnd:
         self._chance = chance
         self._step = SlaveStep.ASKING
         self._held = b""
-        self._left = 0  # Of the frame that has begun.
+        self._left = 0  # Of the frame that has begun,
+        self._frame_size = 0  # of which nothing has come while these two are the same.
         self._empty_since: float | None = None  # Frames have brought nothing.
         self._master_chance = b""
         self._reported = start
@@ -120,7 +121,25 @@ class SlaveEnd:
         """Whether what comes is the log."""
         return self._step is SlaveStep.COPYING
 
-    def received(self, content: bytes, now: float) -> Iterator[LogPiece]:
+    @property
+    def log_wanted(self) -> int:
+        """The number of bytes to receive next so that what is log among them comes first and in one piece; 0: no log comes next."""
+        if not self._left:
+            return 0
+        known = self._end - self.next
+        return known if 0 < known < self._left else self._left + FRAME_HEAD.size
+
+    @property
+    def head_wanted(self) -> int:
+        """The number of bytes to receive next so that no log is among them; 0: it does not matter, while they greet each other."""
+        return FRAME_HEAD.size - len(self._held) if self.is_copying else 0
+
+    @property
+    def is_within_frame(self) -> bool:
+        """Whether a part of a frame has come, and the rest is on its way."""
+        return 0 < self._left < self._frame_size
+
+    def received(self, content: bytes | memoryview, now: float) -> Iterator[LogPiece]:
         """Bytes came from the master: the pieces of its log among them; all of them must be taken.
 
         Raises:
@@ -129,7 +148,7 @@ class SlaveEnd:
         """
         self._read_at = now
         if self._held:
-            content, self._held = self._held + content, b""
+            content, self._held = self._held + bytes(content), b""
         view = memoryview(content)
         while view:
             before = view
@@ -270,7 +289,7 @@ class SlaveEnd:
             raise CopyingStopped(
                 f"ahead or behind: this log ends at {self._end}, and its master has nothing at {self.next}"
             )
-        self._left = size
+        self._left = self._frame_size = size
         return view[FRAME_HEAD.size :]
 
     def _piece(self, view: memoryview) -> LogPiece:

@@ -113,6 +113,40 @@ def test_what_comes_is_the_same_however_it_is_cut(step):
     assert end.is_java
 
 
+@pytest.mark.parametrize("step", [1, 7, 13, 100_000])
+@pytest.mark.parametrize("known", [0, 300, 700, 900])
+def test_log_comes_first_and_in_one_piece_where_as_much_is_received_as_is_wanted(step, known):
+    content = frame(0, LOG[:700]) + frame(700, b"") + frame(700, LOG[700:])
+    end, at, found, pieces = slave_end(0, known), 0, b"", 0
+    while at < len(content):
+        wanted = end.log_wanted or end.head_wanted or FRAME_HEAD.size
+        received = memoryview(bytearray(content[at : at + min(wanted, step)]))
+        is_log = end.log_wanted > 0
+        taken = list(end.received(received, 0.0))
+        assert len(taken) == is_log
+        for piece in taken:
+            assert piece.offset == len(found)
+            assert piece.content.obj is received.obj
+            assert piece.content == received[: len(piece.content)]
+            assert piece.is_known == (piece.offset < known)
+            found += piece.content
+            pieces += 1
+        at += len(received)
+    assert found == LOG
+    assert not end.is_within_frame
+    if step > len(LOG):
+        assert pieces == (2 if known in {0, 700} else 3)
+
+
+def test_a_frame_of_which_a_part_has_come_is_told_from_one_that_has_not_begun():
+    end, content = slave_end(0, 0), frame(0, LOG[:700])
+    seen = []
+    for cut in (content[:11], content[11:12], content[12:13], content[13:711], content[711:]):
+        list(end.received(cut, 0.0))
+        seen.append(end.is_within_frame)
+    assert seen == [False, False, True, True, False]
+
+
 @pytest.mark.parametrize(
     "said",
     [

@@ -1,7 +1,7 @@
 """Takes the bytes of a master's log into a slave's store: whole records are appended, half of one waits.
 
-Bytes are appended in pieces that do not hold the loop; the half of a record at their end is held, and no
-more than that and what came in a read or two.
+Bytes are received where the store reads them: nothing is copied but into the log. They are appended in pieces that do
+not hold the loop; the half of a record at their end is held, and no more than that and what came in a read or two.
 
 Next: cometmq.store.raw_log
 """
@@ -15,8 +15,10 @@ from cometmq.store.message_store import MessageStore
 PIECE_SIZE = (512 if WHY_PLAIN is None else 64) << 10
 # A record is no longer than a frame of RocketMQ and what is put around it.
 RECORD_SIZE_MAX = 17 << 20
-# What waits to be appended, and what is appended and in no queue yet: beyond it nothing is read.
-WAITING_SIZE_MAX = 1 << 20
+# Where bytes are received, and wait to be appended.
+ROOM_SIZE = 1 << 20
+_LITTLE = 64 << 10  # Bytes that may be moved about.
+# What is appended and in no queue yet: beyond it nothing is read.
 UNDISPATCHED_SIZE_MAX = 8 << 20
 
 
@@ -24,22 +26,24 @@ class LogIntake:
     """Bytes of another broker's log on their way into a store.
 
     Attributes:
-        end: physical offset behind all that came.
+        size: how many have come that are not in the store.
     """
 
     def __init__(self, store: MessageStore, start: int) -> None:
         """The first bytes are those at physical offset `start`, where the store's log ends."""
         self._store = store
         self._side = store.replica_side
-        self._held: list[bytes | memoryview] = []
-        self._size = 0  # Bytes held.
-        self._start = start
+        self._room = bytearray(ROOM_SIZE)
+        self._from = 0  # Where in it the first byte stands that is held,
+        self._start = start  # and its physical offset.
+        self.size = 0
         self._wanted = BLANK_TAIL_SIZE  # Fewer bytes than this hold no whole record.
 
     @property
     def is_full(self) -> bool:
         """Whether nothing more should be read for now."""
-        return self._size >= max(self._wanted, WAITING_SIZE_MAX) or not self.has_room
+        is_out = self._to == len(self._room) or self.size >= ROOM_SIZE
+        return not self.has_room or (is_out and self.is_due)
 
     @property
     def has_room(self) -> bool:
@@ -47,27 +51,52 @@ class LogIntake:
         return self._side.undispatched < UNDISPATCHED_SIZE_MAX
 
     @property
-    def is_held(self) -> bool:
-        """Whether something came that is not in the store."""
-        return self._size > 0
-
-    @property
     def is_due(self) -> bool:
         """Whether the bytes held may make a whole record."""
-        return self._size >= self._wanted
+        return self.size >= self._wanted
 
     @property
     def end(self) -> int:
         """Physical offset behind all that came."""
-        return self._start + self._size
+        return self._start + self.size
+
+    @property
+    def _to(self) -> int:
+        return self._from + self.size
+
+    def space(self, size: int) -> memoryview:
+        """The memory that the next bytes are to be received in: for so many of them, or fewer."""
+        if not self.size and not self._side.undispatched:
+            self._from = 0  # Nobody reads the last ones any more, and the processor has this memory at hand.
+        left = len(self._room) - self._to
+        is_large = len(self._room) > ROOM_SIZE and self.size < _LITTLE
+        if not left or (left < size and not self.is_due) or is_large:
+            self._move()
+        return memoryview(self._room)[self._to : self._to + size]
+
+    def _move(self) -> None:
+        """Have what is held at the beginning of a room, which has room for a whole record."""
+        size = max(ROOM_SIZE, self._wanted)
+        if self.size >= size:  # It comes although it was not to be read.
+            size = self.size + _LITTLE
+        if not self._from and size == len(self._room):
+            return
+        held = memoryview(self._room)[self._from : self._to]
+        if (
+            size != len(self._room) or self._side.undispatched
+        ):  # Who shows those before reads them there.
+            self._room = bytearray(size)
+        memoryview(self._room)[: self.size] = held
+        self._from = 0
 
     def took(self, offset: int, content: memoryview) -> None:
-        """Bytes came, of an object that nobody changes."""
-        if not self._held:
+        """Bytes came, into the last `space` or from elsewhere."""
+        if not self.size:
             self._start = offset
         assert offset == self.end
-        self._held.append(content)
-        self._size += len(content)
+        if content.obj is not self._room:
+            self.space(len(content))[:] = content
+        self.size += len(content)
 
     def append(self) -> None:
         """Append a piece of what waits: whole records.
@@ -76,19 +105,17 @@ class LogIntake:
             CopyingStopped: these bytes are no records.
             StoreError: the store takes nothing just now, or for good; the bytes wait.
         """
-        held = b"".join(self._held)
-        self._held = [held]
-        piece = held[: max(PIECE_SIZE, self._wanted)]  # Not copied where it is all.
+        held = memoryview(self._room)[self._from : self._to]
+        piece = held[: max(PIECE_SIZE, self._wanted)]
         try:
             end = self._store.append_raw(self._start, piece)
         except RecordIllegal as error:
             raise CopyingStopped(f"what came from the master is no log: {error}") from error
-        is_half = end - self._start < len(piece)
-        rest = held[end - self._start :]
-        self._held, self._size, self._start = [rest] if rest else [], len(rest), end
-        self._wanted = self._size_wanted(rest, is_half=is_half)
+        taken = end - self._start
+        self._from, self._start, self.size = self._from + taken, end, self.size - taken
+        self._wanted = self._size_wanted(held[taken:], is_half=taken < len(piece))
 
-    def _size_wanted(self, held: bytes, *, is_half: bool) -> int:
+    def _size_wanted(self, held: memoryview, *, is_half: bool) -> int:
         """The number of bytes needed for the next whole record, of which so many are held."""
         if len(held) < BLANK_TAIL_SIZE or not is_half:
             return BLANK_TAIL_SIZE

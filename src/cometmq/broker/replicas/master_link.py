@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 from typing import cast
 
-from cometmq.broker.replicas.intake import LogIntake
+from cometmq.broker.replicas.intake import PIECE_SIZE, LogIntake
 from cometmq.broker.replicas.rate import ByteRate
 from cometmq.model.clock import Clock
 from cometmq.model.errors import CopyingStopped, LinkError, StoreError
@@ -18,11 +18,15 @@ from cometmq.store.message_store import MessageStore
 _log = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.5
+# So long the rest of a frame is waited for, before what is there of it is appended: a turn for each costs as much as a hundred messages.
+_REST_SECONDS = 0.001
+# What is received while no log comes: less than this a master says before it.
+_WORDS_SIZE = 4096
 # A store that takes nothing for now (a full disk, a checkpoint under way) is asked again so soon.
 _RETRY_SECONDS = 0.5
 
 
-class MasterLink(asyncio.Protocol):
+class MasterLink(asyncio.BufferedProtocol):
     """One connection.
 
     Attributes:
@@ -57,7 +61,12 @@ class MasterLink(asyncio.Protocol):
         self._rate = ByteRate()
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
+        self._words = memoryview(bytearray(_WORDS_SIZE))
+        self._received_in = self._words
         self._is_work_near = False
+        self._rest: asyncio.TimerHandle | None = (
+            None  # While the rest of a frame is waited for.
+        )
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -78,9 +87,19 @@ class MasterLink(asyncio.Protocol):
         self._report()
         self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
 
-    def data_received(self, content: bytes) -> None:
+    def get_buffer(self, _size: int) -> memoryview:
+        """Have the log received where it is to be read."""
+        size = self.end.log_wanted
+        if size:
+            self._received_in = self._intake.space(size)
+        else:
+            self._received_in = self._words[: self.end.head_wanted or _WORDS_SIZE]
+        return self._received_in
+
+    def buffer_updated(self, count: int) -> None:
         """Bytes of the log came, or what goes before them."""
         self.read_ms = self._clock.now_ms()
+        content = self._received_in[:count]
         try:
             for piece in self.end.received(content, self._clock.monotonic()):
                 self._take(piece)
@@ -95,6 +114,7 @@ class MasterLink(asyncio.Protocol):
         self._transport = None
         if self._timer is not None:
             self._timer.cancel()
+        self._forget_rest()
         if not self.gone.done():
             self.gone.set_result(None)
 
@@ -141,11 +161,7 @@ class MasterLink(asyncio.Protocol):
             CopyingStopped: the two logs differ.
         """
         if not piece.is_known:
-            if (
-                self.end.is_java
-                and self._store.replica_side.is_empty
-                and not self._intake.is_held
-            ):
+            if self.end.is_java and self._store.replica_side.is_empty and not self._intake.size:
                 _log.warning(
                     "a Java master gives an empty slave its last file only: this log begins at physical "
                     "offset %d", piece.offset,
@@ -172,15 +188,27 @@ class MasterLink(asyncio.Protocol):
         if transport is None or transport.is_closing():
             return
         if self._intake.is_due and self._intake.has_room and not self._is_work_near:
-            self._is_work_near = True
-            self._loop.call_soon(self._work)
+            is_rest_near = self.end.is_within_frame and not self._intake.is_full
+            if is_rest_near and self._intake.size < PIECE_SIZE:
+                if self._rest is None:
+                    self._rest = self._loop.call_later(_REST_SECONDS, self._work)
+            else:
+                self._forget_rest()
+                self._is_work_near = True
+                self._loop.call_soon(self._work)
         if self._intake.is_full:
             if transport.is_reading():
                 transport.pause_reading()
         elif not transport.is_reading():
             transport.resume_reading()
 
+    def _forget_rest(self) -> None:
+        if self._rest is not None:
+            self._rest.cancel()
+            self._rest = None
+
     def _work(self) -> None:
+        self._forget_rest()
         self._is_work_near = False
         self.trouble = None
         if self._transport is None:

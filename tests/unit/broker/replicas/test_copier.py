@@ -10,8 +10,11 @@ import pytest
 
 from cometmq.broker.settings import BrokerRole
 from cometmq.broker.store_keys import FlushDiskType
+from cometmq.codec.replication import FRAME_HEAD
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import StoreReadOnly
+from cometmq.net.loop import loop_network
+from cometmq.net.network import Accepted
 from cometmq.replication.terms import LinkTerms
 from cometmq.store.real_disk import RealDisk
 from cometmq.store.settings import StoreSettings
@@ -211,6 +214,30 @@ async def test_a_slave_behind_the_oldest_file_stops(tmp_path):
             await slave.reaches(store.max_offset)
             assert slave.store.min_offset == 1 << 20
             assert slave.log() == log_of(store)
+
+
+async def test_what_is_there_of_a_frame_is_taken_soon_and_the_rest_when_it_comes(tmp_path):
+    async with master(tmp_path / "m") as served:
+        for number in range(3):
+            await send(served, b"%d" % number * 100)
+        log = log_of(served.broker._store)
+    come, bound = asyncio.Queue[Accepted](), loop_network().bind("127.0.0.1", 0)
+    bound.listen(come.put_nowait)
+    byte_master = ByteSlave()  # It only keeps what it is told.
+    slave = await Replica(tmp_path / "s", SETTINGS).start(f"127.0.0.1:{bound.port}")
+    try:
+        await (await come.get()).attach(byte_master)
+        byte_master.write(FRAME_HEAD.pack(0, len(log)) + log[:-10])
+        await asyncio.sleep(0.0005)
+        assert slave.store.max_offset == 0
+        await asyncio.sleep(0.002)
+        assert slave.store.max_offset == len(log) * 2 // 3
+        byte_master.write(log[-10:])
+        await slave.reaches(len(log))
+        assert slave.log() == log
+    finally:
+        await slave.close()
+        bound.close()
 
 
 async def test_records_longer_than_a_piece_and_a_frame_come_whole(tmp_path):
