@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from cometmq.codec.properties import find_property
 from cometmq.codec.record import Record, encode_record
-from cometmq.kernel import WalkEnd, show_records
+from cometmq.kernel import WalkEnd, check_records, show_records
+from cometmq.kernel.records import HEAD
 from cometmq.model.flags import BORN_HOST_V6, TRANSACTION_COMMIT
 from cometmq.model.java_hash import java_hash
 from cometmq.model.names import SCHEDULE_TOPIC
@@ -127,3 +130,15 @@ def test_what_is_not_the_next_of_its_queue_with_one_entry_is_left_to_others(more
     )
     assert shown == (len(piece(usual)), 1)
     assert queue.max_offset == queue.next_offset == 1
+
+
+def test_one_bit_of_a_body_is_missed_in_none_of_any_size():
+    chance = random.Random(5)
+    for size in (*range(300), 1_023, 1_024, 1_025, 5_000):
+        content = bytearray(piece(Record(topic="a", body=chance.randbytes(size))))
+        assert check_records(content, 0, OFFSET)[0] == len(content)
+        for _ in range(min(size, 8)):
+            at, bit = HEAD.size + chance.randrange(size), 1 << chance.randrange(8)
+            content[at] ^= bit
+            assert check_records(content, 0, OFFSET)[0] == 0
+            content[at] ^= bit
