@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from cometmq.cli import pipeline
 from cometmq.client import (
     Admin,
     ConsumeFrom,
@@ -246,3 +247,22 @@ def test_traces_are_summed_up_and_the_unconsumed_counted(spark, cluster, topic, 
     told = spark.read.parquet(f"{tmp_path}/windows").groupBy("kind", "group").sum("count")
     counts = {(row[0], row[1]): row[2] for row in told.collect()}
     assert 1 <= counts["Pub", "tracing"] <= 6
+
+
+def test_any_answer_of_sql_is_json(spark, cluster, topic, send, capsys):
+    send(0, 1)
+    values = {
+        "map(1, X'6b31')": {"1": "k1"},
+        "1.50BD": "1.50",
+        "interval 90 seconds": "0:01:30",
+        "array(struct(X'ff' AS b, map('k', 0.5BD) AS m))": [{"b": "\ufffd", "m": {"k": "0.5"}}],
+        "date'2026-05-01'": "2026-05-01",
+        "timestamp'2026-05-01 12:00:00'": "2026-05-01T12:00:00",
+        "cast('NaN' AS double)": None,
+        "true": True,
+    }
+    query = ", ".join(f"{each} AS c{number}" for number, each in enumerate(values))
+    options = sql.SqlOptions(query=f"SELECT {query} FROM messages", **place(cluster, topic))
+    pipeline._show(sql.run(spark, options), as_json=True)
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert list(row.values()) == list(values.values())

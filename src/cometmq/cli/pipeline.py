@@ -17,6 +17,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -249,7 +250,7 @@ def _statuses() -> Iterator[None]:
 def _show(report: Report, *, as_json: bool) -> None:
     if as_json:
         rows = [dict(zip(report.columns, row, strict=True)) for row in report.rows]
-        print_json({**dataclasses.asdict(report), "rows": [_plain(row) for row in rows]})
+        print_json({**dataclasses.asdict(report), "rows": _plain(rows)})
         return
     if report.rows:
         print_table(report.columns, report.rows)
@@ -259,12 +260,20 @@ def _show(report: Report, *, as_json: bool) -> None:
     screen().print(counts or "nothing to do")
 
 
-def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row as JSON can hold it: bytes become text where they are UTF-8."""
-    return {
-        name: value.decode(errors="replace") if isinstance(value, bytes | bytearray) else value
-        for name, value in row.items()
-    }
+def _plain(value: Any) -> Any:
+    """A value of Spark's as JSON can hold it: bytes become text where they are UTF-8, as does what JSON does not know."""
+    match value:
+        case bytes() | bytearray():
+            return value.decode(errors="replace")
+        case tuple() if hasattr(value, "asDict"):  # A Row, in a column.
+            return _plain(value.asDict())
+        case dict():
+            return {str(_plain(name)): _plain(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_plain(each) for each in value]
+        case None | bool() | int() | float() | str() | date():
+            return value
+    return str(value)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from cometmq.model.errors import SettingsError
 from cometmq.model.exit_status import ExitStatus
 from cometmq.spark.jobs.options import JobOptions
 
@@ -34,8 +36,22 @@ class Report:
 
     @classmethod
     def of_table(cls, frame: DataFrame, **counts: int) -> "Report":
-        """The rows of a small data frame, collected."""
-        rows = [tuple(row) for row in frame.collect()]
+        """The rows of a small data frame, collected.
+
+        Raises:
+            SettingsError: an answer that Python has no value for.
+        """
+        try:
+            rows = [tuple(row) for row in frame.collect()]
+        except PySparkException:
+            raise
+        except (
+            ValueError,
+            OverflowError,
+        ) as error:  # Its times are those of the years 1 to 9999.
+            raise SettingsError(
+                f"the answer has a time that Python cannot hold ({error}): make it text, as with CAST(… AS STRING)"
+            ) from error
         return cls(counts={"rows": len(rows), **counts}, columns=frame.columns, rows=rows)
 
     @property
