@@ -68,6 +68,22 @@ def test_every_message_is_in_one_batch_whatever_the_limit_and_none_is_early(tmp_
     store.close()
 
 
+@pytest.mark.parametrize("is_available_now", [False, True])
+def test_of_an_empty_log_there_is_nothing_until_a_message_comes(tmp_path, is_available_now):
+    clock = HandClock()
+    store = open_store(tmp_path, clock=clock)
+    grown(store, clock, b"so that there is a file")
+    (log,) = (tmp_path / "commitlog").iterdir()
+    store.close()
+    log.write_bytes(bytes(log.stat().st_size))
+    reader = stream_of(tmp_path)
+    if is_available_now:
+        reader.prepareForTriggerAvailableNow()
+    start = reader.initialOffset()
+    assert reader.latestOffset(start, ReadAllAvailable()) == start
+    assert batch(reader, start, start) == []
+
+
 def test_available_now_stops_where_the_log_ended_when_it_began(tmp_path):
     clock = HandClock()
     store = open_store(tmp_path, clock=clock)

@@ -94,6 +94,8 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         settings = self._settings
         begin = end.get("from", _begin(start))
+        if begin == _BEGIN:
+            return []  # The log is empty.
         files = used_files(settings.folder)
         if begin < files[0].start:
             raise StoreDamaged(
