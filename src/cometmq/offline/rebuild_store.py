@@ -77,11 +77,17 @@ class StoreRebuild:
             is_check: compare with the files that are there, and change nothing.
 
         Raises:
-            SettingsError: a check and another directory.
+            SettingsError: a check and another directory, or that is a store, whose queues would go.
             StoreDamaged: there is no store.
         """
         if is_check and out:
             raise SettingsError("--check changes nothing: leave out --out")
+        if out and (
+            Path(out, "commitlog").exists() or Path(out).resolve() == Path(root).resolve()
+        ):
+            raise SettingsError(
+                f"--out {out} holds a store, whose queues would be removed: name a new directory"
+            )
         found = queues.found_settings(root, settings)
         place = f"{root}/{_CHECKED}" if is_check else out or f"{root}/{queues.REBUILT}"
         target = queues.target_of(root, found, out=place, topics=topics)
