@@ -125,6 +125,61 @@ LINES = {
         USE,
         r"--target {other}: 'there' has no queue there that can be written and read; give it queues and both rights",
     ),
+    "empty state": (
+        "replay --topic there -n {ns} --to-topic t --state=",
+        USE,
+        r"--state is empty: Folder for manifest and checkpoint\.$",
+    ),
+    "empty place": (
+        "table --topic there -n {ns} --schema {schema} --to=",
+        USE,
+        r"--to is empty: ",
+    ),
+    "a file in the way of the manifest": (
+        "stats --topic there -n {ns} --to {folder}/taken",
+        USE,
+        r"{folder}/taken cannot be written to: .*; name a folder that this user may write to",
+    ),
+    "a file for a store": (
+        "stats --store {folder}/file",
+        FAILED,
+        r"no log file below {folder}/file/commitlog: {folder}/file is no store; name storePathRootDir",
+    ),
+    "an archive without files": (
+        "stats --archive {folder}/bare",
+        USE,
+        r"--archive {folder}/bare: there is no file in its folders",
+    ),
+    "an archive's file that is none": (
+        "stats --archive {folder}/garbage",
+        FAILED,
+        r"{folder}/garbage/topic=x/a.parquet is no Parquet file \(.*\): archive again to another place, or take it away",
+    ),
+    "an archive's file that is none, read by Spark": (
+        "replay --archive {folder}/garbage -n {ns} --to-topic t --state {folder}/garbage-state",
+        FAILED,
+        r"\[FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER\] .*{folder}/garbage/topic=x/a.parquet",
+    ),
+    "a broker that is not there": (
+        "verify --topic there --against there -n {ns} --broker nobody",
+        USE,
+        r"--broker nobody: no queue of there is there, but at broker-a",
+    ),
+    "a store in the way of new queues": (
+        "rebuild-index --store {store} --out {store}",
+        USE,
+        r"--out {store} holds a store, whose queues would be removed: name a new directory",
+    ),
+    "no separator": (
+        "table --topic there -n {ns} --format csv --separator= --schema {schema} --to {folder}/t9",
+        USE,
+        r"--separator is empty: say what stands between the values",
+    ),
+    "a time beyond Python's": (
+        "sql SELECT(timestamp_seconds(253402300800*9))FROM(messages) --topic there -n {ns}",
+        USE,
+        r"the answer has a time that Python cannot hold \(.*\): make it text, as with CAST\(… AS STRING\)",
+    ),
     "SQL that fails on a row": (
         "sql SELECT(raise_error('no'))FROM(messages) --topic there -n {ns}",
         FAILED,
@@ -147,6 +202,11 @@ def made(cluster, other, tmp_path_factory) -> dict[str, str]:
     (folder / "files").mkdir()
     (folder / "files" / "part-0.parquet").write_bytes(b"")
     (folder / "delta" / "_delta_log").mkdir(parents=True)
+    (folder / "taken").mkdir()
+    (folder / "taken" / "_jobs").write_text("no folder")
+    (folder / "bare" / "topic=x").mkdir(parents=True)
+    (folder / "garbage" / "topic=x").mkdir(parents=True)
+    (folder / "garbage" / "topic=x" / "a.parquet").write_text("garbage")
     store = folder / "store"
     make_big_store(store, 300, body_size=100, filling=b"x")
     log = next((store / "commitlog").iterdir())

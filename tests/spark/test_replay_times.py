@@ -29,6 +29,13 @@ def test_a_message_is_delivered_as_far_from_the_first_as_it_was_stored():
             check_speed(speed)
 
 
+def test_a_speed_that_leads_beyond_all_times_is_refused(spark):
+    stored = spark.range(2).selectExpr("timestamp_millis(id * 3600000) AS storeTimestamp")
+    for speed in (1e-9, 1e-300, 5e-324):
+        with pytest.raises(SettingsError, match="due after the year 9999; take a higher one"):
+            TimeMap.over(stored, start="", speed=speed, now_ms=0)
+
+
 @pytest.fixture
 def dies_once(monkeypatch):
     """The first micro-batch is sent, and then the power is gone."""

@@ -141,7 +141,10 @@ class StoreFolder:
     def entries(self, path: str) -> list[fs.FileInfo]:
         """The entries of a folder, by name; none where there is no folder."""
         wanted = fs.FileSelector(path, allow_not_found=True)
-        return sorted(self.files.get_file_info(wanted), key=lambda each: each.base_name)
+        try:
+            return sorted(self.files.get_file_info(wanted), key=lambda each: each.base_name)
+        except NotADirectoryError:
+            return []
 
     def numbered(self, path: str, digits: int) -> list[fs.FileInfo]:
         """The files of a folder whose names are numbers of so many digits, by name."""

@@ -116,7 +116,7 @@ def plan_restore(
     size, source = manifest.log_file_size, StoreFolder(place)
     found, counts = _parquet_files(source), list(_split_counts(source))
     first = max(start or 0, manifest.ranges[0][0] if manifest.ranges else 0)
-    last = min(end or 2**63, manifest.ranges[-1][1] if manifest.ranges else 0)
+    last = min(2**63 if end is None else end, manifest.ranges[-1][1] if manifest.ranges else 0)
     parts = []
     for begins in range(first // size * size, last, size):
         held = tuple(path for lo, hi, path in found if lo < begins + size and hi > begins)
@@ -124,7 +124,7 @@ def plan_restore(
         limit = max((hi for _, hi in manifest.ranges), default=0)
         stop = min(limit, begins + size)
         parts.append(LogPart(begins, size, stop, count, held, place, growing(to)))
-    if not parts:
+    if not parts or last <= (start or 0):
         raise SettingsError(f"{place} holds nothing of the range {start} to {end}")
     return parts
 

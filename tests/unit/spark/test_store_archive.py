@@ -170,6 +170,9 @@ def test_what_cannot_be_restored_is_refused(tmp_path, is_raw):
         return
     back.mkdir()
     assert restore.plan_restore(str(place), str(back))
+    for start, end in ((100, 50), (100, 100), (None, 0)):
+        with pytest.raises(SettingsError, match=f"holds nothing of the range {start} to {end}"):
+            restore.plan_restore(str(place), str(back), start=start, end=end)
     (back / "file").touch()
     with pytest.raises(SettingsError, match="is not empty"):
         restore.plan_restore(str(place), str(back))

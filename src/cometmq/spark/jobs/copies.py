@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from cometmq.model.errors import SettingsError
 from cometmq.offline.copies import MessageCopy, folder_copy
 from cometmq.offline.coverage import Coverage
 from cometmq.offline.digests import BLOCK_OFFSETS, COMPARED, Block
@@ -52,6 +53,11 @@ class TopicCopy:
         missing = missing_queues(settings, covered, cluster)
         check_missing([each for each in missing if self.broker in ("", each.broker)], settings)
         queues = [queue for queue in covered if self.broker in ("", queue.broker_name)]
+        if self.broker and not queues:
+            there = ", ".join(sorted({queue.broker_name for queue in covered})) or "no broker"
+            raise SettingsError(
+                f"--broker {self.broker}: no queue of {self.name} is there, but at {there}"
+            )
         return planning.between(
             planning.resolve(settings.starting, queues, cluster),
             planning.resolve(settings.ending, queues, cluster),

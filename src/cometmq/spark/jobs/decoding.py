@@ -118,6 +118,8 @@ def _by_text(options: BodyOptions, body: Column, schema: StructType) -> DecodedB
     is_json = options.format == "json"
     asked = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     if not is_json:
+        if not options.separator:
+            raise SettingsError("--separator is empty: say what stands between the values")
         asked["sep"] = options.separator
 
     def parsed(fields: list[StructField]) -> Column:

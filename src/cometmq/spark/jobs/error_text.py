@@ -23,6 +23,8 @@ _NO_FILE_SYSTEM = re.compile(
 )
 # Behind a condition's text stand its SQLSTATE, the place in the SQL, and the whole plan.
 _STATE = re.compile(r"\s*SQLSTATE: \w{5}.*", re.DOTALL)
+# Py4J says first which of its objects it called.
+_JAVA_CALL = re.compile(r"^An error occurred while calling \S+\.\n: (?:[\w.$]+: )?")
 _JAVA_TRACE = re.compile(r"\n\s*(?:JVM stacktrace|at [\w.$]+\()", re.MULTILINE)
 
 
@@ -39,7 +41,8 @@ def message_of(error: BaseException) -> str:
         )
     if _condition_of(error) == _NO_JAVA:
         return f"{text} Look with --log FILE why, and at JAVA_HOME"
-    lines = _STATE.sub("", _JAVA_TRACE.split(text)[0]).strip().splitlines()
+    said = _JAVA_CALL.sub("", _JAVA_TRACE.split(text)[0])
+    lines = _STATE.sub("", said).strip().splitlines()
     return " ".join(line.strip() for line in lines[:4] if line.strip())
 
 

@@ -133,7 +133,12 @@ class JobFolder:
             with self._files.open_output_stream(f"{path}.new") as stream:
                 stream.write(text.encode())
             self._files.move(f"{path}.new", path)
-        except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+        except (
+            FileExistsError,
+            FileNotFoundError,
+            NotADirectoryError,
+            PermissionError,
+        ) as error:
             raise SettingsError(
                 f"{self.place} cannot be written to: {error}; name a folder that this user may write to"
             ) from error

@@ -3,9 +3,10 @@
 Next: cometmq.spark.jobs.job
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal
 
+from cometmq.model.errors import SettingsError
 from cometmq.offline.place import same_place
 from cometmq.spark.jobs.field import option
 
@@ -27,6 +28,19 @@ class JobOptions:
         "auto",
         is_what=False,
     )
+
+    def check_given(self) -> None:
+        """Refuse options that are needed and were given an empty text.
+
+        Raises:
+            SettingsError: one was.
+        """
+        for each in fields(self):
+            is_needed = each.default is MISSING or each.name == "state"
+            if is_needed and getattr(self, each.name) == "":
+                is_argument = each.metadata["is_argument"]
+                name = each.name if is_argument else f"--{each.name.replace('_', '-')}"
+                raise SettingsError(f"{name} is empty: {each.metadata['help']}")
 
     def what(self) -> dict[str, Any]:
         """The values that say what is done, by name: what tells one run from another."""

@@ -9,13 +9,15 @@ import os
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StringType, StructField, StructType
 
-from cometmq.model.errors import SettingsError
+from cometmq.model.errors import SettingsError, StoreDamaged
 from cometmq.offline.folder import StoreFolder
 from cometmq.offline.place import hadoop_place, open_place
 from cometmq.offline.plan import plan_tasks
@@ -174,8 +176,8 @@ def _archive(place: str) -> str:
     Raises:
         SettingsError: no messages are there.
     """
-    files, root = open_place(place)
-    there = files.get_file_info(fs.FileSelector(root, allow_not_found=True))
+    folder = StoreFolder(place)
+    there = folder.entries(folder.root)
     if not any(each.base_name.startswith("topic=") for each in there):
         raise SettingsError(
             f"--archive {place}: no archive of messages is there; name the place that "
@@ -186,7 +188,10 @@ def _archive(place: str) -> str:
 
 def _archived(spark: SparkSession, place: str) -> StructType:
     """The columns of an archive's files; a topic named 007 is text though its folder looks else."""
-    there = spark.read.option("basePath", place).parquet(f"{place}/{_ARCHIVED}").schema
+    try:
+        there = spark.read.option("basePath", place).parquet(f"{place}/{_ARCHIVED}").schema
+    except AnalysisException as error:  # It cannot tell columns of no file.
+        raise SettingsError(f"--archive {place}: there is no file in its folders") from error
     return StructType(
         [
             StructField(each.name, StringType() if each.name == "topic" else each.dataType)
@@ -258,7 +263,12 @@ def _files(place: str) -> Report:
     rows: list[tuple[Any, ...]] = []
     for each in sorted(found, key=lambda file: file.path):
         name = each.path.removeprefix(root).lstrip("/")
-        count = pq.read_metadata(each.path, filesystem=files).num_rows
+        try:
+            count = pq.read_metadata(each.path, filesystem=files).num_rows
+        except pa.ArrowInvalid as error:
+            raise StoreDamaged(
+                f"{place}/{name} is no Parquet file ({error}): archive again to another place, or take it away"
+            ) from error
         rows.append((name, each.size, count))
     counts = {
         "files": len(rows),

@@ -115,8 +115,9 @@ def running(
         clock: tells the time.
 
     Raises:
-        SettingsError: the place cannot be used.
+        SettingsError: the place cannot be used, or an option that is needed is empty.
     """
+    options.check_given()
     clock = clock or SystemClock()
     folder = JobFolder(place) if place else None
     run_id = manifest_id(job, options.what())

@@ -46,13 +46,20 @@ class TimeMap:
             now_ms: the time.
 
         Raises:
-            SettingsError: a start that is no time.
+            SettingsError: a start that is no time, or the last one would be due after all times that there are.
         """
         start_ms = time_ms(start, "--map-start") if start else now_ms
         stored = f.unix_millis("storeTimestamp")
         found = messages.agg(f.min(stored), f.max(stored)).first()
         first, last = found if found is not None and found[0] is not None else (start_ms,) * 2
-        return cls(first, start_ms, last, speed)
+        made = cls(first, start_ms, last, speed)
+        try:
+            str(made)
+        except (ValueError, OverflowError):
+            raise SettingsError(
+                f"--map-speed {speed}: the last message would be due after the year 9999; take a higher one"
+            ) from None
+        return made
 
     @classmethod
     def noted(cls, manifest: Manifest) -> "TimeMap | None":
