@@ -165,3 +165,35 @@ async def test_pulls_of_one_connection_after_another_are_answered_ahead_of_their
     assert not waiting.done()
     await send(served, 1)
     assert (await waiting)[0].startswith(b'{"code":0,', 8)
+
+
+async def test_pulls_that_come_together_are_answered_alike_up_to_one_that_must_wait(
+    served, asking, monkeypatch
+):
+    """A consumer of some queues asks for all of them at once; what is behind a pull that is left is left, too."""
+    await send(served, 40)
+    pulls = [
+        encode_command(
+            Command(int(PULL), opaque=n, fields=pull_fields("Orders", offset=offset))
+        )
+        for n, offset in enumerate((0, 7, 30, 40, 2))
+    ]
+    alone = [(await asking.ask(pull))[0] for pull in pulls]
+    taken: list[int] = []
+    some = PullIntake._take_some
+
+    def counted(self: PullIntake, *given: object) -> tuple[int, int]:
+        place, count = some(self, *given)  # type: ignore[arg-type]
+        taken.append(count)
+        return place, count
+
+    monkeypatch.setattr(PullIntake, "_take_some", counted)
+    assert await asking.ask(b"".join(pulls[:3]), 3) == alone[:3]
+    assert await asking.ask(b"".join(pulls), 5) == alone
+    half = len(pulls[1]) // 2
+    assert await asking.ask(pulls[0] + pulls[1][:half], 1) == alone[:1]
+    assert await asking.ask(pulls[1][half:] + pulls[2], 2) == alone[1:3]
+    assert taken == [3, 3, 1, 2]
+    monkeypatch.setattr(pull_intake, "TURN_SIZE_MAX", len(alone[0]) + 1)
+    assert await asking.ask(b"".join(pulls), 5) == alone
+    assert taken == [3, 3, 1, 2, 2]

@@ -1,8 +1,8 @@
-"""The fast path of pulls: a read that is one pull of a known kind is answered before it is a command.
+"""The fast path of pulls: what of a read is pulls of a known kind is answered before these are commands.
 
-A consumer pulls again when its last pull was answered, so a read is one pull, and its header that of the pull before but
-for four numbers (`kernel.split_pull`). What the rest of it says is looked at once and kept. A pull that
-does not find messages at once becomes a command (docs/design/0047-reads-without-objects.md).
+A consumer pulls again when its last pull was answered, so a read is one pull, or one of each of its queues, and a header that of the
+pull before but for four numbers (`kernel.split_pull`). What the rest of it says is looked at once and kept. A pull that
+does not find messages at once becomes a command, and what is behind it too (docs/design/0047-reads-without-objects.md).
 
 Next: cometmq.broker.service.found_pulls
 """
@@ -44,7 +44,7 @@ _SHOWN = 1, 2, 3, 4
 
 
 class PullIntake:
-    """Takes pulls that come alone and find messages.
+    """Takes pulls that find messages, and that nothing else comes in front of.
 
     Attributes:
         size: bytes of messages that it answered in this turn; whose turns these are begins again with 0.
@@ -63,31 +63,64 @@ class PullIntake:
             size_max=_KEPT_SIZE,
         )
 
-    def take(self, data: bytes, peer: Peer) -> bool:
-        """Answer what came from a connection in a turn; False: it was not taken, and nothing was done."""
-        size = self.answer(data, peer) if self.size < TURN_SIZE_MAX else 0
-        self.size += size
+    def take(self, data: bytes, peer: Peer, count_max: int) -> tuple[int, int]:
+        """Answer pulls of a connection in a turn, from the first on, at most so many; where the next request begins, and how many they are."""
+        left = TURN_SIZE_MAX - self.size
+        size = self.answer(data, peer) if left > 0 else 0
         peer.asks_alone = size > 0
-        return size > 0
+        if size:
+            self.size += size
+            return len(data), 1
+        if left <= 0 or _frame_end(data, 0) >= len(data):
+            return 0, 0
+        return self._take_some(data, peer, count_max, left)
+
+    def _take_some(
+        self, data: bytes, peer: Peer, count_max: int, size_max: int
+    ) -> tuple[int, int]:
+        """Answer several pulls with one write, as long as their answers are no larger than this."""
+        pieces: list[bytes | memoryview] = []
+        position = count = size = written = 0
+        while position < len(data) and count < count_max and size < size_max:
+            end = _frame_end(data, position)
+            answer = self._answer_to(data[position:end])
+            if answer is None:
+                break
+            head, records, found_size = answer
+            pieces += [head, *records]
+            position, count = end, count + 1
+            size, written = size + found_size, written + len(head) + found_size
+        if count:
+            peer.write_pieces_at_once(pieces, written)
+            self.size += size
+        return position, count
 
     def answer(self, data: bytes, peer: Peer) -> int:
-        """Answer what came from a connection; gives the bytes of messages, 0: nothing was done."""
-        split = split_pull(data)
-        if split is None:
+        """Answer what came from a connection, where it is one pull; gives the bytes of messages, 0: nothing was done."""
+        answer = self._answer_to(data)
+        if answer is None:
             return 0
+        head, records, size = answer
+        peer.write_pieces_at_once([head, *records], len(head) + size)
+        return size
+
+    def _answer_to(self, frame: bytes) -> tuple[bytes, list[memoryview], int] | None:
+        """The head, the messages and their bytes that answer one pull, which is counted; None: nothing was done."""
+        split = split_pull(frame)
+        if split is None:
+            return None
         began = perf_counter_ns()
         header, queue_id, offset, commit_offset, opaque = split
         asked = self._asked[header]
         if asked is None:
-            return 0
+            return None
         found = self._found.pull(asked, queue_id, offset, commit_offset)
         if found is None:
-            return 0
+            return None
         numbers, records, size = found
         head = filled_frame(_PIECES, (*numbers, opaque), size)
-        peer.write_pieces_at_once([head, *records], len(head) + size)
         self._counters.answered(_PULL, 0, 0, perf_counter_ns() - began)
-        return size
+        return head, records, size
 
     def _read(self, header: bytes) -> PullHeader | None:
         """The question of pulls with this header; None where they are not plain."""
@@ -104,6 +137,11 @@ class PullIntake:
         if code != _PULL or flag or remark is not None or shown != _SHOWN:
             return None
         return self._found.asked(request)
+
+
+def _frame_end(data: bytes, position: int) -> int:
+    """The end of a frame, as its length says."""
+    return position + 4 + int.from_bytes(data[position : position + 4])
 
 
 def pull_intake(pulls: Pulls, parts: Parts) -> PullIntake:

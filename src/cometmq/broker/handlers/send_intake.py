@@ -114,9 +114,11 @@ class SendIntake:
 
     def _take_others(self, data: bytes, position: int, peer: Peer, count_max: int) -> int:
         """Show what is no send to others: they answer what they take, which are requests of the turn all the same."""
-        if not position and self._pulls is not None and self._pulls.take(data, peer):
-            self.count += 1
-            return len(data)
+        if not position and self._pulls is not None:
+            end, count = self._pulls.take(data, peer, count_max)
+            if count:
+                self.count += count
+                return end
         for taker in self._takers:
             end, count = taker.take_frames(data, position, peer, count_max)
             if count:
