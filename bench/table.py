@@ -201,8 +201,9 @@ HA_LINES = [
     Line("the same, against Java's", "catch up", "bytes_per_second", 0.5, unit=" MB/s", scale=1e-6),
     Line("what a slave that catches up, from an empty disk, leaves of the master's sends", "async meanwhile", "kept", 0.8, against=None, unit="x"),
     Line("the same, of its sends with a slave that has caught up", "async meanwhile", "kept_of_slave", None, against=None, unit="x"),
+    Line("the same: what it copies meanwhile", "async meanwhile", "copied_per_second", 100.0, against=None, unit=" MB/s", scale=1e-6),
     Line("the same with `haFlowControlEnable=true`: what it leaves of the master's sends", "async bounded", "kept", 0.8, against=None, unit="x"),
-    Line("the same: what it copies meanwhile", "async bounded", "copied_per_second", 100.0, against=None, unit=" MB/s", scale=1e-6),
+    Line("the same: what it copies then", "async bounded", "copied_per_second", 100.0, against=None, unit=" MB/s", scale=1e-6),
     Line("what the master's anonymous memory grows by with a slave 1 GB behind", "master's memory", "growth_bytes", 10.0, against=None, at_least=False, unit=" MB", scale=1e-6),
     Line("a slave's anonymous memory, of its master's", "slave's memory", "of_master", 1.2, against=None, at_least=False, unit="x"),
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Settings of a broker that concern its copies: RocketMQ's keys, and two of our own.
+"""Settings of a broker that concern its copies: RocketMQ's keys, and three of our own.
 
 Next: cometmq.broker.replicas.terms
 """
@@ -32,6 +32,8 @@ class ReplicaKeys(StoreKeys):
         is_ha_rate_bound: a slave is sent `maxHaTransferByteInSecond` bytes of the log in a second at most;
             differs: 5.3.3 counts the 12 bytes before each frame alone, and so holds nobody back.
         ha_rate_max: so many, each slave's; evenly, not at the beginning of each second.
+        ha_catch_up_rate: so many bytes a second a slave that lacks more than 32 MiB is sent while others send to an ASYNC_MASTER, or
+            a quarter of it more than the log grows by, where that is more; 0: as many as it takes; not a key of RocketMQ.
         ha_gap_max: a slave that lacks so many bytes is not in sync.
         slave_timeout_ms: after this long a send is answered FLUSH_SLAVE_TIMEOUT, ms.
         replicas: how many members the group has, the master counted; only compared with
@@ -60,6 +62,9 @@ class ReplicaKeys(StoreKeys):
         least=1,
         most=(1 << 63) - 1,  # Java's long.
         is_remote=True,
+    )
+    ha_catch_up_rate: int = setting(
+        100 << 20, key="haCatchUpByteInSecond", least=0, most=(1 << 63) - 1, is_remote=True
     )
     ha_gap_max: int = setting(
         256 << 20, key="haMaxGapNotInSync", aliases=("haSlaveFallbehindMax",), least=1

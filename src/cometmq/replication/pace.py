@@ -28,6 +28,12 @@ class Pace:
         self._used = 0.0  # Of this second's bytes: sent, or lost.
         self.size_max = ceil(per_second * _KEPT_SECONDS / 2)
 
+    def change(self, per_second: int) -> None:
+        """From now on it is another number; what this second has used of its bytes it has used of the new ones."""
+        self._used *= per_second / self._per_second
+        self._per_second = per_second
+        self.size_max = ceil(per_second * _KEPT_SECONDS / 2)
+
     def wait(self, size: int, now: float) -> float:
         """The seconds until so many bytes may be sent; 0: now.
 

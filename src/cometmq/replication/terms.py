@@ -26,6 +26,19 @@ class LogBounds(NamedTuple):
     file_size: int
 
 
+class SlaveRates(NamedTuple):
+    """Bounds for the bytes of the log that each slave is sent in a second.
+
+    Attributes:
+        most: so many bytes at most (maxHaTransferByteInSecond); None: as many as it takes.
+        catch_up: so many where it is far behind a log that grows, and nobody waits for it (haCatchUpByteInSecond), or
+            a quarter of it more than it grows by; 0: as many as it takes.
+    """
+
+    most: int | None = None
+    catch_up: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class LinkTerms:
     """Settings of a connection.

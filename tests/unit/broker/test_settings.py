@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.broker.replicas.terms import copy_rule, link_terms, slave_rate
+from cometmq.broker.replicas.terms import copy_rule, link_terms, slave_rates
 from cometmq.broker.settings import BrokerRole, load_settings
 from cometmq.broker.store_keys import FlushDiskType
 from cometmq.model.errors import SettingsError
@@ -208,7 +208,7 @@ def test_what_a_slave_is_sent_in_a_second_has_a_bound_where_the_file_asks_for_on
     def rate(text: str) -> int | None:
         settings, warnings = load(tmp_path, text + "\n")
         assert warnings == []
-        return slave_rate(settings)
+        return slave_rates(settings).most
 
     assert rate("maxHaTransferByteInSecond=1000") is None
     assert rate("haFlowControlEnable=true") == 100 << 20

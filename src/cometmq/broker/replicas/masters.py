@@ -25,8 +25,9 @@ from cometmq.net.own_machine import plain_ip
 from cometmq.net.tasks import Tasks
 from cometmq.net.tls import ServerTls, follow_certificate
 from cometmq.replication.copies import Copies, CopyCount, CopyRule
+from cometmq.replication.far_slave_rate import FarSlaveRate
 from cometmq.replication.master_end import MasterEnd
-from cometmq.replication.terms import LinkTerms, LogBounds
+from cometmq.replication.terms import LinkTerms, LogBounds, SlaveRates
 from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
@@ -66,7 +67,8 @@ class MasterPort:
         self._tls = tls
         self._copies = Copies(rule)
         self._counted: CopyCount | None = None
-        self._rate: int | None = None
+        self._rate_max: int | None = None
+        self._far_rate = FarSlaveRate(0)
         self._refusals = Refusals(clock)
         self._errors: dict[str, str] = {}
         self._links: list[SlaveLink] = []
@@ -92,28 +94,28 @@ class MasterPort:
             ) from error
         return self._bound.port
 
-    def begin(self, *, slave_timeout_ms: int, rate: int | None) -> None:
+    def begin(self, *, slave_timeout_ms: int, rates: SlaveRates) -> None:
         """From now on sends wait for copies, as far as the settings want it, and so long at most.
 
         Args:
             slave_timeout_ms: the longest wait.
-            rate: bytes of the log that each slave is sent in a second at most; None: as many as it takes.
+            rates: what slaves are sent in a second.
         """
         self._side.change_timeout(slave_timeout_ms)
-        self._rate = rate
+        self._rate_max, self._far_rate.per_second = rates
         self._follow()
         self._count()
 
-    def change(self, rule: CopyRule, *, slave_timeout_ms: int, rate: int | None) -> None:
+    def change(self, rule: CopyRule, *, slave_timeout_ms: int, rates: SlaveRates) -> None:
         """Set another rule for copies, which also holds for sends that wait, and what slaves are sent in a second."""
         self._side.change_timeout(slave_timeout_ms)
-        if rate != self._rate:
-            self._rate = rate
-            for link in self._links:
-                link.bound(rate)
-        if rule == self._copies.rule:
+        self._rate_max, self._far_rate.per_second = rates
+        waited, self._copies.rule = self._copies.rule, rule
+        for link in self._links:
+            link.bound(self._rate_of(link))
+        if rule == waited:
             return
-        waited, self._copies.rule, self._counted = self._copies.rule, rule, None
+        self._counted = None
         self._follow()
         if rule.needed > 1:
             self._count()
@@ -218,7 +220,7 @@ class MasterPort:
             self._terms, chance=secrets.token_bytes(CHANCE_SIZE), now=self._clock.monotonic()
         )
         link = SlaveLink(self, end, (ip, port), store=self._store, pool=self._pool)
-        link.bound(self._rate)
+        link.bound(self._rate_of(link))
         self._links.append(link)
         self._follow()
         self._tasks.spawn(self._attach(accepted, link), "attach")
@@ -262,6 +264,7 @@ class MasterPort:
     def joined(self, link: SlaveLink) -> None:
         """A slave gets frames from now on; an older connection of the same member is over, and what it said."""
         _log.info("slave %s copies from physical offset %d on", link.name, link.end.sent)
+        link.bound(self._rate_of(link))
         for other in list(self._links):
             if (
                 other is not link
@@ -334,12 +337,25 @@ class MasterPort:
         self._side.refuse(_TOO_FEW if is_refused else None)
         self._side.replicated(count.end, count.in_sync if count.is_enough else 0)
 
+    def _rate_of(self, link: SlaveLink) -> int | None:
+        """The bytes of the log that a slave is sent in a second at most; None: as many as it takes."""
+        gap = self._side.sendable - link.end.sent
+        # Where senders wait for it, or are refused until it is there, nothing holds it back but the operator.
+        rate = None if self._copies.rule.needed > 1 else self._far_rate.rate(gap)
+        if rate is None or self._rate_max is None:
+            return rate or self._rate_max
+        return min(rate, self._rate_max)
+
     def _tick(self) -> None:
-        """Signs of life, and who gives none; only while somebody is connected."""
+        """Signs of life, and who gives none; and who is sent how much. Only while somebody is connected."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._far_rate.look(self._side.sendable, self._clock.monotonic())
         for link in list(self._links):
+            link.bound(self._rate_of(link))
             link.tick()
         if self._links:
             self._timer = asyncio.get_running_loop().call_later(_TICK_SECONDS, self._tick)
+        else:
+            self._far_rate.forget()

@@ -12,7 +12,7 @@ from cometmq.broker.nameserver_calls import NameserverCalls
 from cometmq.broker.replicas.allowed_addresses import AllowedAddresses, members_by_nameservers
 from cometmq.broker.replicas.copier import LogCopier
 from cometmq.broker.replicas.masters import MasterPort
-from cometmq.broker.replicas.terms import copy_rule, link_terms, slave_rate
+from cometmq.broker.replicas.terms import copy_rule, link_terms, slave_rates
 from cometmq.broker.settings import BrokerRole, BrokerSettings
 from cometmq.model.clock import Clock
 from cometmq.model.errors import NetError
@@ -66,12 +66,12 @@ class ReplicasOpening:
             pool=self._pool,
             tls=settings.server_tls(),
         )
-        port.begin(slave_timeout_ms=settings.slave_timeout_ms, rate=slave_rate(settings))
+        port.begin(slave_timeout_ms=settings.slave_timeout_ms, rates=slave_rates(settings))
         self._in_force.on_change.append(
             lambda: port.change(
                 copy_rule(settings),
                 slave_timeout_ms=settings.slave_timeout_ms,
-                rate=slave_rate(settings),
+                rates=slave_rates(settings),
             )
         )
         return port

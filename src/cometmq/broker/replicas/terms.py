@@ -9,7 +9,7 @@ from pathlib import Path
 from cometmq.broker.settings import BrokerRole, BrokerSettings
 from cometmq.model.errors import SettingsError
 from cometmq.replication.copies import CopyRule
-from cometmq.replication.terms import LinkTerms
+from cometmq.replication.terms import LinkTerms, SlaveRates
 
 _COPIES_PROMISED = 2  # SYNC_MASTER of RocketMQ 4.9: the master and a slave.
 _SECRET_SIZE_MIN = 16
@@ -42,9 +42,10 @@ def copy_rule(settings: BrokerSettings) -> CopyRule:
     )
 
 
-def slave_rate(settings: BrokerSettings) -> int | None:
-    """The bytes of the log that a slave is sent in a second at most; None: as many as it takes."""
-    return settings.ha_rate_max if settings.is_ha_rate_bound else None
+def slave_rates(settings: BrokerSettings) -> SlaveRates:
+    """The bounds for what each slave is sent in a second."""
+    most = settings.ha_rate_max if settings.is_ha_rate_bound else None
+    return SlaveRates(most, settings.ha_catch_up_rate)
 
 
 def _secret(path: str | None) -> bytes | None:
