@@ -39,7 +39,7 @@ WAITING_MAX = 8
 _TICK_SECONDS = 0.25
 # Where no send waits for copies: what is written within this time goes out together, or once it is so many bytes.
 _BUNCH_SECONDS = 0.005
-_BUNCH_SIZE = 512 << 10
+_BUNCH_SIZE = 1 << 20
 _TOO_FEW = "in-sync replicas not enough"  # CommitLog of RocketMQ 5.3.3, word for word.
 
 

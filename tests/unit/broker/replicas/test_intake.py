@@ -62,7 +62,7 @@ def test_the_log_comes_whole_in_reads_of_any_size(tmp_path, sizes):
 
 
 def test_what_waits_for_the_device_stays_as_it_was_received(tmp_path):
-    bodies = [b"%06d" % number * 20 for number in range(20_000)]
+    bodies = [b"%06d" % number * 20 for number in range(40_000)]
     log = log_with(tmp_path / "m", bodies)
     assert len(log) > 3 * ROOM_SIZE
     copy = open_store(tmp_path / "s", SYNC)
@@ -84,7 +84,7 @@ def test_a_large_record_gets_room_and_gives_it_back(tmp_path):
 
 
 def test_a_transport_that_gives_what_it_was_not_to_read_loses_nothing(tmp_path):
-    bodies = [bytes([number]) * 90_000 for number in range(20)]
+    bodies = [bytes([number]) * 90_000 for number in range(40)]
     log = log_with(tmp_path / "m", bodies)
     copy = open_store(tmp_path / "s", SETTINGS)
     intake = LogIntake(copy, 0)
