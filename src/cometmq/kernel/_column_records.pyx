@@ -9,7 +9,6 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cometmq.kernel._bytes cimport put_bytes, put_u16, put_u32, put_u64
 from cometmq.kernel._columns cimport Row, SendBatch
-from cometmq.kernel._crc cimport crc_folded, is_folded
 from cometmq.kernel._layouts cimport (
     CRC_MASK,
     FRAME_HEAD_SIZE,
@@ -145,7 +144,6 @@ def pack_columns(
     cdef QueueEnd queue = None
     cdef int64_t queue_offset = 0
     cdef int32_t queue_id = 0
-    cdef uint32_t crc
     cdef uint8_t *at
     cdef _Window window = _Window.__new__(_Window)
     if last == first:
@@ -167,13 +165,9 @@ def pack_columns(
             queue_id = queue.queue_id
         queue_offset = queue.next_offset
         row.queue_offset, row.physical_offset = queue_offset, position
-        if is_folded(row.body_size):
-            crc = crc_folded(row.body, row.body_size)
-        else:
-            window.at, window.size = row.body, row.body_size
-            crc = crc32(window)
+        window.at, window.size = row.body, row.body_size
         at = _put_record(
-            at, batch, row, topic, born_host, layout, queue_id, store_ms, store_host, crc
+            at, batch, row, topic, born_host, layout, queue_id, store_ms, store_host, crc32(window)
         )
         queue.next_offset = queue_offset + 1
         batch.packed = index + 1

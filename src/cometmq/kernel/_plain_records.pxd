@@ -5,7 +5,6 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp
 
 from cometmq.kernel._bytes cimport get_u32, get_u64, put_u32, put_u64
-from cometmq.kernel._crc cimport crc_of
 from cometmq.kernel._layouts cimport (
     CRC_MASK,
     MAGIC_V1,
@@ -86,7 +85,8 @@ cdef inline bint is_plain_topic(const uint8_t *at) noexcept nogil:
 
 cdef inline bint is_whole(object crc32, const uint8_t *at, Py_ssize_t body_size) except -1:
     """Whether a record's body is what its checksum says."""
-    return crc_of(crc32, at + RECORD_HEAD_SIZE, body_size) & CRC_MASK == get_u32(at + RECORD_HEAD_BODY_CRC_AT)
+    cdef bytes body = PyBytes_FromStringAndSize(<const char *>at + RECORD_HEAD_SIZE, body_size)
+    return <uint32_t>crc32(body) & CRC_MASK == get_u32(at + RECORD_HEAD_BODY_CRC_AT)
 
 
 cdef inline bint tag_code(const uint8_t *block, Py_ssize_t size, int64_t *code) noexcept:
