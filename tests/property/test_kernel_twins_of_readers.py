@@ -378,6 +378,8 @@ def test_pieces_that_do_not_fill_the_room_are_refused(kernel, places, parts, roo
 # A sysFlag with its highest bit, of a record that is plain and of one that is not.
 @example([("T", b"", b"", bytes(8), 0, (36, 128))], 0)
 @example([("\u00e9", b"", b"", bytes(8), 0, (36, 128))], 0)
+# A store time below 0, which no CRC covers.
+@example([("T", b"", b"", bytes(8), 0, (56, 128))], 0)
 def test_bytes_are_checked_and_their_keys_found_as_those_of_records(parts, cut):
     piece = piece_of(parts, cut)
     checked = fast_walk.check_records(piece, 0, 1000)

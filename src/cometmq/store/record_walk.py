@@ -45,9 +45,10 @@ def checked_records(chunk: Buffer, offset: int) -> CheckedRecords:
     """Check the records that a piece of the log begins with, as `valid_records`; nothing is made of them."""
     position, kinds, store_ms = 0, 0, -1
     while True:
+        begin = position
         position, some, last_ms = check_records(chunk, position, offset)
         kinds |= some
-        store_ms = store_ms if last_ms < 0 else last_ms
+        store_ms = last_ms if position > begin else store_ms
         if position == len(chunk):  # What no record is costs as much as a hundred of them.
             break
         record = valid_record(chunk, position, offset + position)
