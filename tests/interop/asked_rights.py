@@ -44,12 +44,8 @@ def signed(
     return dict(Signer(user).signed(Command(code, fields=fields, body=body)).fields)
 
 
-def asked(address: str, user: Credentials, code: int, *, tries: int = 1) -> int:
-    """The code of the answer; NO_PERMISSION also where 4.9 has its exception's name instead.
-
-    Raises:
-        ConnectionError: no answer came, and the connection was closed, so many times.
-    """
+def asked(address: str, user: Credentials, code: int) -> int:
+    """The code of the answer; NO_PERMISSION also where 4.9 has its exception's name instead."""
     kinds, form = BROKER[code]
     # What begins with a stroke is not signed by some versions, and no right hangs on it.
     fields = {
@@ -60,13 +56,8 @@ def asked(address: str, user: Credentials, code: int, *, tries: int = 1) -> int:
     body = (
         form if isinstance(form, bytes) else b"" if form is None else json.dumps(form).encode()
     )
-    try:
-        with Stranger(address) as stranger:
-            answer = stranger.ask(code, signed(user, code, fields, body), body)
-    except ConnectionError:
-        if tries == 1:
-            raise
-        return asked(address, user, code, tries=tries - 1)
+    with Stranger(address) as stranger:
+        answer = stranger.ask(code, signed(user, code, fields, body), body)
     if "AclException" in answer.remark:
         return NO_PERMISSION
     if answer.code == NO_PERMISSION and _NOT_OF_RIGHTS.search(answer.remark):
@@ -81,13 +72,13 @@ def answers(address: str, user: Credentials, of: Iterable[int] | None = None) ->
 
 
 def let_in(
-    address: str, users: Mapping[str, Credentials], of: Iterable[int], *, tries: int = 1
+    address: str, users: Mapping[str, Credentials], of: Iterable[int]
 ) -> dict[str, set[int]]:
-    """The codes that each user is not refused; each is asked so often while the connection is closed without an answer."""
+    """The codes that each user is not refused."""
     codes_asked = sorted(of)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         said = {
-            name: pool.map(partial(asked, address, user, tries=tries), codes_asked)
+            name: pool.map(partial(asked, address, user), codes_asked)
             for name, user in users.items()
         }
         return {

@@ -153,8 +153,7 @@ def test_the_table_of_rights_is_javas_but_for_what_it_leaves_open(java, tmp_path
     _, address = java
     nobody = asked_rights.answers(address, NOBODY)
     everybody = asked_rights.answers(address, EVERYBODY)
-    # Java's broker closes a connection now and then, of sixteen that ask at once; ours may not.
-    held = asked_rights.let_in(address, HOLDERS, nobody, tries=3)
+    held = asked_rights.let_in(address, HOLDERS, nobody)
     with guarded_cluster(tmp_path, *ACCOUNTS) as (_, broker):
         ours = {
             user: asked_rights.answers(broker.address, user, of=nobody)
