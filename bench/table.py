@@ -217,7 +217,7 @@ CLIENT_LINES = [
     Line("256 gathered, and the next 256 when these are stored; aiokafka to Kafka, acks=1", "together", "per_second", 2.0, against=KAFKA),
     Line("one at a time: p50; redis-py, XADD", "alone", "p50_us", 1.0, against=REDIS, at_least=False, unit=" us"),
     Line("`Producer.send`, one thread: p50", "blocking", "p50_us", 1.5, at_least=False, unit=" us"),
-    Line("push consumer, a listener of 32 that does nothing", "push", "per_second", 0.7),
+    Line("push consumer, a listener of 32 that does nothing", "push", "per_second", 3.0),
 ]  # fmt: skip
 
 
