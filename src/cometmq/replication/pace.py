@@ -18,20 +18,21 @@ class Pace:
     """Says when a slave may be sent bytes: in no second, as the clock counts them, more than a number.
 
     Attributes:
+        per_second: that number.
         size_max: bytes that may go at once.
     """
 
     def __init__(self, per_second: int) -> None:
         """`per_second` is 1 at least."""
-        self._per_second = per_second
+        self.per_second = per_second
         self._second = 0
         self._used = 0.0  # Of this second's bytes: sent, or lost.
         self.size_max = ceil(per_second * _KEPT_SECONDS / 2)
 
     def change(self, per_second: int) -> None:
         """From now on it is another number; what this second has used of its bytes it has used of the new ones."""
-        self._used *= per_second / self._per_second
-        self._per_second = per_second
+        self._used *= per_second / self.per_second
+        self.per_second = per_second
         self.size_max = ceil(per_second * _KEPT_SECONDS / 2)
 
     def wait(self, size: int, now: float) -> float:
@@ -45,9 +46,9 @@ class Pace:
         needed = self._used + size - 1  # A byte may go when its time begins.
         if earned > needed:
             return 0.0
-        if needed >= self._per_second:
-            needed = self._per_second + size - 1  # It is over: of the next one.
-        return max((needed - earned) / self._per_second, _WAIT_SECONDS_MIN)
+        if needed >= self.per_second:
+            needed = self.per_second + size - 1  # It is over: of the next one.
+        return max((needed - earned) / self.per_second, _WAIT_SECONDS_MIN)
 
     def sent(self, size: int, now: float) -> None:
         """Count bytes that are sent now."""
@@ -58,6 +59,6 @@ class Pace:
         """This second's bytes until now; those that nobody used in time are used up."""
         if int(now) != self._second:
             self._second, self._used = int(now), 0.0
-        earned = (now - self._second) * self._per_second
-        self._used = max(self._used, earned - self._per_second * _KEPT_SECONDS)
+        earned = (now - self._second) * self.per_second
+        self._used = max(self._used, earned - self.per_second * _KEPT_SECONDS)
         return earned

@@ -342,9 +342,7 @@ class MasterPort:
         gap = self._side.sendable - link.end.sent
         # Where senders wait for it, or are refused until it is there, nothing holds it back but the operator.
         rate = None if self._copies.rule.needed > 1 else self._far_rate.rate(gap)
-        if rate is None or self._rate_max is None:
-            return rate or self._rate_max
-        return min(rate, self._rate_max)
+        return min((each for each in (rate, self._rate_max) if each is not None), default=None)
 
     def _tick(self) -> None:
         """Signs of life, and who gives none; and who is sent how much. Only while somebody is connected."""

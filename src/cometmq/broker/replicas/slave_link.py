@@ -63,7 +63,6 @@ class SlaveLink(asyncio.Protocol):
         self._store = store
         self._pool = pool
         self._rate = ByteRate()
-        self._per_second: int | None = None  # Bytes that it is sent at most.
         self._transport: asyncio.Transport | None = None
         self._is_paused = False
         self._is_reading = False  # A piece of the log, in a thread.
@@ -163,15 +162,15 @@ class SlaveLink(asyncio.Protocol):
 
     def bound(self, per_second: int | None) -> None:
         """From now on send so many bytes of the log a second at most; None: as many as it takes."""
-        if per_second == self._per_second:
+        pace = self.end.pace
+        if per_second == (None if pace is None else pace.per_second):
             return
-        self._per_second = per_second
         if per_second is None:
             self.end.pace = None
-        elif self.end.pace is None:
+        elif pace is None:
             self.end.pace = Pace(per_second)
         else:
-            self.end.pace.change(per_second)
+            pace.change(per_second)
         self._forget_again()
         self.pump()
 

@@ -205,10 +205,15 @@ class PullLoop:
             and pull.next_offset - 1 - first <= settings.queue_span_max
         )
 
+    @property
+    def _told_offset(self) -> int | None:
+        """The offset that a pull commits; None: none."""
+        return self._place.offset if self._is_told else None
+
     async def _ask(self, offset: int) -> _AskedPull:
         # Before it waits for a connection: somebody may seek meanwhile.
         process_queue, self.pulled_ms = self.process_queue, self._reading.clock.now_ms()
-        answer = await self._pull.start(offset, self._place.offset if self._is_told else None)
+        answer = await self._pull.start(offset, self._told_offset)
         return _AskedPull(process_queue, offset, self._reading.clock.monotonic(), answer)
 
     def _came(self, pull: RawPull) -> None:
@@ -224,7 +229,7 @@ class PullLoop:
             and self._is_roomy_behind(asked.offset, pull)
         ):
             clock = self._reading.clock
-            answer = self._pull.start_now(offset, self._place.offset if self._is_told else None)
+            answer = self._pull.start_now(offset, self._told_offset)
             if answer is not None:
                 self._ahead = _AskedPull(self.process_queue, offset, clock.monotonic(), answer)
                 self.pulled_ms = clock.now_ms()
