@@ -83,6 +83,47 @@ def test_damage_is_told_then_repaired_when_that_is_asked_for(damaged):
     assert [path.name for path in (damaged / "cut").iterdir()] == [f"{246:020d}.0"]
 
 
+def test_a_log_without_a_record_is_an_error_in_one_line_and_not_an_empty_one(damaged, tmp_path):
+    for log in (damaged / "commitlog").iterdir():
+        log.write_bytes(b"\x5a" * log.stat().st_size)
+    first = damaged / "commitlog" / "0".zfill(20)
+    for arguments in (
+        ("rebuild", damaged),
+        ("rebuild", damaged, "--check"),
+        ("archive", damaged, "--to", tmp_path / "archive"),
+        ("compare", damaged, damaged),
+    ):
+        done = run("store", *map(str, arguments), nameserver=None)
+        assert (done.returncode, done.stdout) == (3, b""), arguments
+        (line,) = done.stderr.decode().splitlines()
+        assert line.startswith(f"error: {first} at byte 0 (physical offset 0): "), arguments
+    assert "262144 bytes: `cometmq store verify`" in told("stat", damaged)
+    shown = run("store", "dump", str(damaged), nameserver=None)
+    assert (shown.returncode, shown.stdout) == (NOT_SOUND, b"")
+    assert b"262144 bytes stand behind the log's end" in shown.stderr
+
+
+def test_damage_in_the_middle_is_a_finding_of_whatever_walks_the_log(damaged, tmp_path):
+    log = damaged / "commitlog" / "0".zfill(20)
+    content = bytearray(log.read_bytes())
+    content[246:260] = bytes(14)
+    log.write_bytes(content)
+    shown = run("store", "dump", str(damaged), nameserver=None)
+    assert (shown.returncode, len(shown.stdout.splitlines())) == (NOT_SOUND, 1244)
+    assert f"{log} at 246: " in shown.stderr.decode()
+    first = run("store", "dump", str(damaged), "--max", "1", nameserver=None)
+    assert (first.returncode, first.stderr) == (0, b""), "the damage was not met"
+    where = f"{log} at byte 246 (physical offset 246): "
+    for arguments, count in (
+        (("archive", damaged, "--to", tmp_path / "archive"), "1,245 rows"),
+        (("rebuild", damaged, "--out", tmp_path / "made"), "1,244 queue entries"),
+        (("rebuild", damaged), "1,244 queue entries"),
+    ):
+        said = told(*arguments, status=NOT_SOUND).replace("\n", " ")
+        assert where in said, arguments
+        assert count in said, arguments
+
+
 def test_what_is_no_store_is_named(tmp_path):
     done = run("store", "verify", str(tmp_path), nameserver=None)
     assert done.returncode == 3

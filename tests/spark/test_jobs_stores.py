@@ -2,16 +2,18 @@
 
 import json
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from cometmq.client import Message, Producer
 from cometmq.embedded import Embedded
-from cometmq.model.errors import SettingsError
+from cometmq.model.errors import SettingsError, StoreDamaged
 from cometmq.model.exit_status import ExitStatus
 from cometmq.offline import archive as kernel
 from cometmq.spark.jobs import archive, kafka, mirror, rebuild, replay, stats, verify
+from cometmq.spark.jobs.job import Report
 from tests.spark.conftest import load
 from tests.spark.test_jobs import place
 
@@ -76,6 +78,30 @@ def test_rebuilt_queues_are_those_that_the_broker_wrote(spark, store):
     assert queue_bytes(store) == before
     assert not (store / "rebuilt").exists()
     assert rebuild.run(spark, checking).findings == []
+
+
+def test_damage_of_a_log_is_a_finding_and_a_log_without_a_record_is_refused(
+    spark, store, tmp_path
+):
+    def jobs(name: str) -> Iterator[Callable[[], Report]]:
+        given = rebuild.RebuildOptions(store=str(store), check=True, progress="none")
+        yield lambda: rebuild.run(spark, given)
+        to = archive.ArchiveOptions(
+            store=str(store), to=str(tmp_path / name), topic="t0", progress="none"
+        )
+        yield lambda: archive.archive(spark, to)
+
+    log = next(store.glob("commitlog/*"))
+    content = log.read_bytes()
+    log.write_bytes(bytes(20) + content[20:])
+    for run in jobs("damaged"):
+        report = run()
+        assert report.status is ExitStatus.FOUND
+        assert f"{log} at byte 0 (physical offset 0): " in report.findings[0]
+    log.write_bytes(b"\x5a" * len(content))
+    for run in jobs("unreadable"):
+        with pytest.raises(StoreDamaged, match=f"{log} at byte 0 .* No record is in any file"):
+            run()
 
 
 def test_a_store_is_counted_and_replayed_without_its_broker(

@@ -8,6 +8,7 @@ Next: cometmq.offline.verify
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,12 +25,13 @@ from cometmq.cli.store_text import (
     print_verdict,
     verdict_json,
 )
+from cometmq.cli.visible import visible
 from cometmq.model.errors import StoreDamaged
 from cometmq.model.exit_status import ExitStatus
 
 if TYPE_CHECKING:
-    from cometmq.codec.record import Record
     from cometmq.offline.found import FoundStore
+    from cometmq.offline.log_scan import LogScan
     from cometmq.offline.repair import RepairPlan
     from cometmq.store.settings import StoreSettings
 
@@ -110,10 +112,13 @@ def dump_records(
     ] = False,
     config: Config = None,
 ) -> None:
-    """Print the records of the log, in their order: a JSON object a line, or --hex."""
+    """Print the records of the log, in their order: a JSON object a line, or --hex.
+
+    What is passed over, since it is no record, is told on stderr; status 1 then.
+    """
     with _found(folder, config) as found:
-        left = count_max
-        for record in _records(found, offset):
+        left, scan = count_max, _scan(found, offset)
+        for record in chain.from_iterable(scan):
             if topic not in (None, record.topic) or queue not in (None, record.queue_id):
                 continue
             if as_hex:
@@ -123,10 +128,15 @@ def dump_records(
             left = None if left is None else left - 1
             if left == 0:
                 break
+        passed_over = list(scan.passed_over())
+    for finding in passed_over:
+        notes().print(visible(str(finding)), markup=False)
+    if any(finding.is_error for finding in passed_over):
+        raise typer.Exit(ExitStatus.FOUND)
 
 
-def _records(found: "FoundStore", offset: int | None) -> "Iterator[Record]":
-    """The records from an offset on."""
+def _scan(found: "FoundStore", offset: int | None) -> "LogScan":
+    """A walk over the records from an offset on."""
     from cometmq.offline.log_scan import LogScan
     from cometmq.store.log_end import record_at
 
@@ -134,8 +144,7 @@ def _records(found: "FoundStore", offset: int | None) -> "Iterator[Record]":
         file = found.log.chain.find(offset)
         if file is None or record_at(file, offset) is None:
             raise StoreDamaged(f"no valid record begins at {offset} in {found.root}")
-    for records in LogScan(found, start=offset):
-        yield from records
+    return LogScan(found, start=offset)
 
 
 @store.command("repair")

@@ -54,7 +54,7 @@ def rebuild_store(
 ) -> None:
     """Make queue files and index anew from the log; the broker must be stopped.
 
-    With --topic only the queues of these topics, and no index.
+    With --topic only the queues of these topics, and no index. Bytes of the log that are no record are findings; status 1 then.
     """
     need_arrow()
     from cometmq.net.clock import SystemClock
@@ -135,11 +135,14 @@ def archive_store(
 ) -> None:
     """Write the log as Parquet files, by topic and day; what is archived already is left out.
 
-    A broker may have the store open. Without --topic a watermark in it says how far the archive goes.
+    A broker may have the store open. Without --topic a watermark in it says how far the archive goes. Bytes of the log that
+    are no record, or not what their record says, are findings; status 1 then.
     """
     need_arrow()
     from cometmq.offline.archive import ArchiveRules, archive_task, finish_archive, plan_archive
+    from cometmq.offline.findings import Findings
     from cometmq.offline.folder import StoreFolder
+    from cometmq.offline.log_end import damage_behind
     from cometmq.offline.place import same_place
     from cometmq.offline.plan import LogRange
 
@@ -147,21 +150,20 @@ def archive_store(
     end_ms = read_time(until, option="--until") if until else None
     splits = plan_archive(source, LogRange(end_ms=end_ms))
     rules = ArchiveRules(same_place(to), is_raw=raw, topics=_names(topic))
-    files = []
+    files, found = [], Findings()
     with progress_bar(sum(split.hi - split.lo for split in splits), "archiving") as show:
         done = 0
         for split in splits:
-            files += archive_task(source, [split], rules)
+            files += archive_task(source, [split], rules, on_finding=found.take)
             done += split.hi - split.lo
             show(done)
     if splits:
         finish_archive(source, splits, rules)
-    counts = {
-        "rows": sum(file.rows for file in files),
-        "bytes": sum(file.size for file in files),
-        "files": len(files),
-    }
-    _end(counts, (), as_json=as_json)
+    if (behind := damage_behind(source)) is not None:
+        found.take(behind.finding())
+    rows, size = sum(file.rows for file in files), sum(file.size for file in files)
+    counts = {"rows": rows, "bytes": size, "files": len(files)}
+    _end(counts, found.told(), as_json=as_json)
 
 
 def restore_store(

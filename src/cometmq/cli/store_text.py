@@ -69,6 +69,7 @@ def print_summary(summary: "Summary") -> None:
                 "log",
                 f"{summary.log_start} to {summary.log_end}, {summary.log_files} files of {size}",
             ),
+            *_no_records(summary),
             ("first record", _time_text(summary.first_ms)),
             ("last record", _time_text(summary.last_ms)),
             ("on the device until", _time_text(summary.known_flushed_ms or None)),
@@ -80,6 +81,13 @@ def print_summary(summary: "Summary") -> None:
     if rows:
         screen().print()
         print_table(("topic", "queue", "first", "next", "messages"), rows)
+
+
+def _no_records(summary: "Summary") -> list[tuple[str, str]]:
+    """A line where something is damaged."""
+    if not summary.no_records:
+        return []
+    return [("no records", f"{summary.no_records} bytes: `cometmq store verify` says where")]
 
 
 def _time_text(time_ms: int | None) -> str:

@@ -31,8 +31,9 @@ from cometmq.offline.archive_files import (
     write_whole,
 )
 from cometmq.offline.columns.schema import stored_schema
+from cometmq.offline.findings import OnFinding, warn
 from cometmq.offline.folder import StoreFolder
-from cometmq.offline.log_end import present_end, used_files
+from cometmq.offline.log_end import check_has_records, present_end, used_files
 from cometmq.offline.plan import LogRange, plan_tasks
 from cometmq.offline.rebuild import found_settings
 from cometmq.offline.rows import Mode, RowRules, message_batches
@@ -74,8 +75,12 @@ def plan_archive(
     """The splits to archive; where no start is named, from where the watermark stands.
 
     A range has a certain end, so that the next one begins where it ends.
+
+    Raises:
+        StoreDamaged: there is no log, or nothing of it can be read.
     """
     files = used_files(folder)
+    check_has_records(folder, files)
     end = present_end(folder, files)
     if wanted.end is not None:
         end = min(end, wanted.end)
@@ -87,9 +92,19 @@ def plan_archive(
 
 
 def archive_task(
-    folder: StoreFolder, splits: Sequence[Split], rules: ArchiveRules
+    folder: StoreFolder,
+    splits: Sequence[Split],
+    rules: ArchiveRules,
+    *,
+    on_finding: OnFinding = warn,
 ) -> list[ArchivedFile]:
     """Write the files of some splits. May run again, and beside others.
+
+    Args:
+        folder: the store.
+        splits: of its log.
+        rules: content and form of the archive.
+        on_finding: told of what is no record, or not what its record says.
 
     Raises:
         StoreDamaged: something is broken, and the mode is FAILFAST.
@@ -105,7 +120,7 @@ def archive_task(
     written: list[ArchivedFile] = []
     for split in splits:
         name = file_name(split.lo, split.hi)
-        batches = message_batches(folder, (split,), schema, rows)
+        batches = message_batches(folder, (split,), schema, rows, on_finding=on_finding)
         files = list(ArchiveFiles(rules.place, name, rules.compression).write(batches))
         if not rules.topics:
             _note_split(split, rules, sum(file.rows for file in files if file.topic))

@@ -19,7 +19,7 @@ from cometmq.offline.columns.schema import stored_schema
 from cometmq.offline.coverage import Coverage, coverage_of_store
 from cometmq.offline.digests import COMPARED, Block
 from cometmq.offline.folder import StoreFolder
-from cometmq.offline.log_end import is_open
+from cometmq.offline.log_end import check_has_records, is_open, used_files
 from cometmq.offline.place import same_place
 from cometmq.offline.plan import by_name, log_size, plan_tasks
 from cometmq.offline.rows import RowRules, message_batches
@@ -74,7 +74,12 @@ class StoreCopy:
         return StoreFolder(self.name)
 
     def parts(self) -> Mapping[str, Any]:
-        """Ranges of the log."""
+        """Ranges of the log.
+
+        Raises:
+            StoreDamaged: there is no log, or nothing of it can be read.
+        """
+        check_has_records(self._folder, used_files(self._folder))
         return by_name(plan_tasks(self._folder))
 
     def size_of(self, part: Any) -> int:

@@ -5,6 +5,8 @@ Next: cometmq.offline.scan
 
 from typing import NamedTuple
 
+from cometmq.offline.findings import Finding
+
 
 class Damage(NamedTuple):
     """Bytes of the log that are no sound record.
@@ -23,6 +25,10 @@ class Damage(NamedTuple):
     at: int
     why: str
 
-    def __str__(self) -> str:
+    def finding(self) -> Finding:
         """The place of the damage, and what it is."""
-        return f"{self.path} at byte {self.at} (physical offset {self.start}): {self.why}"
+        where = f"{self.path} at byte {self.at} (physical offset {self.start})"
+        return Finding("log", where, self.why)
+
+    def __str__(self) -> str:
+        return str(self.finding())

@@ -3,8 +3,11 @@
 Next: cometmq.offline.verify
 """
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
+
+log = logging.getLogger(__name__)
 
 KEPT_MAX = 1000  # Findings beyond these are counted only.
 
@@ -26,6 +29,14 @@ class Finding(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}"
+
+
+OnFinding = Callable[[Finding], None]
+
+
+def warn(finding: Finding) -> None:
+    """Tell whoever reads the program's log of a finding, where nobody else asks for it."""
+    log.warning("%s", finding)
 
 
 class Findings:
@@ -50,6 +61,16 @@ class Findings:
             self.notes += 1
         if len(self.kept) < KEPT_MAX:
             self.kept.append(Finding(part, where, what, is_error))
+
+    def take(self, finding: Finding) -> None:
+        """Write down what somebody has found."""
+        self.add_all([finding], int(finding.is_error), int(not finding.is_error))
+
+    def told(self) -> list[Finding]:
+        """The first ones, and a last one that says how many more there are."""
+        more = self.errors + self.notes - len(self.kept)
+        rest = [Finding("log", "and", f"{more:,} more")] if more else []
+        return [*self.kept, *rest]
 
     def add_all(self, kept: Iterable[Finding], errors: int, notes: int) -> None:
         """Write down what another has found.

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from cometmq.codec.checkpoint import Checkpoint, decode_checkpoint
-from cometmq.model.errors import CodecError
+from cometmq.model.errors import CodecError, StoreDamaged
 from cometmq.offline.damage import Damage
 from cometmq.offline.folder import ListedFile, StoreFolder
 from cometmq.offline.scan import scan
@@ -88,15 +88,62 @@ def log_end(folder: StoreFolder, files: Sequence[ListedFile], known: int) -> int
     return end
 
 
+def check_has_records(folder: StoreFolder, files: Sequence[ListedFile]) -> None:
+    """Refuse a log that has bytes but no record: it would be taken for an empty one.
+
+    Where a broker writes, the first record may be half there.
+
+    Raises:
+        StoreDamaged: nothing of it can be read.
+    """
+    if is_open(folder) or any(_begins_with_record(folder, file) for file in files):
+        return
+    damages = []
+    for file in files:
+        for found in scan(folder, Split(file, file.start, file.end)):
+            if not isinstance(found, Damage):
+                return
+            damages.append(found)
+    if damages:
+        raise StoreDamaged(
+            f"{damages[0]}. No record is in any file of this log: put the files back from a copy, or let "
+            "`cometmq store repair` keep them in `cut` and begin an empty log"
+        )
+
+
+def _begins_with_record(folder: StoreFolder, file: ListedFile) -> bool:
+    found = next(scan(folder, Split(file, file.start, file.start + 1)), None)
+    return found is not None and not isinstance(found, Damage)
+
+
+def damage_behind(folder: StoreFolder) -> Damage | None:
+    """Bytes behind the last record of a log that nobody writes; None for a plain end.
+
+    Where a broker writes, or was killed, they are what its next start cuts.
+    """
+    if is_open(folder):
+        return None
+    files = used_files(folder)
+    file, end = files[-1], present_end(folder, files)
+    if end >= file.end:
+        return None
+    behind = scan(folder, Split(file, end, file.end, is_behind_record=True))
+    return next((found for found in behind if isinstance(found, Damage)), None)
+
+
 def durable_end(folder: StoreFolder, start: int) -> int:
     """Physical offset up to which the log is on the device, as its checkpoint says.
 
     Args:
         folder: the store.
         start: from where on it is asked; the answer is not before it.
+
+    Raises:
+        StoreDamaged: nothing of the log can be read.
     """
     files = used_files(folder)
     if not is_open(folder):
+        check_has_records(folder, files)
         return max(log_end(folder, files, start), start)
     flushed = flushed_offset(folder)
     if flushed is not None:

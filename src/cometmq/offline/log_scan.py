@@ -10,6 +10,7 @@ from cometmq.codec.record import BLANK_TAIL_SIZE, Record, blank_tail
 from cometmq.codec.record_check import NoRecordError, check_record
 from cometmq.kernel import MAGIC_V1, MAGIC_V2, WalkEnd
 from cometmq.offline.damage import Damage
+from cometmq.offline.findings import Finding
 from cometmq.offline.found import FoundStore
 from cometmq.store.log_end import record_at
 from cometmq.store.log_file import LogFile
@@ -58,6 +59,7 @@ class PieceScan(Generic[Piece]):
         self._log = store.log
         self._on_progress = on_progress
         self._walk = walk
+        self._is_clean = store.is_clean
         self._is_whole_checked = store.settings.verify_property_crc
         self._part = part
         self._limit = self._chain.end if part is None else part.stop
@@ -85,6 +87,16 @@ class PieceScan(Generic[Piece]):
                 break
             if self._on_progress is not None:
                 self._on_progress(self.end - begin)
+
+    def passed_over(self) -> Iterator[Finding]:
+        """The bytes that are no record; behind the log's end a start of a broker cuts those that a crash left."""
+        for damage in self.damages:
+            where = f"{damage.path} at {damage.at}"
+            what = f"{damage.end - damage.start} bytes are no record: {damage.why}"
+            yield Finding("log", where, what)
+        if self.tail:
+            what = f"{self.tail} bytes stand behind the log's end"
+            yield Finding("log", f"offset {self.end}", what, is_error=self._is_clean)
 
     def _is_begun(self, part: range) -> bool:
         """Go to the range's first record; False where it has none."""

@@ -122,13 +122,8 @@ def check_part(
     scan = PieceScan(store, walk.take, part=part, on_progress=on_progress)
     for piece in scan:
         index.take(piece.keys, piece.end)
-    for damage in scan.damages:
-        where = f"{damage.path} at {damage.at}"
-        what = f"{damage.end - damage.start} bytes are no record: {damage.why}"
-        findings.add("log", where, what)
-    if scan.tail:
-        what = f"{scan.tail} bytes stand behind the log's end"
-        findings.add("log", f"offset {scan.end}", what, is_error=store.is_clean)
+    for finding in scan.passed_over():
+        findings.take(finding)
     counts = queues.finish() if queues is not None else []
     keys = index.finish()
     return PartVerdict(

@@ -19,6 +19,7 @@ from pathlib import Path
 from cometmq.codec.queue_entry import BLANK_ENTRY, QUEUE_ENTRY_SIZE, gap_entries
 from cometmq.model.errors import StoreDamaged
 from cometmq.offline.damage import Damage
+from cometmq.offline.findings import OnFinding, warn
 from cometmq.offline.folder import StoreFolder
 from cometmq.offline.found import find_store, with_found_sizes
 from cometmq.offline.plan import Task
@@ -113,21 +114,34 @@ def begin(target: RebuildTarget) -> None:
     Path(target.root, QUEUES).mkdir(parents=True)
 
 
-def rebuild_task(folder: StoreFolder, task: Task, target: RebuildTarget) -> list[WrittenRun]:
+def rebuild_task(
+    folder: StoreFolder, task: Task, target: RebuildTarget, *, on_finding: OnFinding = warn
+) -> list[WrittenRun]:
     """Write the entries of a part of the log. May run again, and beside others.
+
+    Args:
+        folder: the store.
+        task: which part of its log.
+        target: where the entries go.
+        on_finding: told of bytes of the log that are no record, and so in no queue.
 
     Raises:
         OSError: something could not be read or written.
     """
-    return [write_run(target, run) for run in packed_runs(folder, task, target)]
+    runs = packed_runs(folder, task, target, on_finding=on_finding)
+    return [write_run(target, run) for run in runs]
 
 
-def packed_runs(folder: StoreFolder, task: Task, target: RebuildTarget) -> Iterator[EntryRun]:
-    """The entries of a part of the log, by queue."""
+def packed_runs(
+    folder: StoreFolder, task: Task, target: RebuildTarget, *, on_finding: OnFinding = warn
+) -> Iterator[EntryRun]:
+    """The entries of a part of the log, by queue; `on_finding` is told of bytes that are no record."""
     packer = QueueRuns(target.delay_levels_ms, target.topics)
     for split in task:
         for found in scan(folder, split):
-            if not isinstance(found, Damage):
+            if isinstance(found, Damage):
+                on_finding(found.finding())
+            else:
                 packer.take(found.window)
     yield from packer.runs()
 

@@ -15,8 +15,9 @@ from cometmq.model.clock import Clock
 from cometmq.model.errors import SettingsError
 from cometmq.offline import rebuild as queues
 from cometmq.offline import rebuild_keys as keys
-from cometmq.offline.findings import Finding
+from cometmq.offline.findings import Finding, Findings
 from cometmq.offline.folder import StoreFolder
+from cometmq.offline.log_end import check_has_records, used_files
 from cometmq.offline.plan import Task, plan_tasks
 from cometmq.offline.queue_reader import QUEUES
 from cometmq.store.index_file import IndexShape
@@ -32,7 +33,8 @@ class RebuildResult(NamedTuple):
 
     Attributes:
         counts: how many queue entries, keys and queues.
-        findings: files that are not what the log says, where nothing was to be changed.
+        findings: bytes of the log that are no record; files that are not what the log says, where nothing was
+            to be changed.
     """
 
     counts: dict[str, int]
@@ -100,9 +102,11 @@ class StoreRebuild:
         """The log, in tasks.
 
         Raises:
-            StoreDamaged: there is no log.
+            StoreDamaged: there is no log, or nothing of it can be read.
         """
-        return plan_tasks(StoreFolder(self.root))
+        folder = StoreFolder(self.root)
+        check_has_records(folder, used_files(folder))
+        return plan_tasks(folder)
 
     def begin(self) -> None:
         """Make the folders for the new files; what a broken-off rebuild left there goes."""
@@ -110,15 +114,16 @@ class StoreRebuild:
         keys.begin_keys(self.target.root)
 
     def work(self, task: Task) -> list[Row]:
-        """Do a task: a row with the number of keys, then one for each run of entries. May run again.
+        """Do a task: a row with the number of keys, then one for each run of entries and each finding. May run again.
 
         Raises:
             OSError: something could not be read or written.
         """
-        folder = StoreFolder(self.root)
+        folder, found = StoreFolder(self.root), Findings()
         count = keys.keys_task(folder, task, self.target.root) if self.shape else 0
-        runs = queues.rebuild_task(folder, task, self.target)
-        return [[count], *(list(run.to_dict().values()) for run in runs)]
+        runs = queues.rebuild_task(folder, task, self.target, on_finding=found.take)
+        written = (list(run.to_dict().values()) for run in runs)
+        return [[count], *written, *map(list, found.told())]
 
     def finish(self, rows: Iterable[Row], *, clock: Clock) -> RebuildResult:
         """All tasks are through: fill gaps, make the index, and put the files in their place, or compare them.
@@ -132,10 +137,15 @@ class StoreRebuild:
             StoreDamaged: two records have one place in a queue.
             OSError: something could not be read or written.
         """
-        written = [queues.WrittenRun(*row) for row in rows if len(row) > 1]
+        written, findings = [], list[Finding]()
+        for row in rows:
+            if len(row) == len(Finding._fields):
+                findings.append(Finding(*row))
+            elif len(row) > 1:
+                written.append(queues.WrittenRun(*row))
         counts, out = {"queue entries": queues.finish(self.target, written)}, self.target.root
         if self.is_check:
-            findings = list(_differences(self.root, out))
+            findings += _differences(self.root, out)
             shutil.rmtree(out)
             return RebuildResult(counts, findings)
         if self.shape:
@@ -144,7 +154,7 @@ class StoreRebuild:
             if self.shape:
                 keys.install_keys(self.root, out)
             counts["queues"] = queues.install(self.root, self.target)
-        return RebuildResult(counts, [])
+        return RebuildResult(counts, findings)
 
 
 def _differences(root: str, out: str) -> Iterator[Finding]:

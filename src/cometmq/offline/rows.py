@@ -39,6 +39,7 @@ from cometmq.offline.columns.window import Flags, RecordPieces, RecordWindow
 from cometmq.offline.columns.window_columns import WindowColumns
 from cometmq.offline.conditions import ANY_ROW, Conditions
 from cometmq.offline.damage import Damage
+from cometmq.offline.findings import Finding, OnFinding, warn
 from cometmq.offline.folder import StoreFolder
 from cometmq.offline.plan import ALL, LogRange, Task
 from cometmq.offline.pruning import wanted_rows
@@ -91,15 +92,27 @@ class RowRules:
 
 
 def message_batches(
-    folder: StoreFolder, task: Task, schema: pa.Schema, rules: RowRules
+    folder: StoreFolder,
+    task: Task,
+    schema: pa.Schema,
+    rules: RowRules,
+    *,
+    on_finding: OnFinding = warn,
 ) -> Iterator[pa.RecordBatch]:
     """The messages of a task in the order of the log.
+
+    Args:
+        folder: the store.
+        task: which part of its log.
+        schema: the columns.
+        rules: by which records become rows.
+        on_finding: told of each thing that is broken.
 
     Raises:
         StoreDamaged: something is broken, and the mode is FAILFAST.
         OSError: a file cannot be read.
     """
-    rows = _Rows(schema, rules)
+    rows = _Rows(schema, rules, on_finding)
     for split in task:
         for found in scan(folder, split):
             if isinstance(found, Damage):
@@ -116,22 +129,23 @@ def record_batches(
     Raises:
         StoreDamaged: something is broken, and the mode is FAILFAST.
     """
-    return _Rows(schema, rules).of_records(found)
+    return _Rows(schema, rules, warn).of_records(found)
 
 
 class _Rows:
     """One schema and one set of rules."""
 
-    def __init__(self, schema: pa.Schema, rules: RowRules) -> None:
+    def __init__(self, schema: pa.Schema, rules: RowRules, on_finding: OnFinding) -> None:
         self._schema = schema
         self._rules = rules
+        self._on_finding = on_finding
         self._names = frozenset(schema.names)
 
     def of_damage(self, damage: Damage) -> Iterator[pa.RecordBatch]:
         """A row for what is no record, or none."""
         if self._rules.mode is Mode.FAILFAST:
             raise _failure(str(damage))
-        log.warning("%s", damage)
+        self._on_finding(damage.finding())
         if self._rules.mode is Mode.DROPMALFORMED or self._rules.topics or self._rules.queues:
             return
         values: dict[str, Any] = {
@@ -272,10 +286,10 @@ class _Rows:
     def _judge(self, window: RecordWindow, sound: Flags, found: SoundRecords, why: str) -> None:
         """Say which records are broken, as an error or as a warning."""
         for row in np.flatnonzero(~sound).tolist():
-            text = f"{_place(found, window, row)}: {why}"
+            broken = Finding("log", _place(found, window, row), why)
             if self._rules.mode is Mode.FAILFAST:
-                raise _failure(text)
-            log.warning("%s", text)
+                raise _failure(str(broken))
+            self._on_finding(broken)
 
 
 def sound_bodies(window: RecordWindow) -> Flags:

@@ -35,17 +35,19 @@ class Split:
         lo: physical offset of the range's begin.
         hi: and of its end.
         stop: physical offset at which the log is to end, whatever stands behind; None: where it ends.
+        is_behind_record: a record ends at lo.
     """
 
     file: ListedFile
     lo: int
     hi: int
     stop: int | None = None
+    is_behind_record: bool = False
 
     @property
     def is_whole_begin(self) -> bool:
-        """Whether a record must start at lo: it is where the file begins."""
-        return self.lo == self.file.start
+        """Whether a record must start at lo: the file begins there, or a record ends."""
+        return self.lo == self.file.start or self.is_behind_record
 
 
 def cut(files: Sequence[ListedFile], split_bytes: int) -> list[Split]:

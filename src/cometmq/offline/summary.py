@@ -40,6 +40,7 @@ class Summary(NamedTuple):
         log_file_size: bytes of each.
         log_start: physical offset of the oldest.
         log_end: physical offset at which the log ends.
+        no_records: bytes of what was walked that are no record.
         first_ms: store time of its oldest record; None without one.
         last_ms: of its newest.
         queue_file_size: bytes of a queue file.
@@ -56,6 +57,7 @@ class Summary(NamedTuple):
     log_file_size: int
     log_start: int
     log_end: int
+    no_records: int
     first_ms: int | None
     last_ms: int | None
     queue_file_size: int
@@ -87,7 +89,7 @@ def summarize(store: FoundStore) -> Summary:
         for one in loaded
     ]
     first = record_at(chain.files[0], chain.start) if chain.files else None
-    end, last = _log_end(store)
+    end, last, no_records = _log_end(store)
     return Summary(
         path=store.root,
         stopped_cleanly=store.is_clean,
@@ -95,6 +97,7 @@ def summarize(store: FoundStore) -> Summary:
         log_file_size=chain.file_size,
         log_start=chain.start,
         log_end=end,
+        no_records=no_records,
         first_ms=first.store_timestamp if first is not None else None,
         last_ms=last.store_timestamp if last is not None else None,
         queue_file_size=store.settings.queue_file_size,
@@ -106,15 +109,17 @@ def summarize(store: FoundStore) -> Summary:
     )
 
 
-def _log_end(store: FoundStore) -> tuple[int, Record | None]:
-    """The end of the log, and its newest record."""
-    for file in reversed(store.log.chain.files):
-        if record_at(file, file.start) is not None:
-            scan, last = LogScan(store, start=file.start), None
-            for records in scan:
-                last = records[-1]
-            return scan.end, last
-    return store.log.chain.start, None
+def _log_end(store: FoundStore) -> tuple[int, Record | None, int]:
+    """The end of the log, its newest record, and how many bytes of what was walked are no record."""
+    chain = store.log.chain
+    begun = (
+        file.start for file in reversed(chain.files) if record_at(file, file.start) is not None
+    )
+    scan, last = LogScan(store, start=next(begun, chain.start)), None
+    for records in scan:
+        last = records[-1]
+    damaged = sum(damage.end - damage.start for damage in scan.damages)
+    return scan.end if last is not None else chain.start, last, damaged + scan.tail
 
 
 def _key_count(store: FoundStore, path: str) -> int:

@@ -16,7 +16,9 @@ from cometmq.model.durations import duration_ms
 from cometmq.model.errors import SettingsError
 from cometmq.offline import archive as kernel
 from cometmq.offline import restore as back
+from cometmq.offline.findings import Findings
 from cometmq.offline.folder import StoreFolder
+from cometmq.offline.log_end import damage_behind
 from cometmq.offline.place import local_place, same_place
 from cometmq.offline.plan import LogRange, Task, by_name, log_size
 from cometmq.offline.store_sizes import chosen_sizes, kept_sizes, sizes_of
@@ -87,11 +89,12 @@ def archive(spark: SparkSession, options: ArchiveOptions) -> Report:
     """Write a store's log or topics as Parquet files, by topic and day; what is archived is left out.
 
     A watermark in the store says how far the archive goes; a broker with `archiveGuard=true` deletes
-    nothing behind it. An archive of topics moves none. A killed run goes on where it was.
+    nothing behind it. An archive of topics moves none. A killed run goes on where it was. Bytes of the log that are no
+    record, or not what their record says, are findings.
 
     Raises:
         SettingsError: neither store nor topics, or the archive is one of another kind.
-        StoreDamaged: there is no log.
+        StoreDamaged: there is no log, or nothing of it can be read.
     """
     try:
         pause_s = duration_ms(options.every) / 1000
@@ -106,7 +109,8 @@ def archive(spark: SparkSession, options: ArchiveOptions) -> Report:
             findings += once.run(spark, this)
             while options.follow:
                 sleep(pause_s)
-                findings += once.run(spark, this)
+                # What stands behind the log's end is found in each round.
+                findings += [each for each in once.run(spark, this) if each not in findings]
         except KeyboardInterrupt:
             if not options.follow:
                 raise
@@ -118,7 +122,7 @@ class _Rounds(NamedTuple):
 
     Attributes:
         plan: says what the next would do.
-        run: does it; gives what was lost before it was archived.
+        run: does it; gives what was lost before it was archived, or is damaged.
     """
 
     plan: Callable[[], Report]
@@ -158,7 +162,7 @@ def _archive_new(
     if not manifest.ahead:
         splits = kernel.plan_archive(folder, _wanted(options, manifest.counts.get("end")))
         if not splits:
-            return []
+            return _behind(folder)
         run.begin_again()
         manifest.ahead = {"lo": splits[0].lo, "hi": splits[-1].hi}
         run.save()
@@ -168,16 +172,30 @@ def _archive_new(
     rules = kernel.ArchiveRules(same_place(options.to), is_raw=options.raw, topics=names)
 
     def work(task: Task) -> list[Row]:
-        files = kernel.archive_task(folder, task, rules)
-        return [[file.rows, file.size, file.path] for file in files]
+        found = Findings()
+        files = kernel.archive_task(folder, task, rules, on_finding=found.take)
+        written = ([file.rows, file.size, file.path] for file in files)
+        return [*written, *([str(each)] for each in found.told())]
 
     parts = by_name([(split,) for split in splits])
     rows = run_tasks(
-        spark, run, parts, work, size_of=log_size, rows_of=lambda of: sum(row[0] for row in of)
+        spark,
+        run,
+        parts,
+        work,
+        size_of=log_size,
+        rows_of=lambda of: sum(row[0] for row in of if len(row) > 1),
     )
     kernel.finish_archive(folder, splits, rules)
-    count_round(run, rows, end={"end": manifest.ahead["hi"]})
-    return []
+    files = [row for row in rows if len(row) > 1]
+    count_round(run, files, end={"end": manifest.ahead["hi"]})
+    return [*(row[0] for row in rows if len(row) == 1), *_behind(folder)]
+
+
+def _behind(folder: StoreFolder) -> list[str]:
+    """The bytes behind the end of a log that nobody writes, if there are any, as a finding."""
+    damage = damage_behind(folder)
+    return [] if damage is None else [str(damage)]
 
 
 def _wanted(options: ArchiveOptions, start: int | None = None) -> LogRange:

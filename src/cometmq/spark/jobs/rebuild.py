@@ -41,9 +41,11 @@ class RebuildOptions(JobOptions):
 def run(spark: SparkSession, options: RebuildOptions) -> Report:
     """Make a store's queue files and index anew from its log; the broker must be stopped.
 
+    Bytes of the log that are no record are findings.
+
     Raises:
         StoreLocked: a broker has the directory.
-        StoreDamaged: two records have one place in a queue, or there is no log.
+        StoreDamaged: two records have one place in a queue, or there is no log, or nothing of it can be read.
     """
     made = StoreRebuild.of(
         local_place(options.store),
