@@ -106,6 +106,13 @@ def test_a_second_broker_on_the_same_store_or_port_says_so(broker, tmp_path):
             2,
             "or a name that this machine knows, without a port",
         ),
+        (
+            ["--broker-ip2", "10.0.0.1:10912"],
+            2,
+            "brokerIP2=10.0.0.1:10912: it is an IP address or a host's name without a port",
+        ),
+        (["--broker-ip2", "[fd00::1]:10912"], 2, "write brokerIP2=fd00::1"),
+        (["--broker-ip2", "tcp://a"], 2, "brokerIP2=tcp://a: it is an IP address"),
         (["--bind-address", "no..name"], 2, "bindAddress=no..name: no address has this name"),
     ],
 )

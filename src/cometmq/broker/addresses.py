@@ -10,6 +10,7 @@ A host's name is looked up once, at the start, and others are told the IP, which
 import errno
 import logging
 import os
+import re
 import socket
 from collections.abc import Iterable
 from ipaddress import ip_address
@@ -18,6 +19,7 @@ from typing import NamedTuple
 
 from cometmq.broker.settings import LOOPBACK, BrokerSettings
 from cometmq.codec.message_id import UniqueIds
+from cometmq.model.address import split_address
 from cometmq.model.clock import Clock
 from cometmq.model.errors import SettingsError
 from cometmq.net.loop import loop_network
@@ -27,6 +29,7 @@ _log = logging.getLogger(__name__)
 # An address for documents (RFC 5737), beyond every network of this machine.
 _FAR_AWAY = ("192.0.2.1", 9)
 _ALL = {4: "0.0.0.0", 6: "::"}  # noqa: S104  Said in the log; see above.
+_HOST_NAME = re.compile(r"[A-Za-z0-9._-]+")
 UNSPECIFIED_HOSTS = frozenset(_ALL.values())
 
 
@@ -41,8 +44,9 @@ def addresses_of(settings: BrokerSettings) -> Addresses:
     """The addresses that settings mean; what a reader of the log should know of them is said.
 
     Raises:
-        SettingsError: a name that nobody knows.
+        SettingsError: a name that nobody knows, or no address.
     """
+    _check_told_to_slaves(settings.ha_ip)
     bound = settings.bind_address
     host = LOOPBACK if bound is None else _ip_of("bindAddress", bound)
     if settings.broker_ip is None:
@@ -61,6 +65,20 @@ def addresses_of(settings: BrokerSettings) -> Addresses:
     if ip_address(told).is_loopback:
         _warn_of_loopback(told, settings.nameserver_addresses)
     return Addresses(told, host)
+
+
+def _check_told_to_slaves(host: str | None) -> None:
+    """Refuse what slaves could not connect to. A name is theirs to look up: this machine need not know it."""
+    if not host or _is_ip(host) or _HOST_NAME.fullmatch(host):
+        return
+    try:
+        meant, _ = split_address(host)
+    except ValueError:
+        meant = "10.0.0.1"
+    raise SettingsError(
+        f"brokerIP2={host}: it is an IP address or a host's name without a port: slaves are told it with "
+        f"haListenPort (listenPort + 1); write brokerIP2={meant}"
+    )
 
 
 def _warn_of_loopback(told: str, nameservers: Iterable[str]) -> None:

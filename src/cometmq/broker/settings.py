@@ -59,7 +59,7 @@ class BrokerSettings(MetricsKeys):
         nameservers: where it registers, `host:port;host:port`.
         broker_ip: the address that clients are told, of a host's name its IP; differs: without it
             and without `bindAddress` that is loopback.
-        ha_ip: the address that slaves are told.
+        ha_ip: the address that slaves are told, an IP or a name, without a port.
         bind_address: where it listens; differs: `brokerIP1`, or everywhere if no interface has that,
             else loopback, where Java listens everywhere.
         listen_port: 0 takes a free one; old clients' second port lies 2 below.
