@@ -53,14 +53,21 @@ class Copies:
     def __init__(self, rule: CopyRule) -> None:
         self.rule = rule
         self._acked: dict[str, int] = {}
+        self._confirmed: dict[str, int] = {}
 
-    def acked(self, member: str, offset: int) -> None:
-        """A member has the log up to a physical offset; the most that it said counts."""
+    def acked(self, member: str, offset: int, *, is_compared: bool = True) -> None:
+        """A member has the log up to a physical offset; the most that it said counts.
+
+        Where that log is not compared with this one yet it may be another's: it is in sync, and confirms nothing.
+        """
         self._acked[member] = max(offset, self._acked.get(member, -1))
+        if is_compared:
+            self._confirmed[member] = self._acked[member]
 
     def gone(self, member: str) -> None:
         """A member is not connected any more."""
         self._acked.pop(member, None)
+        self._confirmed.pop(member, None)
 
     def is_in_sync(self, offset: int, end: int) -> bool:
         """Whether who has the log up to `offset` is in sync with one that ends at `end`."""
@@ -69,7 +76,11 @@ class Copies:
     def count(self, end: int) -> CopyCount:
         """Count the copies of a log that ends at a physical offset."""
         rule = self.rule
-        acked = [offset for offset in self._acked.values() if self.is_in_sync(offset, end)]
+        acked = [
+            self._confirmed.get(member, 0)
+            for member, offset in self._acked.items()
+            if self.is_in_sync(offset, end)
+        ]
         in_sync = 1 + len(acked)
         needed = rule.needed
         if rule.is_adapted:

@@ -79,6 +79,14 @@ class MasterEnd:
         """Whether the slave gets frames of the log."""
         return self._step is MasterStep.COPYING
 
+    @property
+    def is_compared(self) -> bool:
+        """Whether what it acknowledges is known to be this log; one of ours begins before its end, and says more when it has compared.
+
+        A Java slave compares nothing, and an empty one has nothing else.
+        """
+        return self.broker_id is None or self.acked > self._start or not self._start
+
     def received(self, content: bytes, log: LogBounds, now: float) -> None:
         """Bytes came from the slave.
 

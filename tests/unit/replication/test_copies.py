@@ -53,6 +53,16 @@ def test_who_lacks_too_much_is_not_in_sync():
     assert made.count(100).in_sync == 1
 
 
+def test_a_log_that_is_not_compared_yet_is_in_sync_and_confirms_nothing():
+    made = copies(CopyRule(needed=2, gap_max=50), a=60)
+    made.acked("b", 90, is_compared=False)
+    assert made.count(100) == (3, 2, 60)
+    made.gone("a")
+    assert made.count(100) == (2, 2, 0)
+    made.acked("b", 95)
+    assert made.count(100) == (2, 2, 95)
+
+
 def test_the_need_falls_to_who_is_in_sync_and_no_lower_than_the_least():
     rule = CopyRule(needed=3, least=2, is_adapted=True)
     assert not copies(rule).count(100).is_enough

@@ -84,6 +84,7 @@ def members_by_nameservers(
         calls: how they are asked.
         ips_of: gives the IPs of a host's name.
     """
+    said: dict[str, frozenset[str]] = {}  # By each; it holds while that one does not answer.
 
     async def ask(nameserver: str) -> frozenset[str]:
         try:
@@ -95,14 +96,13 @@ def members_by_nameservers(
             group = decode_cluster_info(answer.body).brokers.get(broker_name)
         except CometError as error:
             _log.warning("nameserver %s does not say who the slaves are: %s", nameserver, error)
-            return frozenset()
-        if group is None:
-            return frozenset()
-        return frozenset(
+            return said.get(nameserver, frozenset())
+        said[nameserver] = frozenset(
             address.rpartition(":")[0].strip("[]")
-            for number, address in group.addresses.items()
+            for number, address in (group.addresses.items() if group is not None else ())
             if number != _MASTER_ID
         )
+        return said[nameserver]
 
     async def find() -> frozenset[str]:
         hosts = frozenset().union(*await asyncio.gather(*map(ask, nameservers)))

@@ -277,8 +277,11 @@ class MasterPort:
 
     def acked(self, link: SlaveLink) -> None:
         """A slave has more of the log than before."""
-        self._copies.acked(link.member, link.end.acked)
+        self._count_in(link)
         self._count()
+
+    def _count_in(self, link: SlaveLink) -> None:
+        self._copies.acked(link.member, link.end.acked, is_compared=link.end.is_compared)
 
     def failed(self, link: SlaveLink, why: str) -> None:
         """A connection is closed because of what came, or did not."""
@@ -290,10 +293,10 @@ class MasterPort:
     def left(self, link: SlaveLink) -> None:
         """A connection is gone."""
         self._forget(link)
-        if not any(
-            other.member == link.member and other.end.is_copying for other in self._links
-        ):
-            self._copies.gone(link.member)
+        self._copies.gone(link.member)
+        for other in self._links:  # Of a Java slave there may be several.
+            if other.member == link.member and other.end.is_copying:
+                self._count_in(other)
         if link.end.is_copying:
             _log.info("slave %s is gone; it has the log up to %d", link.name, link.end.acked)
         self._count()

@@ -92,3 +92,23 @@ async def test_nameservers_are_asked_once_a_second_whoever_comes():
     clock.turn(1.0)
     await who.look()
     assert calls.asked == ["one", "one"]
+
+
+async def test_who_was_a_member_stays_one_while_its_nameserver_does_not_answer():
+    """A stranger has the nameservers asked, and a slave that connects anew meanwhile is no stranger for that."""
+    calls, clock = (
+        Calls(one=group("127.0.0.1:1", "127.0.0.2:1"), two=group("127.0.0.1:1")),
+        HandClock(),
+    )
+    who = allowed(calls, clock)
+    await who.look()
+    calls.answers.update(one=None, two=group("127.0.0.1:1", "127.0.0.3:1"))
+    for _ in range(2):
+        clock.turn(1.0)
+        await who.look()
+        assert who.has("127.0.0.2")
+        assert who.has("127.0.0.3")
+    calls.answers.update(one=group("127.0.0.1:1"))
+    clock.turn(1.0)
+    await who.look()
+    assert not who.has("127.0.0.2")

@@ -295,35 +295,6 @@ async def test_an_address_of_ipv4_is_known_where_the_port_listens_on_ipv6(tmp_pa
         assert copy.address.startswith("127.0.0.1:")
 
 
-async def test_what_a_slave_had_does_not_count_when_it_comes_back_without(tmp_path):
-    """Its disk was lost, and its old connection is not yet known to be."""
-    async with master(tmp_path, ha_gap_max=100_000) as served:
-        store = served.broker._store
-        first = await own_slave(served, 0, acks=True)
-        assert (await send(served, body=bytes(200_000))).code == OK
-        second = await own_slave(served, 0, acks=False)
-        assert first.is_closed
-        assert served.broker._replicas.state().in_sync == 1
-        began = virtual_loop().time()
-        assert (await send(served)).code == NONE
-        assert virtual_loop().time() - began < 0.5
-        second.report(store.max_offset)
-        await asyncio.sleep(0.1)
-        assert served.broker._replicas.state().in_sync == 2
-
-
-async def test_a_connection_that_says_nothing_keeps_no_slave_that_is_gone(tmp_path):
-    async with master(tmp_path) as served:
-        slave = await slave_of(served)
-        assert (await send(served)).code == OK
-        silent = await ByteSlave.connect(served.broker.ha_port)
-        slave.close()
-        await asyncio.sleep(0.1)
-        assert not silent.is_closed
-        assert served.broker._replicas.state().in_sync == 1
-        assert (await send(served)).code == NONE
-
-
 async def test_8875_a_thousand_connections_leave_nothing_behind(tmp_path):
     async with master(tmp_path) as served:
         port = served.broker._replicas
