@@ -15,8 +15,8 @@ import yaml
 
 from cometmq.access.account_files import AccountFiles
 from cometmq.access.account_text import ACCOUNTS, DATA_VERSION, GLOBAL_WHITE, read_accounts
-from cometmq.access.beside_loop import beside_loop
 from cometmq.access.owner_file import write_whole_file
+from cometmq.access.switch_interval import short_switch_interval
 from cometmq.access.yaml_text import LOADER
 from cometmq.model.clock import Clock
 from cometmq.model.errors import SettingsError
@@ -140,7 +140,7 @@ class AccountEdits:
         return None
 
     def _edit(self, path: str, edit: Callable[[dict[str, Any]], None]) -> None:
-        with self._one_at_a_time, beside_loop():
+        with self._one_at_a_time, short_switch_interval():
             content = _load(path)
             edit(content)
             version = self._files.texts.get(path)

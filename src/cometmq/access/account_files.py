@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from cometmq.access.account_text import AccountText, read_accounts
 from cometmq.access.accounts import Account, FolderAccounts
-from cometmq.access.beside_loop import beside_loop
+from cometmq.access.switch_interval import short_switch_interval
 from cometmq.model.errors import SettingsError
 from cometmq.net.loop import beat_sleep
 
@@ -110,7 +110,7 @@ class AccountFiles:
         if looks == self._looks:
             return False
         self._looks = looks  # Told of once.
-        with beside_loop():
+        with short_switch_interval():
             try:
                 texts = {look.path: _read(look) for look in looks}
                 current = self.joined(texts)

@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
 from typing import Any
 
-from cometmq.access.beside_loop import beside_loop
 from cometmq.access.owner_file import write_whole_file
 from cometmq.access.policies import UserPolicies, read_policies
+from cometmq.access.switch_interval import short_switch_interval
 from cometmq.access.user import User
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError, SettingsError
@@ -323,7 +323,7 @@ class AuthFile:
         return user
 
     def _edit(self, edit: Callable[[dict[str, AuthUser]], object]) -> None:
-        with self._changing, beside_loop():
+        with self._changing, short_switch_interval():
             users = dict(self.current.users)
             edit(users)
             before = self.current.users

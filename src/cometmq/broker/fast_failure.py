@@ -55,8 +55,8 @@ class ColdReads:
         return await asyncio.get_running_loop().run_in_executor(self._pool, read)
 
 
-class Standstill(Feature):
-    """Notices that the loop was held up, and refuses the sends that came meanwhile.
+class StallWatch(Feature):
+    """Notices that the loop stalled, and refuses the sends that came meanwhile.
 
     A timer that comes late says it: after a read whose write took long, uvloop runs timers before it
     reads again. Whoever had sent by then is told to go elsewhere: storing what its client may have
@@ -96,6 +96,6 @@ class Standstill(Feature):
         self._look_later(READ_SECONDS, self._over)
 
     def _over(self) -> None:
-        """End the standstill: what came meanwhile has been read."""
+        """End the stall: what came meanwhile has been read."""
         self._store.take_again()
         self._look_later(TICK_SECONDS, self._look)

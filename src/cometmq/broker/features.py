@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from cometmq.broker.cleaning import Cleaning
 from cometmq.broker.delay.feature import DelayLevels
-from cometmq.broker.fast_failure import Standstill
+from cometmq.broker.fast_failure import StallWatch
 from cometmq.broker.guards import Guards
 from cometmq.broker.handlers.access import AccessHandler
 from cometmq.broker.handlers.cleaning import CleaningHandler
@@ -57,6 +57,6 @@ FEATURES: tuple[Callable[[Parts], Feature], ...] = (
     RefusalHandler,
     AccessHandler,
     asked_by(CleaningHandler, Cleaning),
-    Standstill,
+    StallWatch,
     MonitoringHandler,
 )

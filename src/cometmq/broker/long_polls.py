@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from cometmq.broker.in_steps import CallSoon, InSteps
 from cometmq.broker.peer_bounds import PeerBounds
 from cometmq.broker.service.caller import Caller
+from cometmq.broker.sliced_work import CallSoon, SlicedWork
 from cometmq.codec.headers.pull import PullRequest
 from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
@@ -70,8 +70,8 @@ class LongPolls:
         self._bounds = PeerBounds(
             peer_count_max=PEER_HELD_MAX, peer_size_max=PEER_SIZE_MAX, size_max=SIZE_MAX
         )
-        self._due = InSteps(clock, self._run_again, call_soon)
-        self._expiring = InSteps(clock, self._expire_queue, call_soon)
+        self._due = SlicedWork(clock, self._run_again, call_soon)
+        self._expiring = SlicedWork(clock, self._expire_queue, call_soon)
         self._now = 0.0
         self._first_due = math.inf  # Of those that wait, and some that were woken since.
         self.on_due: Callable[[float], None] = lambda _: None

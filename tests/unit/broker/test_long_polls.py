@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cometmq.broker import long_polls
-from cometmq.broker.in_steps import STEP_SECONDS
 from cometmq.broker.long_polls import HeldPull, LongPolls
+from cometmq.broker.sliced_work import SLICE_SECONDS
 from cometmq.codec.headers.pull import PullRequest
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
@@ -142,7 +142,7 @@ def test_a_pull_that_waits_on_is_found_by_the_next_arrival(bench):
 
 
 def test_very_many_are_done_in_some_turns_and_each_once(bench):
-    bench.seconds_each = STEP_SECONDS / 4
+    bench.seconds_each = SLICE_SECONDS / 4
     held = [bench.hold() for _ in range(50)]
     bench.polls.arrived(bench.queue, [1])
     turns = 1
@@ -158,7 +158,7 @@ def test_an_expiry_under_way_is_not_begun_again(bench):
     queues = [ConsumeQueue("Orders", number) for number in range(20)]
     for queue in queues:
         bench.hold(queue=queue, seconds=1)
-    bench.seconds_each = 2 * STEP_SECONDS
+    bench.seconds_each = 2 * SLICE_SECONDS
     bench.pass_time(1)
     bench.pass_time(1)
     while bench.turns:

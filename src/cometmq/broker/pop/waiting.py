@@ -16,10 +16,10 @@ from enum import IntEnum, auto
 from functools import partial
 from typing import Any
 
-from cometmq.broker.in_steps import InSteps
 from cometmq.broker.parts import Parts
 from cometmq.broker.peer_bounds import PeerBounds
 from cometmq.broker.service.caller import Caller
+from cometmq.broker.sliced_work import SlicedWork
 from cometmq.model.names import pop_retry_topic
 from cometmq.store.consume_queue import ConsumeQueue
 
@@ -90,7 +90,7 @@ class PopLongPolls:
         self._bounds = PeerBounds(
             peer_count_max=PEER_WAITING_MAX, peer_size_max=PEER_SIZE_MAX, size_max=SIZE_MAX
         )
-        self._late = InSteps(parts.clock, _answer_late, self._call_soon)
+        self._late = SlicedWork(parts.clock, _answer_late, self._call_soon)
         self._waiters: dict[Key, deque[HeldPop]] = {}
         self._tried: dict[Key, set[HeldPop]] = {}
         self._watched: dict[ConsumeQueue, set[Key]] = {}

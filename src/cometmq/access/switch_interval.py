@@ -1,7 +1,7 @@
-"""Work of a thread that makes or frees very many objects: the loop has its turn in between, soon.
+"""A short switch interval while a thread makes or frees very many objects: the loop has its turn in between, soon.
 
-A thread that only computes keeps the interpreter for 5 ms before another one gets it, and an answer needs it several times.
-The search for objects in circles keeps it as long as it takes, of very many objects the longer, and of files and tables there are none.
+A thread that only computes keeps the interpreter for 5 ms (`sys.setswitchinterval`) before another one gets it, and an answer
+needs it several times. The search for objects in circles (`gc`) keeps it as long as it takes, of very many objects the longer, and of files and tables there are none.
 
 Next: cometmq.access.account_files
 """
@@ -16,8 +16,8 @@ from contextlib import contextmanager
 SWITCH_SECONDS = 0.0005
 
 
-class BesideLoop:
-    """Whoever does such work, counted: the first changes how threads take turns, the last changes it back."""
+class ShortSwitchInterval:
+    """The interval while such work is done, whose doers are counted: the first shortens it, the last changes it back."""
 
     def __init__(self) -> None:
         self._changing = threading.Lock()
@@ -46,4 +46,4 @@ class BesideLoop:
 
 
 # One for the process: both are settings of the whole interpreter.
-beside_loop = BesideLoop()
+short_switch_interval = ShortSwitchInterval()

@@ -1,4 +1,4 @@
-"""Does one small thing for very many items: some milliseconds in each turn of the loop, the first at once."""
+"""Work on very many items in time slices: some milliseconds in each turn of the loop, the first at once."""
 
 import asyncio
 from collections import deque
@@ -7,14 +7,14 @@ from typing import Generic, TypeVar
 
 from cometmq.model.clock import Clock
 
-STEP_SECONDS = 0.005
+SLICE_SECONDS = 0.005
 
 Item = TypeVar("Item")
 CallSoon = Callable[[Callable[[], None]], None]
 
 
-class InSteps(Generic[Item]):
-    """A queue of items that are worked off in order."""
+class SlicedWork(Generic[Item]):
+    """One small thing to be done for each of many items, in order, a slice of time at once."""
 
     def __init__(
         self, clock: Clock, do: Callable[[Item], None], call_soon: CallSoon | None = None
@@ -34,19 +34,19 @@ class InSteps(Generic[Item]):
         """Put items behind all that are left."""
         self._left.extend(items)
         if not self._is_begun:
-            self._step()
+            self._slice()
 
-    def _step(self) -> None:
+    def _slice(self) -> None:
         left, now = self._left, self._clock.monotonic
         self._is_begun = True  # What is done may add more.
-        until = now() + STEP_SECONDS
+        until = now() + SLICE_SECONDS
         while left:
             self._do(left.popleft())
             if now() > until:
                 break
         self._is_begun = bool(left)
         if left:
-            self._call_soon(self._step)
+            self._call_soon(self._slice)
 
 
 def _next_turn(callback: Callable[[], None]) -> None:

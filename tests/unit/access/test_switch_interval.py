@@ -14,8 +14,8 @@ from cometmq.access.account_edits import AccountChange, AccountEdits
 from cometmq.access.account_files import AccountFiles
 from cometmq.access.account_text import read_accounts
 from cometmq.access.auth_users import AuthFile
-from cometmq.access.beside_loop import SWITCH_SECONDS, BesideLoop
 from cometmq.access.owner_file import write_whole_file
+from cometmq.access.switch_interval import SWITCH_SECONDS, ShortSwitchInterval
 from cometmq.broker.handlers.users import listed
 from cometmq.model.errors import RequestError
 from cometmq.model.rights import Access, Action, Resource, Right
@@ -41,16 +41,16 @@ def is_apart() -> bool:
 
 
 def test_the_last_of_several_puts_everything_back(before):
-    beside = BesideLoop()
+    shortened = ShortSwitchInterval()
     inside, go = threading.Event(), threading.Event()
 
     def other():
-        with beside():
+        with shortened():
             inside.set()
             go.wait(60)
 
     thread = threading.Thread(target=other)
-    with beside():
+    with shortened():
         assert is_apart()
         thread.start()
         assert inside.wait(60)
@@ -61,8 +61,8 @@ def test_the_last_of_several_puts_everything_back(before):
 
 
 def test_what_fails_puts_everything_back_too(before):
-    beside = BesideLoop()
-    with pytest.raises(ValueError, match="bad"), beside():
+    shortened = ShortSwitchInterval()
+    with pytest.raises(ValueError, match="bad"), shortened():
         raise ValueError("bad")
     assert ways() == before
 
