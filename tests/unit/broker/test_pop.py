@@ -144,7 +144,7 @@ async def test_acknowledgements_of_one_read_are_each_answered_and_count(served):
     assert sorted((answer.opaque, answer.code) for answer in answers) == [
         (0, 0), (1_000, 0), (2_000, 0), (3_000, 0), (4_000, 13), (5_000, 29),
     ]  # fmt: skip
-    points = served_hand_outs(served)
+    points = served_check_points(served)
     (point,) = points._by_key.values()
     assert f"{point.body.queue_id}" == left.split(" ")[6]
     assert point.offsets_of(~point.acknowledged) == (int(left.split(" ")[7]),)
@@ -199,12 +199,12 @@ async def test_a_message_is_hidden_for_longer_or_shorter(served):
         0, int(later.fields["popTime"]), 60_000, int(later.fields["reviveQid"]), "0", "broker-a", 0, 0
     )  # fmt: skip
     await served.ask(ACK, names(str(handle)))
-    assert len(served_hand_outs(served)) == 1  # The short one's.
+    assert len(served_check_points(served)) == 1  # The short one's.
 
 
-def served_hand_outs(served):
-    (feature,) = [each for each in served.broker._features if hasattr(each, "_hand_outs")]
-    return feature._hand_outs
+def served_check_points(served):
+    (feature,) = [each for each in served.broker._features if hasattr(each, "_check_points")]
+    return feature._check_points
 
 
 async def test_a_waiting_pop_is_answered_by_a_message(served):
@@ -343,7 +343,7 @@ async def test_an_unknown_handle_changes_nothing(served):
     answer = await served.ask(CHANGE, names(" ".join(words), invisibleTime=1))
     assert answer.code == ResponseCode.SUCCESS
     assert (await pop(served, pollTime=400)).code == ResponseCode.POLLING_TIMEOUT
-    assert len(served_hand_outs(served)) == 1
+    assert len(served_check_points(served)) == 1
 
 
 async def test_a_new_time_for_what_was_handed_out_again_changes_nothing(served):

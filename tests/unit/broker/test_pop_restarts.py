@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 
-from cometmq.broker.pop import hand_outs, journal
+from cometmq.broker.pop import check_points, journal
 from cometmq.codec.bodies.consumer_offset import decode_offset_table
 from cometmq.codec.bodies.pop_journal import (
     AckBody,
@@ -23,7 +23,7 @@ from tests.unit.broker.test_pop import (
     names,
     pop,
     send,
-    served_hand_outs,
+    served_check_points,
 )
 
 
@@ -51,7 +51,9 @@ async def test_a_copy_of_the_files_as_a_kill_leaves_them_hands_out_again_what_is
         await eventually_saved(served)
         first = await pop(served, maxMsgNums=2, invisibleTime=HIDDEN_OVER_A_RESTART_MS)
         await served.ask(ACK, names(handles(first)[0]))
-        await eventually(lambda: not served_hand_outs(served).unrecorded(1))  # It is on record.
+        await eventually(
+            lambda: not served_check_points(served).unrecorded(1)
+        )  # It is on record.
         shutil.copytree(tmp_path / "killed", tmp_path / "copy")
     async with serve(tmp_path / "copy") as served:
         assert bodies(await pop(served)) == [b"3"]  # Neither early nor lost.
@@ -72,14 +74,14 @@ async def test_what_is_done_is_not_read_again_at_a_start(tmp_path):
         for handle in handles(await pop(served)):
             await served.ask(ACK, names(handle))
     async with serve(tmp_path) as served:
-        assert len(served_hand_outs(served)) == 0
+        assert len(served_check_points(served)) == 0
         assert (await pop(served)).code == ResponseCode.POLLING_TIMEOUT
         await send(served, b"3")
         assert bodies(await pop(served)) == [b"3"]
 
 
 async def test_a_pop_that_stays_open_does_not_make_the_next_start_long(tmp_path, monkeypatch):
-    monkeypatch.setattr(hand_outs, "BEHIND_MAX", 10)
+    monkeypatch.setattr(check_points, "BEHIND_MAX", 10)
     async with serve(tmp_path, revive_queues=1) as served:
         await send(served, b"long")
         await pop(served, invisibleTime=60_000)
@@ -99,7 +101,7 @@ async def test_a_pop_that_stays_open_does_not_make_the_next_start_long(tmp_path,
 
         await eventually(is_near)
     async with serve(tmp_path, revive_queues=1) as served:
-        assert len(served_hand_outs(served)) == 1
+        assert len(served_check_points(served)) == 1
         assert (await pop(served)).code == ResponseCode.POLLING_TIMEOUT
 
 

@@ -9,7 +9,7 @@ Next: cometmq.kernel.acks
 """
 
 from cometmq.broker.pop.acks import Acks
-from cometmq.broker.pop.hand_outs import CheckPoint, HandOuts
+from cometmq.broker.pop.check_points import CheckPoint, CheckPointTable
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.pop import AckRequest
 from cometmq.codec.remoting import Command, RawCommand
@@ -29,9 +29,9 @@ _BEGIN = b'{"code":%d,' % RequestCode.ACK_MESSAGE  # As all official clients wri
 class AckBatch:
     """Handles the acknowledgements of a turn."""
 
-    def __init__(self, hand_outs: HandOuts, acks: Acks) -> None:
+    def __init__(self, check_points: CheckPointTable, acks: Acks) -> None:
         """`acks` does what is not plain."""
-        self._hand_outs = hand_outs
+        self._check_points = check_points
         self._acks = acks
 
     def handle(self, reads: list[Read]) -> None:
@@ -48,7 +48,7 @@ class AckBatch:
         """Acknowledge as far as it is plain; see `net.requests.TakesFrames`."""
         if not data.startswith(_BEGIN, position + _PREFIX_SIZE):
             return position, 0
-        named = _Named(self._hand_outs)
+        named = _Named(self._check_points)
         end, count, marks, answers = take_acks(
             data, position, count_max, named.find, _BEFORE, _END
         )
@@ -59,11 +59,11 @@ class AckBatch:
 
     def _mark(self, points: list[CheckPoint], marks: list[int]) -> None:
         for point, bits in zip(points, marks, strict=True):
-            self._hand_outs.acknowledge_bits(point, bits)
+            self._check_points.acknowledge_bits(point, bits)
             self._acks.counted(point.body.topic, point.body.group, bits.bit_count())
 
     def _acknowledge(self, commands: list[RawCommand], peer: Peer) -> None:
-        named = _Named(self._hand_outs)
+        named = _Named(self._check_points)
         marks, answers, others = plain_acks(commands, named.find, _BEFORE, _END)
         self._mark(named.points, marks)
         if answers:
@@ -82,15 +82,15 @@ class AckBatch:
 class _Named:
     """The check points that a turn's acknowledgements of one connection name, one after the other."""
 
-    def __init__(self, hand_outs: HandOuts) -> None:
+    def __init__(self, check_points: CheckPointTable) -> None:
         self.points: list[CheckPoint] = []
-        self._hand_outs = hand_outs
+        self._check_points = check_points
 
     def find(self, handle: str, topic: str, group: str, queue: str) -> tuple[int, ...] | None:
         """The queue offsets of the check point that a handle names without its last word; None where there is none."""
         try:
             start, pop_time, _ = handle.split(" ", 2)
-            point = self._hand_outs[topic, group, int(queue), int(start), int(pop_time)]
+            point = self._check_points[topic, group, int(queue), int(start), int(pop_time)]
         except (LookupError, ValueError):
             return None  # Not as it should be; the other way says what.
         self.points.append(point)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cometmq.broker.parts import Parts
-from cometmq.broker.pop.hand_outs import CheckPoint, Place
+from cometmq.broker.pop.check_points import CheckPoint, Place
 from cometmq.broker.pop.invisible_time import check_invisible_time
 from cometmq.broker.pop.journal import Journal
 from cometmq.broker.pop.orders import NOT_FOUND, Orders
@@ -48,7 +48,7 @@ class Acks:
     ) -> None:
         self._parts = parts
         self._journal = journal
-        self._hand_outs = journal.hand_outs
+        self._check_points = journal.check_points
         self._orders = orders
         self._waiting = waiting
 
@@ -96,7 +96,7 @@ class Acks:
         self, place: Place, start: int, pop_time_ms: int, offsets: tuple[int, ...]
     ) -> None:
         group, topic, queue_id = place
-        self._hand_outs.acknowledge((topic, group, queue_id, start, pop_time_ms), offsets)
+        self._check_points.acknowledge((topic, group, queue_id, start, pop_time_ms), offsets)
         self.counted(topic, group, len(offsets))
 
     def counted(self, topic: str, group: str, count: int) -> None:
@@ -157,9 +157,9 @@ class Acks:
         group, topic, queue_id = request.consumer_group, request.topic, request.queue_id
         offset, now = request.offset, self._parts.clock.now_ms()
         old = (topic, group, queue_id, receipt.start_offset, receipt.pop_time_ms)
-        if not self._hand_outs.is_open(old, offset):
+        if not self._check_points.is_open(old, offset):
             return now
-        now = self._hand_outs.new_pop_time(old, offset, now)
+        now = self._check_points.new_pop_time(old, offset, now)
         body = CheckPointBody(
             topic, group, queue_id, offset, (offset,), now, request.invisible_time,
             broker_name=self._parts.settings.broker_name,
@@ -167,7 +167,7 @@ class Acks:
         self._journal.record(
             CheckPoint(body, self._journal.queue_or_other(receipt.revive_queue))
         )
-        self._hand_outs.acknowledge(old, (offset,))
+        self._check_points.acknowledge(old, (offset,))
         return now
 
     def _range(self, topic: str, queue_id: int) -> tuple[int, int]:

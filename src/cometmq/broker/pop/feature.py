@@ -19,8 +19,8 @@ from cometmq.broker.machines.steps import Steps, on_device
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.pop.acks import Acks
 from cometmq.broker.pop.assignment import Assignments
+from cometmq.broker.pop.check_points import PERIOD_MS, CheckPoint
 from cometmq.broker.pop.group_offsets import GroupOffsets
-from cometmq.broker.pop.hand_outs import PERIOD_MS, CheckPoint
 from cometmq.broker.pop.journal import Journal
 from cometmq.broker.pop.orders import Orders
 from cometmq.broker.pop.peeking import Peeking
@@ -53,8 +53,8 @@ class PopFeature(Feature):
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._journal = Journal(parts)
-        self._hand_outs = self._journal.hand_outs
-        self._offsets = GroupOffsets(parts.offsets, parts.store, self._hand_outs)
+        self._check_points = self._journal.check_points
+        self._offsets = GroupOffsets(parts.offsets, parts.store, self._check_points)
         self._orders = Orders(parts)
         self._waiting = PopLongPolls(parts)
         self._revive = Revive(parts, journal=self._journal, waiting=self._waiting)
@@ -69,7 +69,7 @@ class PopFeature(Feature):
             parts,
             reader=reader,
             waiting=self._waiting,
-            hand_outs=self._hand_outs,
+            check_points=self._check_points,
             orders=self._orders,
             lend=self._lend,
         )
@@ -80,7 +80,7 @@ class PopFeature(Feature):
         self._is_running = False
         self.answers = {
             **PopHandler(popping, peeking, acks, self._machines).answers,
-            RequestCode.ACK_MESSAGE: AckBatch(self._hand_outs, acks),
+            RequestCode.ACK_MESSAGE: AckBatch(self._check_points, acks),
         }
 
     def _lend(self, work: Callable[[], Any]) -> Awaitable[Any]:
@@ -120,15 +120,15 @@ class PopFeature(Feature):
             records.wake()
             revive.wake()
 
-        self._hand_outs.on_work = wake
+        self._check_points.on_work = wake
         self._parts.store.on_truncated.append(self.truncated)
         for queue in self._journal.queues():
             self._parts.polls.watch(queue, lambda _: revive.wake())
 
     def _gauges(self) -> Iterator[Gauge]:
-        yield Gauge("rocketmq_pop_checkpoint_buffer_size", (), len(self._hand_outs))
+        yield Gauge("rocketmq_pop_checkpoint_buffer_size", (), len(self._check_points))
         counts: Counter[tuple[str, str]] = Counter()
-        for point in self._hand_outs.points():
+        for point in self._check_points.points():
             left = point.all_bits & ~point.acknowledged
             counts[point.body.topic, point.body.group] += left.bit_count()
         for (topic, group), count in counts.items():
@@ -156,7 +156,7 @@ class PopFeature(Feature):
 
     async def _flushed(self) -> None:
         """Wait for the flusher, which hurries for who waits; a flush that fails says so itself."""
-        if len(self._hand_outs):
+        if len(self._check_points):
             flushed = self._machines.run(on_device())
             await asyncio.wait([flushed], timeout=_FLUSH_SECONDS_MAX)
 
@@ -168,12 +168,12 @@ class PopFeature(Feature):
 
     def _keep(self) -> float:
         """Do the work that is put off, each 100 ms while there is any; no part of it waits."""
-        self._hand_outs.look()
+        self._check_points.look()
         clock = self._parts.clock
         self._write_and_say()
         self._waiting.wake_ordered()
         self._waiting.expire(clock.monotonic())
-        if not (self._hand_outs.is_at_rest and self._journal.is_whole):
+        if not (self._check_points.is_at_rest and self._journal.is_whole):
             return _PERIOD_SECONDS
         return max(self._waiting.pause_seconds(clock.monotonic()), _PERIOD_SECONDS)
 
@@ -183,11 +183,11 @@ class PopFeature(Feature):
 
     def _hand_on(self) -> Steps[float]:
         """Hand on what falls due, and read what others wrote into the revive topic."""
-        self._hand_outs.look()
+        self._check_points.look()
         yield from self._journal.read_on()
         clock = self._parts.clock
-        yield from self._revive.hand_on(self._hand_outs.pop_due(clock.now_ms()))
-        due_ms = self._hand_outs.next_due_ms()
+        yield from self._revive.hand_on(self._check_points.pop_due(clock.now_ms()))
+        due_ms = self._check_points.next_due_ms()
         pause = NEVER if due_ms is None else seconds_until(clock, due_ms)
         return max(pause, _PERIOD_SECONDS)
 

@@ -2,13 +2,13 @@
 
 The group's offset in the table of offsets is what a start goes on from. It passes what was handed
 out once a check point of it is on the device, or all of it is acknowledged; until then the place is
-known to `HandOuts` only.
+known to `CheckPointTable` only.
 
 Next: cometmq.broker.pop.reading
 """
 
 from cometmq.broker.offsets import Offsets
-from cometmq.broker.pop.hand_outs import CheckPoint, HandOuts, Place
+from cometmq.broker.pop.check_points import CheckPoint, CheckPointTable, Place
 from cometmq.codec.headers.pop import FROM_MIN
 from cometmq.model.names import is_retry_topic
 from cometmq.store.consume_queue import ConsumeQueue
@@ -22,17 +22,19 @@ class GroupOffsets:
         busy: places that are being read; nobody else may pop there.
     """
 
-    def __init__(self, offsets: Offsets, store: MessageStore, hand_outs: HandOuts) -> None:
+    def __init__(
+        self, offsets: Offsets, store: MessageStore, check_points: CheckPointTable
+    ) -> None:
         self.busy: set[Place] = set()
         self._offsets = offsets
         self._store = store
-        self._hand_outs = hand_outs
+        self._check_points = check_points
 
     def next_offset(self, place: Place) -> int | None:
         """The offset at which the next pop begins; None where the group has never been."""
         group, topic, queue_id = place
         said = self._offsets.get(group, topic, queue_id)
-        unsaid = self._hand_outs.next_offset(place)
+        unsaid = self._check_points.next_offset(place)
         if unsaid is None:
             return said
         return unsaid if said is None else max(unsaid, said)
@@ -56,17 +58,17 @@ class GroupOffsets:
 
     def passed(self, place: Place, offset: int, point: CheckPoint | None = None) -> None:
         """The group goes on at `offset`; `point`: what it was given before."""
-        self._hand_outs.passed(place, offset, point)
+        self._check_points.passed(place, offset, point)
 
     def reset(self, place: Place, offset: int) -> None:
         """The group goes on at `offset`, whatever was before."""
-        self._hand_outs.reset(place)
+        self._check_points.reset(place)
         group, topic, queue_id = place
         self._offsets.commit(group, topic, queue_id, offset=offset)
 
     def say(self) -> None:
         """Say what may be said by now."""
-        for place, offset in self._hand_outs.pop_sayable(self._store.flushed_offset):
+        for place, offset in self._check_points.pop_sayable(self._store.flushed_offset):
             group, topic, queue_id = place
             said = self._offsets.get(group, topic, queue_id)
             if said is None or said < offset:

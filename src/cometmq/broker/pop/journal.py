@@ -3,7 +3,7 @@
 A check point is written before its messages are answered, acknowledgements a moment later and
 many at once. How far everything is done, so that a start need not read it, is the offset of the
 group CID_RMQ_SYS_REVIVE_GROUP, by Java's rule that of the last record that is not needed. What is to be written
-`HandOuts` says; here it is done.
+`CheckPointTable` says; here it is done.
 
 Follows PopMessageProcessor.buildCkMsg and PopReviveService of RocketMQ 5.3.3; differs: records are
 not timed, so that what is handed out is known at once (docs/design/0014).
@@ -17,9 +17,9 @@ from collections import deque
 from cometmq.broker.inner_puts import InnerMessage
 from cometmq.broker.machines.steps import Steps
 from cometmq.broker.parts import Parts
-from cometmq.broker.pop.hand_outs import (
+from cometmq.broker.pop.check_points import (
     CheckPoint,
-    HandOuts,
+    CheckPointTable,
     Place,
     PointState,
     WrittenRecord,
@@ -55,7 +55,7 @@ class Journal:
     """The revive topic.
 
     Attributes:
-        hand_outs: what it says.
+        check_points: those that it says.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -63,7 +63,7 @@ class Journal:
         name = f"rmq_sys_REVIVE_LOG_{parts.settings.cluster_name}"
         topic = parts.topics.get(name)
         assert topic is not None, "made with the table of topics"
-        self.hand_outs = HandOuts(topic.queue_count)
+        self.check_points = CheckPointTable(topic.queue_count)
         self._parts = parts
         self._topic = topic
         self._next_queue = 0
@@ -108,7 +108,7 @@ class Journal:
                 point = CheckPoint(decode_check_point(record.body), queue_id)
                 found.append(point)
                 is_timed = record.store_timestamp >= point.due_ms - _EARLY_MS
-                self.hand_outs.begin_again(
+                self.check_points.begin_again(
                     point,
                     WrittenRecord(
                         record.queue_offset, record.physical_offset, record.store_size
@@ -118,7 +118,7 @@ class Journal:
             elif tag in (ACK_TAG, BATCH_ACK_TAG):
                 ack = decode_ack(record.body)
                 key = (ack.topic, ack.group, ack.queue_id, ack.start_offset, ack.pop_time_ms)
-                self.hand_outs.acknowledge(key, ack.offsets)
+                self.check_points.acknowledge(key, ack.offsets)
         except CodecError as error:
             _log.error("revive queue %d, offset %d: %s", queue_id, record.queue_offset, error)
 
@@ -141,7 +141,7 @@ class Journal:
             StoreError: it could not be written, so its messages may not be handed out.
         """
         (result,) = self._parts.inner.put(self._check_point(point))
-        self.hand_outs.begin(point, self.passed(point, result))
+        self.check_points.begin(point, self.passed(point, result))
 
     def record_reset(self, place: Place, offset: int) -> None:
         """Write that a group's offset was set, so that older check points do not move it back."""
@@ -162,7 +162,7 @@ class Journal:
 
     def record_acknowledgements(self) -> None:
         """Write the acknowledgements that came since the last time."""
-        while part := self.hand_outs.unrecorded(_PUT_MAX):
+        while part := self.check_points.unrecorded(_PUT_MAX):
             messages = [self.acknowledgement(point, bits) for point, bits in part]
             try:
                 results = self._parts.inner.put(*messages)
@@ -170,17 +170,17 @@ class Journal:
                 _log.warning("acknowledgements of pops cannot be written yet: %s", error)
                 return
             for (point, bits), result in zip(part, results, strict=True):
-                self.hand_outs.recorded(point, bits)
+                self.check_points.recorded(point, bits)
                 self.passed(point, result)
 
     def truncated(self, end: int) -> None:
         """The log ends here now: know nothing of what lies behind, and put on record again what was there."""
         topic = self._topic.name
-        self._anew = deque(self.hand_outs.truncated(end, self.end_of))
+        self._anew = deque(self.check_points.truncated(end, self.end_of))
         for queue_id, cursor in enumerate(self._cursors):
             behind = self.end_of(topic, queue_id)
             cursor.offset = min(cursor.offset, behind)
-            self.hand_outs.forget_places(queue_id, behind)
+            self.check_points.forget_places(queue_id, behind)
             last_done = self._parts.offsets.get(REVIVE_GROUP, topic, queue_id)
             if last_done is not None and last_done >= behind:
                 self._parts.offsets.commit(
@@ -202,7 +202,7 @@ class Journal:
             point = self._anew[0]
             if point.state is PointState.OPEN:
                 (result,) = self._parts.inner.put(self._check_point(point))
-                self.hand_outs.rewritten(point, self.passed(point, result))
+                self.check_points.rewritten(point, self.passed(point, result))
             self._anew.popleft()
 
     def rewrite_old(self) -> None:
@@ -213,21 +213,21 @@ class Journal:
             return
         for queue_id, cursor in enumerate(self._cursors):
             for _ in range(_PUT_MAX):
-                point = self.hand_outs.pop_far_behind(queue_id, cursor.offset)
+                point = self.check_points.pop_far_behind(queue_id, cursor.offset)
                 if point is None:
                     break
                 try:
                     (result,) = self._parts.inner.put(self._check_point(point))
                 except StoreError:
-                    self.hand_outs.keep_record(point)
+                    self.check_points.keep_record(point)
                     return
-                self.hand_outs.rewritten(point, self.passed(point, result))
+                self.check_points.rewritten(point, self.passed(point, result))
 
     def say_done(self) -> None:
         """Say how far everything is done, and on the device."""
         flushed = self._parts.store.flushed_offset
         for queue_id, cursor in enumerate(self._cursors):
-            needed = self.hand_outs.first_needed(queue_id, flushed)
+            needed = self.check_points.first_needed(queue_id, flushed)
             last = (cursor.offset if needed is None else needed) - 1
             known = self._parts.offsets.get(REVIVE_GROUP, self._topic.name, queue_id)
             if last >= 0 and (known is None or last > known):

@@ -10,7 +10,7 @@ Next: cometmq.broker.pop.reading
 from collections.abc import Callable, Sequence
 
 from cometmq.broker.parts import Parts
-from cometmq.broker.pop.hand_outs import Place
+from cometmq.broker.pop.check_points import Place
 from cometmq.broker.saving import Saver
 from cometmq.codec.bodies.order_state import (
     OrderState,

@@ -14,7 +14,7 @@ from cometmq.broker.filters import Filters, is_plain
 from cometmq.broker.machines.awaiting import Lend, finish
 from cometmq.broker.machines.steps import Steps, Wait
 from cometmq.broker.parts import Parts
-from cometmq.broker.pop.hand_outs import OPEN_MAX, HandOuts
+from cometmq.broker.pop.check_points import OPEN_MAX, CheckPointTable
 from cometmq.broker.pop.invisible_time import check_invisible_time
 from cometmq.broker.pop.orders import Orders
 from cometmq.broker.pop.reading import Pop, PoppedMessages, PopReader
@@ -87,7 +87,7 @@ class Popping:
         *,
         reader: PopReader,
         waiting: PopLongPolls,
-        hand_outs: HandOuts,
+        check_points: CheckPointTable,
         orders: Orders,
         lend: Lend,
     ) -> None:
@@ -96,7 +96,7 @@ class Popping:
         self._filters = Filters(parts.settings, parts.members)
         self._reader = reader
         self._waiting = waiting
-        self._hand_outs = hand_outs
+        self._check_points = check_points
         self._orders = orders
         self._lend = lend
 
@@ -134,7 +134,7 @@ class Popping:
         subscription = self._filters.subscription(request.topic, request.exp, request.exp_type)
         wanted = self._filters.filter_of(subscription, request.consumer_group, is_asked=True)
         pop = Pop(request, wanted, topic)
-        if len(self._hand_outs) >= OPEN_MAX:
+        if len(self._check_points) >= OPEN_MAX:
             raise RequestError(
                 ResponseCode.POLLING_FULL, f"{OPEN_MAX} pops are open; acknowledge some"
             )

@@ -18,8 +18,8 @@ from cometmq.broker.filtered_read import FilteredRead, ReadRequest, TimeBudget
 from cometmq.broker.filters import MessageFilter
 from cometmq.broker.machines.steps import Steps, elsewhere
 from cometmq.broker.parts import Parts
+from cometmq.broker.pop.check_points import CheckPoint, Place
 from cometmq.broker.pop.group_offsets import GroupOffsets
-from cometmq.broker.pop.hand_outs import CheckPoint, Place
 from cometmq.broker.pop.journal import Journal
 from cometmq.broker.pop.orders import Orders
 from cometmq.codec.bodies.pop_journal import CheckPointBody
@@ -291,7 +291,7 @@ class PopReader:
             pop.request.invisible_time, broker_name=self._settings.broker_name,
         )  # fmt: skip
         point = CheckPoint(body, taken.revive_queue)
-        if point.key in self._journal.hand_outs:
+        if point.key in self._journal.check_points:
             return False  # The group's offset was set back within this millisecond.
         try:
             self._journal.record(point)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from cometmq.broker.inner_puts import InnerMessage
 from cometmq.broker.machines.steps import Steps
 from cometmq.broker.parts import Parts
-from cometmq.broker.pop.hand_outs import CheckPoint, PointState
+from cometmq.broker.pop.check_points import CheckPoint, PointState
 from cometmq.broker.pop.journal import Journal
 from cometmq.broker.pop.waiting import PopLongPolls
 from cometmq.broker.queue_cursor import QueueCursor
@@ -41,7 +41,7 @@ class Revive:
     def __init__(self, parts: Parts, *, journal: Journal, waiting: PopLongPolls) -> None:
         self._parts = parts
         self._journal = journal
-        self._hand_outs = journal.hand_outs
+        self._check_points = journal.check_points
         self._waiting = waiting
 
     def hand_on(self, due: Iterable[CheckPoint]) -> Steps[None]:
@@ -55,7 +55,7 @@ class Revive:
                 is_of_the_world = isinstance(error, CometError | OSError)
                 trace = None if is_of_the_world else error
                 _log.warning("%s cannot be handed on yet: %s", point, error, exc_info=trace)
-                self._hand_outs.again_at(point, self._parts.clock.now_ms() + _AGAIN_MS)
+                self._check_points.again_at(point, self._parts.clock.now_ms() + _AGAIN_MS)
 
     def _hand_on(self, point: CheckPoint) -> Steps[None]:
         body = point.body
@@ -82,7 +82,7 @@ class Revive:
                 "rocketmq_pop_revive_retry_messages_total", body.group, body.topic, "PUT_OK",
                 count=len(messages),
             )  # fmt: skip
-        self._hand_outs.handed_on(point, self._journal.passed(point, results[-1]))
+        self._check_points.handed_on(point, self._journal.passed(point, results[-1]))
         if messages:
             self._waiting.wake((origin, body.group))
 

@@ -45,8 +45,8 @@ class Bench:
         self.parts, self.world = parts, parts.world
         self.clock: HandClock = parts.clock
         self.journal = Journal(parts)
-        self.hand_outs = self.journal.hand_outs
-        offsets = GroupOffsets(parts.offsets, parts.store, self.hand_outs)
+        self.check_points = self.journal.check_points
+        offsets = GroupOffsets(parts.offsets, parts.store, self.check_points)
         orders = Orders(parts)
         self.waiting = PopLongPolls(parts)
         reader = PopReader(
@@ -56,7 +56,7 @@ class Bench:
             parts,
             reader=reader,
             waiting=self.waiting,
-            hand_outs=self.hand_outs,
+            check_points=self.check_points,
             orders=orders,
             lend=lend,
         )
@@ -97,7 +97,7 @@ class Bench:
         self.clock.turn(seconds)
         self.waiting.wake_ordered()
         self.waiting.expire(self.clock.monotonic())
-        self.world.run(self.revive.hand_on(self.hand_outs.pop_due(self.clock.now_ms())))
+        self.world.run(self.revive.hand_on(self.check_points.pop_due(self.clock.now_ms())))
 
 
 async def lend(work: Callable[[], Any]) -> Awaitable[Any]:
@@ -265,7 +265,7 @@ async def test_a_batch_acknowledges_what_it_names(bench):
         "g", "orders", "0", 0, 0, first.revive_queue, first.pop_time_ms, 60_000, (0, 2)
     )
     bench.acks.batch_ack([ack])
-    (point,) = bench.hand_outs._by_key.values()
+    (point,) = bench.check_points._by_key.values()
     assert point.left() == (1,)
     with pytest.raises(RequestError) as refused:
         bench.acks.batch_ack([])

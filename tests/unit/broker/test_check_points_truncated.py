@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cometmq.broker.pop.hand_outs import PointState
-from tests.unit.broker.test_hand_outs import RECORD, Books
+from cometmq.broker.pop.check_points import PointState
+from tests.unit.broker.test_check_points import RECORD, Books
 
 
 class TruncatedBooks(Books):

@@ -9,11 +9,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from cometmq.broker.pop import hand_outs
-from cometmq.broker.pop.hand_outs import (
+from cometmq.broker.pop import check_points
+from cometmq.broker.pop.check_points import (
     PERIOD_MS,
     CheckPoint,
-    HandOuts,
+    CheckPointTable,
     PointState,
     WrittenRecord,
 )
@@ -28,7 +28,7 @@ class Books:
     """The machine, and what the journal does for it: a list of records, and how far it is on the device."""
 
     def __init__(self) -> None:
-        self.machine = HandOuts(1)
+        self.machine = CheckPointTable(1)
         self.now = START_MS
         self.records: list[tuple[str, CheckPointBody, int]] = []
         self.flushed = 0
@@ -103,7 +103,7 @@ class Books:
 
     def restart(self) -> None:
         """The process is killed: what was written is there, and nothing else."""
-        self.machine = HandOuts(1)
+        self.machine = CheckPointTable(1)
         for place in range(self.start_at, len(self.records)):
             kind, body, bits = self.records[place]
             if kind == "ck":
@@ -192,7 +192,7 @@ def test_one_that_is_acknowledged_in_time_is_never_due(books):
 
 
 def test_ends_of_what_was_acknowledged_are_not_kept_until_their_time(books, monkeypatch):
-    monkeypatch.setattr(hand_outs, "GONE_MAX", 10)
+    monkeypatch.setattr(check_points, "GONE_MAX", 10)
     last = books.pop(0, 1, invisible_ms=3_600_000)
     for offset in range(1, 100):
         point = books.pop(offset, 1, invisible_ms=60_000)
@@ -311,7 +311,7 @@ def test_a_record_of_one_that_is_handed_on_is_needed_until_that_is_on_the_device
 
 
 def test_a_record_that_makes_a_start_long_is_written_anew(books, monkeypatch):
-    monkeypatch.setattr(hand_outs, "BEHIND_MAX", 10)
+    monkeypatch.setattr(check_points, "BEHIND_MAX", 10)
     long = books.pop(0, 2, invisible_ms=60_000)
     books.machine.acknowledge(long.key, [0])
     for number in range(2, 12):
@@ -331,7 +331,7 @@ def test_a_record_that_makes_a_start_long_is_written_anew(books, monkeypatch):
 
 
 def test_one_that_could_not_be_written_anew_keeps_its_record(books, monkeypatch):
-    monkeypatch.setattr(hand_outs, "BEHIND_MAX", 1)
+    monkeypatch.setattr(check_points, "BEHIND_MAX", 1)
     point = books.pop(0, 1)
     assert books.machine.pop_far_behind(0, 1_000) is point
     books.machine.keep_record(point)

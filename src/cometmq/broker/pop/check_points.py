@@ -1,4 +1,4 @@
-"""The machine of popped messages: check points, their records, and how far groups may be said to be.
+"""The check points of popped messages, as a machine: what is open, their records, and how far groups may be said to be.
 
 Input comes in by its methods: a pop that hands out, an acknowledgement, a record of the revive topic, what a write
 gave, how far the log is on the device, the time. What is to be done goes out: check points that are due,
@@ -164,15 +164,15 @@ class _Unsaid(NamedTuple):
     behind: int
 
 
-class HandOuts:
-    """All that is handed out.
+class CheckPointTable:
+    """The check points of all that is handed out.
 
     Attributes:
         on_work: told when something came in that time, or a write, has to follow; once, until somebody looks.
     """
 
     def __init__(self, revive_queues: int) -> None:
-        """Nothing is; the revive topic has so many queues."""
+        """Nothing is handed out; the revive topic has so many queues."""
         self.on_work: Callable[[], None] = lambda: None
         self._is_told = False
         # Those with acknowledgements that are not on record, in the order in which they came.
@@ -210,7 +210,7 @@ class HandOuts:
             self._is_told = True
             self.on_work()
 
-    # --- what comes in: hand-outs and their records
+    # --- what comes in: check points and their records
 
     def begin(self, point: CheckPoint, written: WrittenRecord) -> None:
         """A check point is on record: its messages may be handed out."""

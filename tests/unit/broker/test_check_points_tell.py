@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.broker.test_hand_outs import Books
+from tests.unit.broker.test_check_points import Books
 
 
 def test_work_is_told_once_until_somebody_looks():
