@@ -130,7 +130,7 @@ class AccessGate:
             raise _refused(rule, peer, user, _IN_THE_CLEAR)
 
     def signer_of(self, peer: Peer) -> KnownSigner | None:
-        """See `JudgesBytes`: who asked last on a connection, while he is a user who may ask.
+        """See `ByteGate`: who asked last on a connection, while he is a user who may ask.
 
         Whoever has not signed there yet, has changed his name, or may not, is asked one by one (`check`), as is a send that is
         unusual: so nothing is decided here that `check` would not.
@@ -152,7 +152,7 @@ class AccessGate:
     def may_send(
         self, rules: Sequence[RequestRule], topic: bytes, signer: KnownSigner, peer: Peer
     ) -> bool:
-        """See `JudgesBytes`: as `check` would by each of the rules."""
+        """See `ByteGate`: as `check` would by each of the rules."""
         last, table = peer.user, self._users.current
         user = None if last is None else table.find(last.name)
         if user is None or not all(

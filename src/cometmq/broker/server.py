@@ -31,9 +31,9 @@ from cometmq.broker.long_polls import LongPolls
 from cometmq.broker.machines.on_loop import LoopWorld, Machines
 from cometmq.broker.machines.runner import NEVER
 from cometmq.broker.members import Members
-from cometmq.broker.offered_topics import OfferedTopics
 from cometmq.broker.offsets import Offsets
 from cometmq.broker.parts import Parts
+from cometmq.broker.registered_topics import RegisteredTopics
 from cometmq.broker.registrar import Registrar
 from cometmq.broker.registration import Registration, registrar_of
 from cometmq.broker.replicas.copier import LogCopier
@@ -366,12 +366,12 @@ class Broker:
 
     def _make_registrar(self) -> Registrar:
         settings = self.settings
-        self._offered = OfferedTopics(self._topics, self._store, self._clock, settings)
-        self._offered.look()  # A damaged store takes no message from the start.
+        self._registered = RegisteredTopics(self._topics, self._store, self._clock, settings)
+        self._registered.look()  # A damaged store takes no message from the start.
         registrar = registrar_of(
             settings,
             self.address,
-            self._offered.table,
+            self._registered.table,
             ha_address=self._ha_address(),
             ask=NameserverChannels(self._channels),
             timers=self._beats,
@@ -386,7 +386,7 @@ class Broker:
         return NEVER
 
     def _look_at_permission(self) -> None:
-        if self._offered.look():
+        if self._registered.look():
             self._lanes.forget_all()
             self._registrar.changed()
 

@@ -53,7 +53,7 @@ def _acl(app: typer.Typer) -> None:
 
 
 def _topic(app: typer.Typer) -> None:
-    from cometmq.cli.topic_looks import perm, queues, stats
+    from cometmq.cli.topic_stats import perm, queues, stats
     from cometmq.cli.topics import topics
 
     topics.command("queues")(queues)
@@ -76,7 +76,7 @@ def _offset(app: typer.Typer) -> None:
 
 def _message(app: typer.Typer) -> None:
     from cometmq.cli.delayed import delayed, recall
-    from cometmq.cli.message_looks import resend, trace
+    from cometmq.cli.message_trace import resend, trace
     from cometmq.cli.messages import messages
 
     messages.command("delayed")(delayed)

@@ -63,7 +63,7 @@ def group() -> None:
     """Dead letters: what groups gave up."""
 
 
-class DeadLine(NamedTuple):
+class DeadLetterLine(NamedTuple):
     """A group with dead letters.
 
     Attributes:
@@ -77,7 +77,7 @@ class DeadLine(NamedTuple):
     last_ms: int | None
 
 
-class DeadStatsLine(NamedTuple):
+class DeadLetterStatsLine(NamedTuple):
     """Dead letters of a group that came from one topic after the same number of tries.
 
     Attributes:
@@ -107,8 +107,12 @@ def list_letters(
 
     async def look(clients: Clients) -> None:
         counts = await DeadLetters(clients.instance).counts()
-        lines = [DeadLine(each.group, each.letters, each.last_ms or None) for each in counts]
-        print_lines(DeadLine, lines, as_json=as_json, nothing="No group has dead letters.")
+        lines = [
+            DeadLetterLine(each.group, each.letters, each.last_ms or None) for each in counts
+        ]
+        print_lines(
+            DeadLetterLine, lines, as_json=as_json, nothing="No group has dead letters."
+        )
 
     ask_again(nameserver, look, is_watched=watch)
 
@@ -171,11 +175,11 @@ def stats(
     """Count dead letters of a group by the topic where they came from, and by their tries."""
     wanted = _wanted(sql, key, since, until)
 
-    async def work(clients: Clients) -> list[DeadStatsLine]:
+    async def work(clients: Clients) -> list[DeadLetterStatsLine]:
         return await _counted(_read(clients, group, wanted))
 
     lines = ask(nameserver, work)
-    print_lines(DeadStatsLine, lines, as_json=as_json, nothing="No such dead letter.")
+    print_lines(DeadLetterStatsLine, lines, as_json=as_json, nothing="No such dead letter.")
 
 
 @letters.command()
@@ -301,14 +305,14 @@ def _read(
     return DeadLetters(clients.instance).read(group, wanted, last=last)
 
 
-async def _counted(letters: AsyncIterator[StoredMessage]) -> list[DeadStatsLine]:
+async def _counted(letters: AsyncIterator[StoredMessage]) -> list[DeadLetterStatsLine]:
     """Dead letters by origin and tries, the most first."""
     from cometmq.client.admin.dead_letters import origin_of
 
-    found: dict[tuple[str | None, int], DeadStatsLine] = {}
+    found: dict[tuple[str | None, int], DeadLetterStatsLine] = {}
     async for letter in letters:
         origin, tries, died = origin_of(letter), letter.reconsume_times, letter.stored_ms
-        known = found.get((origin, tries)) or DeadStatsLine(origin, tries, 0, died, died)
+        known = found.get((origin, tries)) or DeadLetterStatsLine(origin, tries, 0, died, died)
         found[origin, tries] = known._replace(
             letters=known.letters + 1,
             first_ms=min(known.first_ms, died),

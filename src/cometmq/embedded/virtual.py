@@ -92,7 +92,7 @@ class Virtual:
         """Run a coroutine with everything else there to its end; what it gives.
 
         Raises:
-            NothingWillHappen: it waits for something that nothing will bring.
+            LoopDeadlock: it waits for something that nothing will bring.
             RuntimeError: another loop runs in this thread.
             BaseException: whatever it raises.
         """

@@ -58,7 +58,7 @@ class Intake(Protocol):
     """Takes requests from a connection's bytes, before they are commands: those that a batch handler knows at a glance.
 
     Attributes:
-        judged: the codes of what a gate may judge (`JudgesBytes`): it shows nothing else to it.
+        judged: the codes of what a gate may judge (`ByteGate`): it shows nothing else to it.
         count: how many it has taken that are not done.
         codes: of what it takes; it is used where no gate asks about any of them.
     """
@@ -102,21 +102,21 @@ class Intake(Protocol):
         """Called once the answers are written."""
         ...
 
-    def show(self, taker: "TakesFrames") -> None:
+    def show(self, taker: "FrameHandler") -> None:
         """Show what this intake does not know to this one, too."""
         ...
 
 
 @runtime_checkable
-class TakesBytes(Protocol):
+class IntakeHandler(Protocol):
     """A batch handler that may have an intake."""
 
     intake: Intake | None
 
 
 @runtime_checkable
-class TakesFrames(Protocol):
-    """A batch handler that can do requests as bytes, when they are shown to it by an intake."""
+class FrameHandler(Protocol):
+    """A batch handler that can do requests as whole frames, when they are shown to it by an intake."""
 
     def take_frames(
         self, data: bytes, position: int, peer: "Peer", count_max: int
@@ -194,7 +194,7 @@ class StrangerGate(Protocol):
 
 
 @runtime_checkable
-class JudgesBytes(Protocol):
+class ByteGate(Protocol):
     """A gate that can say which of an intake's requests may pass, before they are commands."""
 
     def signer_of(self, peer: "Peer") -> KnownSigner | None:
@@ -280,15 +280,15 @@ class RequestTable:
     ) -> None:
         """The intake of the batch handlers, of which the gate is asked about some."""
         for batch in batches:
-            if not isinstance(batch, TakesBytes) or batch.intake is None:
+            if not isinstance(batch, IntakeHandler) or batch.intake is None:
                 continue
             if batch not in asked:
                 self.intake = self._ungated(batch.intake, gate)
-            elif isinstance(gate, JudgesBytes):
+            elif isinstance(gate, ByteGate):
                 judged = [self.rules[code] for code in sorted(batch.intake.judged)]
                 self.intake = _GatedIntake(batch.intake, judged, gate)
         for batch in set(batches) - asked:
-            if isinstance(batch, TakesFrames) and self.intake is not None:
+            if isinstance(batch, FrameHandler) and self.intake is not None:
                 self.intake.show(batch)
 
     def _ungated(self, intake: Intake, gate: Gate) -> Intake | None:
@@ -340,7 +340,7 @@ class _GatedBatch:
 class _GatedIntake:
     """An intake that takes only what may pass."""
 
-    def __init__(self, intake: Intake, rules: list[RequestRule], gate: JudgesBytes) -> None:
+    def __init__(self, intake: Intake, rules: list[RequestRule], gate: ByteGate) -> None:
         self.judged = self.codes = intake.judged
         self.handle = intake.handle
         self.show = intake.show

@@ -36,7 +36,7 @@ QUIET_SECONDS = 300.0
 BEAT_SECONDS_MAX = QUIET_SECONDS / 2
 
 
-class NothingWillHappen(RuntimeError):
+class LoopDeadlock(RuntimeError):
     """Everything on the loop waits for something, and no timer is set: it would wait for ever."""
 
 
@@ -170,7 +170,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         until_timer = inf if timeout is None else timeout or TURN_SECONDS
         is_quiet = clock.monotonic() - self._quiet_since >= QUIET_SECONDS
         if until_timer == inf and (not beats or is_quiet):
-            raise NothingWillHappen(
+            raise LoopDeadlock(
                 "every task waits for something that nothing on this loop will bring, and no timer is set"
             )
         if is_quiet and until_beat < until_timer:

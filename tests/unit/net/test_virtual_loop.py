@@ -26,7 +26,7 @@ from cometmq.net.virtual_loop import (
     BEAT_SECONDS_MAX,
     QUIET_SECONDS,
     START_MS,
-    NothingWillHappen,
+    LoopDeadlock,
     VirtualLoop,
 )
 from cometmq.wire.connection import Connection
@@ -97,7 +97,7 @@ def test_where_nothing_can_happen_any_more_it_says_so_instead_of_waiting_for_eve
     async def main():
         await asyncio.get_running_loop().create_future()
 
-    with pytest.raises(NothingWillHappen, match="no timer is set"):
+    with pytest.raises(LoopDeadlock, match="no timer is set"):
         run(main)
 
 
@@ -291,7 +291,7 @@ def test_a_wait_for_nothing_but_beats_is_told():
         beat()
         await asyncio.Event().wait()
 
-    with pytest.raises(NothingWillHappen):
+    with pytest.raises(LoopDeadlock):
         run(main, has_leaps=True)
 
 

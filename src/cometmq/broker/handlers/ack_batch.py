@@ -45,7 +45,7 @@ class AckBatch:
     def take_frames(
         self, data: bytes, position: int, peer: Peer, count_max: int
     ) -> tuple[int, int]:
-        """Acknowledge as far as it is plain; see `net.requests.TakesFrames`."""
+        """Acknowledge as far as it is plain; see `net.requests.FrameHandler`."""
         if not data.startswith(_BEGIN, position + _PREFIX_SIZE):
             return position, 0
         named = _Named(self._check_points)

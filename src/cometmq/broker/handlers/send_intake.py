@@ -19,7 +19,7 @@ from cometmq.codec.remoting import FRAME_SIZE_MAX
 from cometmq.kernel import KnownSigner, SendBatch, answer_columns, answers_of, take_sends
 from cometmq.model.codes import RequestCode
 from cometmq.net.peer import HEADER_SIZE_MAX, Peer
-from cometmq.net.requests import TakesFrames
+from cometmq.net.requests import FrameHandler
 from cometmq.store.batch import Columns
 from cometmq.store.message_store import MessageStore
 from cometmq.store.positions import Durability
@@ -68,7 +68,7 @@ class SendIntake:
         self.count = 0
         self.codes = frozenset(SEND_CODES) | (frozenset() if pulls is None else pulls.codes)
         self._pulls = pulls
-        self._takers: list[TakesFrames] = []
+        self._takers: list[FrameHandler] = []
         self.written = written
         self._store = store
         self._positions = store.positions
@@ -83,7 +83,7 @@ class SendIntake:
         self._ends: Ends = []
         self._host = store.store_host.hex().upper()
 
-    def show(self, taker: TakesFrames) -> None:
+    def show(self, taker: FrameHandler) -> None:
         """Show this one what is neither a send nor a pull."""
         self._takers.append(taker)
 

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Mapping
 
 from cometmq.broker.parts import Parts
-from cometmq.broker.told_settings import told_settings
+from cometmq.broker.reported_settings import reported_settings
 from cometmq.model.codes import ResponseCode
 from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import RequestError, SettingsError
@@ -46,7 +46,7 @@ class Configuration:
 
     def table(self) -> dict[str, str]:
         """All settings as they are now, by their keys."""
-        return told_settings(self._in_force.current, self._address)
+        return reported_settings(self._in_force.current, self._address)
 
     def changed(self) -> list[str]:
         """The keys that were changed since the start, sorted."""

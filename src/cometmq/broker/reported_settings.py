@@ -1,4 +1,4 @@
-"""Settings that GET_BROKER_CONFIG tells beside the file's: values that scripts look for under RocketMQ's keys.
+"""Settings that GET_BROKER_CONFIG reports beside the file's: values that scripts look for under RocketMQ's keys.
 
 Its tools (`exportConfigs`, `exportMetrics`), its dashboard and scripts around `mqadmin getBrokerConfig` read these. Each is what
 holds here; keys of RocketMQ that mean nothing here (thread pools, its maps, RocksDB) are not told.
@@ -13,7 +13,7 @@ from cometmq.broker.settings import BrokerSettings
 from cometmq.model.settings import settings_table
 
 
-def told_settings(settings: BrokerSettings, address: str) -> dict[str, str]:
+def reported_settings(settings: BrokerSettings, address: str) -> dict[str, str]:
     """All settings as they are now, by their keys, and what holds of RocketMQ's others; `address` is the broker's."""
     ip = address.rpartition(":")[0].strip("[]")
     told = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from cometmq.broker.offered_topics import OfferedTopics
+from cometmq.broker.registered_topics import RegisteredTopics
 from cometmq.broker.settings import BrokerSettings
 from cometmq.broker.topics import Topics
 from cometmq.model.flags import PERM_READ, PERM_READ_WRITE, PERM_WRITE
@@ -18,7 +18,7 @@ from tests.support.store_puts import flush, open_store, put
 
 
 @contextmanager
-def offered(disk: FakeDisk, *, perm: int = PERM_READ_WRITE, is_read_only: bool = False):
+def registered(disk: FakeDisk, *, perm: int = PERM_READ_WRITE, is_read_only: bool = False):
     """The store, the topics, and what is told of them."""
     clock = HandClock()
     settings = StoreSettings(commitlog_file_size=16_384, queue_file_size=400, disk_reserve=0)
@@ -26,11 +26,11 @@ def offered(disk: FakeDisk, *, perm: int = PERM_READ_WRITE, is_read_only: bool =
     with ThreadPoolExecutor(1) as pool:
         file = ConfigFile("/store/config/topics.json", disk)
         topics = Topics(file, BrokerSettings(), clock=clock, pool=pool)
-        yield store, topics, OfferedTopics(topics, store, clock, BrokerSettings(perm=perm))
+        yield store, topics, RegisteredTopics(topics, store, clock, BrokerSettings(perm=perm))
 
 
 async def test_the_broker_permission_cuts_those_of_its_topics():
-    with offered(FakeDisk(), perm=PERM_READ) as (_, topics, told):
+    with registered(FakeDisk(), perm=PERM_READ) as (_, topics, told):
         topics.load()
         assert told.table().topics[SELF_TEST_TOPIC].perm == PERM_READ
         assert told.table().topics[DEFAULT_TOPIC].perm == PERM_READ  # Nobody inherits it.
@@ -40,7 +40,7 @@ async def test_the_broker_permission_cuts_those_of_its_topics():
 
 async def test_a_failed_flush_takes_write_permission_away_once_and_under_a_new_version():
     disk = FakeDisk()
-    with offered(disk) as (store, topics, told):
+    with registered(disk) as (store, topics, told):
         topics.load()
         assert told.table() == topics.table()
         assert not told.look()
@@ -59,7 +59,7 @@ async def test_a_failed_flush_takes_write_permission_away_once_and_under_a_new_v
 
 async def test_a_full_disk_passes_and_changes_nothing():
     disk = FakeDisk()
-    with offered(disk) as (store, topics, told):
+    with registered(disk) as (store, topics, told):
         topics.load()
         store.room.file_failed("disk full")
         assert store.refusal is not None
@@ -67,12 +67,12 @@ async def test_a_full_disk_passes_and_changes_nothing():
         assert told.table() == topics.table()
 
 
-async def test_a_store_that_opens_for_reading_only_is_never_offered_for_writing():
+async def test_a_store_that_opens_for_reading_only_is_never_registered_for_writing():
     disk = FakeDisk()
-    with offered(disk) as (store, _, _):
+    with registered(disk) as (store, _, _):
         put(store, b"x")
         store.close()
-    with offered(disk, is_read_only=True) as (_, topics, told):
+    with registered(disk, is_read_only=True) as (_, topics, told):
         topics.load()
         assert told.look()  # The broker asks before it registers.
         assert not any(config.perm & PERM_WRITE for config in told.table().topics.values())

@@ -1,4 +1,4 @@
-"""The topics as nameservers hear of them: with the permissions that this broker can keep.
+"""The topics as they are registered at nameservers: with the permissions that this broker can keep.
 
 `brokerPermission` cuts them, as in RocketMQ. Once the store takes no message until a restart (a failed
 flush, a damaged log) writing goes as well: producers send to other brokers, and consumers
@@ -20,8 +20,8 @@ from cometmq.store.message_store import MessageStore
 _log = logging.getLogger(__name__)
 
 
-class OfferedTopics:
-    """The topics as nameservers are told of them; topics.json keeps them unchanged."""
+class RegisteredTopics:
+    """The topics as they are registered; topics.json keeps them unchanged."""
 
     def __init__(
         self, topics: Topics, store: MessageStore, clock: Clock, settings: BrokerSettings
