@@ -20,6 +20,7 @@ Next: cometmq.store.batch_queues
 from struct import Struct
 from typing import NamedTuple
 
+from cometmq.codec.queue_entry import QUEUE_OFFSET_MAX
 from cometmq.model.errors import CodecError
 
 BATCH_ENTRY = Struct(">qiqqqhii")
@@ -30,7 +31,7 @@ EXTENDED_UNIT = Struct(">hqqh")
 EXTENDED_UNIT_SIZE_MIN = EXTENDED_UNIT.size  # 20
 
 _ADDRESS_MAX = -(1 << 31) - 1  # ConsumeQueueExt.MAX_ADDR
-_LONG_MIN = -(1 << 63)
+_LONG_MIN, _SHORT_MAX = -(1 << 63), (1 << 15) - 1
 
 
 class BatchEntry(NamedTuple):
@@ -58,9 +59,13 @@ class BatchEntry(NamedTuple):
 
     @property
     def is_written(self) -> bool:
-        """Whether an entry stands here at all (BatchConsumeQueue.recover)."""
-        is_counted = self.size > 0 and self.message_count > 0
-        return is_counted and min(self.physical_offset, self.first_offset) >= 0
+        """Whether an entry stands here at all (BatchConsumeQueue.recover), with numbers that may be."""
+        is_counted = self.size > 0 and 0 < self.message_count <= _SHORT_MAX
+        return (
+            is_counted
+            and self.physical_offset >= 0
+            and 0 <= self.first_offset < QUEUE_OFFSET_MAX
+        )
 
 
 class ExtendedUnit(NamedTuple):

@@ -29,6 +29,8 @@ GAP_CODE = layouts.GAP_CODE
 # So many lost messages in a row let a Java broker give the next one again; more than one answer
 # of a pull (maxTransferCountOnMessageInMemory) nobody should get of it.
 DOUBLED_MAX = 32
+# No queue has so many messages, and the sum of some thousand such numbers fits into a checkpoint.
+QUEUE_OFFSET_MAX = 1 << 48
 # A Java broker reads their entries one by one, so it passes over nothing behind a blank one.
 _READ_BY_ENTRY = (SCHEDULE_TOPIC, WHEEL_TIMER_TOPIC)
 

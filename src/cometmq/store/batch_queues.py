@@ -193,7 +193,7 @@ class BatchQueues:
                 queue,
                 queue.first_entry,
                 queue.end_entry,
-                lambda entry: entry.physical_offset < log_end,
+                lambda entry: entry.is_written and entry.physical_offset < log_end,
             )
             end, place = 0, -1
             if kept > queue.first_entry:
@@ -446,7 +446,7 @@ class BatchQueues:
 
 
 def entry_of(record: Record) -> BatchEntry | None:
-    """The batch entry of a record; None for one without its numbers (setBatchSizeIfNeeded)."""
+    """The batch entry of a record; None for one without its numbers (setBatchSizeIfNeeded), or with some that cannot be."""
     block = record.property_block
     try:
         first = find_property(block, INNER_BASE.encode())
@@ -456,13 +456,14 @@ def entry_of(record: Record) -> BatchEntry | None:
         numbers = int(first), int(count)
     except (CodecError, ValueError):
         return None
-    return BatchEntry(
+    entry = BatchEntry(
         record.physical_offset,
         record.store_size,
         tags_code(record, ()),
         record.store_timestamp,
         *numbers,
     )
+    return entry if entry.is_written else None
 
 
 def _is_match(match: Match, code: int) -> bool:

@@ -19,7 +19,7 @@ from functools import partial
 from weakref import WeakSet
 
 from cometmq.codec.checkpoint import Checkpoint
-from cometmq.codec.queue_entry import QueueEntry
+from cometmq.codec.queue_entry import QUEUE_OFFSET_MAX, QueueEntry
 from cometmq.codec.record import Record, decode_record
 from cometmq.kernel import show_columns, show_entries, show_records
 from cometmq.model.names import LMQ_PREFIX
@@ -50,8 +50,6 @@ TAIL_SIZE_MAX = 4096  # A tail of one page is written out; see consume_queues.
 _TAIL_SIZE_MAX_OF_RAW = 16 << 10
 _TAIL_SIZE_MAX_AT_START = 64 << 10
 _HIDDEN_AT_ONCE = 2048  # Queues; about 3 ms of the loop.
-# No queue has so many messages, and the sum of some thousand such numbers fits into a checkpoint.
-QUEUE_OFFSET_MAX = 1 << 48
 _UNQUEUED_MAX = 1000  # Topics without a queue that are counted by name.
 
 
