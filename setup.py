@@ -22,6 +22,7 @@ kernel = cythonize(
             "_entries",
             "_frames",
             "_index",
+            "_lane_table",
             "_messages",
             "_packing",
             "_pulls",

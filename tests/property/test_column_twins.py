@@ -16,11 +16,13 @@ from cometmq.kernel import (
     column_records,
     columns,
     keys,
+    lane_table,
     queue_ends,
     taking,
     tallies,
     time_counts,
 )
+from tests.support.lane_tables import table_of
 from tests.support.send_frames import FORMS, SENDS, Sent, frame_of, in_words, item_of
 from tests.support.twin_turns import twin_timeout, twin_turns
 
@@ -49,6 +51,7 @@ class Plain:
     """The plain kernel, by the names of the compiled one."""
 
     QueueEnd = queue_ends.QueueEnd
+    LaneTable = lane_table.LaneTable
     SendBatch = columns.SendBatch
     take_sends = staticmethod(taking.take_sends)
     pack_columns = staticmethod(column_records.pack_columns)
@@ -66,13 +69,8 @@ def worked(kernel: Any, reads: list[bytes], count_max: int, room: int) -> list[o
     queues = [kernel.QueueEnd(number) for number in range(3)]
     queues[1].watched, queues[2].next_offset = True, 1 << 40
     start = '{"code":0,"extFields":{"queueId":"0","msgId":"C0A8'
-    straight = {
-        topic: {
-            str(number): (queue, bytes([len(topic)]) + topic.encode(), start, 0)
-            for number, queue in enumerate(queues)
-        }
-        for topic in ("Orders", "Bills", "T" * 100)
-    }
+    topics = ("Orders", "Bills", "T" * 100)
+    straight = table_of(kernel, {topic: dict(enumerate(queues)) for topic in topics}, start)
     batch = kernel.SendBatch(SUFFIX)
     seen: list[object] = []
     for number, data in enumerate(reads):
@@ -205,7 +203,7 @@ def test_answers_name_numbers_of_any_length(form, offset):
     for kernel in kernels:
         queue, batch = kernel.QueueEnd(1), kernel.SendBatch(SUFFIX)
         queue.next_offset = offset
-        straight = {"Orders": {"1": (queue, b"\6Orders", start, 0)}}
+        straight = table_of(kernel, {"Orders": {1: queue}}, start)
         assert kernel.take_sends(batch, data, 0, 9, HOSTS[0], straight, LIMITS) == len(data)
         kernel.pack_columns(batch, 0, offset, 1 << 62, LAYOUTS, 1700, STORE_HOST, [])
         answers.append(bytes(kernel.answer_columns(batch, 0, 1, HOST)))

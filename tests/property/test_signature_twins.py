@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cometmq.codec.signature import signature, signed_content
-from cometmq.kernel import columns, queue_ends, signatures, taking
+from cometmq.kernel import columns, lane_table, queue_ends, signatures, taking
+from tests.support.lane_tables import table_of
 from tests.support.send_frames import FORMS, SENDS, WORDS, Sent, frame_of
 from tests.support.twin_turns import twin_timeout, twin_turns
 
@@ -78,6 +79,7 @@ class Plain:
 
     KnownSigner = signatures.KnownSigner
     QueueEnd = queue_ends.QueueEnd
+    LaneTable = lane_table.LaneTable
     SendBatch = columns.SendBatch
     take_sends = staticmethod(taking.take_sends)
 
@@ -85,8 +87,8 @@ class Plain:
 def said(kernel, data, count_max, user=b"me", secret=SECRET):
     """How many sends a kernel takes that a user has signed, and the topics about which it asks."""
     batch, signer = kernel.SendBatch(b""), kernel.KnownSigner(user, secret)
-    lanes = {str(number): (kernel.QueueEnd(number), b"", "", 0) for number in range(3)}
-    straight = dict.fromkeys(("Orders", "Bills", "T" * 100), lanes)
+    queues = {number: kernel.QueueEnd(number) for number in range(3)}
+    straight = table_of(kernel, dict.fromkeys(("Orders", "Bills", "T" * 100), queues))
     position = 0
     asked: list[bytes] = []
     while True:
@@ -192,7 +194,7 @@ def test_a_signer_of_another_kernel_is_refused():
             0,
             1,
             HOST,
-            {},
+            fast.LaneTable(),
             LIMITS,
             signatures.KnownSigner(b"me", SECRET),
         )

@@ -18,6 +18,7 @@ from cometmq.kernel._index import (
     raw_keys,
     record_keys,
 )
+from cometmq.kernel._lane_table import LaneTable
 from cometmq.kernel._packing import count_records, pack_records
 from cometmq.kernel._pipelined_sends import PipelinedSends, pack_pipelined_sends, plain_answers
 from cometmq.kernel._pulls import filled_frame, split_pull
@@ -31,6 +32,7 @@ from cometmq.kernel._time_counts import TimeCounts
 
 __all__ = [
     "KnownSigner",
+    "LaneTable",
     "PipelinedSends",
     "QueueEnd",
     "SendBatch",

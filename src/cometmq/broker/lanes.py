@@ -10,7 +10,7 @@ Next: cometmq.broker.handlers.send
 import json
 
 from cometmq.broker.counters.counters import Counters
-from cometmq.kernel import rows
+from cometmq.kernel import LaneTable, rows
 from cometmq.model.flags import MULTI_TAGS
 from cometmq.model.names import DLQ_PREFIX, RETRY_PREFIX
 from cometmq.model.topic import TopicConfig
@@ -29,7 +29,7 @@ class Lanes:
     """The lanes of a broker.
 
     Attributes:
-        straight: topic -> queue id as text -> lane, of topics without any special treatment.
+        straight: the lanes of topics without any special treatment.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Lanes:
     ) -> None:
         """`region` and `is_trace_on` are told to the producer with each answer."""
         self._counters = counters
-        self.straight: dict[str, dict[str, Lane]] = {}
+        self.straight: LaneTable[ConsumeQueue] = LaneTable()
         self._opened: dict[str, dict[int, Lane]] = {}
         # Queues with the same number are answered alike in all topics: one text, which stays in the
         # processor's cache, where one for each of 80,000 lanes would not.
@@ -66,7 +66,7 @@ class Lanes:
             and not topic.name.startswith((RETRY_PREFIX, DLQ_PREFIX))
         )
         if is_straight and is_kept:
-            self.straight.setdefault(topic.name, {})[str(queue_id)] = lane
+            self.straight.keep(topic.name, queue_id, lane)
         return lane
 
     def _make(self, topic: TopicConfig, queue_id: int, siblings: dict[int, Lane]) -> Lane:
@@ -103,5 +103,5 @@ class Lanes:
 
     def forget(self, topic: str) -> None:
         """The topic changed or is gone: its next sends are checked again."""
-        self.straight.pop(topic, None)
+        self.straight.forget(topic)
         self._opened.pop(topic, None)

@@ -1,6 +1,6 @@
 """Hot loops on bytes and ints: what they mean in plain Python, and a compiled twin.
 
-`reference`, `records`, `wanted`, `keys`, `sends`, `taking`, `requests`, `messages`, `acks`, `reads`, `pulls`, `signatures`, `time_counts`, `pipelined_sends` and `calls` say what each function does,
+`reference`, `records`, `wanted`, `keys`, `sends`, `taking`, `requests`, `messages`, `lane_table`, `acks`, `reads`, `pulls`, `signatures`, `time_counts`, `pipelined_sends` and `calls` say what each function does,
 `layouts` which bytes stand where, `queue_ends` what it knows of a queue, `rows` which tuples go in and out;
 the modules with an underscore do the same, compiled, and run where the package was built with a C compiler.
 COMETMQ_KERNEL=reference or =fast chooses one for certain (docs/design/0017).
@@ -37,6 +37,7 @@ try:
         raw_keys,
         record_keys,
     )
+    from cometmq.kernel._lane_table import LaneTable
     from cometmq.kernel._messages import plain_messages, plain_properties
     from cometmq.kernel._packing import count_records, pack_records
     from cometmq.kernel._pipelined_sends import (
@@ -78,6 +79,7 @@ except ImportError as error:
     )
     from cometmq.kernel.columns import SendBatch
     from cometmq.kernel.keys import index_keys, insert_keys, record_keys
+    from cometmq.kernel.lane_table import LaneTable
     from cometmq.kernel.messages import plain_messages, plain_properties
     from cometmq.kernel.pipelined_sends import (
         PipelinedSends,
@@ -125,6 +127,7 @@ __all__ = [
     "RECORD_SIZE_MIN",
     "WHY_PLAIN",
     "KnownSigner",
+    "LaneTable",
     "PipelinedSends",
     "QueueEnd",
     "SendBatch",

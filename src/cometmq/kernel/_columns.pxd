@@ -41,6 +41,7 @@ cdef class SendBatch:
     cdef list buffers
 
     cdef Row *new_rows(self, Py_ssize_t number) except NULL
-    cdef int keep_row(self, tuple lane) except -1
+    cdef int keep_row(self) except -1
+    cdef int give_lane(self, Py_ssize_t first, Py_ssize_t last, tuple lane) except -1
     cdef uint8_t *room_for(self, Py_ssize_t size) except NULL
     cdef bytes block(self, Row *row)

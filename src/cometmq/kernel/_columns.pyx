@@ -50,13 +50,19 @@ cdef class SendBatch:
             self.rows, self.room = <Row *>rows, room
         return self.rows + self.count
 
-    cdef int keep_row(self, tuple lane) except -1:
-        """Count the next row of those that there is room for, with the lane of its queue."""
-        Py_INCREF(lane)
-        self.rows[self.count].lane = <PyObject *>lane
+    cdef int keep_row(self) except -1:
+        """Count the next row of those that there is room for; who calls gives it its lane, or lets it go."""
         self.text_size += self.rows[self.count].block_size
         self.request_count += self.rows[self.count].messages > 0
         self.count += 1
+        return 0
+
+    cdef int give_lane(self, Py_ssize_t first, Py_ssize_t last, tuple lane) except -1:
+        """Give the rows of a request the lane of their queue."""
+        cdef Py_ssize_t index
+        for index in range(first, last):
+            Py_INCREF(lane)
+            self.rows[index].lane = <PyObject *>lane
         return 0
 
     cdef uint8_t *room_for(self, Py_ssize_t size) except NULL:

@@ -4,7 +4,6 @@
 
 from cpython.bytearray cimport PyByteArray_GET_SIZE
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.long cimport PyLong_AsLongLongAndOverflow
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cometmq.kernel._bytes cimport get_u32, get_u64, put_bytes
@@ -75,7 +74,6 @@ def show_records(
     cdef bytes part = <bytes?>unusual[1], topic = None
     cdef object found
     cdef int64_t queue_offset
-    cdef int overflow = 0
     cdef dict queues = None
     cdef Parts parts
     cdef QueueEnd queue
@@ -98,7 +96,7 @@ def show_records(
             break
         queue = <QueueEnd?>found
         queue_offset = <int64_t>get_u64(at + RECORD_HEAD_QUEUE_OFFSET_AT)
-        if PyLong_AsLongLongAndOverflow(queue.max_offset, &overflow) != queue_offset or overflow:
+        if queue.max_offset != queue_offset:
             break
         size = parts.after - parts.block_start
         if (
@@ -106,7 +104,7 @@ def show_records(
             or not tag_code(start + parts.block_start, size, &code)
         ):
             break
-        queue.next_offset = queue.max_offset = <uint64_t>queue_offset + 1
+        queue.next_offset = queue.max_offset = queue_offset + 1
         _show(
             queue, offset + position, parts.after - position, code,
             dirty, tail_size_max, full, watched,

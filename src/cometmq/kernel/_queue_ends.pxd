@@ -1,10 +1,11 @@
 # What the compiled kernel knows of a queue.
+from libc.stdint cimport int64_t
 
 
 cdef class QueueEnd:
     cdef public object queue_id
-    cdef public object next_offset
-    cdef public object max_offset
+    cdef public int64_t next_offset
+    cdef public int64_t max_offset
     cdef public bytearray tail
     cdef public bint watched
     cdef public object tally

@@ -2,8 +2,8 @@
 # cython: cdivision=True
 """The headers of sends, read where they stand: JSON as official clients write it, and the binary form.
 
-A client writes the same header again and again, but for four values: the number of the request, the queue, the born time,
-the properties; and the signature, where there is one. So a header that was read is kept as a pattern: what stands between those. Another that
+A client writes the same header again and again, but for five values: the number of the request, topic, queue, born time,
+properties; and the signature, where there is one. So a header that was read is kept as a pattern: what stands between those. Another that
 has the same bytes there means the same, because the reader goes from left to right and would do the same with
 them; it costs a comparison. `send_headers` has no patterns, and reads each header anew.
 """
@@ -34,11 +34,12 @@ cdef enum:
     # Patterns are few, for a turn has few kinds of clients; one that is longer than this is not kept.
     PATTERNS = 4
     PATTERN_SIZE_MAX = 1024
-    GAPS = 5  # At most.
+    GAPS = 6  # At most.
     OPAQUE = LETTERS  # As a gap, beside fields by their letters.
     SIGNATURE = LETTERS + 1
     WORDS_MAX = 16
-    QUEUE_ID = 4  # The letters e, g, i.
+    TOPIC = 1  # The letters b, e, g, i.
+    QUEUE_ID = 4
     BORN_MS = 6
     PROPERTIES = 8
 
@@ -373,7 +374,7 @@ cdef int _find_gaps(Cursor *cursor, Header *header, Span *gaps, int *values) noe
     cdef int index, before, value, count = GAPS if header.signature.at is not NULL else GAPS - 1
     gaps[0], values[0] = cursor.opaque, OPAQUE
     gaps[1], values[1] = cursor.block, PROPERTIES
-    values[2], values[3], values[4] = QUEUE_ID, BORN_MS, SIGNATURE
+    values[2], values[3], values[4], values[5] = TOPIC, QUEUE_ID, BORN_MS, SIGNATURE
     for index in range(1, count):
         value = values[index]
         field = &header.signature if value == SIGNATURE else &header.fields[value]

@@ -1,11 +1,12 @@
 from collections.abc import Callable
 
-from cometmq.kernel.rows import End, Lane, Pending, Put, RawCommand
+from cometmq.kernel.lane_table import LaneTable
+from cometmq.kernel.rows import End, Pending, Put, RawCommand
 
 def plain_sends(
     commands: list[RawCommand],
     first: int,
-    straight: dict[str, dict[str, Lane[End]]],
+    straight: LaneTable[End],
     shapes: dict[str, int],
     look: Callable[[str], int | None],
     suffix: bytes,

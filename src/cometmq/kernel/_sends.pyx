@@ -13,6 +13,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memchr, memcmp, memcpy
 
 from cometmq.kernel._bytes cimport get_u32
+from cometmq.kernel._lane_table cimport LaneTable
 from cometmq.kernel._layouts cimport (
     BATCH_HEAD_BODY_SIZE_AT,
     BATCH_HEAD_FLAG_AT,
@@ -168,7 +169,7 @@ cdef inline bint _numbers(dict fields, int64_t *user_flag, int64_t *tried) excep
 
 
 def plain_sends(
-    list commands, Py_ssize_t first, dict straight, dict shapes, look, bytes suffix,
+    list commands, Py_ssize_t first, LaneTable straight not None, dict shapes, look, bytes suffix,
     bytes host, Py_ssize_t body_size_max, list puts, list pending,
 ):
     """See `cometmq.kernel.sends.plain_sends`."""
@@ -182,7 +183,7 @@ def plain_sends(
     cdef Py_ssize_t start = first, end = first
     for index in range(first, len(commands)):
         if index == end:
-            start, end = end, end + _find_lanes(commands, end, straight, lanes)
+            start, end = end, end + _find_lanes(commands, end, straight.of, lanes)
             if index == end:
                 return index
         command = <tuple>commands[index]

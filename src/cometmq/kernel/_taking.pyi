@@ -1,5 +1,6 @@
 from cometmq.kernel.columns import SendBatch
-from cometmq.kernel.rows import End, Lane, TakeLimits
+from cometmq.kernel.lane_table import LaneTable
+from cometmq.kernel.rows import End, TakeLimits
 from cometmq.kernel.signatures import KnownSigner
 
 def take_sends(
@@ -8,7 +9,7 @@ def take_sends(
     position: int,
     count_max: int,
     host: bytes,
-    straight: dict[str, dict[str, Lane[End]]],
+    straight: LaneTable[End],
     limits: TakeLimits,
     signer: KnownSigner | None = None,
 ) -> int: ...

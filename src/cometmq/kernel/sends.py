@@ -11,6 +11,7 @@ from collections.abc import Callable
 from struct import error as struct_error
 
 from cometmq.kernel.crc import crc32
+from cometmq.kernel.lane_table import LaneTable
 from cometmq.kernel.layouts import (
     BATCH_HEAD,
     CRC_MASK,
@@ -27,7 +28,6 @@ from cometmq.kernel.rows import (
     Buffer,
     End,
     HeadRow,
-    Lane,
     Pending,
     Put,
     PutResult,
@@ -62,7 +62,7 @@ _LOW_DIGITS = tuple(f"{low:03X}" for low in range(1 << _LOW_BITS))
 def plain_sends(  # noqa: PLR0913, PLR0917  The loop has no calls, so it is given everything.
     commands: list[RawCommand],
     first: int,
-    straight: dict[str, dict[str, Lane[End]]],
+    straight: LaneTable[End],
     shapes: dict[str, int],
     look: Callable[[str], int | None],
     suffix: bytes,
@@ -79,7 +79,7 @@ def plain_sends(  # noqa: PLR0913, PLR0917  The loop has no calls, so it is give
     Args:
         commands: of one read.
         first: where to begin.
-        straight: topic -> queue id as text -> lane.
+        straight: the lanes that are found without asking.
         shapes: properties around the unique key -> tags code, of those that are plain.
         look: asked about a shape that is not in `shapes`; gives None when it is not plain.
         suffix: what the broker adds to each message's properties.
@@ -95,7 +95,7 @@ def plain_sends(  # noqa: PLR0913, PLR0917  The loop has no calls, so it is give
     for index in range(first, len(commands)):
         code, flag, opaque, _, _, _, fields, body, _ = commands[index]
         try:
-            queue, topic, answer_start, _ = straight[fields["b"]][fields["e"]]
+            queue, topic, answer_start, _ = straight.find(fields["b"], fields["e"])
             text = fields["i"]
             is_batch = fields.get("m") not in {None, "false"}  # However it says so.
             if code != _SEND_V2 or fields["f"] != "0" or is_batch:

@@ -10,6 +10,7 @@ import re
 from typing import NamedTuple
 
 from cometmq.kernel.columns import SendBatch
+from cometmq.kernel.lane_table import LaneTable
 from cometmq.kernel.layouts import (
     BATCH_HEAD,
     FRAME_HEAD,
@@ -18,7 +19,7 @@ from cometmq.kernel.layouts import (
     SHORT_SIZE,
 )
 from cometmq.kernel.reference import java_hash_many
-from cometmq.kernel.rows import End, Lane, TakeLimits
+from cometmq.kernel.rows import End, TakeLimits
 from cometmq.kernel.send_headers import SEND, SEND_BATCH, Header, read_header
 from cometmq.kernel.signatures import KnownSigner
 from cometmq.model.flags import ONEWAY, RESPONSE
@@ -59,7 +60,7 @@ def take_sends(  # noqa: PLR0913, PLR0917  As `pack_records`.
     position: int,
     count_max: int,
     host: bytes,
-    straight: dict[str, dict[str, Lane[End]]],
+    straight: LaneTable[End],
     limits: TakeLimits,
     signer: KnownSigner | None = None,
 ) -> int:
@@ -71,7 +72,7 @@ def take_sends(  # noqa: PLR0913, PLR0917  As `pack_records`.
         position: where the first frame begins.
         count_max: most sends.
         host: the client, as records hold it.
-        straight: topic -> queue id as text -> lane.
+        straight: the lanes that are found without asking.
         limits: what a longer or larger send is no plain one by.
         signer: who must have signed each; None: nobody.
 
@@ -169,12 +170,12 @@ def _add(
     batch: SendBatch[End],
     header: Header,
     messages: list[_PlainMessage],
-    straight: dict[str, dict[str, Lane[End]]],
+    straight: LaneTable[End],
 ) -> bool:
     """Add a send as rows; False where there is no lane for it, or a number is none."""
     fields = header.fields
     try:
-        lane = straight[fields[b"b"].decode()][fields[b"e"].decode()]
+        lane = straight.find(fields[b"b"].decode(), fields[b"e"].decode())
         born_ms = _number_of(fields[b"g"], 62)
         tried = _number_of(fields.get(b"j", b"0"), 31)
     except (LookupError, ValueError):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cometmq import kernel
 from cometmq.access.accounts import PERMISSIONS, Account
 from cometmq.access.auth_users import AuthUser
 from cometmq.access.gate import AccessGate
@@ -19,6 +20,7 @@ from cometmq.kernel import QueueEnd, SendBatch, take_sends
 from cometmq.model.credentials import Credentials
 from cometmq.model.errors import RequestError
 from cometmq.net.requests import RequestTable
+from tests.support.lane_tables import table_of
 from tests.support.send_frames import Sent, frame_of, in_words, item_of
 from tests.unit.access.test_rights_table import Asking, Users
 
@@ -31,7 +33,7 @@ BOSS = Credentials("the-boss", "secret-of-boss")
 STRANGER = Credentials("a-stranger", "secret-of-stranger")
 OWN = Account("the-sender", b"secret-of-sender", topics={"Orders": PUB, "Bills": PUB})
 ALL = Account("the-boss", b"secret-of-boss", is_super=True)
-LANE = {"0": (QueueEnd(0), b"", "", 0)}
+QUEUES = {0: QueueEnd(0)}
 FIELDS = {
     "a": "p",
     "b": "Orders",
@@ -72,8 +74,8 @@ class Taking:
     def __init__(self) -> None:
         self.intake = self
         self.batch: Any = SendBatch(b"")
-        self.straight: Any = dict.fromkeys(("Orders", "Bills", "Secret", "%RETRY%group"), LANE)
-        self.straight |= {f"T{number}": LANE for number in range(300)}
+        topics = ["Orders", "Bills", "Secret", "%RETRY%group", *(f"T{n}" for n in range(300))]
+        self.straight = table_of(kernel, dict.fromkeys(topics, QUEUES))
 
     @property
     def count(self) -> int:

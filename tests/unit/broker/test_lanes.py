@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cometmq.broker.counters.counters import Counters
 from cometmq.broker.lanes import Lane, Lanes
 from cometmq.model.topic import TopicConfig
@@ -34,8 +36,10 @@ def test_queues_of_a_topic_have_one_topic_block_and_queues_of_one_number_one_ans
 def test_a_forgotten_topic_gets_lanes_anew():
     store, _, _ = store_with()
     lanes = Lanes(store, region="r", is_trace_on=True, counters=Counters(HandClock()))
-    open_all(lanes, ["one", "two"], 2)
+    opened = open_all(lanes, ["one", "two"], 2)
     lanes.forget("one")
-    assert [*lanes.straight] == ["two"]
+    with pytest.raises(LookupError):
+        lanes.straight.find("one", "1")
+    assert lanes.straight.find("two", "1") is opened["two", 1]
     again = open_all(lanes, ["one"], 2)
-    assert lanes.straight["one"]["1"] is again["one", 1]
+    assert lanes.straight.find("one", "1") is again["one", 1]

@@ -60,7 +60,7 @@ class PlainSends:
         if code != _SEND_BATCH:
             return None
         try:
-            queue, topic_block, answer_start, _ = self._straight[fields["b"]][fields["e"]]
+            queue, topic_block, answer_start, _ = self._straight.find(fields["b"], fields["e"])
             shared = fields.get("i") or ""
             if shared[-1:] not in {"", "\2"} or "TAGS\1" in shared or _is_special(shared):
                 return None

@@ -1,0 +1,1 @@
+from cometmq.kernel.lane_table import LaneTable as LaneTable

@@ -1,0 +1,17 @@
+"""Tables of lanes, of either kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cometmq.store.appender import encode_topic_block
+
+
+def table_of(kernel: Any, topics: Mapping[str, Mapping[int, Any]], start: str = "") -> Any:
+    """A table with lanes to these queues, by topic and number, and with one start of answers."""
+    table = kernel.LaneTable()
+    for topic, queues in topics.items():
+        for number, queue in queues.items():
+            table.keep(topic, number, (queue, encode_topic_block(topic), start, 0))
+    return table
