@@ -9,9 +9,12 @@ import pytest
 
 from cometmq.broker.cold_readers import GROUPS_MAX, ColdReaders
 from cometmq.broker.settings import BrokerSettings
-from cometmq.model.codes import ResponseCode
+from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
+from cometmq.store.real_disk import RealDisk
 from tests.support.hand_clock import HandClock
+from tests.unit.broker.billing import pull_fields, send
+from tests.unit.broker.conftest import serve
 
 LIMITED = BrokerSettings(is_cold_limited=True, cold_group_max=1_000, cold_max=3_000)
 
@@ -78,6 +81,32 @@ async def test_thresholds_are_changed_and_told_over_the_wire(served):
     assert table["cgColdReadThreshold"] == 3 << 20
     assert (await served.ask(2002, body=b"readers")).code == ResponseCode.SUCCESS
     assert json.loads((await served.ask(2003)).body)["configTable"] == {"spare": 8192}
+
+
+async def test_a_pull_of_a_group_beyond_its_bytes_is_answered_busy_and_others_are_served(
+    tmp_path, monkeypatch
+):
+    async with serve(tmp_path / "store") as served:
+        await send(served, bytes(900))
+        await send(served, bytes(900))
+    monkeypatch.setattr(RealDisk, "pread_nowait", lambda *_: None)  # Nothing is in memory.
+    limited = {"is_cold_limited": True, "cold_group_max": 1_000}
+    async with serve(tmp_path / "store", HandClock(), **limited) as served:
+
+        async def code_of(group: str) -> int:
+            fields = {**pull_fields(0), "consumerGroup": group}
+            answer = await served.ask(RequestCode.PULL_MESSAGE, fields)
+            if answer.code == ResponseCode.SYSTEM_BUSY:
+                assert "reading cold data" in (answer.remark or "")
+            return answer.code
+
+        assert [await code_of("slow") for _ in range(2)] == [
+            ResponseCode.SUCCESS,
+            ResponseCode.SYSTEM_BUSY,
+        ]
+        assert await code_of("other") == ResponseCode.SUCCESS
+        table = json.loads((await served.ask(2003)).body)
+        assert table["runtimeTable"]["slow"]["coldAcc"] > 1_800
 
 
 @pytest.mark.parametrize(
