@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cometmq.codec.remoting import Command, encode_command
 from tests.attacks.stranger import Answered, Stranger
 from tests.support.load import send_frame
 
@@ -13,28 +14,50 @@ def send(
     stranger: Stranger, topic: str, queue_id: int = 0, body: bytes = b"x", properties: str = ""
 ) -> Answered:
     """One message."""
+    opaque = begin_send(stranger, topic, queue_id, body, properties)
+    while not (answer := stranger.read()).is_answer or answer.opaque != opaque:
+        pass
+    return answer
+
+
+def begin_send(
+    stranger: Stranger, topic: str, queue_id: int = 0, body: bytes = b"x", properties: str = ""
+) -> int:
+    """Send one message and do not wait; the request's number."""
     stranger._opaque += 1
     opaque = stranger._opaque
     stranger.socket.sendall(
         send_frame(topic, body, opaque=opaque, queue_id=queue_id, properties=properties)
     )
-    while not (answer := stranger.read()).is_answer or answer.opaque != opaque:
-        pass
-    return answer
+    return opaque
 
 
 def pull(
     stranger: Stranger, topic: str, queue_id: int, offset: int = 0, *, hold_ms: int = 0
 ) -> Answered:
     """Pull from an offset on, waiting for a message if that is asked for."""
-    fields = {
+    return stranger.ask(PULL, pull_fields(topic, queue_id, offset, hold_ms))
+
+
+def begin_pull(stranger: Stranger, topic: str, queue_id: int, offset: int = 0) -> int:
+    """Send a pull as clients write it and do not wait; the request's number."""
+    stranger._opaque += 1
+    fields = pull_fields(topic, queue_id, offset)
+    stranger.socket.sendall(
+        encode_command(Command(PULL, opaque=stranger._opaque, fields=fields))
+    )
+    return stranger._opaque
+
+
+def pull_fields(topic: str, queue_id: int, offset: int, hold_ms: int = 0) -> dict[str, str]:
+    """What a pull asks."""
+    return {
         "consumerGroup": "reader", "topic": topic, "queueId": str(queue_id),
         "queueOffset": str(offset), "maxMsgNums": "32", "commitOffset": "0",
         "sysFlag": str(_SUBSCRIBED | (_SUSPENDED if hold_ms else 0)),
         "suspendTimeoutMillis": str(hold_ms), "subscription": "*", "subVersion": "0",
         "expressionType": "TAG",
     }  # fmt: skip
-    return stranger.ask(PULL, fields)
 
 
 def pull_all(stranger: Stranger, topic: str, queue_id: int) -> bytes:

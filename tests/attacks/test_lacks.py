@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import resource
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from cometmq.net.descriptors import LEAST
-from tests.attacks.by_hand import pull_all, send
+from tests.attacks.by_hand import begin_pull, begin_send, pull, pull_all, send
 from tests.attacks.stranger import Stranger
 from tests.attacks.test_connections import with_descriptors
 from tests.attacks.test_starts import filled_store, refused
@@ -17,6 +20,7 @@ from tests.support import processes
 from tests.support.loop_disk import LoopDisk
 
 OK, NOT_SERVING, FLUSH_LATE = 0, 14, 10
+FAILED, UNKNOWN = 1, 9999
 QUEUES = 4
 CURED_SECONDS = 2.0
 BUSY_SECONDS = 3.0  # What a busy machine may add.
@@ -26,6 +30,16 @@ def take_descriptors(pid: int) -> None:
     """Leave a process those that it has: no other file can be opened, whichever of them it closes but the first three."""
     _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, hard))
+
+
+@contextlib.contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    """Whatever comes meanwhile a process finds in one turn of its loop."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def give_descriptors(pid: int) -> None:
@@ -102,6 +116,35 @@ def test_without_a_descriptor_left_sends_are_refused_until_there_is_one(
         broker.kill()
     with broker.start(), Stranger(broker.address) as stranger:
         sender.check(stranger)
+
+
+def test_a_pull_that_lacks_a_descriptor_is_told_so_and_takes_nobody_with_it(tmp_path):
+    """The file of its queue is to be opened; others have sent something in the same turn of the loop."""
+    filled_store(tmp_path)
+    broker = processes.broker(tmp_path, "")
+    with (
+        broker,
+        Stranger(broker.address, seconds=10) as asking,
+        Stranger(broker.address, seconds=10) as sending,
+        Stranger(broker.address, seconds=10) as pulling,
+    ):
+        for each in (asking, sending):
+            each.ask(UNKNOWN)  # It is let in.
+        assert pull(pulling, "Nowhere", 0).code != OK  # The group is known from now on.
+        take_descriptors(broker.pid)
+        try:
+            for _ in range(3):
+                with stopped(broker.pid):
+                    asked = asking.send(UNKNOWN)
+                    sent = begin_send(sending, "Kept")
+                    pulled = begin_pull(pulling, "Kept", 0)
+                assert asking.read()[-2:] == (asked, True)
+                assert sending.read()[-2:] == (sent, True)
+                answer = pulling.read()
+                assert (answer.code, answer.opaque) == (FAILED, pulled)
+        finally:
+            give_descriptors(broker.pid)
+        assert pull(pulling, "Kept", 0).code == OK
 
 
 def test_with_too_few_descriptors_a_start_is_refused_by_number_and_works_with_enough(tmp_path):

@@ -114,7 +114,10 @@ class PullIntake:
         asked = self._asked[header]
         if asked is None:
             return None
-        found = self._found.pull(asked, queue_id, offset, commit_offset)
+        try:
+            found = self._found.pull(asked, queue_id, offset, commit_offset)
+        except Exception:  # noqa: BLE001  As a command it fails again, and is told of what; here others of the turn would be lost.
+            return None
         if found is None:
             return None
         numbers, records, size = found
