@@ -11,8 +11,12 @@ from cometmq.kernel import MAGIC_BLANK, WHY_PLAIN
 from cometmq.model.errors import CopyingStopped, RecordIllegal
 from cometmq.store.message_store import MessageStore
 
-# Appended in a turn of the loop: some milliseconds of it, with small messages. Pieces of 512 KiB cost a tenth more a message.
-PIECE_SIZE = (1024 if WHY_PLAIN is None else 64) << 10
+# Appended in a turn of the loop. Pieces of 512 KiB cost a tenth more a message than the largest.
+PIECE_SIZE_MIN = 64 << 10
+PIECE_SIZE = 1 << 20 if WHY_PLAIN is None else PIECE_SIZE_MIN
+# What took the loop longer goes on in pieces half as large: 1 MiB of small messages takes one ms, but of delayed ones 22 and of
+# those of light queues 56, for these the kernel leaves to Python.
+_LONG_SECONDS = 0.008
 # A record is no longer than a frame of RocketMQ and what is put around it.
 RECORD_SIZE_MAX = 17 << 20
 # Where bytes are received, and wait to be appended.
@@ -27,6 +31,7 @@ class LogIntake:
 
     Attributes:
         size: how many have come that are not in the store.
+        piece_size: how many are appended in a turn of the loop.
     """
 
     def __init__(self, store: MessageStore, start: int) -> None:
@@ -37,6 +42,7 @@ class LogIntake:
         self._from = 0  # Where in it the first byte stands that is held,
         self._start = start  # and its physical offset.
         self.size = 0
+        self.piece_size = PIECE_SIZE_MIN  # Until it shows how long that takes.
         self._wanted = BLANK_TAIL_SIZE  # Fewer bytes than this hold no whole record.
 
     @property
@@ -106,7 +112,7 @@ class LogIntake:
             StoreError: the store takes nothing just now, or for good; the bytes wait.
         """
         held = memoryview(self._room)[self._from : self._to]
-        piece = held[: max(PIECE_SIZE, self._wanted)]
+        piece = held[: max(self.piece_size, self._wanted)]
         try:
             end = self._store.append_raw(self._start, piece)
         except RecordIllegal as error:
@@ -114,6 +120,13 @@ class LogIntake:
         taken = end - self._start
         self._from, self._start, self.size = self._from + taken, end, self.size - taken
         self._wanted = self._size_wanted(held[taken:], is_half=taken < len(piece))
+
+    def took_time(self, seconds: float) -> None:
+        """A piece was appended and shown in so long: the next ones are smaller, or may be larger again."""
+        if seconds > _LONG_SECONDS:
+            self.piece_size = max(self.piece_size // 2, PIECE_SIZE_MIN)
+        elif seconds < _LONG_SECONDS / 4:
+            self.piece_size = min(self.piece_size * 2, PIECE_SIZE)
 
     def _size_wanted(self, held: memoryview, *, is_half: bool) -> int:
         """The number of bytes needed for the next whole record, of which so many are held."""

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 from typing import cast
 
-from cometmq.broker.replicas.intake import PIECE_SIZE, LogIntake
+from cometmq.broker.replicas.intake import LogIntake
 from cometmq.broker.replicas.rate import ByteRate
 from cometmq.model.clock import Clock
 from cometmq.model.errors import CopyingStopped, LinkError, StoreError
@@ -189,7 +189,7 @@ class MasterLink(asyncio.BufferedProtocol):
             return
         if self._intake.is_due and self._intake.has_room and not self._is_work_near:
             is_rest_near = self.end.is_within_frame and not self._intake.is_full
-            if is_rest_near and self._intake.size < PIECE_SIZE:
+            if is_rest_near and self._intake.size < self._intake.piece_size:
                 if self._rest is None:
                     self._rest = self._loop.call_later(_REST_SECONDS, self._work)
             else:
@@ -213,6 +213,7 @@ class MasterLink(asyncio.BufferedProtocol):
         self.trouble = None
         if self._transport is None:
             return
+        began = self._clock.monotonic()
         try:
             self._intake.append()
         except CopyingStopped as error:
@@ -225,5 +226,6 @@ class MasterLink(asyncio.BufferedProtocol):
             self._loop.call_later(_RETRY_SECONDS, self._work)
             return
         self._store.dispatch_pending()  # Which tells `moved`.
+        self._intake.took_time(self._clock.monotonic() - began)
         self._on_written()
         self._go_on()

@@ -16,8 +16,10 @@ from cometmq.model.errors import StoreReadOnly
 from cometmq.net.loop import loop_network
 from cometmq.net.network import Accepted
 from cometmq.replication.terms import LinkTerms
+from cometmq.store.message_store import MessageStore
 from cometmq.store.real_disk import RealDisk
 from cometmq.store.settings import StoreSettings
+from tests.support.hand_clock import HandClock
 from tests.support.replica import Replica, log_of
 from tests.support.store_puts import make_put
 from tests.unit.broker.conftest import eventually, serve, virtual_loop
@@ -313,3 +315,29 @@ async def test_a_log_that_cannot_be_read_is_said_and_tried_again(tmp_path, monke
                 )
             await send(served)
             await slave.reaches(served.broker._store.max_offset)
+
+
+@pytest.mark.parametrize(
+    ("seconds_a_mib", "least", "most"), [(0.001, 512, 1024), (0.05, 64, 128)]
+)
+async def test_pieces_are_so_large_that_none_holds_the_loop(
+    tmp_path, monkeypatch, seconds_a_mib, least, most
+):
+    clock, sizes, append = HandClock(), list[int](), MessageStore.append_raw
+
+    def timed(store, offset, content):
+        clock.turn(len(content) / (1 << 20) * seconds_a_mib)
+        sizes.append(len(content) >> 10)
+        return append(store, offset, content)
+
+    settings = StoreSettings(commitlog_file_size=16 << 20)
+    async with master(tmp_path / "m", commitlog_file_size=16 << 20) as served:
+        store = served.broker._store
+        for _ in range(80):
+            store.put_many([make_put(store, body=bytes(1_000))] * 100)
+            store.dispatch_pending()
+        monkeypatch.setattr(MessageStore, "append_raw", timed)
+        async with slave_of(served, tmp_path / "s", settings) as slave:
+            slave.copier._clock = clock
+            await slave.reaches(store.max_offset)
+    assert least <= max(sizes) <= most

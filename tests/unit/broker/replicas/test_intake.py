@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from cometmq.broker.replicas.intake import ROOM_SIZE, LogIntake
+from cometmq.broker.replicas.intake import PIECE_SIZE, PIECE_SIZE_MIN, ROOM_SIZE, LogIntake
 from cometmq.model.errors import CopyingStopped
 from cometmq.store.message_store import MessageStore
 from cometmq.store.settings import StoreSettings
@@ -113,3 +113,30 @@ def test_a_size_that_no_record_has_stops_it(tmp_path):
     intake.took(0, memoryview(log + (18 << 20).to_bytes(4) + log[4:60]))
     with pytest.raises(CopyingStopped):
         intake.append()
+
+
+def test_a_piece_that_takes_long_is_followed_by_smaller_ones_until_they_are_quick_again(
+    tmp_path,
+):
+    log = log_with(tmp_path / "m", [bytes(90)] * 20_000)
+    intake = LogIntake(copy := open_store(tmp_path / "s", SETTINGS), 0)
+
+    def appended(seconds: float) -> int:
+        while intake.end < len(log) and not intake.is_full:
+            receive(intake, log, 500_000)
+        before = copy.max_offset
+        intake.append()
+        copy.dispatch_pending()
+        intake.took_time(seconds)
+        return copy.max_offset - before
+
+    sizes = [
+        appended(seconds)
+        for seconds in (0.001, 0.001, 0.001, 0.1, 0.1, 0.1, 0.1, 0.005, 0.001, 0)
+    ]
+    least, most = PIECE_SIZE_MIN, PIECE_SIZE
+    wanted = [1, 2, 4, 8, 4, 2, 1, 1, 1, 2]
+    assert all(
+        0 <= min(least * times, most) - size < 300
+        for size, times in zip(sizes, wanted, strict=True)
+    )
