@@ -1,10 +1,15 @@
 """IPs of host names that peers give: looked up beside the loop, few at a time, and kept for a while."""
 
 import asyncio
+import contextlib
 import socket
+import threading
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from cometmq.model.clock import Clock
+from cometmq.net.loop import may_have_threads
 from cometmq.net.own_machine import plain_ip
 
 NAMES_MAX = 16
@@ -50,9 +55,34 @@ class HostNames:
 
 async def _look_up(name: str) -> frozenset[str]:
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(
-            name, None, type=socket.SOCK_STREAM
-        )
+        found = await (_in_thread(name) if may_have_threads() else _on_loop(name))
     except (OSError, ValueError):  # Python says with the latter that a name cannot be.
         return frozenset()
     return frozenset(plain_ip(str(address[0])) for *_, address in found)
+
+
+async def _on_loop(name: str) -> list[Any]:
+    return await asyncio.get_running_loop().getaddrinfo(name, None, type=socket.SOCK_STREAM)
+
+
+def _in_thread(name: str) -> "asyncio.Future[list[Any]]":
+    """Look a name up in a thread that ends with the process.
+
+    A loop has a few for all names, four in uvloop, and waits for them at its end, a resolver that is mute for 10 s or more: nameservers
+    would not be found meanwhile, and a broker that is told to stop would stay.
+    """
+    loop = asyncio.get_running_loop()
+    found: asyncio.Future[list[Any]] = loop.create_future()
+
+    def look() -> None:
+        try:
+            end = partial(
+                found.set_result, socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+            )
+        except (OSError, ValueError) as error:
+            end = partial(found.set_exception, error)
+        with contextlib.suppress(RuntimeError):  # The loop has ended.
+            loop.call_soon_threadsafe(lambda: found.done() or end())
+
+    threading.Thread(target=look, name="host-name", daemon=True).start()
+    return found

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 from typing import Any
 
 import pytest
@@ -25,6 +27,32 @@ def test_names_are_looked_up_and_those_of_nobody_have_none(make_loop):
         local, others = runner.run(ask())
     assert "127.0.0.1" in local
     assert others == [frozenset()] * len(others)
+
+
+@pytest.mark.parametrize("make_loop", [uvloop.new_event_loop, asyncio.new_event_loop])
+def test_a_resolver_that_is_mute_holds_neither_other_names_nor_the_end(make_loop, monkeypatch):
+    goes, resolve, asked = threading.Event(), socket.getaddrinfo, list[str]()
+
+    def mute(name, *given, **kind):
+        if name != "localhost":
+            asked.append(name)
+            goes.wait(30)
+        return resolve(name, *given, **kind)
+
+    async def ask():
+        names = HostNames(SystemClock())
+        lost = asyncio.gather(*[names.ips_of(f"{number}.example") for number in range(9)])
+        await asyncio.sleep(0.5)
+        assert len(asked) == 9
+        assert "127.0.0.1" in await names.ips_of("localhost")
+        assert await lost == [frozenset()] * 9
+
+    monkeypatch.setattr(socket, "getaddrinfo", mute)
+    began = SystemClock().monotonic()
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        runner.run(ask())
+    assert SystemClock().monotonic() - began < 2 * WAIT_SECONDS + 5
+    goes.set()
 
 
 class Resolver:
