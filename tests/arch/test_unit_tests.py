@@ -71,6 +71,21 @@ async def test_an_hour_passes():
     await asyncio.sleep(3600)
 """
 
+# A suite beside them, as the cluster of tests/spark is in one process with them.
+NEIGHBOUR = """
+import contextlib, socket, threading, time
+
+def work():
+    while True:
+        with contextlib.suppress(AssertionError), socket.socket() as opened:
+            threading.Event().wait(0.002)
+            time.sleep(0.002)
+            opened.bind(("127.0.0.1", 0))
+
+def pytest_configure():
+    threading.Thread(target=work, daemon=True).start()
+"""
+
 
 def run(folder: Path, where: str) -> str:
     """What pytest says of the sample in a folder of that name, with the conftest of tests/unit above it."""
@@ -78,6 +93,7 @@ def run(folder: Path, where: str) -> str:
     tests.mkdir(parents=True)
     (folder / "tests/unit/conftest.py").write_bytes((UNIT / "conftest.py").read_bytes())
     (tests / "test_sample.py").write_text(SAMPLE)
+    (folder / "conftest.py").write_text(NEIGHBOUR)
     command = [
         sys.executable,
         "-m",

@@ -1,6 +1,7 @@
 """Unit tests run under virtual time; outside tests/unit/net none opens a socket or waits.
 
-Tests of threads are marked so: they have a loop as programs have it, and may give other threads a moment.
+Tests of threads are marked so: they have a loop as programs have it, and may give other threads a moment. What runs beside
+them in the same process, such as the cluster of another suite, may do what it does.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import asyncio
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,15 +27,22 @@ _REACHING = {
 }
 
 _guarded: list[str] = []  # The test that runs, where it may not.
-_broken: list[str] = []  # What it did all the same, in whichever thread.
+_broken: list[str] = []  # What it did all the same, in whichever of its threads.
+_started: weakref.WeakSet[threading.Thread] = weakref.WeakSet()  # By tests that were guarded.
 
 
 def _forbid(event: str, args: tuple[object, ...]) -> None:
-    if _guarded and event in _REACHING:
+    if _guarded and event in _REACHING and _is_of_tests():
         _refuse(f"opens a socket: {event}{args}")
 
 
 sys.addaudithook(_forbid)
+
+
+def _is_of_tests() -> bool:
+    """Whether a test runs in this thread, or has started it."""
+    thread = threading.current_thread()
+    return thread is threading.main_thread() or thread in _started
 
 
 def _refuse(what: str) -> None:
@@ -52,6 +61,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
     is_of_threads = item.get_closest_marker("threads") is not None
     with pytest.MonkeyPatch.context() as patch:
+        _note_threads(patch)
         _forbid_waits(
             patch, SLEEP_SECONDS_MAX_OF_THREADS if is_of_threads else SLEEP_SECONDS_MAX
         )
@@ -62,18 +72,30 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
             _guarded.clear()
 
 
+def _note_threads(patch: pytest.MonkeyPatch) -> None:
+    """Know the threads that a test starts, and those that they start."""
+    start = threading.Thread.start
+
+    def noted_start(self: threading.Thread) -> None:
+        if _is_of_tests():
+            _started.add(self)
+        start(self)
+
+    patch.setattr(threading.Thread, "start", noted_start)
+
+
 def _forbid_waits(patch: pytest.MonkeyPatch, longest: float) -> None:
     """Refuse a longer sleep, and a longer wait for another thread in which that one does not come."""
     sleep, wait = time.sleep, threading.Condition.wait
 
     def short_sleep(seconds: float) -> None:
-        if seconds > longest:
+        if seconds > longest and _is_of_tests():
             _refuse(f"sleeps for {seconds} s")
         sleep(seconds)
 
     def met_wait(self: Any, timeout: float | None = None) -> bool:
         came = wait(self, timeout)
-        if not came and timeout is not None and timeout > longest:
+        if not came and timeout is not None and timeout > longest and _is_of_tests():
             _refuse(f"waits for {timeout} s in vain")
         return came
 
