@@ -155,11 +155,19 @@ def test_records_of_entries_are_the_same(data, sizes, count_max, size_max, log_s
         log[data.draw(st.integers(0, len(log) - 1))] ^= 1
     match = None if codes is None else codes.__contains__
     view = memoryview(log).toreadonly()
-    given = (entries, count_max, size_max, log_start, match, view, BASE)
+    limits = count_max, size_max, log_start, match
+    front, behind = data.draw(st.integers(-1, 41)), data.draw(st.integers(-1, 41))
+    place = front, front + len(entries)
+    around = bytes(max(front, 0)) + entries + bytes(max(behind, 0))
+    if data.draw(st.booleans()):
+        place = front, len(around) - behind
+    given = ((around, *place), *limits, view, BASE)
     found = fast.plain_read(*given)
     assert found == reads.plain_read(*given)
     if found is not None:
-        runs, count, size, looked, removed = reference.choose_entries(*given[:5])
+        runs, count, size, looked, removed = reference.choose_entries(
+            around[slice(*place)], *limits
+        )
         records = reference.gather(view, BASE, runs)
         assert found == (records, count, looked, runs[-1][1])
         assert (len(records), removed, reference.count_records(records)) == (size, False, count)
@@ -170,6 +178,8 @@ def test_many_entries_are_left_to_the_careful_way(count):
     log, (place,) = a_log([100])
     entries = layouts.QUEUE_ENTRY.struct.pack(place, 100, 1) + bytes(20) * (count - 1)
     for twin in (fast, reads):
-        read = twin.plain_read(entries[: 20 * count], 9, 999, 0, None, memoryview(log), BASE)
+        read = twin.plain_read((entries, 0, 20 * count), 9, 999, 0, None, memoryview(log), BASE)
         assert (read is None) == (count != 1_024)
-        assert twin.plain_read(entries[:19], 9, 999, 0, None, memoryview(log), BASE) is None
+        for start, stop in ((0, 19), (20, 0), (-20, 20), (0, 20 * max(count, 1) + 20)):
+            placed = entries, start, stop
+            assert twin.plain_read(placed, 9, 999, 0, None, memoryview(log), BASE) is None

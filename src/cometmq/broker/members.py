@@ -92,6 +92,7 @@ class Members:
     """The registry of clients.
 
     Attributes:
+        changes: another number behind each change of what consumer groups want.
         on_heartbeat: told of each consumer that says what it wants, when it is in its group.
         on_first: told when there is a member and there was none.
         on_left: told of a group's name and the connection of a consumer that has left it.
@@ -101,6 +102,7 @@ class Members:
         self, clock: Clock, *, timeout_ms: int, is_notified: Callable[[str], bool]
     ) -> None:
         """`is_notified` says whether members of a group are told of changes."""
+        self.changes = 0
         self.on_heartbeat: list[OnHeartbeat] = []
         self.on_first: Callable[[], None] = lambda: None
         self.on_left: list[Callable[[str, ClientPeer], None]] = []
@@ -183,6 +185,7 @@ class Members:
         Raises:
             RequestError: clients hold too much memory.
         """
+        self.changes += 1
         held = self._held_by(client.peer)
         if not is_without_subscriptions or part.group not in held.consumers:
             size = _size_of(part) + len(client.client_id)
@@ -292,6 +295,7 @@ class Members:
         group = self._consumers.get(name)
         if group is None or group.clients.pop(peer, None) is None:
             return
+        self.changes += 1
         held = self._held[peer]
         self._give_back(held, held.consumers, name)
         for listener in self.on_left:

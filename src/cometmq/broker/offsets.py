@@ -36,7 +36,11 @@ BEYOND_MAX = 1_024
 
 
 class Offsets:
-    """The table of consumer offsets."""
+    """The table of consumer offsets.
+
+    Attributes:
+        resets: by "topic@group" and queue, of which nobody was told yet: offsets to go on from.
+    """
 
     def __init__(
         self,
@@ -62,7 +66,7 @@ class Offsets:
         self._clock = clock
         self._version = DataVersion(clock.now_ms())
         self._offsets: dict[str, dict[int, int]] = {}
-        self._resets: dict[str, dict[int, int]] = {}
+        self.resets: dict[str, dict[int, int]] = {}
         self._size = 0
         # Of a slave: what groups committed here, beyond what its master said last; None: not a slave's.
         self._grown: dict[str, dict[int, int]] | None = None
@@ -107,6 +111,8 @@ class Offsets:
         self, group: str, topic: str, queue_id: int, offset: int, queue_end: int
     ) -> None:
         """Keep the offset that a pull brings; one far beyond the queue's end, or without room, is left alone."""
+        if self.get(group, topic, queue_id) == offset:  # Of most pulls.
+            return
         if 0 <= offset <= queue_end + BEYOND_MAX and self.has_room(group, topic, queue_id):
             self.commit(group, topic, queue_id, offset=offset)
 
@@ -127,25 +133,23 @@ class Offsets:
         """The group must go on at `offset`; whoever pulls that queue next is told so."""
         self.commit(group, topic, queue_id, offset=offset)
         key = topic + TOPIC_GROUP_SEPARATOR + group
-        self._resets.setdefault(key, {})[queue_id] = offset
+        self.resets.setdefault(key, {})[queue_id] = offset
 
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
         """Whether a reset waits that nobody was told of yet."""
-        if not self._resets:  # As good as always, and this is asked at every pull.
-            return False
-        return queue_id in self._resets.get(topic + TOPIC_GROUP_SEPARATOR + group, ())
+        return queue_id in self.resets.get(topic + TOPIC_GROUP_SEPARATOR + group, ())
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
         """The offset of a reset that nobody was told of yet; with this call somebody is."""
-        if not self._resets:
+        if not self.resets:
             return None
         key = topic + TOPIC_GROUP_SEPARATOR + group
-        queues = self._resets.get(key)
+        queues = self.resets.get(key)
         if queues is None:
             return None
         offset = queues.pop(queue_id, None)
         if not queues:
-            del self._resets[key]
+            del self.resets[key]
         return offset
 
     # --- of a slave
@@ -210,7 +214,7 @@ class Offsets:
             if not queues and key in self._offsets:
                 self._size -= _size_of(key, self._offsets.pop(key))
             if lost:
-                self._resets.pop(key, None)
+                self.resets.pop(key, None)
                 self.saver.changed()
 
     # --- all of a group or topic
@@ -270,7 +274,7 @@ class Offsets:
     def _drop(self, is_gone: Callable[[str], bool]) -> None:
         for key in [key for key in self._offsets if is_gone(key)]:
             self._size -= _size_of(key, self._offsets.pop(key))
-            self._resets.pop(key, None)
+            self.resets.pop(key, None)
             if self._grown is not None:
                 self._grown.pop(key, None)
             self.saver.changed()

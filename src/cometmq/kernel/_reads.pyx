@@ -88,36 +88,13 @@ cdef bint _is_record(const uint8_t *record, int32_t size, int64_t place) noexcep
     return <int64_t>get_u64(record + RECORD_HEAD_PHYSICAL_OFFSET_AT) == place
 
 
-cdef class _Buffers:
-    """The bytes of both arguments, as long as they are read."""
-
-    cdef Py_buffer entries
-    cdef Py_buffer view
-    cdef int count
-
-    def __dealloc__(self):
-        if self.count > 0:
-            PyBuffer_Release(&self.entries)
-        if self.count > 1:
-            PyBuffer_Release(&self.view)
-
-
-def plain_read(
-    entries, Py_ssize_t count_max, int64_t size_max, int64_t log_start, match, view, int64_t base,
+cdef object _read(
+    const uint8_t *at, const uint8_t *last, Py_ssize_t count_max, int64_t size_max, int64_t log_start, match,
+    const uint8_t *log, int64_t base, int64_t limit,
 ):
-    """See `cometmq.kernel.reads.plain_read`."""
-    cdef _Buffers buffers = _Buffers.__new__(_Buffers)
-    PyObject_GetBuffer(entries, &buffers.entries, PyBUF_SIMPLE)
-    buffers.count = 1
-    PyObject_GetBuffer(view, &buffers.view, PyBUF_SIMPLE)
-    buffers.count = 2
-    if buffers.entries.len % QUEUE_ENTRY_SIZE or buffers.entries.len > ENTRIES_MAX * QUEUE_ENTRY_SIZE:
-        return None
-    cdef const uint8_t *at = <const uint8_t *>buffers.entries.buf
-    cdef const uint8_t *last = at + buffers.entries.len
-    cdef const uint8_t *log = <const uint8_t *>buffers.view.buf
+    """The records of entries, as `plain_read`; `limit` is the physical offset behind the log file's last byte."""
     cdef const uint8_t *record
-    cdef int64_t place, code, total = 0, end = -1, limit = base + buffers.view.len
+    cdef int64_t place, code, total = 0, end = -1
     cdef int64_t places[ENTRIES_MAX]
     cdef Py_ssize_t count = 0, looked = 0, i
     cdef int32_t size
@@ -137,8 +114,7 @@ def plain_read(
             continue
         if size < RECORD_SIZE_MIN or place < end or place < base or size > limit - place:
             return None
-        record = log + (place - base)
-        if not _is_record(record, size, place):
+        if not _is_record(log + (place - base), size, place):
             return None
         places[count] = place
         count += 1
@@ -152,3 +128,29 @@ def plain_read(
         record = log + (places[i] - base)
         out = put_bytes(out, record, get_u32(record + RECORD_HEAD_STORE_SIZE_AT))
     return records, count, looked, end
+
+
+def plain_read(
+    tuple entries not None, Py_ssize_t count_max, int64_t size_max, int64_t log_start, match, view, int64_t base,
+):
+    """See `cometmq.kernel.reads.plain_read`."""
+    cdef Py_ssize_t start = entries[1], stop = entries[2]
+    cdef Py_buffer content, log
+    cdef const uint8_t *first
+    PyObject_GetBuffer(entries[0], &content, PyBUF_SIMPLE)
+    try:
+        if start < 0 or not start <= stop <= content.len or stop - start > ENTRIES_MAX * QUEUE_ENTRY_SIZE:
+            return None
+        if (stop - start) % QUEUE_ENTRY_SIZE:
+            return None
+        PyObject_GetBuffer(view, &log, PyBUF_SIMPLE)
+        try:
+            first = <const uint8_t *>content.buf
+            return _read(
+                first + start, first + stop, count_max, size_max, log_start, match,
+                <const uint8_t *>log.buf, base, base + log.len,
+            )
+        finally:
+            PyBuffer_Release(&log)
+    finally:
+        PyBuffer_Release(&content)

@@ -18,7 +18,7 @@ from cometmq.kernel.layouts import (
     RECORD_HEAD,
     RECORD_SIZE_MIN,
 )
-from cometmq.kernel.rows import Buffer, FieldRow
+from cometmq.kernel.rows import FieldRow, PlacedEntries
 
 _ENTRY = QUEUE_ENTRY.struct
 _DIGITS_MAX = 18  # As many fit into 64 bits.
@@ -69,7 +69,7 @@ def is_number(text: str) -> bool:
 
 
 def plain_read(
-    entries: Buffer,
+    entries: PlacedEntries,
     count_max: int,
     size_max: int,
     log_start: int,
@@ -80,7 +80,7 @@ def plain_read(
     """The records that entries of a queue name, in one piece: what `choose_entries`, `gather` and `count_records` give.
 
     Args:
-        entries: of a queue, whole ones, one behind the other.
+        entries: of a queue, whole ones.
         count_max: most messages.
         size_max: most bytes of records; the first is taken whatever its size.
         log_start: physical offset of the log's first byte.
@@ -90,15 +90,19 @@ def plain_read(
 
     Returns:
         The records, how many they are, how many entries were looked at, and the physical offset behind the last
-        record. None where nothing was found, there are more than ENTRIES_MAX, or an entry is not plain: its message is deleted, or not within the
+        record. None where nothing was found, there are no whole entries, or more than ENTRIES_MAX,
+        or an entry is not plain: its message is deleted, or not within the
         file, or what stands there is no record of its size and place, or comes before the one of the entry before.
     """
-    if len(entries) % QUEUE_ENTRY.size or len(entries) > ENTRIES_MAX * QUEUE_ENTRY.size:
+    content, start, stop = entries
+    if not 0 <= start <= stop <= min(len(content), start + ENTRIES_MAX * QUEUE_ENTRY.size):
+        return None
+    if (stop - start) % QUEUE_ENTRY.size:
         return None
     pieces: list[memoryview] = []
     total = looked = 0
     end, limit = -1, base + len(view)
-    for place, size, tags_code in _ENTRY.iter_unpack(entries):
+    for place, size, tags_code in _ENTRY.iter_unpack(content[start:stop]):
         if size <= 0 or (pieces and (len(pieces) >= count_max or total + size > size_max)):
             break
         looked += 1

@@ -37,6 +37,9 @@ FieldRow = tuple[str, str, bool, Any]
 # header without its numbers, queue, queue offset, offset to commit, opaque: a pull.
 SplitPull = tuple[bytes, int, int, int, int]
 
+# Bytes, and where in them the first entry of a queue begins and the last one ends.
+PlacedEntries = tuple[Buffer, int, int]
+
 # --- our client's sends
 
 # A queue, its number, its broker: where a send may go.

@@ -66,7 +66,7 @@ class SocketWriter:
     def write_pieces_now(self, pieces: list[bytes | memoryview], size: int) -> bool:
         """Write some pieces of so many bytes, one behind the other, as `write_now`: to the socket without a copy that joins them."""
         sent = 0
-        if self.is_direct:
+        if self._fd >= 0 and not (self._is_behind and self._has_unsent()):  # As `is_direct`.
             try:
                 sent = os.writev(self._fd, pieces)
             except OSError:  # As above.

@@ -20,6 +20,7 @@ class LogFile:
         path: its name.
         start: physical offset of its first byte.
         end: physical offset behind its last.
+        mapped: its bytes, where they are mapped; `view` maps them.
     """
 
     __slots__ = (
@@ -28,8 +29,8 @@ class LogFile:
         "_fd",
         "_is_random",
         "_unlock",
-        "_view",
         "end",
+        "mapped",
         "path",
         "start",
     )
@@ -40,7 +41,7 @@ class LogFile:
         self.start = start
         self.end = start + size
         self._fd = fd
-        self._view: memoryview | None = None
+        self.mapped: memoryview | None = None
         self._unlock: Unlock | None = None
         self._is_random = False
 
@@ -57,10 +58,10 @@ class LogFile:
     @property
     def view(self) -> memoryview:
         """The bytes of the file, mapped when they are first asked for."""
-        if self._view is None:
+        if self.mapped is None:
             size = self.end - self.start
-            self._view = self._disk.map_readonly(self.fd, size, is_random=self._is_random)
-        return self._view
+            self.mapped = self._disk.map_readonly(self.fd, size, is_random=self._is_random)
+        return self.mapped
 
     @property
     def modified_ms(self) -> int:
@@ -106,13 +107,13 @@ class LogFile:
     def read_randomly(self) -> None:
         """Nothing is to be read ahead of what is asked for."""
         self._is_random = True
-        self._view = None  # The next map is told; who reads this one keeps it.
+        self.mapped = None  # The next map is told; who reads this one keeps it.
         self._disk.read_randomly(self.fd)
 
     def read_normally(self) -> None:
         """The system may read ahead again."""
         self._is_random = False
-        self._view = None
+        self.mapped = None
         self._disk.read_normally(self.fd)
 
     def begin_flush(self, offset: int, size: int) -> None:
@@ -137,7 +138,7 @@ class LogFile:
 
     def forget_view(self) -> None:
         """Let the map go; pieces of it that somebody still sends keep it alive."""
-        self._view = None
+        self.mapped = None
         unlock, self._unlock = self._unlock, None
         if unlock is not None:
             unlock()

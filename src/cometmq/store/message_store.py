@@ -135,7 +135,8 @@ class MessageStore:
         self.queue, self.queue_to_watch = reading.queue, reading.queue_to_watch
         self.queues_of, self.queue_counts = reading.queues_of, reading.queue_counts
         self.topics, self.batch_topics = reading.topics, reading.batch_topics
-        self.get, self.get_of, self.entries = reading.get, reading.get_of, reading.entries
+        self.queues_by_number = reading.queues_by_number
+        self.get, self.found, self.entries = reading.get, reading.found, reading.entries
         self.mended_entry = reading.mended_entry
         self.read_record, self.store_time_at = reading.read_record, reading.store_time_at
         self.earliest_store_time = reading.earliest_store_time

@@ -14,11 +14,15 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from cometmq.codec.queue_entry import BLANK_ENTRY, QUEUE_ENTRY_SIZE
+from cometmq.kernel.rows import PlacedEntries
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.disk import Buffer, Disk, write_whole
 
 # Descriptors kept open: what a default limit of 1024 leaves beside connections and log files.
 OPEN_FILES_MAX = 256
+# Of so many queues what was read last is kept, up to this size each: a page, or a little more than one read wants.
+KEPT_MAX, KEPT_SIZE_MAX = 256, 20 << 10
+_PAGE_SIZE = 4096  # What the system keeps of a file, or does not keep.
 
 
 class ClearedQueue(NamedTuple):
@@ -51,6 +55,9 @@ class QueueFiles:
         self.entries_per_file = entries_per_file
         self._file_size = entries_per_file * QUEUE_ENTRY_SIZE
         self._open: OrderedDict[str, int] = OrderedDict()
+        # Queue offsets of the first and behind the last, and the bytes. Another dict takes its place behind each change of
+        # what is kept, by whatever thread: a read that had begun before puts what it found into the old one.
+        self._kept: dict[ConsumeQueue, tuple[int, int, Buffer]] = {}
         self.unsynced: set[str] = set()
         self.fresh_directories: set[str] = set()
 
@@ -146,13 +153,22 @@ class QueueFiles:
             self._disk.close(oldest)
         return fd
 
-    def read_nowait(self, queue: ConsumeQueue, offset: int, count: int) -> Buffer | None:
-        """Up to `count` entries of one file; None where the device must be waited for.
+    def read_nowait(self, queue: ConsumeQueue, offset: int, count: int) -> PlacedEntries | None:
+        """Up to `count` entries of one file that stand before the tail; None where the device must be waited for.
+
+        The page in which they end is read whole, and kept for who reads on from there.
 
         Raises:
             FileNotFoundError: the file is gone.
             OSError: the disk failed.
         """
+        kept = self._kept
+        piece = kept.get(queue)
+        if piece is not None:
+            first, stop, entries = piece
+            if first <= offset and offset + count <= stop:
+                start = (offset - first) * QUEUE_ENTRY_SIZE
+                return entries, start, start + count * QUEUE_ENTRY_SIZE
         number, index = divmod(offset, self.entries_per_file)
         known = queue.read_file
         if known is None or known[0] != number:
@@ -162,8 +178,18 @@ class QueueFiles:
         if fd is None:
             # Who writes to the queue goes on with the same descriptor.
             fd = self._remember(path, self._disk.open(path, write=not self._read_only))
-        size = min(count, self.entries_per_file - index) * QUEUE_ENTRY_SIZE
-        return self._disk.pread_nowait(fd, size, index * QUEUE_ENTRY_SIZE)
+        end = index + min(count, self.entries_per_file - index)
+        # Never what is not written yet: a hole reads as zeros.
+        stop = min(_end_of_page(end), self.entries_per_file, index + queue.tail_start - offset)
+        size = (stop - index) * QUEUE_ENTRY_SIZE
+        found = self._disk.pread_nowait(fd, size, index * QUEUE_ENTRY_SIZE)
+        if found is None:
+            return None
+        if size <= KEPT_SIZE_MAX:
+            if piece is None and len(kept) >= KEPT_MAX:
+                del kept[next(iter(kept))]
+            kept[queue] = offset, offset + stop - index, found
+        return found, 0, (end - index) * QUEUE_ENTRY_SIZE
 
     def read(self, queue: ConsumeQueue, offset: int, count: int) -> bytes:
         """Read entries from the file of a queue, waiting; any thread, with a descriptor of its own.
@@ -193,6 +219,7 @@ class QueueFiles:
             at = offset % self.entries_per_file * QUEUE_ENTRY_SIZE
             write_whole(self._disk, fd, entries, at)
         finally:
+            self._kept = {}
             self._disk.close(fd)
 
     def clear_from(self, queue: ConsumeQueue, offset: int) -> None:
@@ -215,6 +242,7 @@ class QueueFiles:
         try:
             self._disk.clear_from(fd, offset % self.entries_per_file * QUEUE_ENTRY_SIZE)
         finally:
+            self._kept = {}
             self._disk.close(fd)
         return ClearedQueue(path, removed)
 
@@ -235,14 +263,16 @@ class QueueFiles:
         ]
 
     def forget_paths(self, paths: Iterable[str]) -> None:
-        """Close what is open of these files."""
+        """Close what is open of these files, which are gone."""
+        self._kept = {}
         for path in paths:
             fd = self._open.pop(path, None)
             if fd is not None:
                 self._disk.close(fd)
 
     def forget(self, *queues: ConsumeQueue) -> None:
-        """Close what is open of queues."""
+        """Close what is open of queues, whose files will change or go."""
+        self._kept = {}
         directories = {self.queue_directory(queue.topic, queue.queue_id) for queue in queues}
         for path in [path for path in self._open if path.rpartition("/")[0] in directories]:
             self._disk.close(self._open.pop(path))
@@ -281,6 +311,11 @@ class QueueFiles:
         """Close every descriptor."""
         while self._open:
             self._disk.close(self._open.popitem()[1])
+
+
+def _end_of_page(end: int) -> int:
+    """The first entry that is not whole in the page in which the one before `end` ends."""
+    return -(-end * QUEUE_ENTRY_SIZE // _PAGE_SIZE) * _PAGE_SIZE // QUEUE_ENTRY_SIZE
 
 
 def remove_tree(disk: Disk, directory: str) -> None:

@@ -6,6 +6,8 @@ reader thread.
 Next: cometmq.store.reader
 """
 
+from collections.abc import Mapping
+
 from cometmq.codec.queue_entry import QueueEntry
 from cometmq.codec.record import PHYSICAL_OFFSET_AT
 from cometmq.kernel import RECORD_SIZE_MIN
@@ -13,7 +15,7 @@ from cometmq.store.batch_queues import BatchQueue
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.directory import StoreDirectory
 from cometmq.store.queue_mending import QueueMending
-from cometmq.store.reader import GetResult, Match, Reader
+from cometmq.store.reader import FoundRecords, GetResult, Match, Reader
 from cometmq.store.settings import StoreSettings
 from cometmq.store.time_search import TimeSearch, offset_by_time
 
@@ -44,6 +46,10 @@ class ReadSide:
         """The queues of a topic."""
         return self._table.of_topic(topic)
 
+    def queues_by_number(self, topic: str) -> Mapping[int, ConsumeQueue] | None:
+        """A topic's queues as they are now and later, until it has none; None where it has none."""
+        return self._table.queues_of(topic)
+
     def topics(self) -> list[str]:
         """Topics that have a queue."""
         return self._table.topics()
@@ -71,31 +77,28 @@ class ReadSide:
     ) -> GetResult:
         """Messages of a queue from an offset on (see `Reader.get`)."""
         queue = self._table.find(topic, queue_id)
-        if queue is None:
-            return self._reader.get(
-                None, offset, max_count=max_count, max_bytes=max_bytes, match=match
-            )
-        return self.get_of(queue, offset, max_count=max_count, max_bytes=max_bytes, match=match)
-
-    def get_of(
-        self,
-        queue: ConsumeQueue,
-        offset: int,
-        *,
-        max_count: int,
-        max_bytes: int,
-        match: Match | None,
-    ) -> GetResult:
-        """Read messages of a queue that was already found."""
         if isinstance(queue, BatchQueue) and queue.min_offset <= offset < queue.max_offset:
             return self._batches.get(
                 queue, offset, max_count=max_count, max_bytes=max_bytes, match=match
             )
-        if match is not None and self._extended.has(queue.topic):
-            match = self._extended.resolving(queue.topic, queue.queue_id, match)
+        if match is not None and self._extended.has(topic):
+            match = self._extended.resolving(topic, queue_id, match)
         return self._reader.get(
             queue, offset, max_count=max_count, max_bytes=max_bytes, match=match
         )
+
+    def found(
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        max_count: int,
+        max_bytes: int,
+        match: Match | None,
+    ) -> FoundRecords | None:
+        """Messages from an offset in a queue on, where `get` finds them without more than a look; else None."""
+        if queue.is_batch or (match is not None and self._extended.has(queue.topic)):
+            return None
+        return self._reader.found(queue, offset, max_count, max_bytes, match)
 
     def entries(self, queue: ConsumeQueue, offset: int, count: int) -> list[QueueEntry]:
         """Up to `count` entries from a queue offset on. May wait for the device; any thread.

@@ -15,11 +15,12 @@ Next: cometmq.broker.service.pull
 from collections.abc import Callable, Container
 from enum import StrEnum
 from functools import partial
+from struct import Struct
 from typing import NamedTuple
 
 from cometmq.codec.queue_entry import BLANK_SIZE, GAP_CODE, QUEUE_ENTRY, QUEUE_ENTRY_SIZE
 from cometmq.kernel import choose_entries, count_records, gather, plain_read
-from cometmq.kernel.rows import Run
+from cometmq.kernel.rows import PlacedEntries, Run
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.disk import Buffer
@@ -33,10 +34,13 @@ _SPAN_GAP = 4096
 _SPAN_SIZE = 128 << 10
 # One record that a queue entry says to be longer is looked at before so much is read.
 _BELIEVED_SIZE_MAX = 16 << 20
-_PLACE_SIZE = 8  # Of a physical offset, with which an entry begins.
+_PLACE = Struct(">q")  # A physical offset, with which an entry begins.
 _READ_AHEAD_SIZE = 1 << 20  # What a cold reader will want next: 16 answers of 64 KiB.
 
 Match = Container[int] | Callable[[int], bool]
+
+# Records in one piece, how many they are, the queue offset to go on from, and whether a slave should give the next (see GetResult).
+FoundRecords = tuple[bytes, int, int, bool]
 
 
 class GetStatus(StrEnum):
@@ -137,6 +141,7 @@ class Reader:
         self._mending = mending
         self._settings = settings
         self._in_memory_bytes = settings.in_memory_bytes
+        self._warm_size = settings.warm_tail_bytes
         self._scan_entries = settings.filter_scan_bytes // QUEUE_ENTRY_SIZE
 
     def change_limits(self, settings: StoreSettings) -> None:
@@ -166,67 +171,114 @@ class Reader:
         low, high = queue.min_offset, queue.max_offset
         if not low <= offset < high:
             return _outside(offset, low, high)
-        matches, count = None, max_count
-        if match is not None:
-            matches = match if callable(match) else match.__contains__
-            count = max(self._scan_entries, max_count)
-        tail_start = queue.tail_start
-        stop = min(offset + count, high if offset >= tail_start else tail_start)
-        count_read = stop - offset
-        if offset >= tail_start:
-            entries: Buffer | None = queue.tail_entries(offset, count_read)
-        else:
-            try:
-                entries = self._files.read_nowait(queue, offset, count_read)
-            except FileNotFoundError:
-                return self._hole(offset, low, high)
-            read_size = count_read * QUEUE_ENTRY_SIZE
-            if count_read < count and entries is not None and len(entries) == read_size:
-                rest = min(count - count_read, high - stop)  # One queue to its readers.
-                entries = bytes(entries) + queue.tail_entries(stop, rest)
+        matches, count = self._looked_at(match, max_count)
+        try:
+            entries = self._entries(queue, offset, count)
+        except FileNotFoundError:
+            return self._hole(offset, low, high)
         if entries is not None:
-            found = self._plain(entries, offset, low, high, max_count, max_bytes, matches)
+            found = self._plain(entries, offset, max_count, max_bytes, matches)
             if found is not None:
-                return found
-        wanted = WantedRead(queue, offset, count_read, low, high, max_count, max_bytes, matches)
+                records, message_count, next_offset, is_far = found
+                # Half the time of `GetResult(...)`.
+                return _new_tuple(GetResult, (
+                    _FOUND, next_offset, low, high, [memoryview(records)], message_count,
+                    len(records), is_far, None,
+                ))  # fmt: skip
+        end = high if offset >= queue.tail_start else queue.tail_start
+        count = min(count, end - offset)
+        wanted = WantedRead(queue, offset, count, low, high, max_count, max_bytes, matches)
         if entries is None:
             return self._cold(wanted)
-        return self._answer(wanted, entries, may_wait=False)
+        content, start, stop = entries
+        return self._answer(wanted, bytes(content[start:stop]), may_wait=False)
+
+    def found(
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        max_count: int,
+        max_bytes: int,
+        match: Match | None,
+    ) -> FoundRecords | None:
+        """The messages that `get` gives from an offset in the queue on, where they are found at a glance; else None."""
+        matches, count = None, max_count
+        if match is not None:
+            matches, count = self._looked_at(match, max_count)
+        try:
+            entries = self._entries(queue, offset, count)
+        except FileNotFoundError:
+            return None
+        if entries is None:
+            return None
+        return self._plain(entries, offset, max_count, max_bytes, matches)
+
+    def _looked_at(
+        self, match: Match | None, count_max: int
+    ) -> tuple[Callable[[int], bool] | None, int]:
+        """The function that knows wanted tags codes, and the number of entries to be looked at."""
+        if match is None:
+            return None, count_max
+        matches = match if callable(match) else match.__contains__
+        return matches, max(self._scan_entries, count_max)
+
+    def _entries(self, queue: ConsumeQueue, offset: int, count: int) -> PlacedEntries | None:
+        """Up to `count` entries from an offset in the queue on; None where the device must be waited for.
+
+        Raises:
+            FileNotFoundError: the file is gone.
+        """
+        before_tail = queue.tail_start - offset
+        if before_tail <= 0:
+            start, tail = -before_tail * QUEUE_ENTRY_SIZE, queue.tail
+            return tail, start, min(start + count * QUEUE_ENTRY_SIZE, len(tail))
+        if before_tail >= count:
+            return self._files.read_nowait(queue, offset, count)
+        entries = self._files.read_nowait(queue, offset, before_tail)
+        if entries is None or entries[2] - entries[1] < before_tail * QUEUE_ENTRY_SIZE:
+            return entries
+        content, start, stop = entries  # One queue to its readers.
+        joined = bytes(content[start:stop])
+        joined += queue.tail_entries(queue.tail_start, count - before_tail)
+        return joined, 0, len(joined)
 
     def _plain(
         self,
-        entries: Buffer,
+        entries: PlacedEntries,
         offset: int,
-        low: int,
-        high: int,
         count_max: int,
         size_max: int,
         match: Callable[[int], bool] | None,
-    ) -> GetResult | None:
-        """The answer where all that is wanted lies in one warm file and is as its entries say; else None."""
-        if not entries:
+    ) -> FoundRecords | None:
+        """The records where all that is wanted lies in one warm file and is as its entries say; else None."""
+        content, start, stop = entries
+        if start >= stop:
             return None
+        (first,) = _PLACE.unpack_from(content, start)
         log = self._log
-        first = int.from_bytes(entries[:_PLACE_SIZE])
-        file = log.chain.find(first) if log.is_warm(first) else None
+        chain, written = log.chain, log.positions.written
+        # As `is_warm`, on the way of each pull.
+        if first < log.warm_start or first < written - self._warm_size:
+            return None
+        file = chain.find(first)
         if file is None:
             return None
-        count_max, size_max = self._limits(first, count_max, size_max)
+        count_limit, size_limit = self._limits_of(written - first)
         try:
-            view = file.view
+            view = file.mapped or file.view
         except OSError:  # See _records.
             return None
-        read = plain_read(
-            entries, count_max, size_max, log.chain.start, match, view, file.start
-        )
+        # A call of `min` costs what ten comparisons do, and this is on the way of each pull.
+        if count_max > count_limit:  # noqa: PLR1730
+            count_max = count_limit
+        if size_max > size_limit:  # noqa: PLR1730
+            size_max = size_limit
+        start_of_log = chain.files[0].start
+        read = plain_read(entries, count_max, size_max, start_of_log, match, view, file.start)
         if read is None:
             return None
         records, count, looked, end = read
-        # Half the time of `GetResult(...)`.
-        return _new_tuple(GetResult, (
-            _FOUND, offset + looked, low, high, [memoryview(records)], count,
-            len(records), log.positions.written - end > self._in_memory_bytes, None,
-        ))  # fmt: skip
+        return records, count, offset + looked, written - end > self._in_memory_bytes
 
     def _cold(self, wanted: WantedRead) -> GetResult:
         """A result that says that its reader must wait."""
@@ -321,26 +373,20 @@ class Reader:
         _, _, _, _, _, count_max, size_max, match = wanted
         if entries:
             first_offset, _, _ = QUEUE_ENTRY.unpack_from(entries)
-            count_max, size_max = self._limits(first_offset, count_max, size_max)
+            count_limit, size_limit = self._limits_of(
+                self._log.positions.written - first_offset
+            )
+            count_max, size_max = min(count_max, count_limit), min(size_max, size_limit)
         return ChosenEntries(
             *choose_entries(entries, count_max, size_max, self._log.chain.start, match)
         )
 
-    def _limits(self, physical_offset: int, count_max: int, size_max: int) -> tuple[int, int]:
-        """RocketMQ's limits, smaller for old messages, where the caller's are not smaller."""
+    def _limits_of(self, age: int) -> tuple[int, int]:
+        """RocketMQ's most messages and bytes of a read whose first message is so far behind the log's end, bytes."""
         settings = self._settings
-        if self._log.positions.written - physical_offset > self._in_memory_bytes:
-            count_limit = settings.transfer_count_on_disk
-            size_limit = settings.transfer_bytes_on_disk
-        else:
-            count_limit = settings.transfer_count_in_memory
-            size_limit = settings.transfer_bytes_in_memory
-        # A call of `min` costs what ten comparisons do, and this is on the way of each pull.
-        if count_max > count_limit:  # noqa: PLR1730
-            count_max = count_limit
-        if size_max > size_limit:  # noqa: PLR1730
-            size_max = size_limit
-        return count_max, size_max
+        if age > self._in_memory_bytes:
+            return settings.transfer_count_on_disk, settings.transfer_bytes_on_disk
+        return settings.transfer_count_in_memory, settings.transfer_bytes_in_memory
 
     def _records(self, runs: list[Run], *, may_wait: bool) -> list[memoryview] | None:
         """The bytes of pieces of the log; None where the device must be waited for."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from dataclasses import replace
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -13,8 +15,8 @@ from cometmq.broker.handlers.pull_intake import PullIntake
 from cometmq.codec.remoting import Command, encode_command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.net import turn
-from tests.unit.broker.conftest import Served
-from tests.unit.broker.test_pulls import send
+from tests.unit.broker.conftest import Served, serve
+from tests.unit.broker.test_pulls import heartbeat, send
 from tests.unit.broker.test_sends import pull_fields
 
 PULL, UNKNOWN = RequestCode.PULL_MESSAGE, 9999
@@ -52,8 +54,9 @@ class Asking:
         return alone[0]
 
 
-@pytest.fixture
-async def asking(served, monkeypatch):
+@asynccontextmanager
+async def ask_by_hand(served: Served, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Asking]:
+    """A connection by hand to a broker."""
     reader, writer = await asyncio.open_connection(*place_of(served))
     one = Asking(reader, writer)
     answer = PullIntake.answer
@@ -66,6 +69,12 @@ async def asking(served, monkeypatch):
     monkeypatch.setattr(PullIntake, "answer", taken)
     yield one
     writer.close()
+
+
+@pytest.fixture
+async def asking(served, monkeypatch):
+    async with ask_by_hand(served, monkeypatch) as one:
+        yield one
 
 
 async def test_a_pull_that_finds_messages_is_taken_and_answered_alike(served, asking):
@@ -110,8 +119,82 @@ async def test_what_is_not_found_at_once_is_left(served, asking, more, code):
     assert True not in asking.taken
 
 
-async def test_what_changes_holds_for_the_next_pull(served, asking):
-    """A header is known from the pull before; what it may do is asked each time."""
+GROUP = {"groupName": "g", "brokerId": 0, "whichBrokerWhenConsumeSlowly": 1}
+QUEUES = {"topic": "Orders", "readQueueNums": "4", "writeQueueNums": "4", "perm": "6"}
+LEAVING = {"clientID": "c1", "consumerGroup": "g"}
+CONFIGURED = RequestCode.UPDATE_BROKER_CONFIG
+TOPIC_SET, GROUP_SET = (
+    RequestCode.UPDATE_AND_CREATE_TOPIC, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+)  # fmt: skip
+OF_GROUP = {"sysFlag": "0", "subVersion": "1"}
+
+# What is asked in between, the pull, and what its answer says before and after that.
+CHANGES = {
+    "topic perm": ((TOPIC_SET, QUEUES | {"perm": "2"}), {}, b'"code":16,'),
+    "fewer queues": (
+        (TOPIC_SET, QUEUES | {"readQueueNums": "1", "writeQueueNums": "1"}),
+        {"queueId": "1"}, b'"code":29,',
+    ),
+    "topic gone": ((RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "Orders"}), {}, b'"code":17,'),
+    "group may not": (
+        (GROUP_SET, {}, json.dumps(GROUP | {"consumeEnable": False}).encode()), {}, b'"code":16,',
+    ),
+    "group gone": (
+        (RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": "g"}), {}, b'"code":26,',
+    ),
+    "topic flag": ((TOPIC_SET, QUEUES | {"topicSysFlag": "3"}), {}, b'"topicSysFlag":"3"'),
+    "group flag": (
+        (GROUP_SET, {}, json.dumps(GROUP | {"groupSysFlag": 5}).encode()), {}, b'"groupSysFlag":"5"',
+    ),
+    "another broker": (
+        (GROUP_SET, {}, json.dumps(GROUP | {"brokerId": 2}).encode()),
+        {}, b'"suggestWhichBrokerId":"2"',
+    ),
+    "broker perm": ((CONFIGURED, {}, b"brokerPermission=2\n"), {}, b'"code":16,'),
+    "limits": (
+        (CONFIGURED, {}, b"maxTransferCountOnMessageInMemory=2\n"), {}, b'"nextBeginOffset":"2"',
+    ),
+    "other tags": (
+        (RequestCode.HEART_BEAT, {}, heartbeat("B", 2)), OF_GROUP, b'"code":20,',
+    ),
+    "broadcast": (
+        (RequestCode.HEART_BEAT, {}, heartbeat(model="BROADCASTING")), OF_GROUP, b'"code":16,',
+    ),
+    "nobody is left": ((RequestCode.UNREGISTER_CLIENT, LEAVING), OF_GROUP, b'"code":24,'),
+    "forbidden": (
+        (RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN,
+         {"group": "g", "topic": "Orders", "readable": "false"}), OF_GROUP, b'"code":16,',
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", CHANGES)
+async def test_what_changes_holds_for_the_very_next_pull(tmp_path, monkeypatch, what):
+    """A header is known from the pull before, and what it may do, for as long as nothing of that has changed."""
+    change, fields, told = CHANGES[what]
+    async with (
+        serve(tmp_path / "store", is_slave_read=True, is_group_auto_created=False) as served,
+        ask_by_hand(served, monkeypatch) as asking,
+    ):
+        may_not_broadcast = json.dumps(GROUP | {"consumeBroadcastEnable": False}).encode()
+        assert (await served.ask(GROUP_SET, body=may_not_broadcast)).code == 0
+        assert (await served.ask(RequestCode.HEART_BEAT, body=heartbeat("A"))).code == 0
+        for queue_id in (0, 1):
+            await send(served, 5, tag="A", queue_id=queue_id)
+        fields = pull_fields("Orders") | fields
+        pull = encode_command(Command(int(PULL), opaque=7, fields=fields))
+        asking.taken.clear()
+        for _ in range(3):
+            (found,) = await asking.ask(pull)
+            assert found.startswith(b'{"code":0,', 8)
+            assert told not in found
+        assert asking.taken == [True] * 3
+        answer = await served.ask(*change)
+        assert answer.code == ResponseCode.SUCCESS, answer.remark
+        assert told in await asking.both_ways(fields)
+
+
+async def test_a_reset_is_told_by_the_next_pull(served, asking):
     await send(served, 5)
     pull = encode_command(Command(int(PULL), fields=pull_fields("Orders")))
     assert (await asking.ask(pull))[0].startswith(b'{"code":0,', 8)
@@ -119,11 +202,28 @@ async def test_what_changes_holds_for_the_next_pull(served, asking):
     (told,) = await asking.ask(pull)
     assert told.startswith(b'{"code":21,', 8)
     assert b'"nextBeginOffset":"3"' in told
-    topic = served.broker._topics.get("Orders")
-    assert topic is not None
-    served.broker._topics._topics["Orders"] = replace(topic, perm=2)
-    assert (await asking.ask(pull))[0].startswith(b'{"code":16,', 8)
-    assert asking.taken.count(True) == 1
+    assert (await asking.ask(pull))[0].startswith(b'{"code":0,', 8)
+    assert asking.taken.count(True) == 2
+
+
+@pytest.mark.parametrize("is_topic", [True, False])
+async def test_a_queue_that_is_gone_and_there_again_is_another_one(served, asking, is_topic):
+    """With its topic; or alone, as at a slave whose master has it no more."""
+    await send(served, 5)
+    pull = encode_command(Command(int(PULL), fields=pull_fields("Orders")))
+    assert b'"maxOffset":"5"' in (await asking.ask(pull))[0]
+    store = served.broker._store
+    if is_topic:
+        await served.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "Orders"})
+    else:
+        store.delete_queue(store.queue("Orders", 0))
+        served.broker._lanes.forget("Orders")  # Of senders, which a slave has not.
+        assert b'"maxOffset":"0"' in await asking.both_ways(pull_fields("Orders"))
+    await send(served, 2)
+    asking.taken.clear()
+    answers = [(await asking.ask(pull))[0] for _ in range(2)]
+    assert [b'"maxOffset":"2"' in answer for answer in answers] == [True] * 2
+    assert asking.taken[-1]
 
 
 async def test_a_turn_answers_so_many_bytes_and_the_rest_becomes_commands(

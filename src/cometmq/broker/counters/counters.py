@@ -18,7 +18,7 @@ from cometmq.broker.counters.midnight_totals import MidnightTotals
 from cometmq.broker.counters.tally_table import TallyTable
 from cometmq.kernel import SendBatch, Tally, count_columns, count_puts
 from cometmq.model.clock import Clock
-from cometmq.model.codes import RequestCode, request_name, response_name
+from cometmq.model.codes import RequestCode, ResponseCode, request_name, response_name
 from cometmq.model.flags import ONEWAY
 from cometmq.model.names import is_system_topic
 from cometmq.store.appender import Put, PutResult
@@ -29,6 +29,8 @@ _MINUTE_SECONDS = 60.0
 _US = 1_000_000
 _RPC = "rocketmq_rpc_latency_milliseconds"
 _MADE = "rocketmq_{}_create_execution_time_milliseconds"
+# A pull, not oneway, that got messages.
+_PULLED = (int(RequestCode.PULL_MESSAGE), 0, int(ResponseCode.SUCCESS))
 
 
 class Counters:
@@ -158,12 +160,7 @@ class Counters:
     def answered(self, code: int, flag: int, answer_code: int, time_ns: int) -> None:
         """A request was answered by a handler of single requests."""
         kind = (code, flag & ONEWAY, answer_code)
-        places = self._answered.get(kind)
-        if places is None:
-            places = self._places_of(*kind)
-            if len(self._answered) < EVENTS_MAX:
-                self._answered[kind] = places
-        for latencies in places:
+        for latencies in self._answered.get(kind) or self._places_of(*kind):
             latencies.add(time_ns // 1_000)
 
     def _places_of(self, code: int, oneway: int, answer_code: int) -> tuple[Latencies, ...]:
@@ -177,7 +174,10 @@ class Counters:
             places.append(self.events.latencies(_MADE.format("topic"), status, "false"))
         elif code == RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP:
             places.append(self.events.latencies(_MADE.format("consumer_group"), status))
-        return tuple(each for each in places if each is not None)
+        kept = tuple(each for each in places if each is not None)
+        if len(self._answered) < EVENTS_MAX:
+            self._answered[code, oneway, answer_code] = kept
+        return kept
 
     def count_put_failed(self, count: int) -> None:
         """Count sends that the store refused."""
@@ -195,12 +195,26 @@ class Counters:
         self.found += 1
         self.count_handed_out(topic, group, queue_id, count, size, began)
 
+    def count_pull(
+        self, topic: str, group: str, queue_id: int, count: int, size: int, began: float
+    ) -> None:
+        """A pull was answered with messages before it was a command: as `count_get` and `answered`."""
+        time_us = int((self.now() - began) * _US)
+        self.found += 1
+        self._hand_out(topic, group, queue_id, count, size, time_us)
+        for latencies in self._answered.get(_PULLED) or self._places_of(*_PULLED):
+            latencies.add(time_us)
+
     def count_handed_out(
         self, topic: str, group: str, queue_id: int, count: int, size: int, began: float
     ) -> None:
         """Count messages of a queue that went into an answer."""
+        self._hand_out(topic, group, queue_id, count, size, self._time_us(began))
+
+    def _hand_out(
+        self, topic: str, group: str, queue_id: int, count: int, size: int, time_us: int
+    ) -> None:
         # Of each message the same time, but a pull is one: that is what is averaged (GROUP_GET_LATENCY).
-        time_us = self._time_us(began)
         if time_us > self.get_max_us:  # noqa: PLR1730  As in Latencies.
             self.get_max_us = time_us
         self.gets.of(topic, group, queue_id).add(count, size, time_us // count)

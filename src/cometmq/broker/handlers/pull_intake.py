@@ -7,11 +7,8 @@ does not find messages at once becomes a command, and what is behind it too (doc
 Next: cometmq.broker.service.found_pulls
 """
 
-from time import perf_counter_ns
-
-from cometmq.broker.counters.counters import Counters
 from cometmq.broker.parts import Parts
-from cometmq.broker.service.found_pulls import FoundPulls, PullHeader
+from cometmq.broker.service.found_pulls import FoundPulls, KnownPull
 from cometmq.broker.service.pull import Pulls
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.header_json import decode_json_command
@@ -52,14 +49,13 @@ class PullIntake:
 
     codes = frozenset({_PULL})
 
-    def __init__(self, found: FoundPulls, counters: Counters) -> None:
+    def __init__(self, found: FoundPulls) -> None:
         """Begin without any known header."""
         self.size = 0
         self._found = found
-        self._counters = counters
-        self._asked: BoundedCache[bytes, PullHeader | None] = BoundedCache(
+        self._known: BoundedCache[bytes, KnownPull | None] = BoundedCache(
             self._read,
-            size_of=lambda header, _asked: 2 * len(header) + _HEADER_COST,
+            size_of=lambda header, _known: 2 * len(header) + _HEADER_COST,
             size_max=_KEPT_SIZE,
         )
 
@@ -86,10 +82,10 @@ class PullIntake:
             answer = self._answer_to(data[position:end])
             if answer is None:
                 break
-            head, records, found_size = answer
-            pieces += [head, *records]
+            head, records = answer
+            pieces += answer
             position, count = end, count + 1
-            size, written = size + found_size, written + len(head) + found_size
+            size, written = size + len(records), written + len(head) + len(records)
         if count:
             peer.write_pieces_at_once(pieces, written)
             self.size += size
@@ -100,32 +96,30 @@ class PullIntake:
         answer = self._answer_to(data)
         if answer is None:
             return 0
-        head, records, size = answer
-        peer.write_pieces_at_once([head, *records], len(head) + size)
+        head, records = answer
+        size = len(records)
+        peer.write_pieces_at_once(answer, len(head) + size)
         return size
 
-    def _answer_to(self, frame: bytes) -> tuple[bytes, list[memoryview], int] | None:
-        """The head, the messages and their bytes that answer one pull, which is counted; None: nothing was done."""
+    def _answer_to(self, frame: bytes) -> list[bytes | memoryview] | None:
+        """The head and the messages that answer one pull; None: nothing was done."""
         split = split_pull(frame)
         if split is None:
             return None
-        began = perf_counter_ns()
         header, queue_id, offset, commit_offset, opaque = split
-        asked = self._asked[header]
-        if asked is None:
+        known = self._known[header]
+        if known is None:
             return None
         try:
-            found = self._found.pull(asked, queue_id, offset, commit_offset)
+            found = self._found.pull(known, queue_id, offset, commit_offset, opaque)
         except Exception:  # noqa: BLE001  As a command it fails again, and is told of what; here others of the turn would be lost.
             return None
         if found is None:
             return None
-        numbers, records, size = found
-        head = filled_frame(_PIECES, (*numbers, opaque), size)
-        self._counters.answered(_PULL, 0, 0, perf_counter_ns() - began)
-        return head, records, size
+        numbers, records = found
+        return [filled_frame(_PIECES, numbers, len(records)), records]
 
-    def _read(self, header: bytes) -> PullHeader | None:
+    def _read(self, header: bytes) -> KnownPull | None:
         """The question of pulls with this header; None where they are not plain."""
         queue_id, offset, commit_offset, opaque = _SHOWN
         for name, number in ((b"queueId", queue_id), (b"queueOffset", offset), (b"commitOffset", commit_offset)):  # fmt: skip
@@ -139,7 +133,7 @@ class PullIntake:
         shown = request.queue_id, request.queue_offset, request.commit_offset, number
         if code != _PULL or flag or remark is not None or shown != _SHOWN:
             return None
-        return self._found.asked(request)
+        return self._found.known(request)
 
 
 def _frame_end(data: bytes, position: int) -> int:
@@ -149,4 +143,4 @@ def _frame_end(data: bytes, position: int) -> int:
 
 def pull_intake(pulls: Pulls, parts: Parts) -> PullIntake:
     """An intake of the pulls that find messages; the others are left to `pulls`."""
-    return PullIntake(FoundPulls(pulls, parts), parts.counters)
+    return PullIntake(FoundPulls(pulls, parts))

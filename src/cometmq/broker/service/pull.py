@@ -341,7 +341,7 @@ class Pulls:
         )  # fmt: skip
         return PullAnswer(
             code, result.status, result.next_offset, result.min_offset, result.max_offset,
-            self.next_broker(pull.group, result), result.records, pull.group.sys_flag,
+            self.next_broker(pull.group, is_far=result.suggest_slave), result.records, pull.group.sys_flag,
             pull.topic.sys_flag,
         )  # fmt: skip
 
@@ -360,11 +360,11 @@ class Pulls:
         stays = result._replace(next_offset=request.queue_offset)
         return self._answer(pull, stays, ResponseCode.PULL_RETRY_IMMEDIATELY)
 
-    def next_broker(self, group: GroupConfig, result: GetResult) -> int:
+    def next_broker(self, group: GroupConfig, *, is_far: bool) -> int:
         """Id of the broker that a group had better pull from next."""
         if not self._settings.is_slave_read:  # As PullMessageProcessor of RocketMQ 5.3.3.
             return 0
-        return group.slow_broker_id if result.suggest_slave else group.broker_id
+        return group.slow_broker_id if is_far else group.broker_id
 
     def _hold(self, pull: Pull, wanted: MessageFilter) -> bool:
         request = pull.request
