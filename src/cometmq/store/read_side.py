@@ -15,13 +15,17 @@ from cometmq.store.batch_queues import BatchQueue
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.directory import StoreDirectory
 from cometmq.store.queue_mending import QueueMending
-from cometmq.store.reader import FoundRecords, GetResult, Match, Reader
+from cometmq.store.reader import GetResult, Match, Reader
 from cometmq.store.settings import StoreSettings
 from cometmq.store.time_search import TimeSearch, offset_by_time
 
 
 class ReadSide:
-    """Answers what is asked of one store."""
+    """Answers what is asked of one store.
+
+    Attributes:
+        found: see `Reader.found`.
+    """
 
     def __init__(self, directory: StoreDirectory, settings: StoreSettings) -> None:
         log, queues = directory.log, directory.queues
@@ -32,6 +36,7 @@ class ReadSide:
         self._extended = directory.extended
         self._mending = QueueMending(log, queues.files, settings, read_only=directory.read_only)
         self._reader = Reader(log, queues.files, settings, self._mending)
+        self.found = self._reader.found
         self._times = TimeSearch(log, queues.files)
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
@@ -87,18 +92,9 @@ class ReadSide:
             queue, offset, max_count=max_count, max_bytes=max_bytes, match=match
         )
 
-    def found(
-        self,
-        queue: ConsumeQueue,
-        offset: int,
-        max_count: int,
-        max_bytes: int,
-        match: Match | None,
-    ) -> FoundRecords | None:
-        """Messages from an offset in a queue on, where `get` finds them without more than a look; else None."""
-        if queue.is_batch or (match is not None and self._extended.has(queue.topic)):
-            return None
-        return self._reader.found(queue, offset, max_count, max_bytes, match)
+    def has_extended(self, topic: str) -> bool:
+        """Whether tags codes of a topic's queues stand elsewhere, so that only `get` finds them."""
+        return self._extended.has(topic)
 
     def entries(self, queue: ConsumeQueue, offset: int, count: int) -> list[QueueEntry]:
         """Up to `count` entries from a queue offset on. May wait for the device; any thread.

@@ -139,14 +139,17 @@ class Reader:
         self._log = log
         self._files = files
         self._mending = mending
-        self._settings = settings
+        self.change_limits(settings)
         self._in_memory_bytes = settings.in_memory_bytes
         self._warm_size = settings.warm_tail_bytes
         self._scan_entries = settings.filter_scan_bytes // QUEUE_ENTRY_SIZE
 
     def change_limits(self, settings: StoreSettings) -> None:
-        """Bound what one pull may take as these settings say, from now on."""
-        self._settings = settings
+        """Bound what one pull may take as these settings say, from now on: RocketMQ's limits, and its smaller ones of old messages."""
+        self._limits = (
+            (settings.transfer_count_in_memory, settings.transfer_bytes_in_memory),
+            (settings.transfer_count_on_disk, settings.transfer_bytes_on_disk),
+        )
 
     def get(
         self,
@@ -201,7 +204,9 @@ class Reader:
         max_bytes: int,
         match: Match | None,
     ) -> FoundRecords | None:
-        """The messages that `get` gives from an offset in the queue on, where they are found at a glance; else None."""
+        """The messages that `get` gives from an offset in a plain queue on, where they are found at a glance; else None."""
+        if queue.is_batch:
+            return None
         matches, count = None, max_count
         if match is not None:
             matches, count = self._looked_at(match, max_count)
@@ -256,25 +261,26 @@ class Reader:
             return None
         (first,) = _PLACE.unpack_from(content, start)
         log = self._log
-        chain, written = log.chain, log.positions.written
-        # As `is_warm`, on the way of each pull.
-        if first < log.warm_start or first < written - self._warm_size:
+        files, written = log.chain.files, log.positions.written
+        # As `is_warm` and `find`, on the way of each pull.
+        if not files or first < log.warm_start or first < written - self._warm_size:
             return None
-        file = chain.find(first)
-        if file is None:
+        log_start = files[0].start
+        number = (first - log_start) // log.chain.file_size
+        if not 0 <= number < len(files):
             return None
-        count_limit, size_limit = self._limits_of(written - first)
+        file = files[number]
         try:
             view = file.mapped or file.view
         except OSError:  # See _records.
             return None
-        # A call of `min` costs what ten comparisons do, and this is on the way of each pull.
+        count_limit, size_limit = self._limits[written - first > self._in_memory_bytes]
+        # A call of `min` costs what ten comparisons do.
         if count_max > count_limit:  # noqa: PLR1730
             count_max = count_limit
         if size_max > size_limit:  # noqa: PLR1730
             size_max = size_limit
-        start_of_log = chain.files[0].start
-        read = plain_read(entries, count_max, size_max, start_of_log, match, view, file.start)
+        read = plain_read(entries, count_max, size_max, log_start, match, view, file.start)
         if read is None:
             return None
         records, count, looked, end = read
@@ -373,20 +379,12 @@ class Reader:
         _, _, _, _, _, count_max, size_max, match = wanted
         if entries:
             first_offset, _, _ = QUEUE_ENTRY.unpack_from(entries)
-            count_limit, size_limit = self._limits_of(
-                self._log.positions.written - first_offset
-            )
+            age = self._log.positions.written - first_offset
+            count_limit, size_limit = self._limits[age > self._in_memory_bytes]
             count_max, size_max = min(count_max, count_limit), min(size_max, size_limit)
         return ChosenEntries(
             *choose_entries(entries, count_max, size_max, self._log.chain.start, match)
         )
-
-    def _limits_of(self, age: int) -> tuple[int, int]:
-        """RocketMQ's most messages and bytes of a read whose first message is so far behind the log's end, bytes."""
-        settings = self._settings
-        if age > self._in_memory_bytes:
-            return settings.transfer_count_on_disk, settings.transfer_bytes_on_disk
-        return settings.transfer_count_in_memory, settings.transfer_bytes_in_memory
 
     def _records(self, runs: list[Run], *, may_wait: bool) -> list[memoryview] | None:
         """The bytes of pieces of the log; None where the device must be waited for."""

@@ -59,14 +59,14 @@ async def ask_by_hand(served: Served, monkeypatch: pytest.MonkeyPatch) -> AsyncI
     """A connection by hand to a broker."""
     reader, writer = await asyncio.open_connection(*place_of(served))
     one = Asking(reader, writer)
-    answer = PullIntake.answer
+    answer_to = PullIntake._answer_to
 
-    def taken(self: PullIntake, *given: object) -> int:
-        size = answer(self, *given)  # type: ignore[arg-type]
-        one.taken.append(size > 0)
-        return size
+    def taken(self: PullIntake, frame: bytes) -> list[bytes | memoryview] | None:
+        answer = answer_to(self, frame)
+        one.taken.append(answer is not None)
+        return answer
 
-    monkeypatch.setattr(PullIntake, "answer", taken)
+    monkeypatch.setattr(PullIntake, "_answer_to", taken)
     yield one
     writer.close()
 

@@ -198,10 +198,14 @@ class Counters:
     def count_pull(
         self, topic: str, group: str, queue_id: int, count: int, size: int, began: float
     ) -> None:
-        """A pull was answered with messages before it was a command: as `count_get` and `answered`."""
+        """A pull was answered with messages before it was a command: as `count_get` and `answered` say."""
         time_us = int((self.now() - began) * _US)
         self.found += 1
-        self._hand_out(topic, group, queue_id, count, size, time_us)
+        if time_us > self.get_max_us:  # noqa: PLR1730  As in Latencies.
+            self.get_max_us = time_us
+        self.gets.of(topic, group, queue_id).add(count, size, time_us // count)
+        if self.is_quiet:
+            self._wake()
         for latencies in self._answered.get(_PULLED) or self._places_of(*_PULLED):
             latencies.add(time_us)
 
@@ -209,12 +213,8 @@ class Counters:
         self, topic: str, group: str, queue_id: int, count: int, size: int, began: float
     ) -> None:
         """Count messages of a queue that went into an answer."""
-        self._hand_out(topic, group, queue_id, count, size, self._time_us(began))
-
-    def _hand_out(
-        self, topic: str, group: str, queue_id: int, count: int, size: int, time_us: int
-    ) -> None:
         # Of each message the same time, but a pull is one: that is what is averaged (GROUP_GET_LATENCY).
+        time_us = self._time_us(began)
         if time_us > self.get_max_us:  # noqa: PLR1730  As in Latencies.
             self.get_max_us = time_us
         self.gets.of(topic, group, queue_id).add(count, size, time_us // count)

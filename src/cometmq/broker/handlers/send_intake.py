@@ -39,6 +39,7 @@ class SendIntake:
         judged: the codes of the sends.
         count: how many requests it has taken since `handle`.
         codes: of all that it takes.
+        answer_ahead: answers a pull, as the intake of pulls does.
     """
 
     judged = frozenset(map(int, SEND_CODES))
@@ -68,6 +69,8 @@ class SendIntake:
         self.count = 0
         self.codes = frozenset(SEND_CODES) | (frozenset() if pulls is None else pulls.codes)
         self._pulls = pulls
+        # A pull ahead of its turn, for it gains nothing by what others bring.
+        self.answer_ahead = _nothing if pulls is None else pulls.answer
         self._takers: list[FrameHandler] = []
         self.written = written
         self._store = store
@@ -107,10 +110,6 @@ class SendIntake:
         elif signer is None:
             return self._take_others(data, position, peer, count_max)
         return end
-
-    def answer_ahead(self, data: bytes, peer: Peer) -> int:
-        """Answer a pull ahead of its turn, for it gains nothing by what others bring."""
-        return 0 if self._pulls is None else self._pulls.answer(data, peer)
 
     def _take_others(self, data: bytes, position: int, peer: Peer, count_max: int) -> int:
         """Show what is no send to others: they answer what they take, which are requests of the turn all the same."""
@@ -181,3 +180,8 @@ class SendIntake:
     ) -> bytes:
         pending, results = answers_of(batch, first, last, self._host)
         return encode_answers(as_late(pending, durability), results)
+
+
+def _nothing(_data: bytes, _peer: Peer) -> int:
+    """No pull is answered."""
+    return 0

@@ -173,10 +173,12 @@ class FoundPulls:
         # A slave's group that its master has not made is in no table, and gone where the settings change.
         is_kept = self._groups.peek(group.name) is group
         is_allowed = group.consume_enabled and is_readable(topic.perm)
+        codes = wanted.codes if wanted.tags else None
+        if codes is not None and self._store.has_extended(request.topic):
+            return _NOT_ASKED
         if not (is_kept and is_allowed and wanted.kind == TAG):
             return _NOT_ASKED
         return AdmittedPulls(
             self._topics.version, self._groups.version, self._members.changes,
-            request.topic, group, topic.sys_flag, topic.queue_count, queues,
-            wanted.codes if wanted.tags else None,
+            request.topic, group, topic.sys_flag, topic.queue_count, queues, codes,
         )  # fmt: skip
