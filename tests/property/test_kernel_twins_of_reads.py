@@ -91,6 +91,25 @@ def test_headers_of_pulls_are_split_alike(fields, opaque, at, piece, removed):
         assert fast.split_pull(damaged) == pulls.split_pull(damaged)
 
 
+TEXTS = st.one_of(
+    st.integers(-(1 << 63), 1 << 63).map(str), st.integers(0, 9).map(str),
+    st.sampled_from(["", "-", "007", "1-", '1"', '1","x":"1', "1\\", "9" * 18, "9" * 19, "1,", " 1", "\xff"]),
+)  # fmt: skip
+HEADERS = st.sampled_from([
+    '{"code":11,"extFields":{"queueId":"%s","queueOffset":"%s","commitOffset":"%s"},"opaque":%s}',
+    '{"code":11,"opaque":%s,"extFields":{"queueOffset":"%s","queueId":"%s","x":"1","commitOffset":"%s"}}',
+])  # fmt: skip
+
+
+@given(st.lists(st.tuples(HEADERS, st.tuples(TEXTS, TEXTS, TEXTS, TEXTS), st.sampled_from(["", "}"])), max_size=20))  # fmt: skip
+def test_headers_that_come_one_behind_the_other_are_split_alike(given):
+    """The compiled one looks at the header before, from which most differ in numbers alone."""
+    for header, numbers, more in given:
+        data = (header % numbers + more).encode("latin-1")
+        frame = (4 + len(data)).to_bytes(4) + len(data).to_bytes(4) + data
+        assert fast.split_pull(frame) == pulls.split_pull(frame)
+
+
 @given(st.binary(max_size=30))
 def test_what_is_no_pull_is_not_split(data):
     assert fast.split_pull(data) is None

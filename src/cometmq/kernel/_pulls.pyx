@@ -25,8 +25,11 @@ cdef enum:
 assert PULL_SIZE_MAX == SIZE_MAX and len(PULL_BEGIN) == BEGIN_SIZE and PULL_BEGIN == b'{"code":11,'
 
 
-# The header that was split last, for the next one is the same nearly always: so are its bytes then, whose hash is known.
+# The header that was split last, where in it its numbers were cut out, and which one where: the next header is the same nearly
+# always, but for these; so are its bytes then, whose hash is known.
 cdef bytes _latest = b""
+cdef Py_ssize_t[NUMBERS] _cuts
+cdef int[NUMBERS] _order
 
 
 cdef struct Split:
@@ -34,13 +37,24 @@ cdef struct Split:
     const uint8_t *at
     const uint8_t *end
     const uint8_t *kept
+    uint8_t *text
     uint8_t *out
     int64_t numbers[NUMBERS]
     bint is_found[NUMBERS]
+    # Of those that were found where they were cut out, and which each of them is.
+    Py_ssize_t cuts[NUMBERS]
+    int order[NUMBERS]
+    int count
 
 
 cdef inline const uint8_t *_quote(const uint8_t *at, const uint8_t *end) noexcept nogil:
     return <const uint8_t *>memchr(at, c'"', end - at)
+
+
+cdef inline const uint8_t *_end_of_number(const uint8_t *at, const uint8_t *end) noexcept nogil:
+    while at < end and (c"0" <= at[0] <= c"9" or at[0] == c"-"):
+        at += 1
+    return at
 
 
 cdef inline int _which(const uint8_t *name, Py_ssize_t size) noexcept nogil:
@@ -66,6 +80,9 @@ cdef inline bint _cut(Split *split, int which, const uint8_t *start, const uint8
     memcpy(split.out, split.kept, start - split.kept)
     split.out += start - split.kept
     split.kept = end
+    split.cuts[split.count] = split.out - split.text
+    split.order[split.count] = which
+    split.count += 1
     return True
 
 
@@ -76,10 +93,7 @@ cdef inline bint _take_value(Split *split, int which, const uint8_t *name_end) n
     if split.end - name_end < 3 or name_end[1] != c":":
         return False
     if which == OPAQUE:
-        end = start
-        while end < split.end and (c"0" <= end[0] <= c"9" or end[0] == c"-"):
-            end += 1
-        split.at = end
+        end = split.at = _end_of_number(start, split.end)
         return _cut(split, which, start, end)
     if start[0] != c'"':
         return False
@@ -108,26 +122,54 @@ cdef inline bint _split(Split *split) noexcept nogil:
         which = _which(name, name_end - name)
         if which != NONE and not _take_value(split, which, name_end):
             return False
-    for which in range(NUMBERS):
-        if not split.is_found[which]:
+    return split.count == NUMBERS
+
+
+cdef bint _is_latest(const uint8_t *at, const uint8_t *end, int64_t *numbers) noexcept:
+    """Whether a header is the one that was split last but for its numbers, which are read then."""
+    cdef const uint8_t *latest = <const uint8_t *>PyBytes_AS_STRING(_latest)
+    cdef const uint8_t *start
+    cdef Py_ssize_t size, same = 0
+    cdef bint is_good = False
+    cdef int i
+    for i in range(NUMBERS):
+        size = _cuts[i] - same
+        if end - at < size or memcmp(at, latest + same, size) != 0:
             return False
-    return -0x80000000 <= split.numbers[OPAQUE] <= 0x7FFFFFFF
+        same = _cuts[i]
+        start = at + size
+        at = _end_of_number(start, end)
+        numbers[_order[i]] = get_decimal(start, at - start, &is_good)
+        if not is_good:
+            return False
+    size = PyBytes_GET_SIZE(_latest) - same
+    return end - at == size and memcmp(at, latest + same, size) == 0
 
 
-cdef bytes _kept(const uint8_t *text, Py_ssize_t size):
+cdef bint _split_anew(const uint8_t *at, Py_ssize_t size, Split *split) except -1:
+    """Split a header, which is the latest then; False where it is not plain."""
     global _latest
-    if size != PyBytes_GET_SIZE(_latest) or memcmp(text, PyBytes_AS_STRING(_latest), size) != 0:
-        _latest = PyBytes_FromStringAndSize(<const char *>text, size)
-    return _latest
+    cdef uint8_t text[PULL_SIZE_MAX]
+    cdef int i
+    if memchr(at, c"\\", size) is not NULL:
+        return False
+    split.at, split.end, split.kept, split.text, split.out, split.count = at, at + size, at, text, text, 0
+    for i in range(NUMBERS):
+        split.is_found[i] = False
+    if not _split(split):
+        return False
+    memcpy(split.out, split.kept, split.end - split.kept)
+    _latest = PyBytes_FromStringAndSize(<const char *>text, split.out - text + (split.end - split.kept))
+    for i in range(NUMBERS):
+        _cuts[i], _order[i] = split.cuts[i], split.order[i]
+    return True
 
 
 def split_pull(bytes data not None):
     """See `cometmq.kernel.pulls.split_pull`."""
     cdef const uint8_t *at = <const uint8_t *>PyBytes_AS_STRING(data)
     cdef Py_ssize_t size = PyBytes_GET_SIZE(data) - FRAME_HEAD_SIZE
-    cdef uint8_t text[PULL_SIZE_MAX]
     cdef Split split
-    cdef int which
     if not BEGIN_SIZE <= size <= PULL_SIZE_MAX:
         return None
     if memcmp(at + FRAME_HEAD_SIZE, b'{"code":11,', BEGIN_SIZE) != 0:
@@ -135,18 +177,12 @@ def split_pull(bytes data not None):
     if get_u32(at + FRAME_HEAD_LENGTH_AT) != size + 4 or get_u32(at + FRAME_HEAD_HEADER_AT) != size:
         return None
     at += FRAME_HEAD_SIZE
-    if memchr(at, c"\\", size) is not NULL:
+    if not (_is_latest(at, at + size, split.numbers) or _split_anew(at, size, &split)):
         return None
-    split.at, split.end, split.kept, split.out = at, at + size, at, text
-    for which in range(NUMBERS):
-        split.is_found[which] = False
-    if not _split(&split):
+    if not -0x80000000 <= split.numbers[OPAQUE] <= 0x7FFFFFFF:
         return None
-    memcpy(split.out, split.kept, split.end - split.kept)
-    split.out += split.end - split.kept
     return (
-        _kept(text, split.out - text),
-        split.numbers[QUEUE_ID], split.numbers[QUEUE_OFFSET], split.numbers[COMMIT_OFFSET],
+        _latest, split.numbers[QUEUE_ID], split.numbers[QUEUE_OFFSET], split.numbers[COMMIT_OFFSET],
         split.numbers[OPAQUE],
     )
 
