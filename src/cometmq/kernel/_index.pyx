@@ -116,8 +116,10 @@ cdef class _Keys:
     cdef int64_t *numbers
     cdef Py_ssize_t count
     cdef Py_ssize_t room
-    cdef bytes topic
-    cdef bytes block
+    # The topic, in bytes that are held.
+    cdef bytes held
+    cdef const uint8_t *topic
+    cdef Py_ssize_t topic_size
     cdef uint32_t begun
     # The last unique key, and its hash: the messages of a batch mostly have one.
     cdef const uint8_t *key
@@ -133,16 +135,15 @@ cdef class _Keys:
 
     cdef int begin_block(self, bytes block) except -1:
         """Begin with the keys of a topic, given as records hold it."""
-        if block is not self.block:  # All queues of a topic have the same.
-            self.begin(block[1 if len(block) <= TOPIC_BLOCK_V1_MAX else 2 :])
-            self.block = block
+        if block is not self.held:  # All queues of a topic have the same.
+            self.begin(block, 1 if PyBytes_GET_SIZE(block) <= TOPIC_BLOCK_V1_MAX else 2)
         return 0
 
-    cdef int begin(self, bytes topic) except -1:
-        """Begin with the keys of a topic."""
-        cdef const uint8_t *at = <const uint8_t *>PyBytes_AS_STRING(topic)
-        cdef Py_ssize_t size = PyBytes_GET_SIZE(topic)
-        self.topic, self.block = topic, None
+    cdef int begin(self, bytes held, Py_ssize_t start) except -1:
+        """Begin with the keys of a topic, which is what some bytes have from a place on."""
+        cdef const uint8_t *at = <const uint8_t *>PyBytes_AS_STRING(held) + start
+        cdef Py_ssize_t size = max(PyBytes_GET_SIZE(held) - start, 0)
+        self.held, self.topic, self.topic_size = held, at, size
         self.begun = hash_on(hash_on(0, at, size), b"#", 1) if is_ascii(at, size) else 0
         self.key = NULL
         return 0
@@ -206,7 +207,9 @@ cdef class _Keys:
     ) except -1:
         if self.begun and is_ascii(key, size):
             return self.keep(<int32_t>hash_on(self.begun, key, size), offset, store_ms)
-        return self.keep(_hash_any([self.topic + b"#" + key[:size]])[0], offset, store_ms)
+        return self.keep(
+            _hash_any([self.topic[: self.topic_size] + b"#" + key[:size]])[0], offset, store_ms
+        )
 
     cdef int keep(self, int32_t key_hash, int64_t offset, int64_t store_ms) except -1:
         """Keep a key by its hash."""
@@ -284,7 +287,7 @@ def record_keys(records):
         topic = <str?>fields[15]
         if topic is not last_topic:
             last_topic = topic
-            keys.begin(topic.encode())
+            keys.begin(topic.encode(), 0)
         keys.add(fields[16], fields[6], fields[10])
     return keys.found()
 
@@ -306,7 +309,7 @@ def raw_keys(const uint8_t[::1] chunk, Py_ssize_t position, int64_t offset):
             if not is_plain_topic(start + parts.body_end):
                 break
             topic = topic_of(start, &parts)
-            keys.begin(topic)
+            keys.begin(topic, 0)
         if get_u32(at + RECORD_HEAD_SYS_FLAG_AT) & <uint32_t>TRANSACTION_MASK != <uint32_t>NOT_INDEXED:
             keys.add_of(
                 start + parts.block_start, parts.after - parts.block_start, offset + position,
