@@ -172,12 +172,7 @@ class MasterLink(asyncio.BufferedProtocol):
         at = piece.offset - self.end.start
         known = memoryview(self._joint)[at : at + len(piece.content)]
         if known != piece.content:
-            same = next(
-                index
-                for index, (ours, theirs) in enumerate(zip(known, piece.content, strict=True))
-                if ours != theirs
-            )
-            raise self.end.differ(piece.offset + same)
+            raise self.end.differ(piece.offset + first_difference(known, piece.content))
         self.end.compared(piece.offset + len(piece.content))
         if self.end.is_joined:
             self._joint = b""
@@ -229,3 +224,15 @@ class MasterLink(asyncio.BufferedProtocol):
         self._intake.took_time(self._clock.monotonic() - began)
         self._on_written()
         self._go_on()
+
+
+def first_difference(ours: memoryview, theirs: memoryview) -> int:
+    """The place of the first byte that differs, of two pieces of one size that do; byte by byte a frame would take the loop 50 ms."""
+    same, end = 0, len(ours)
+    while end - same > 1:
+        middle = (same + end) // 2
+        if ours[same:middle] == theirs[same:middle]:
+            same = middle
+        else:
+            end = middle
+    return same

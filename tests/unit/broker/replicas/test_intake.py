@@ -7,6 +7,7 @@ import random
 import pytest
 
 from cometmq.broker.replicas.intake import PIECE_SIZE, PIECE_SIZE_MIN, ROOM_SIZE, LogIntake
+from cometmq.broker.replicas.master_link import first_difference
 from cometmq.model.errors import CopyingStopped
 from cometmq.store.message_store import MessageStore
 from cometmq.store.settings import StoreSettings
@@ -140,3 +141,12 @@ def test_a_piece_that_takes_long_is_followed_by_smaller_ones_until_they_are_quic
         0 <= min(least * times, most) - size < 300
         for size, times in zip(sizes, wanted, strict=True)
     )
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 64])
+def test_the_first_byte_that_differs_is_found_wherever_it_is(size):
+    ours = memoryview(bytes(size))
+    for place in range(size):
+        for behind in (0, 1):
+            theirs = memoryview(bytes(place) + b"x" + bytes([behind]) * (size - place - 1))
+            assert first_difference(ours, theirs) == place
