@@ -286,22 +286,23 @@ class Reader:
         records, count, looked, end = read
         return records, count, offset + looked, written - end > self._in_memory_bytes
 
-    def _cold(self, wanted: WantedRead) -> GetResult:
-        """A result that says that its reader must wait."""
+    def _cold(self, wanted: WantedRead, entries: Buffer | None = None) -> GetResult:
+        """A result that says that its reader must wait; with the entries that it has, which may be in no file yet."""
         return GetResult(
             GetStatus.NO_MATCHED_MESSAGE,
             wanted.offset,
             wanted.min_offset,
             wanted.max_offset,
-            cold=partial(self._get_waiting, wanted),
+            cold=partial(self._get_waiting, wanted, entries),
         )
 
-    def _get_waiting(self, wanted: WantedRead) -> GetResult:
+    def _get_waiting(self, wanted: WantedRead, entries: Buffer | None) -> GetResult:
         """Read messages in a thread that may wait for the device."""
-        try:
-            entries = self._files.read(wanted.queue, wanted.offset, wanted.entry_count)
-        except FileNotFoundError:
-            return self._hole(wanted.offset, wanted.min_offset, wanted.max_offset)
+        if entries is None:
+            try:
+                entries = self._files.read(wanted.queue, wanted.offset, wanted.entry_count)
+            except FileNotFoundError:
+                return self._hole(wanted.offset, wanted.min_offset, wanted.max_offset)
         return self._answer(wanted, entries, may_wait=True)
 
     def _hole(self, offset: int, low: int, high: int) -> GetResult:
@@ -335,7 +336,7 @@ class Reader:
             except _StrayEntryError:
                 found = []
             if found is None:
-                return self._cold(wanted)
+                return self._cold(wanted, entries)
             records = found
             is_sound = are_mended or sum(map(count_records, found)) == chosen.message_count
         if not is_sound:

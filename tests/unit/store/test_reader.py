@@ -146,6 +146,21 @@ def test_where_the_device_must_be_waited_for_the_result_is_cold():
     assert store.get("orders", 0, 30).cold is None
 
 
+def test_what_is_waited_for_is_found_by_entries_that_are_in_no_file_yet():
+    disk = FakeDisk()
+    store = open_store(settings=replace(ROOMY, warm_tail_bytes=1000), disk=disk)
+    put(store, b"first", b"x" * 1000)
+    disk.is_cold = True
+    queue = store.queue("orders", 0)
+    assert queue is not None
+    assert (queue.tail_start, queue.max_offset) == (0, 2)
+    waiting = store.get("orders", 0, 0).cold
+    assert waiting is not None
+    answer = waiting()
+    assert (answer.status, answer.next_offset) == (GetStatus.FOUND, 2)
+    assert decode_records(b"".join(answer.records))[0].body == b"first"
+
+
 def test_after_a_restart_neighbours_in_the_log_are_read_at_once(tmp_path: Path):
     store = open_store(tmp_path, ROOMY)
     for n in range(32):
