@@ -69,32 +69,33 @@ cdef class _Window:
         PyBuffer_FillInfo(view, self, <void *>self.at, self.size, 1, flags)
 
 
+cdef inline void _fetch(const void *at) noexcept nogil:
+    """Have the processor fetch an object: it begins anywhere in a line of a cache, and has two."""
+    __builtin_prefetch(at)
+    __builtin_prefetch(<const char *>at + CACHE_LINE)
+
+
 cdef inline void _fetch_queue(SendBatch batch, Py_ssize_t index):
     """Have the processor fetch the queue of a send: of very many none is in a cache."""
-    cdef char *queue
     if index < batch.count:
-        queue = <char *><void *>(<tuple>batch.rows[index].lane)[0]
-        __builtin_prefetch(queue)
-        __builtin_prefetch(queue + CACHE_LINE)
+        _fetch(<void *>(<tuple>batch.rows[index].lane)[0])
 
 
 cdef inline void _fetch_tail(SendBatch batch, Py_ssize_t index):
     """Have the processor fetch the tails of queues that are here, and the ends of tails that are."""
     cdef bytearray tail
     if index + TAILS_AHEAD < batch.packed:
-        __builtin_prefetch(
-            <char *><void *>(<QueueEnd>(<tuple>batch.rows[index + TAILS_AHEAD].lane)[0]).tail
-        )
+        _fetch(<void *>(<QueueEnd>(<tuple>batch.rows[index + TAILS_AHEAD].lane)[0]).tail)
     if index + ENDS_AHEAD < batch.packed:
         tail = (<QueueEnd>(<tuple>batch.rows[index + ENDS_AHEAD].lane)[0]).tail
         __builtin_prefetch(PyByteArray_AS_STRING(tail) + PyByteArray_GET_SIZE(tail))
 
 
 cdef inline int _add_room(bytearray tail, Py_ssize_t size) except -1:
-    """Give a tail room for one more entry; for as many again where it had 1, 3, 7, ..., since it would move each time."""
+    """Give a tail room for one more entry; for as many again where it has 0, 2, 6, 14, ..., since it would move each time."""
     cdef Py_ssize_t count = size // QUEUE_ENTRY_SIZE
-    if count and count & (count + 1) == 0:
-        PyByteArray_Resize(tail, 2 * (size + QUEUE_ENTRY_SIZE) - 1)
+    if (count + 2) & (count + 1) == 0:
+        PyByteArray_Resize(tail, 2 * (size + QUEUE_ENTRY_SIZE))
     PyByteArray_Resize(tail, size + QUEUE_ENTRY_SIZE)
     return 0
 

@@ -10,7 +10,11 @@ cdef extern from *:
     void __builtin_prefetch(const void *at) nogil
 
 cdef enum:
-    TALLIES_AHEAD = 6  # So many are on their way from memory while one is added to.
+    # So many lanes are on their way from memory while a send is counted; then their queues, tallies, and what is above.
+    LANES_AHEAD = 48
+    QUEUES_AHEAD = 32
+    TALLIES_AHEAD = 16
+    ABOVE_AHEAD = 8
     CACHE_LINE = 64
 
 cdef int64_t[CLASSES - 1] BOUNDS
@@ -104,14 +108,24 @@ cdef inline int _end_above(Run *run, Tally above, int64_t time_us) except -1:
     return 0
 
 
-cdef inline void _fetch_tally(SendBatch batch, Py_ssize_t index):
-    """Have the processor fetch the tally of a send: of very many none is in a cache."""
-    cdef char *tally
-    if index < batch.packed:
-        tally = <char *><void *>(<QueueEnd>(<tuple>batch.rows[index].lane)[0]).tally
-        __builtin_prefetch(tally)
-        __builtin_prefetch(tally + CACHE_LINE)
-        __builtin_prefetch(tally + 2 * CACHE_LINE)
+cdef inline void _fetch(const void *at) noexcept nogil:
+    __builtin_prefetch(at)
+    __builtin_prefetch(<const char *>at + CACHE_LINE)
+
+
+cdef inline void _fetch_tallies(SendBatch batch, Py_ssize_t index):
+    """Have the processor fetch the tallies of later sends, and the way to them: of very many none is in a cache."""
+    cdef object tally
+    if index + LANES_AHEAD < batch.packed:
+        _fetch(batch.rows[index + LANES_AHEAD].lane)
+    if index + QUEUES_AHEAD < batch.packed:
+        _fetch(<void *>(<tuple>batch.rows[index + QUEUES_AHEAD].lane)[0])
+    if index + TALLIES_AHEAD < batch.packed:
+        _fetch(<void *>(<QueueEnd>(<tuple>batch.rows[index + TALLIES_AHEAD].lane)[0]).tally)
+    if index + ABOVE_AHEAD < batch.packed:
+        tally = (<QueueEnd>(<tuple>batch.rows[index + ABOVE_AHEAD].lane)[0]).tally
+        if type(tally) is Tally:
+            _fetch(<void *>(<Tally>tally).above)
 
 
 def count_columns(SendBatch batch not None, Py_ssize_t first, Py_ssize_t last, int64_t time_us):
@@ -128,7 +142,7 @@ def count_columns(SendBatch batch not None, Py_ssize_t first, Py_ssize_t last, i
     cdef int size_class
     _begin(&run)
     for index in range(max(first, 0), min(last, batch.packed)):
-        _fetch_tally(batch, index + TALLIES_AHEAD)
+        _fetch_tallies(batch, index)
         row = batch.rows + index
         lane = <tuple>row.lane
         if lane is not last_lane:
