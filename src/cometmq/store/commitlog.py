@@ -140,7 +140,7 @@ class CommitLog:
 
     def is_warm(self, offset: int) -> bool:
         """Whether the map may be read there without waiting for the device."""
-        # As `warm_from`, which costs several times as much on the way of each pull.
+        # As `warm_from`, which costs several times as much on the way of each piece that a slave gets.
         warm_size = self._settings.warm_tail_bytes
         return offset >= self.warm_start and offset >= self.positions.written - warm_size
 
