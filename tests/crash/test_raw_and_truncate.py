@@ -25,6 +25,7 @@ from cometmq.store.settings import IndexSettings
 from cometmq.store.stored_record import SECTOR_SIZE
 from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
+from tests.support.replica import append_all
 from tests.support.store_puts import SMALL, flush, make_put, open_store, read_all, run_jobs
 
 FILE = 4096
@@ -196,7 +197,7 @@ class Pair:
         held = b""
         while content is not None:
             held += content
-            taken = self.copy.append_raw(offset, held)
+            taken = append_all(self.copy, offset, held)
             held = held[taken - offset :]
             offset = taken
             self.copy.dispatch_pending()
@@ -239,7 +240,7 @@ class Pair:
         assert self.copy.positions.dispatched == self.copy.max_offset
         once = open_store(settings=ASYNC, disk=FakeDisk(), clock=self.clock)
         content = log_of(self.source)
-        assert once.append_raw(0, content) == len(content)
+        assert append_all(once, 0, content) == len(content)
         once.dispatch_pending()
         assert_same(self.copy, self.source)
         assert_same(self.copy, once)

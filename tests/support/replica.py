@@ -95,6 +95,14 @@ def log_of(store: MessageStore, start: int = 0) -> bytes:
     return found
 
 
+def append_all(store: MessageStore, offset: int, content: bytes) -> int:
+    """Append the bytes of a log, file by file; gives the offset up to which they were taken."""
+    taken, end = -1, offset
+    while taken != end:
+        taken, end = end, store.append_raw(end, content[end - offset :])
+    return end
+
+
 @contextmanager
 def copying(
     folder: Path, master: str, *, file_size: int = 64 << 20

@@ -32,6 +32,7 @@ class CommitLog:
         is_flush_next: whether a flush follows each batch, so that the device may begin with it at once.
         warm_start: offset from which it is this process that wrote, and the page cache has it.
         ahead: the files that come next.
+        passed: physical offset behind what was last written behind the log's end (`write_behind`); -1: nothing was.
     """
 
     def __init__(self, disk: Disk, directories: Sequence[str], settings: StoreSettings) -> None:
@@ -50,6 +51,7 @@ class CommitLog:
         self.ahead = FilesAhead(
             disk, settings, self.chain, is_flushed_warming=self.positions.needs_flush
         )
+        self.passed = -1
         self._torn: list[Piece] = []
 
     def tail_file(self) -> LogFile:
@@ -98,6 +100,26 @@ class CommitLog:
                 file.begin_flush(offset, len(content))
         self.positions.wrote(offset + len(content))
 
+    def write_behind(self, file: LogFile, offset: int, content: Buffer) -> None:
+        """Write behind the log's end, which does not move: what it holds there counts for nothing.
+
+        Raises:
+            OSError: the write failed.
+        """
+        if self._torn:
+            self.mend()
+        file.write(content, offset)
+        self.passed = offset + len(content)
+
+    def clear_behind(self) -> None:
+        """Zero what was written behind the log's end and still stands there.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        if self.passed > self.positions.written:
+            self.tail_file().clear_from(self.positions.written)
+
     def commit_staged(self) -> None:
         """Write what waits in memory: nothing here (cometmq.store.staged_log).
 
@@ -126,6 +148,7 @@ class CommitLog:
         assert not self._torn
         self.positions.go_back(end)
         self.warm_start = min(self.warm_start, end)
+        self.passed = -1
         # They are not closed: somebody may be reading them.
         gone = self.chain.take_after(file)
         yield partial(self._clear_behind, file, end, gone)

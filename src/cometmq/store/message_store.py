@@ -245,6 +245,7 @@ class MessageStore:
     def _settle(self) -> None:
         """Flush, write and sync all there is; then remove the abort marker."""
         self._log.commit_staged()
+        self._log.clear_behind()
         end = self.positions.written
         self._flushing.flush_files(end)
         self._flushing.done(end, store_ms=self._appender.store_ms)
@@ -345,12 +346,13 @@ class MessageStore:
         """Append bytes of another broker's log.
 
         Args:
-            offset: physical offset of the first: where this log ends. An empty log may begin at the
-                start of any file.
+            offset: physical offset of the first: where this log ends, or where the last answer said. An empty
+                log may begin at the start of any file.
             content: whole records, and what is there of one behind them; nobody may change them before they are dispatched.
 
         Returns:
-            Physical offset behind the last whole record, up to which they were taken.
+            Physical offset up to which they were taken, at most to the end of a file: behind the last whole record, or
+            within or behind the file's blank end, which counts for nothing until a record follows.
 
         Raises:
             StoreFull, StoreReadOnly, StoreClosed, StorePoisoned: nothing was taken, and why.
@@ -359,19 +361,17 @@ class MessageStore:
         if self.flags.refusal is not None:
             raise self._acceptance.refusal()
         try:
-            batches = self._raw.append(offset, content)
+            end, batch = self._raw.append(offset, content)
         except StoreFull as error:
             self._upkeep.room.file_failed(str(error))
             raise
         except OSError as error:
             raise self._write_failed(error) from error
-        if not batches:
-            return offset
-        last = batches[-1]
-        self._appender.store_ms = last.store_ms
-        self._dispatcher.waiting.extend(batches)
-        self._dispatcher.raw_end = last.end_offset
-        return last.end_offset
+        if batch is not None:
+            self._appender.store_ms = batch.store_ms
+            self._dispatcher.waiting.append(batch)
+            self._dispatcher.raw_end = end
+        return end
 
     def truncate_steps(self, end: int) -> Generator[Step, None, None]:
         """Take back the log from a record on, and its entries in queues and index; a copy stays in `cut`.

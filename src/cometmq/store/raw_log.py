@@ -2,10 +2,13 @@
 
 Bytes that come are whole records, and blank ends of files between them; each record is checked as a
 start checks it. Half a record at their end is left to who brought it, for a log that ended with one
-would look torn.
+would look torn. A blank end may be as long as a file: it is taken in parts, and the log ends before
+it until a record comes behind it.
 
 Next: cometmq.store.truncation
 """
+
+from typing import NamedTuple
 
 from cometmq.codec.record import BLANK_TAIL_SIZE
 from cometmq.kernel import WalkEnd
@@ -13,8 +16,21 @@ from cometmq.model.errors import RecordIllegal
 from cometmq.store.batch import Batch, RawRecords, raw_batch
 from cometmq.store.commitlog import CommitLog, Piece
 from cometmq.store.disk import Buffer
+from cometmq.store.log_file import LogFile
 from cometmq.store.settings import StoreSettings
 from cometmq.store.whole_records import check_of
+
+
+class RawPiece(NamedTuple):
+    """The part of some bytes of a log that was taken.
+
+    Attributes:
+        end: physical offset behind it.
+        batch: the records in it; None: none, or a part of a blank end.
+    """
+
+    end: int
+    batch: Batch | None
 
 
 class RawLog:
@@ -23,43 +39,59 @@ class RawLog:
     def __init__(self, log: CommitLog, settings: StoreSettings) -> None:
         self._log = log
         self._check = check_of(settings)
+        # Of blank ends behind which no record came yet; they are written with it.
+        self._heads: list[Piece] = []
 
-    def append(self, offset: int, content: Buffer) -> list[Batch]:
-        """Write the whole records that bytes begin with.
+    def append(self, offset: int, content: Buffer) -> RawPiece:
+        """Write the whole records of a file that bytes begin with, or what they begin with of its blank end.
 
         Args:
-            offset: physical offset of the first byte: where the log ends. A log without a file may
-                begin at the start of any.
+            offset: physical offset of the first byte: where the log ends, or behind what was taken last of a
+                blank end. A log without a file may begin at the start of any.
             content: the bytes; they are copied nowhere but into the log, so nobody may change them before they are dispatched.
-
-        Returns:
-            The records, those of a file together.
 
         Raises:
             RecordIllegal: the bytes belong elsewhere, or are no records; nothing was written.
             StoreFull: no room for another file.
             OSError: the disk failed; nothing counts as written.
         """
-        self._check_start(offset)
         content = memoryview(content)
-        batches = self._whole(offset, content)
-        if batches:
-            end = batches[-1].end_offset
-            pieces = [self._piece(offset, content[: end - offset])]
-            while pieces[-1][1] + len(pieces[-1][2]) < end:
-                start = pieces[-1][0].end
-                pieces.append(self._piece(start, content[start - offset : end - offset]))
-            self._log.commit(pieces)
-        return batches
+        left = self._size - offset % self._size
+        if not self._heads or offset != self._log.passed:
+            self._check_start(offset)
+            self._heads = []
+        elif left < self._size:
+            return RawPiece(self._fill(offset, content[:left]), None)
+        chunk = content[:left]
+        walked, kinds, store_ms, why = self._check(chunk, offset)
+        self._check_end(offset + walked, why, chunk[walked:], left=left - walked)
+        if walked:
+            records = chunk[:walked]
+            self._log.commit([*self._heads, (self._file_at(offset), offset, records)])
+            self._heads = []
+            batch = raw_batch(RawRecords(offset, records, kinds), store_ms)
+            return RawPiece(offset + walked, batch)
+        if why is not WalkEnd.BLANK:
+            return RawPiece(offset, None)
+        file, head = self._file_at(offset), bytes(chunk[:BLANK_TAIL_SIZE])
+        end = self._fill(offset + BLANK_TAIL_SIZE, chunk[BLANK_TAIL_SIZE:])
+        self._heads.append((file, offset, head))
+        return RawPiece(end, None)
 
-    def _piece(self, start: int, content: memoryview) -> Piece:
-        """The first part of some bytes, up to the end of the file in which they begin."""
-        file_start = start // self._size * self._size
-        chain, is_first = self._log.chain, not self._log.chain.files
-        file = chain.find(start) or self._log.file_from(file_start)
-        if is_first:
-            self._log.positions.begin_at(start)
-        return file, start, content[: file.end - start]
+    def _fill(self, offset: int, content: memoryview) -> int:
+        """Write what fills a blank end; gives the physical offset behind it."""
+        self._log.write_behind(self._file_at(offset - 1), offset, content)
+        return offset + len(content)
+
+    def _file_at(self, offset: int) -> LogFile:
+        """The file that holds an offset; a new one begins with it."""
+        file = self._log.chain.find(offset)
+        if file is None:
+            is_first = not self._log.chain.files
+            file = self._log.file_from(offset)
+            if is_first:
+                self._log.positions.begin_at(offset)
+        return file
 
     @property
     def _size(self) -> int:
@@ -79,31 +111,8 @@ class RawLog:
                 f"a log cannot begin at physical offset {offset}: its files have {self._size} bytes"
             )
 
-    def _whole(self, offset: int, content: memoryview) -> list[Batch]:
-        """The whole records in some bytes, those of a file together; blank ends of files are passed over."""
-        batches: list[Batch] = []
-        at = 0
-        while at < len(content):
-            room = self._size - (offset + at) % self._size
-            chunk = content[at : at + room]
-            walked, kinds, store_ms, why = self._check(chunk, offset + at)
-            if walked:
-                raw = RawRecords(offset + at, chunk[:walked], kinds)
-                batches.append(raw_batch(raw, store_ms))
-            place, left = offset + at + walked, room - walked
-            if why is not WalkEnd.BLANK:
-                self._check_end(place, why, chunk[walked:], left=left)
-                break
-            if int.from_bytes(chunk[walked : walked + 4]) != left:
-                raise RecordIllegal(
-                    f"the blank end at physical offset {place} does not reach the end of a file of "
-                    f"{self._size} bytes: set mappedFileSizeCommitLog as the other broker has it"
-                )
-            at += room
-        return batches
-
     def _check_end(self, offset: int, why: WalkEnd, rest: memoryview, *, left: int) -> None:
-        """Refuse what stands behind the whole records, unless it is the half of one.
+        """Refuse what stands behind the whole records, unless it is the half of one or a blank end.
 
         Args:
             offset: where it stands.
@@ -114,7 +123,13 @@ class RawLog:
         if why is WalkEnd.WHOLE:
             return
         size = int.from_bytes(rest[:4]) if len(rest) >= BLANK_TAIL_SIZE else 0
-        if why is not WalkEnd.SHORT or size > left - BLANK_TAIL_SIZE or len(rest) == left:
+        if why is WalkEnd.BLANK:
+            if size != left:
+                raise RecordIllegal(
+                    f"the blank end at physical offset {offset} does not reach the end of a file of "
+                    f"{self._size} bytes: set mappedFileSizeCommitLog as the other broker has it"
+                )
+        elif why is not WalkEnd.SHORT or size > left - BLANK_TAIL_SIZE or len(rest) == left:
             raise RecordIllegal(
                 f"no valid record at physical offset {offset} ({why.name}); nothing was taken"
             )

@@ -1,14 +1,17 @@
 """Bytes of another broker's log: what is taken, what is refused, what a truncation tells whom."""
 
+import errno
 from dataclasses import replace
 
 import pytest
 
-from cometmq.model.errors import RecordIllegal, StoreBusy, StoreError, StoreReadOnly
+from cometmq.codec.record import PHYSICAL_OFFSET_AT, blank_tail
+from cometmq.model.errors import RecordIllegal, StoreBusy, StoreError, StoreFull, StoreReadOnly
 from cometmq.store.message_store import MessageStore
 from cometmq.store.positions import Durability
 from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
+from tests.support.replica import append_all, log_of
 from tests.support.store_puts import (
     SMALL,
     bodies_of,
@@ -44,19 +47,96 @@ def test_whole_records_are_taken_and_half_a_one_is_left():
     assert copy.read_log(len(content), 1) is None
 
 
-def test_a_blank_end_of_a_file_comes_with_the_record_behind_it():
+def test_a_blank_end_counts_for_nothing_until_a_record_follows():
     source, content = source_of(*[b"x" * 3_000] * 7)
-    assert source.max_offset > 16_384
-    rest = source.read_log(16_384, 1 << 20)
-    assert rest is not None
-    copy = open_store(disk=FakeDisk())
-    before_blank = copy.append_raw(0, content)
-    assert before_blank < 16_384
-    assert copy.append_raw(before_blank, content[before_blank:]) == before_blank
-    both = content[before_blank:] + bytes(rest)
-    assert copy.append_raw(before_blank, both) == source.max_offset
+    log = log_of(source)
+    disk = FakeDisk()
+    copy = open_store(disk=disk)
+    before_blank = copy.append_raw(0, log)
+    assert before_blank < len(content) == 16_384
+    assert copy.append_raw(before_blank, log[before_blank:]) == 16_384
+    assert (copy.max_offset, copy.read_log(before_blank, 1)) == (before_blank, None)
+    assert open_store(disk=disk.kill()).max_offset == before_blank
+    # Who comes again begins where the log ends.
+    assert append_all(copy, before_blank, log[before_blank:]) == source.max_offset
+    assert log_of(copy) == log
     copy.dispatch_pending()
     assert len(bodies_of(copy)) == 7
+
+
+def log_of_blank_ends() -> tuple[bytes, int]:
+    """A file with a record and a filled blank end, one that is blank alone, and a third with a record; where the first ends."""
+    source, _ = source_of(b"first", b"second")
+    log, size = log_of(source), SMALL.commitlog_file_size
+    first = len(log) // 2  # "second" has a byte more.
+    second = bytearray(log[first:])
+    second[PHYSICAL_OFFSET_AT : PHYSICAL_OFFSET_AT + 8] = (2 * size).to_bytes(8)
+    filling = bytes(range(1, 250)) * size
+    blanks = blank_tail(size - first) + filling[: size - first - 8]
+    blanks += blank_tail(size) + filling[: size - 8]
+    return log[:first] + blanks + second, first
+
+
+@pytest.mark.parametrize("size", [1, 5, 8, 1_000, 16_384])
+def test_blank_ends_are_taken_in_pieces_of_any_size(size):
+    log, first = log_of_blank_ends()
+    disk = FakeDisk()
+    copy = open_store(disk=disk)
+    assert copy.append_raw(0, log) == first
+    end, held = first, 0
+    while end < len(log):
+        held = min(max(held, end) + size, len(log))
+        before, end = end, copy.append_raw(end, log[end:held])
+        assert held - end < size + 200, "a blank end is held"
+        assert copy.max_offset == (first if end <= 2 * 16_384 else len(log))
+        if before // 10_000 != end // 10_000:
+            killed = open_store(disk=disk.kill())
+            assert killed.refusal is None
+            assert killed.max_offset == copy.max_offset
+    assert log_of(copy) == log
+    copy.dispatch_pending()
+    copy.close()
+    again = open_store(disk=disk.kill())
+    assert (log_of(again), bodies_of(again)) == (log, [b"first", b"second"])
+
+
+@pytest.mark.parametrize("extra", [8, 100, 16_384])
+def test_a_store_that_is_closed_within_a_blank_end_leaves_nothing_behind_its_log(extra):
+    log, first = log_of_blank_ends()
+    disk = FakeDisk()
+    copy = open_store(disk=disk)
+    end = append_all(copy, 0, log[: first + extra])
+    assert end == first + extra
+    copy.dispatch_pending()
+    copy.close()
+    file = disk.content(f"/store/commitlog/{0:020d}")
+    assert file[first:] == bytes(len(file) - first)
+    assert open_store(disk=disk.kill()).max_offset == first
+
+
+def test_a_truncation_forgets_the_blank_end_behind_it():
+    log, first = log_of_blank_ends()
+    copy = open_store(disk=FakeDisk())
+    end = append_all(copy, 0, log[: first + 5_000])
+    copy.truncate(0)
+    with pytest.raises(RecordIllegal, match="it ends at 0; send them from there"):
+        copy.append_raw(end, log[end:])
+    assert append_all(copy, 0, log) == len(log)
+    assert log_of(copy) == log
+
+
+def test_a_disk_that_was_full_within_a_blank_end_goes_on_there():
+    log, _ = log_of_blank_ends()
+    disk = FakeDisk()
+    copy = open_store(disk=disk, clock=(clock := HandClock()))
+    end = append_all(copy, 0, log[:16_384])
+    disk.fail("allocate", code=errno.ENOSPC)
+    with pytest.raises(StoreFull):
+        copy.append_raw(end, log[end:])
+    clock.turn(11)
+    copy.tick()
+    assert append_all(copy, end, log[end:]) == len(log)
+    assert log_of(copy) == log
 
 
 def test_who_waits_at_a_queue_is_told_of_messages_that_came_as_bytes():

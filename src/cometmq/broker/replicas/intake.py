@@ -105,7 +105,7 @@ class LogIntake:
         self.size += len(content)
 
     def append(self) -> None:
-        """Append a piece of what waits: whole records.
+        """Append a piece of what waits: whole records, or a part of a file's blank end.
 
         Raises:
             CopyingStopped: these bytes are no records.
@@ -119,7 +119,10 @@ class LogIntake:
             raise CopyingStopped(f"what came from the master is no log: {error}") from error
         taken = end - self._start
         self._from, self._start, self.size = self._from + taken, end, self.size - taken
-        self._wanted = self._size_wanted(held[taken:], is_half=taken < len(piece))
+        # What lies in the next file nobody has looked at yet.
+        is_looked_at = not taken or end % self._side.file_size
+        is_half = is_looked_at and taken < len(piece)
+        self._wanted = self._size_wanted(held[taken:]) if is_half else BLANK_TAIL_SIZE
 
     def took_time(self, seconds: float) -> None:
         """A piece was appended and shown in so long: the next ones are smaller, or may be larger again."""
@@ -128,18 +131,13 @@ class LogIntake:
         elif seconds < _LONG_SECONDS / 4:
             self.piece_size = min(self.piece_size * 2, PIECE_SIZE)
 
-    def _size_wanted(self, held: memoryview, *, is_half: bool) -> int:
-        """The number of bytes needed for the next whole record, of which so many are held."""
-        if len(held) < BLANK_TAIL_SIZE or not is_half:
+    def _size_wanted(self, held: memoryview) -> int:
+        """The number of bytes needed to go on, of which so many are held: the next whole record, or the head of a blank end."""
+        if len(held) < BLANK_TAIL_SIZE or int.from_bytes(held[4:8]) == MAGIC_BLANK:
             return BLANK_TAIL_SIZE
-        size, at = int.from_bytes(held[:4]), 0
-        if int.from_bytes(held[4:8]) == MAGIC_BLANK:
-            # The blank end of a file is taken with the record behind it.
-            at, size = size, BLANK_TAIL_SIZE
-            if len(held) >= at + BLANK_TAIL_SIZE:
-                size = int.from_bytes(held[at : at + 4])
-        if not 0 < size <= RECORD_SIZE_MAX or at > self._side.file_size:
+        size = int.from_bytes(held[:4])
+        if not 0 < size <= RECORD_SIZE_MAX:
             raise CopyingStopped(
                 f"a record of {size} bytes at physical offset {self._start}; {RECORD_SIZE_MAX} is the most"
             )
-        return at + size
+        return size

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 
 import pytest
 
 from cometmq.broker.replicas.intake import PIECE_SIZE
 from cometmq.broker.settings import BrokerRole
 from cometmq.broker.store_keys import FlushDiskType
+from cometmq.codec.record import PHYSICAL_OFFSET_AT, blank_tail
 from cometmq.codec.replication import FRAME_HEAD
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import StoreReadOnly
@@ -21,7 +22,7 @@ from cometmq.store.message_store import MessageStore
 from cometmq.store.real_disk import RealDisk
 from cometmq.store.settings import StoreSettings
 from tests.support.hand_clock import HandClock
-from tests.support.replica import Replica, log_of
+from tests.support.replica import Replica, append_all, log_of
 from tests.support.store_puts import make_put
 from tests.unit.broker.conftest import eventually, serve, virtual_loop
 from tests.unit.broker.replicas.slaves import ByteSlave
@@ -66,6 +67,36 @@ async def test_an_empty_slave_gets_everything_and_shows_it(tmp_path):
             assert slave.log() == log_of(store)
             assert slave.master.is_active
             assert served.broker._replicas.state().copies[0].broker_id == 1
+
+
+async def test_a_blank_end_of_any_size_is_copied_also_where_a_slave_was_away_within_it(
+    tmp_path,
+):
+    """A whole file is blank, and filled: what `store restore` and `store repair` make where something is lost."""
+    size = 1 << 20
+    with closing(MessageStore.open(tmp_path / "once", SETTINGS, clock=HandClock())) as store:
+        store.put_many([make_put(store, body=b"first"), make_put(store, body=b"other")])
+        first, other = log_of(store)[: store.max_offset // 2], bytearray(log_of(store))
+    del other[: len(first)]
+    other[PHYSICAL_OFFSET_AT : PHYSICAL_OFFSET_AT + 8] = (2 * size).to_bytes(8)
+    log = (
+        first
+        + (blank_tail(size - len(first)) + b"what was damaged" * size)[: size - len(first)]
+    )
+    log += (blank_tail(size) + b"what was lost" * size)[:size] + other
+    with closing(MessageStore.open(tmp_path / "m", SETTINGS, clock=HandClock())) as store:
+        assert append_all(store, 0, log) == len(log)
+        store.dispatch_pending()
+    async with master(tmp_path / "m", is_ha_rate_bound=True, ha_rate_max=1 << 20) as served:
+        store = served.broker._store
+        for upto in (100_000, size - 1, size, size + 5_000, 2 * size):
+            async with slave_of(served, tmp_path / "s") as slave:
+                await eventually(lambda: slave.store._log.passed >= upto)  # noqa: B023
+        async with slave_of(served, tmp_path / "s") as slave:
+            await send(served)
+            await slave.reaches(store.max_offset)
+            assert slave.log() == log_of(store)
+            assert slave.log()[: len(log)] == log
 
 
 async def test_a_slave_that_was_away_goes_on_from_where_it_was(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 
 from cometmq.broker.replicas.intake import PIECE_SIZE, PIECE_SIZE_MIN, ROOM_SIZE, LogIntake
 from cometmq.broker.replicas.master_link import first_difference
+from cometmq.codec.record import PHYSICAL_OFFSET_AT, blank_tail
 from cometmq.model.errors import CopyingStopped
 from cometmq.store.message_store import MessageStore
 from cometmq.store.settings import StoreSettings
@@ -82,6 +83,31 @@ def test_a_large_record_gets_room_and_gives_it_back(tmp_path):
     bring(intake, copy, log, [200_000])
     assert bodies_of(copy) == bodies
     assert memoryview(intake.space(100).obj).nbytes == ROOM_SIZE
+
+
+def test_a_blank_end_of_any_size_is_never_held(tmp_path):
+    """One that a repair wrote of damaged bytes: four times the longest record that is waited for."""
+    size = 72 << 20
+    log = log_with(tmp_path / "m", [b"first", b"second"])
+    first = len(log) // 2  # "second" has a byte more.
+    second = bytearray(log[first:])
+    second[PHYSICAL_OFFSET_AT : PHYSICAL_OFFSET_AT + 8] = size.to_bytes(8)
+    blank = blank_tail(size - first)
+    log = log[:first] + blank + b"filling!" * ((size - first) // 8)
+    log = log[:size] + bytes(second)
+    copy = open_store(tmp_path / "s", StoreSettings(commitlog_file_size=size))
+    intake, most, rooms = LogIntake(copy, 0), 0, set()
+    while copy.max_offset < len(log):
+        while intake.end < len(log) and not intake.is_full:
+            receive(intake, log, 300_000)
+            rooms.add(memoryview(intake.space(1).obj).nbytes)
+        most = max(most, intake.size)
+        intake.append()
+        copy.dispatch_pending()
+    assert most < ROOM_SIZE + 300_000
+    assert max(rooms) < ROOM_SIZE + 300_000
+    assert log_of(copy) == log
+    assert bodies_of(copy) == [b"first", b"second"]
 
 
 def test_a_transport_that_gives_what_it_was_not_to_read_loses_nothing(tmp_path):

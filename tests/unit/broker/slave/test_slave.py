@@ -22,7 +22,7 @@ from cometmq.nameserver.settings import NameServerSettings
 from cometmq.net.loop import loop_clock
 from cometmq.store.message_store import MessageStore
 from cometmq.store.settings import StoreSettings
-from tests.support.replica import log_of
+from tests.support.replica import append_all, log_of
 from tests.unit.broker.conftest import eventually, serve
 from tests.unit.broker.test_sends import long_fields, pull_fields
 
@@ -119,7 +119,7 @@ def keep_from_second_file(path, served):
     log = log_of(served.broker._store, 1 << 20)
     settings = StoreSettings(commitlog_file_size=1 << 20)
     with closing(MessageStore.open(path, settings, clock=loop_clock())) as store:
-        assert store.append_raw(1 << 20, log) == served.broker._store.max_offset
+        assert append_all(store, 1 << 20, log) == served.broker._store.max_offset
         store.dispatch_pending()
 
 
