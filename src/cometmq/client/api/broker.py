@@ -5,6 +5,7 @@ Each method takes the address of the broker and raises what `BrokerAsker.ask` ra
 Next: cometmq.client.api.asking
 """
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -71,6 +72,10 @@ from cometmq.model.topic import TopicConfig
 
 # Making and deleting topics touches files and tells nameservers: mqadmin allows 5 s.
 _CHANGE_TIMEOUT_MS = 10_000
+# The answer of a Java broker that has not counted for a second yet: StoreStatsService of 5.3.3 takes the last of its samples.
+_TOO_YOUNG = "java.util.NoSuchElementException"
+_TOO_YOUNG_PAUSES = 20
+_TOO_YOUNG_SECONDS = 0.25
 
 
 class SettingsReport(NamedTuple):
@@ -95,7 +100,17 @@ class BrokerApi:
     # --- itself
 
     async def runtime(self, address: str) -> dict[str, str]:
-        """The runtime numbers of a broker, under RocketMQ's names."""
+        """The runtime numbers of a broker, under RocketMQ's names; one that has just started is asked again."""
+        for _ in range(_TOO_YOUNG_PAUSES):
+            try:
+                return await self._runtime(address)
+            except BrokerRefused as refused:
+                if not refused.remark.startswith(_TOO_YOUNG):
+                    raise
+            await asyncio.sleep(_TOO_YOUNG_SECONDS)
+        return await self._runtime(address)
+
+    async def _runtime(self, address: str) -> dict[str, str]:
         answer = await self._asks.ask(address, Command(RequestCode.GET_BROKER_RUNTIME_INFO))
         return await read_body(decode_kv_table, answer.body, f"the numbers of {address}")
 
