@@ -1,6 +1,8 @@
 """The same as test_kernel_twins for requests that read: fields of headers, records that queue entries name."""
 
 import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
@@ -9,7 +11,16 @@ from hypothesis import strategies as st
 from cometmq.codec.fields import _decode_carefully, decode_fields
 from cometmq.codec.headers.pull import PullRequest
 from cometmq.codec.remoting import Command, encode_command
-from cometmq.kernel import layouts, pulls, reads, reference
+from cometmq.kernel import (
+    layouts,
+    mapped_files,
+    pull_answers,
+    pulls,
+    queue_ends,
+    reads,
+    reference,
+)
+from cometmq.kernel.rows import AnswerTerms
 from cometmq.model.errors import RequestError
 from tests.support.twin_turns import twin_timeout
 
@@ -116,17 +127,6 @@ def test_what_is_no_pull_is_not_split(data):
     assert pulls.split_pull(data) is None
 
 
-@given(st.lists(st.tuples(st.binary(max_size=9), st.integers() | st.integers(-9, 9)), max_size=20), st.integers(0, 1 << 24))  # fmt: skip
-def test_heads_are_filled_alike(parts, body_size):
-    """Of numbers of any size, and of more of them than the compiled one keeps by itself."""
-    pieces, numbers = (*(piece for piece, _ in parts), b"}"), tuple(each for _, each in parts)
-    filled = fast.filled_frame(pieces, numbers, body_size)
-    assert filled == pulls.filled_frame(pieces, numbers, body_size)
-    header = b"".join(b"%b%d" % part for part in parts) + b"}"
-    lengths = (4 + len(header) + body_size).to_bytes(4) + len(header).to_bytes(4)
-    assert filled == lengths + header
-
-
 BASE = 1_000
 
 
@@ -202,3 +202,114 @@ def test_many_entries_are_left_to_the_careful_way(count):
         for start, stop in ((0, 19), (20, 0), (-20, 20), (0, 20 * max(count, 1) + 20)):
             placed = entries, start, stop
             assert twin.plain_read(placed, 9, 999, 0, None, memoryview(log), BASE) is None
+
+
+PIECES_OF_HEAD = tuple(b"<%d>" % number for number in range(8))
+
+
+def a_queue(twin, entries: list[bytes], tail_start: int, low: int):
+    """A queue whose first entries are in no tail, and those."""
+    queue = twin.QueueEnd(0)
+    queue.min_offset, queue.tail_start, queue.max_offset = low, tail_start, len(entries)
+    queue.tail += b"".join(entries[tail_start:])
+    return queue
+
+
+def files_of(twin, log: bytearray, size: int, unmapped: int):
+    """The log as files of one size, the last shorter; one of them is not mapped."""
+    files = []
+    for index, start in enumerate(range(0, max(len(log), 1), size)):
+        file = twin.MappedFile(BASE + start, BASE + start + size)
+        if index != unmapped:
+            file.mapped = memoryview(log)[start : start + size].toreadonly()
+        files.append(file)
+    return files
+
+
+@dataclass
+class Twin:
+    """The functions and classes of one kernel."""
+
+    QueueEnd: type
+    MappedFile: type
+    pull_answer: Callable[..., tuple[bytes, int, int] | None]
+
+
+TWINS = (
+    Twin(fast.QueueEnd, fast.MappedFile, fast.pull_answer),
+    Twin(queue_ends.QueueEnd, mapped_files.MappedFile, pull_answers.pull_answer),
+)
+NEAR = st.sampled_from([1 << 30, 1 << 30, 1 << 30, 400, 0])
+MOST = st.tuples(st.integers(1, 9), st.integers(0, 900))
+FLAGS = st.integers(-(1 << 31), (1 << 31) - 1)
+SELDOM = st.sampled_from([False] * 9 + [True])
+
+
+def some_entries(data, log, places, sizes) -> list[bytes]:
+    """The entries of records; seldom one of another size, that is deleted or of a damaged record."""
+    codes = [data.draw(st.sampled_from([1, 1, 1, 2])) for _ in sizes]
+    told = list(sizes)
+    at = data.draw(st.integers(0, len(sizes) - 1))
+    if data.draw(SELDOM):
+        told[at] = data.draw(st.sampled_from([0, -1, 90, told[at] + 1, layouts.BLANK_SIZE]))
+    if data.draw(SELDOM):
+        codes[at] = layouts.GAP_CODE
+    if data.draw(SELDOM):
+        log[places[at] - BASE + data.draw(st.sampled_from([2, 6, 33]))] ^= 1
+    rows = zip(places, told, codes, strict=True)
+    return [layouts.QUEUE_ENTRY.struct.pack(*row) for row in rows]
+
+
+@given(st.data(), st.lists(st.integers(91, 200), min_size=1, max_size=9))
+def test_pulls_are_answered_alike(data, sizes):
+    """From tails and from what is kept, near and far, of several files, with and without a map, deleted and damaged."""
+    log, places = a_log(sizes)
+    entries = some_entries(data, log, places, sizes)
+    count = len(entries)
+    low, offset = sorted(data.draw(st.integers(0, count)) for _ in range(2))
+    low = 0 if data.draw(st.booleans()) else low
+    tail_start, entry_count = data.draw(st.integers(0, count)), data.draw(st.integers(1, count))
+    first, stop = data.draw(st.integers(0, offset)), data.draw(st.integers(offset, count))
+    kept = None if data.draw(SELDOM) else (first, stop, b"".join(entries[first:stop]))
+    match = data.draw(st.sampled_from([None, frozenset({1}).__contains__]))
+    count_max, size_max = data.draw(MOST)
+    terms = AnswerTerms(
+        PIECES_OF_HEAD, count_max, size_max, match, 0, data.draw(FLAGS), data.draw(FLAGS), 7
+    )
+    warm_start = BASE + 150 if data.draw(SELDOM) else 0
+    limits = data.draw(MOST), data.draw(MOST)
+    near = data.draw(NEAR), data.draw(NEAR)
+    size = data.draw(st.sampled_from([len(log), 500]))
+    unmapped, opaque = data.draw(st.sampled_from([-1] * 5 + [0])), data.draw(FLAGS)
+    given = []
+    for twin in TWINS:
+        queue = a_queue(twin, entries, tail_start, low)
+        reach = files_of(twin, log, size, unmapped), BASE + len(log), warm_start, *near, limits
+        given.append(twin.pull_answer(terms, queue, offset, opaque, kept, entry_count, reach))
+    assert given[0] == given[1]
+    if given[0] is not None:
+        frame, body_size, messages = given[0]
+        head = frame[8 : len(frame) - body_size]
+        lengths = (len(frame) - 4).to_bytes(4) + len(head).to_bytes(4)
+        assert frame[:8] == lengths
+        assert reference.count_records(memoryview(frame)[len(frame) - body_size :]) == messages
+        numbers = [int(part.partition(b"<")[0]) for part in head.split(b">")[1:-1]]
+        assert numbers[2:4] + numbers[6:] == [low, count, opaque]
+        assert offset + messages <= numbers[1] <= count
+
+
+def test_a_pull_of_a_mebibyte_and_more_is_left():
+    """It would hold the others of its turn."""
+    log, places = a_log([pull_answers.ANSWERED_SIZE_MAX, 91])
+    entries = [
+        layouts.QUEUE_ENTRY.struct.pack(place, size, 1)
+        for place, size in zip(places, (pull_answers.ANSWERED_SIZE_MAX, 91), strict=True)
+    ]  # fmt: skip
+    most = 32, 1 << 28
+    for twin in TWINS:
+        queue, files = a_queue(twin, entries, 0, 0), files_of(twin, log, len(log), -1)
+        reach = files, BASE + len(log), 0, 1 << 30, 1 << 30, (most, most)
+        for count, is_answered in ((1, True), (2, False)):
+            terms = AnswerTerms(PIECES_OF_HEAD, count, 1 << 28, None, 0, 0, 0, 0)
+            answer = twin.pull_answer(terms, queue, 0, 1, None, count, reach)
+            assert (answer is not None) == is_answered

@@ -19,9 +19,11 @@ from cometmq.kernel._index import (
     record_keys,
 )
 from cometmq.kernel._lane_table import LaneTable
+from cometmq.kernel._mapped_files import MappedFile
 from cometmq.kernel._packing import count_records, pack_records
 from cometmq.kernel._pipelined_sends import PipelinedSends, pack_pipelined_sends, plain_answers
-from cometmq.kernel._pulls import filled_frame, split_pull
+from cometmq.kernel._pull_answers import pull_answer
+from cometmq.kernel._pulls import split_pull
 from cometmq.kernel._queue_ends import QueueEnd
 from cometmq.kernel._reads import plain_fields, plain_read
 from cometmq.kernel._sends import plain_batch, plain_sends
@@ -33,6 +35,7 @@ from cometmq.kernel._time_counts import TimeCounts
 __all__ = [
     "KnownSigner",
     "LaneTable",
+    "MappedFile",
     "PipelinedSends",
     "QueueEnd",
     "SendBatch",
@@ -45,7 +48,6 @@ __all__ = [
     "count_records",
     "encode_answers",
     "encode_requests",
-    "filled_frame",
     "gather",
     "index_keys",
     "insert_keys",
@@ -59,6 +61,7 @@ __all__ = [
     "plain_fields",
     "plain_read",
     "plain_sends",
+    "pull_answer",
     "raw_keys",
     "read_commands",
     "record_keys",

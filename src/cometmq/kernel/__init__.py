@@ -1,7 +1,7 @@
 """Hot loops on bytes and ints: what they mean in plain Python, and a compiled twin.
 
-`reference`, `records`, `wanted`, `keys`, `sends`, `taking`, `requests`, `messages`, `lane_table`, `acks`, `reads`, `pulls`, `signatures`, `time_counts`, `pipelined_sends` and `calls` say what each function does,
-`layouts` which bytes stand where, `queue_ends` what it knows of a queue, `rows` which tuples go in and out;
+`reference`, `records`, `wanted`, `keys`, `sends`, `taking`, `requests`, `messages`, `lane_table`, `acks`, `reads`, `pulls`, `pull_answers`, `signatures`, `time_counts`, `pipelined_sends` and `calls` say what each function does,
+`layouts` which bytes stand where, `queue_ends` and `mapped_files` what it knows of a queue and of a file of the log, `rows` which tuples go in and out;
 the modules with an underscore do the same, compiled, and run where the package was built with a C compiler.
 COMETMQ_KERNEL=reference or =fast chooses one for certain (docs/design/0017).
 """
@@ -38,6 +38,7 @@ try:
         record_keys,
     )
     from cometmq.kernel._lane_table import LaneTable
+    from cometmq.kernel._mapped_files import MappedFile
     from cometmq.kernel._messages import plain_messages, plain_properties
     from cometmq.kernel._packing import count_records, pack_records
     from cometmq.kernel._pipelined_sends import (
@@ -45,7 +46,8 @@ try:
         pack_pipelined_sends,
         plain_answers,
     )
-    from cometmq.kernel._pulls import filled_frame, split_pull
+    from cometmq.kernel._pull_answers import pull_answer
+    from cometmq.kernel._pulls import split_pull
     from cometmq.kernel._queue_ends import QueueEnd
     from cometmq.kernel._reads import plain_fields, plain_read
     from cometmq.kernel._sends import plain_batch, plain_sends
@@ -80,13 +82,15 @@ except ImportError as error:
     from cometmq.kernel.columns import SendBatch
     from cometmq.kernel.keys import index_keys, insert_keys, record_keys
     from cometmq.kernel.lane_table import LaneTable
+    from cometmq.kernel.mapped_files import MappedFile
     from cometmq.kernel.messages import plain_messages, plain_properties
     from cometmq.kernel.pipelined_sends import (
         PipelinedSends,
         pack_pipelined_sends,
         plain_answers,
     )
-    from cometmq.kernel.pulls import filled_frame, split_pull
+    from cometmq.kernel.pull_answers import pull_answer
+    from cometmq.kernel.pulls import split_pull
     from cometmq.kernel.queue_ends import QueueEnd
     from cometmq.kernel.reads import plain_fields, plain_read
     from cometmq.kernel.records import (
@@ -128,6 +132,7 @@ __all__ = [
     "WHY_PLAIN",
     "KnownSigner",
     "LaneTable",
+    "MappedFile",
     "PipelinedSends",
     "QueueEnd",
     "SendBatch",
@@ -147,7 +152,6 @@ __all__ = [
     "crcs_match",
     "encode_answers",
     "encode_requests",
-    "filled_frame",
     "gather",
     "ids_of",
     "index_keys",
@@ -165,6 +169,7 @@ __all__ = [
     "plain_read",
     "plain_records",
     "plain_sends",
+    "pull_answer",
     "raw_keys",
     "read_commands",
     "record_keys",

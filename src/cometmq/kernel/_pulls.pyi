@@ -1,6 +1,3 @@
 from cometmq.kernel.rows import SplitPull
 
-def filled_frame(
-    pieces: tuple[bytes, ...], numbers: tuple[int, ...], body_size: int
-) -> bytes: ...
 def split_pull(data: bytes) -> SplitPull | None: ...

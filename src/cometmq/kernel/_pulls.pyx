@@ -1,15 +1,15 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 # cython: cdivision=True, embedsignature=True
-"""The compiled twin of `pulls`: the header of a pull without its numbers, and these; and the head of its answer."""
+"""The compiled twin of `pulls`: the header of a pull without its numbers, and these."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memchr, memcmp, memcpy
 
-from cometmq.kernel._bytes cimport get_u32, put_bytes, put_u32
+from cometmq.kernel._bytes cimport get_u32
 from cometmq.kernel._layouts cimport FRAME_HEAD_HEADER_AT, FRAME_HEAD_LENGTH_AT, FRAME_HEAD_SIZE
-from cometmq.kernel._text cimport decimal_size, get_decimal, put_decimal
-from cometmq.kernel.pulls import PULL_BEGIN, PULL_SIZE_MAX as SIZE_MAX, filled_frame as plain_filled_frame
+from cometmq.kernel._text cimport get_decimal
+from cometmq.kernel.pulls import PULL_BEGIN, PULL_SIZE_MAX as SIZE_MAX
 
 cdef enum:
     PULL_SIZE_MAX = 1024
@@ -20,7 +20,6 @@ cdef enum:
     OPAQUE = 3
     NUMBERS = 4
     NONE = 4
-    FILLED_MAX = 16
 
 assert PULL_SIZE_MAX == SIZE_MAX and len(PULL_BEGIN) == BEGIN_SIZE and PULL_BEGIN == b'{"code":11,'
 
@@ -186,31 +185,3 @@ def split_pull(bytes data not None):
         split.numbers[OPAQUE],
     )
 
-
-def filled_frame(tuple pieces not None, tuple numbers not None, int64_t body_size):
-    """See `cometmq.kernel.pulls.filled_frame`."""
-    cdef int64_t values[FILLED_MAX]
-    cdef Py_ssize_t count = len(numbers)
-    cdef Py_ssize_t i, size = 0
-    cdef bytes piece, frame
-    cdef uint8_t *at
-    if count > FILLED_MAX or len(pieces) != count + 1:
-        return plain_filled_frame(pieces, numbers, body_size)
-    try:
-        for i in range(count):
-            values[i] = <object>numbers[i]
-            size += decimal_size(values[i])
-    except OverflowError:
-        return plain_filled_frame(pieces, numbers, body_size)
-    for i in range(count + 1):
-        piece = pieces[i]
-        size += len(piece)
-    frame = PyBytes_FromStringAndSize(NULL, FRAME_HEAD_SIZE + size)
-    at = <uint8_t *>PyBytes_AS_STRING(frame)
-    at = put_u32(put_u32(at, <uint32_t>(4 + size + body_size)), <uint32_t>size)
-    for i in range(count + 1):
-        piece = pieces[i]
-        at = put_bytes(at, PyBytes_AS_STRING(piece), len(piece))
-        if i < count:
-            at = put_decimal(at, values[i])
-    return frame

@@ -9,3 +9,5 @@ cdef class QueueEnd:
     cdef public bytearray tail
     cdef public bint watched
     cdef public object tally
+    cdef public int64_t min_offset
+    cdef public int64_t tail_start

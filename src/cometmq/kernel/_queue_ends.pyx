@@ -7,6 +7,6 @@ cdef class QueueEnd:
 
     def __init__(self, queue_id):
         self.queue_id = queue_id
-        self.next_offset = self.max_offset = 0
+        self.min_offset = self.tail_start = self.next_offset = self.max_offset = 0
         self.tail = bytearray()
         self.watched = False

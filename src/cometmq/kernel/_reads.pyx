@@ -30,9 +30,6 @@ from cometmq.kernel.reads import ENTRIES_MAX as ENTRIES
 cdef extern from "Python.h":
     int PyUnicode_IS_ASCII(object text)
 
-cdef enum:
-    ENTRIES_MAX = 1024  # The room of an array.
-
 assert ENTRIES_MAX == ENTRIES
 
 
@@ -88,46 +85,48 @@ cdef bint _is_record(const uint8_t *record, int32_t size, int64_t place) noexcep
     return <int64_t>get_u64(record + RECORD_HEAD_PHYSICAL_OFFSET_AT) == place
 
 
-cdef object _read(
-    const uint8_t *at, const uint8_t *last, Py_ssize_t count_max, int64_t size_max, int64_t log_start, match,
-    const uint8_t *log, int64_t base, int64_t limit,
-):
-    """The records of entries, as `plain_read`; `limit` is the physical offset behind the log file's last byte."""
-    cdef const uint8_t *record
-    cdef int64_t place, code, total = 0, end = -1
-    cdef int64_t places[ENTRIES_MAX]
-    cdef Py_ssize_t count = 0, looked = 0, i
+cdef bint choose_records(
+    ChosenRecords *chosen, const uint8_t *at, const uint8_t *last, Py_ssize_t count_max, int64_t size_max, int64_t log_start,
+    object match, const uint8_t *log, int64_t base, int64_t limit,
+) except -1:
+    """Choose the records of entries, as `plain_read`; False where it gives None. `limit` is the physical offset behind the log file's last byte."""
+    cdef int64_t place, code
     cdef int32_t size
-    cdef bytes records
-    cdef uint8_t *out
+    chosen.count = chosen.looked = 0
+    chosen.size, chosen.end = 0, -1
+    if last - at > ENTRIES_MAX * QUEUE_ENTRY_SIZE or (last - at) % QUEUE_ENTRY_SIZE:
+        return False
     while at < last:
         size = <int32_t>get_u32(at + QUEUE_ENTRY_SIZE_AT)
-        if size <= 0 or (count and (count >= count_max or total + size > size_max)):
+        if size <= 0 or (chosen.count and (chosen.count >= count_max or chosen.size + size > size_max)):
             break
         place = <int64_t>get_u64(at + QUEUE_ENTRY_PHYSICAL_OFFSET_AT)
         code = <int64_t>get_u64(at + QUEUE_ENTRY_TAGS_CODE_AT)
         at += QUEUE_ENTRY_SIZE
-        looked += 1
+        chosen.looked += 1
         if place < log_start or size == BLANK_SIZE or code == GAP_CODE:
-            return None
+            return False
         if match is not None and not match(code):
             continue
-        if size < RECORD_SIZE_MIN or place < end or place < base or size > limit - place:
-            return None
+        if size < RECORD_SIZE_MIN or place < chosen.end or place < base or size > limit - place:
+            return False
         if not _is_record(log + (place - base), size, place):
-            return None
-        places[count] = place
-        count += 1
-        total += size
-        end = place + size
-    if not count:
-        return None
-    records = PyBytes_FromStringAndSize(NULL, total)
-    out = <uint8_t *>PyBytes_AS_STRING(records)
-    for i in range(count):
-        record = log + (places[i] - base)
-        out = put_bytes(out, record, get_u32(record + RECORD_HEAD_STORE_SIZE_AT))
-    return records, count, looked, end
+            return False
+        chosen.places[chosen.count] = place
+        chosen.count += 1
+        chosen.size += size
+        chosen.end = place + size
+    return chosen.count > 0
+
+
+cdef uint8_t *put_records(uint8_t *at, ChosenRecords *chosen, const uint8_t *log, int64_t base) noexcept nogil:
+    """Copy the records that were chosen; gives the place behind them."""
+    cdef const uint8_t *record
+    cdef Py_ssize_t i
+    for i in range(chosen.count):
+        record = log + (chosen.places[i] - base)
+        at = put_bytes(at, record, get_u32(record + RECORD_HEAD_STORE_SIZE_AT))
+    return at
 
 
 def plain_read(
@@ -137,19 +136,23 @@ def plain_read(
     cdef Py_ssize_t start = entries[1], stop = entries[2]
     cdef Py_buffer content, log
     cdef const uint8_t *first
+    cdef const uint8_t *file
+    cdef ChosenRecords chosen
+    cdef bytes records
     PyObject_GetBuffer(entries[0], &content, PyBUF_SIMPLE)
     try:
-        if start < 0 or not start <= stop <= content.len or stop - start > ENTRIES_MAX * QUEUE_ENTRY_SIZE:
-            return None
-        if (stop - start) % QUEUE_ENTRY_SIZE:
+        if start < 0 or not start <= stop <= content.len:
             return None
         PyObject_GetBuffer(view, &log, PyBUF_SIMPLE)
         try:
-            first = <const uint8_t *>content.buf
-            return _read(
-                first + start, first + stop, count_max, size_max, log_start, match,
-                <const uint8_t *>log.buf, base, base + log.len,
-            )
+            first, file = <const uint8_t *>content.buf, <const uint8_t *>log.buf
+            if not choose_records(
+                &chosen, first + start, first + stop, count_max, size_max, log_start, match, file, base, base + log.len,
+            ):
+                return None
+            records = PyBytes_FromStringAndSize(NULL, chosen.size)
+            put_records(<uint8_t *>PyBytes_AS_STRING(records), &chosen, file, base)
+            return records, chosen.count, chosen.looked, chosen.end
         finally:
             PyBuffer_Release(&log)
     finally:

@@ -1,4 +1,4 @@
-"""The header of a pull, split into what changes from pull to pull and the rest; and that of its answer, put together so.
+"""The header of a pull, split into what changes from pull to pull and the rest.
 
 A consumer writes the same header again and again, but for four numbers. What is left without them says all else that it
 asks, and is known when it has been seen once (broker.handlers.pull_intake). Compiled: `_pulls`.
@@ -48,21 +48,6 @@ def split_pull(data: bytes) -> SplitPull | None:
         return None
     queue_id, offset, commit_offset = (found[name] for name in FIELDS)
     return b'"'.join(parts), queue_id, offset, commit_offset, found[_OPAQUE]
-
-
-def filled_frame(pieces: tuple[bytes, ...], numbers: tuple[int, ...], body_size: int) -> bytes:
-    """Make what stands in front of a frame's body, where of its header only numbers change.
-
-    Args:
-        pieces: the header, in pieces with a place for a number between each two.
-        numbers: these.
-        body_size: bytes behind the header.
-    """
-    parts = [pieces[0]]
-    for number, piece in zip(numbers, pieces[1:], strict=True):
-        parts += (b"%d" % number, piece)
-    header = b"".join(parts)
-    return FRAME_HEAD.struct.pack(4 + len(header) + body_size, len(header)) + header
 
 
 def _cut(parts: list[bytes]) -> dict[bytes, int]:

@@ -18,6 +18,8 @@ class QueueEnd:
 
     Attributes:
         queue_id: its number in the topic.
+        min_offset: of the oldest message still there.
+        tail_start: queue offset of the first entry of the tail.
         next_offset: what the next message gets.
         max_offset: behind the newest that consumers may see.
         tail: entries that are not in a file yet.
@@ -25,11 +27,20 @@ class QueueEnd:
         tally: counts what is put here; None: nobody does.
     """
 
-    __slots__ = ("max_offset", "next_offset", "queue_id", "tail", "tally", "watched")
+    __slots__ = (
+        "max_offset",
+        "min_offset",
+        "next_offset",
+        "queue_id",
+        "tail",
+        "tail_start",
+        "tally",
+        "watched",
+    )
 
     def __init__(self, queue_id: int) -> None:
         self.queue_id = queue_id
-        self.next_offset = self.max_offset = 0
+        self.min_offset = self.tail_start = self.next_offset = self.max_offset = 0
         self.tail = bytearray()
         self.watched = False
         self.tally: Tally | None = None

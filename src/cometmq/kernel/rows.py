@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
+from cometmq.kernel.mapped_files import MappedFile
 from cometmq.kernel.queue_ends import QueueEnd
 
 Buffer = bytes | bytearray | memoryview
@@ -39,6 +40,46 @@ SplitPull = tuple[bytes, int, int, int, int]
 
 # Bytes, and where in them the first entry of a queue begins and the last one ends.
 PlacedEntries = tuple[Buffer, int, int]
+
+# --- pulls that are answered at a glance
+
+
+class AnswerTerms(NamedTuple):
+    """The terms by which pulls with one header are answered, wherever they read.
+
+    Attributes:
+        pieces: the header of their answer, with a place for a number between each two: the next broker, the next, least and
+            largest offset, the group's and the topic's flag, the request's number.
+        count_max: most messages.
+        size_max: most bytes.
+        match: which tags codes are wanted; None: all.
+        near_broker: to pull from next.
+        far_broker: the same where what was found is old.
+        group_flag: of the group's configuration.
+        topic_flag: of the topic's.
+    """
+
+    pieces: tuple[bytes, ...]
+    count_max: int
+    size_max: int
+    match: Callable[[int], bool] | None
+    near_broker: int
+    far_broker: int
+    group_flag: int
+    topic_flag: int
+
+
+# Queue offsets of the first and behind the last, and the bytes: entries that are kept.
+KeptEntries = tuple[int, int, Buffer]
+
+# The log's files from the oldest on, how far it is written, from which offset on this process wrote it, how much before its
+# end is warm, how much of that counts as near, and most messages and bytes of a pull of what is near, and of what is not.
+LogReach = tuple[
+    Sequence[MappedFile], int, int, int, int, tuple[tuple[int, int], tuple[int, int]]
+]
+
+# A frame, bytes of the messages in it, and how many these are.
+PulledAnswer = tuple[bytes, int, int]
 
 # --- our client's sends
 

@@ -22,14 +22,12 @@ class ConsumeQueue(QueueEnd):
     Invariant: min_offset and tail_start <= max_offset <= next_offset, and the tail holds the
     entries from `tail_start` up to `max_offset`.
 
-    What the hot loops move on is the queue's end, which is the kernel's: its number, the next and the max offset, the
-    tail and whether it is watched. It is a base and no part, since a queue that it had beside it would be a second
+    What the hot loops move on is the queue's end, which is the kernel's, with what a pull reads of it: its number, its offsets, the tail
+    and its start, and whether it is watched. It is a base and no part, since a queue that it had beside it would be a second
     object of each of 80,000 queues, and a second way to memory of each message.
 
     Attributes:
         topic: its topic.
-        min_offset: of the oldest message still there.
-        tail_start: queue offset of the first entry of the tail.
         deleted: the topic was deleted; whoever keeps this object must ask for it anew.
         fault: why this queue alone cannot be written; None while it can.
         read_file: number and path of the file that was read last: a path takes longer to make than to use.
@@ -42,9 +40,7 @@ class ConsumeQueue(QueueEnd):
         "__weakref__",
         "deleted",
         "fault",
-        "min_offset",
         "read_file",
-        "tail_start",
         "topic",
     )
 

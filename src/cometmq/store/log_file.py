@@ -8,12 +8,13 @@ Next: cometmq.store.file_chain
 
 from contextlib import suppress
 
+from cometmq.kernel import MappedFile
 from cometmq.model.errors import StoreFull
 from cometmq.store.disk import NO_ROOM, Buffer, Disk, failed, lack_of, write_rest
 from cometmq.store.page_lock import Unlock
 
 
-class LogFile:
+class LogFile(MappedFile):
     """An open or openable file of the log.
 
     Attributes:
@@ -29,19 +30,14 @@ class LogFile:
         "_fd",
         "_is_random",
         "_unlock",
-        "end",
-        "mapped",
         "path",
-        "start",
     )
 
     def __init__(self, disk: Disk, path: str, *, start: int, size: int, fd: int = -1) -> None:
+        super().__init__(start, start + size)
         self._disk = disk
         self.path = path
-        self.start = start
-        self.end = start + size
         self._fd = fd
-        self.mapped: memoryview | None = None
         self._unlock: Unlock | None = None
         self._is_random = False
 

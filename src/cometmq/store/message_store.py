@@ -136,7 +136,7 @@ class MessageStore:
         self.queues_of, self.queue_counts = reading.queues_of, reading.queue_counts
         self.topics, self.batch_topics = reading.topics, reading.batch_topics
         self.queues_by_number = reading.queues_by_number
-        self.get, self.found, self.entries = reading.get, reading.found, reading.entries
+        self.get, self.pull, self.entries = reading.get, reading.pull, reading.entries
         self.mended_entry, self.has_extended = reading.mended_entry, reading.has_extended
         self.read_record, self.store_time_at = reading.read_record, reading.store_time_at
         self.earliest_store_time = reading.earliest_store_time

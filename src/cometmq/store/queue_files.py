@@ -14,9 +14,9 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from cometmq.codec.queue_entry import BLANK_ENTRY, QUEUE_ENTRY_SIZE
-from cometmq.kernel.rows import PlacedEntries
+from cometmq.kernel.rows import KeptEntries, PlacedEntries
 from cometmq.store.consume_queue import ConsumeQueue
-from cometmq.store.disk import Buffer, Disk, write_whole
+from cometmq.store.disk import Disk, write_whole
 
 # Descriptors kept open: what a default limit of 1024 leaves beside connections and log files.
 OPEN_FILES_MAX = 256
@@ -41,6 +41,7 @@ class QueueFiles:
     """Reads and writes entries by queue offset.
 
     Attributes:
+        kept: of some queues what was read last, before their tails.
         unsynced: files written since the last checkpoint.
         fresh_directories: directories that got a name since then.
     """
@@ -55,9 +56,9 @@ class QueueFiles:
         self.entries_per_file = entries_per_file
         self._file_size = entries_per_file * QUEUE_ENTRY_SIZE
         self._open: OrderedDict[str, int] = OrderedDict()
-        # Queue offsets of the first and behind the last, and the bytes. Another dict takes its place behind each change of
-        # what is kept, by whatever thread: a read that had begun before puts what it found into the old one.
-        self._kept: dict[ConsumeQueue, tuple[int, int, Buffer]] = {}
+        # Another dict takes its place behind each change of what is kept, by whatever thread: a read that had begun before
+        # puts what it found into the old one.
+        self.kept: dict[ConsumeQueue, KeptEntries] = {}
         self.unsynced: set[str] = set()
         self.fresh_directories: set[str] = set()
 
@@ -162,7 +163,7 @@ class QueueFiles:
             FileNotFoundError: the file is gone.
             OSError: the disk failed.
         """
-        kept = self._kept
+        kept = self.kept
         piece = kept.get(queue)
         if piece is not None:
             first, stop, entries = piece
@@ -219,7 +220,7 @@ class QueueFiles:
             at = offset % self.entries_per_file * QUEUE_ENTRY_SIZE
             write_whole(self._disk, fd, entries, at)
         finally:
-            self._kept = {}
+            self.kept = {}
             self._disk.close(fd)
 
     def clear_from(self, queue: ConsumeQueue, offset: int) -> None:
@@ -242,7 +243,7 @@ class QueueFiles:
         try:
             self._disk.clear_from(fd, offset % self.entries_per_file * QUEUE_ENTRY_SIZE)
         finally:
-            self._kept = {}
+            self.kept = {}
             self._disk.close(fd)
         return ClearedQueue(path, removed)
 
@@ -264,7 +265,7 @@ class QueueFiles:
 
     def forget_paths(self, paths: Iterable[str]) -> None:
         """Close what is open of these files, which are gone."""
-        self._kept = {}
+        self.kept = {}
         for path in paths:
             fd = self._open.pop(path, None)
             if fd is not None:
@@ -272,7 +273,7 @@ class QueueFiles:
 
     def forget(self, *queues: ConsumeQueue) -> None:
         """Close what is open of queues, whose files will change or go."""
-        self._kept = {}
+        self.kept = {}
         directories = {self.queue_directory(queue.topic, queue.queue_id) for queue in queues}
         for path in [path for path in self._open if path.rpartition("/")[0] in directories]:
             self._disk.close(self._open.pop(path))

@@ -24,7 +24,7 @@ class ReadSide:
     """Answers what is asked of one store.
 
     Attributes:
-        found: see `Reader.found`.
+        pull: see `Reader.pull`.
     """
 
     def __init__(self, directory: StoreDirectory, settings: StoreSettings) -> None:
@@ -36,7 +36,7 @@ class ReadSide:
         self._extended = directory.extended
         self._mending = QueueMending(log, queues.files, settings, read_only=directory.read_only)
         self._reader = Reader(log, queues.files, settings, self._mending)
-        self.found = self._reader.found
+        self.pull = self._reader.pull
         self._times = TimeSearch(log, queues.files)
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:

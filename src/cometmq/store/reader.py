@@ -19,8 +19,8 @@ from struct import Struct
 from typing import NamedTuple
 
 from cometmq.codec.queue_entry import BLANK_SIZE, GAP_CODE, QUEUE_ENTRY, QUEUE_ENTRY_SIZE
-from cometmq.kernel import choose_entries, count_records, gather, plain_read
-from cometmq.kernel.rows import PlacedEntries, Run
+from cometmq.kernel import choose_entries, count_records, gather, plain_read, pull_answer
+from cometmq.kernel.rows import AnswerTerms, PlacedEntries, PulledAnswer, Run
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.disk import Buffer
@@ -196,27 +196,35 @@ class Reader:
         content, start, stop = entries
         return self._answer(wanted, bytes(content[start:stop]), may_wait=False)
 
-    def found(
-        self,
-        queue: ConsumeQueue,
-        offset: int,
-        max_count: int,
-        max_bytes: int,
-        match: Match | None,
-    ) -> FoundRecords | None:
-        """The messages that `get` gives from an offset in a plain queue on, where they are found at a glance; else None."""
-        if queue.is_batch:
-            return None
-        matches, count = None, max_count
-        if match is not None:
-            matches, count = self._looked_at(match, max_count)
+    def pull(
+        self, terms: AnswerTerms, queue: ConsumeQueue, offset: int, opaque: int
+    ) -> PulledAnswer | None:
+        """The answer with what `get` gives from an offset in a plain queue on, where that is found at a glance; else None."""
+        count, log = terms[1], self._log
+        if terms[3] is not None and count < self._scan_entries:
+            count = self._scan_entries
+        reach = (
+            log.chain.files, log.positions.written, log.warm_start, self._warm_size,
+            self._in_memory_bytes, self._limits,
+        )  # fmt: skip
+        kept = self._files.kept.get(queue)
+        answer = pull_answer(terms, queue, offset, opaque, kept, count, reach)
+        if answer is not None or not queue.min_offset <= offset < queue.max_offset:
+            return answer
         try:
             entries = self._entries(queue, offset, count)
         except FileNotFoundError:
             return None
         if entries is None:
             return None
-        return self._plain(entries, offset, max_count, max_bytes, matches)
+        content, start, stop = entries
+        was_at_hand = content is queue.tail or (kept is not None and content is kept[2])
+        if not self._map(entries) and was_at_hand:
+            return None
+        count = (stop - start) // QUEUE_ENTRY_SIZE
+        first = offset - start // QUEUE_ENTRY_SIZE
+        kept = first, offset + count, content
+        return pull_answer(terms, queue, offset, opaque, kept, count, reach)
 
     def _looked_at(
         self, match: Match | None, count_max: int
@@ -256,24 +264,14 @@ class Reader:
         match: Callable[[int], bool] | None,
     ) -> FoundRecords | None:
         """The records where all that is wanted lies in one warm file and is as its entries say; else None."""
-        content, start, stop = entries
-        if start >= stop:
+        first, file = self._warm_file(entries)
+        if file is None:
             return None
-        (first,) = _PLACE.unpack_from(content, start)
-        log = self._log
-        files, written = log.chain.files, log.positions.written
-        # As `is_warm` and `find`, on the way of each pull.
-        if not files or first < log.warm_start or first < written - self._warm_size:
-            return None
-        log_start = files[0].start
-        number = (first - log_start) // log.chain.file_size
-        if not 0 <= number < len(files):
-            return None
-        file = files[number]
         try:
             view = file.mapped or file.view
         except OSError:  # See _records.
             return None
+        written, log_start = self._log.positions.written, self._log.chain.files[0].start
         count_limit, size_limit = self._limits[written - first > self._in_memory_bytes]
         # A call of `min` costs what ten comparisons do.
         if count_max > count_limit:  # noqa: PLR1730
@@ -285,6 +283,28 @@ class Reader:
             return None
         records, count, looked, end = read
         return records, count, offset + looked, written - end > self._in_memory_bytes
+
+    def _warm_file(self, entries: PlacedEntries) -> tuple[int, LogFile | None]:
+        """The physical offset to which the first of some entries leads, and the log file there, where it need not be waited for."""
+        content, start, stop = entries
+        if start >= stop:
+            return 0, None
+        first: int = _PLACE.unpack_from(content, start)[0]
+        log = self._log
+        files, written = log.chain.files, log.positions.written
+        # As `is_warm` and `find`, on the way of each pop.
+        if not files or first < log.warm_start or first < written - self._warm_size:
+            return first, None
+        number = (first - files[0].start) // log.chain.file_size
+        return first, files[number] if 0 <= number < len(files) else None
+
+    def _map(self, entries: PlacedEntries) -> bool:
+        """Map the log file to which entries lead; False where it is mapped already, or the device might be waited for."""
+        _, file = self._warm_file(entries)
+        try:
+            return file is not None and file.mapped is None and bool(file.view)
+        except OSError:  # See _records.
+            return False
 
     def _cold(self, wanted: WantedRead, entries: Buffer | None = None) -> GetResult:
         """A result that says that its reader must wait; with the entries that it has, which may be in no file yet."""

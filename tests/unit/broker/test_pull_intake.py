@@ -12,6 +12,7 @@ import pytest
 
 from cometmq.broker.handlers import pull_intake
 from cometmq.broker.handlers.pull_intake import PullIntake
+from cometmq.broker.service import found_pulls
 from cometmq.codec.remoting import Command, encode_command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.net import turn
@@ -61,7 +62,7 @@ async def ask_by_hand(served: Served, monkeypatch: pytest.MonkeyPatch) -> AsyncI
     one = Asking(reader, writer)
     answer_to = PullIntake._answer_to
 
-    def taken(self: PullIntake, frame: bytes) -> list[bytes | memoryview] | None:
+    def taken(self: PullIntake, frame: bytes) -> tuple[bytes, int] | None:
         answer = answer_to(self, frame)
         one.taken.append(answer is not None)
         return answer
@@ -91,6 +92,21 @@ async def test_a_pull_that_finds_messages_is_taken_and_answered_alike(served, as
     assert served.broker._offsets.get("g", "Orders", 0) == 9
     # What it counts is the same on both ways: half of the pulls were commands.
     assert served.broker._counters.found == 2 * len(kinds)
+
+
+async def test_what_is_got_is_counted_of_its_queue_however_many_queues_a_header_reads(
+    served, asking, monkeypatch
+):
+    monkeypatch.setattr(found_pulls, "TALLIES_MAX", 1)
+    for queue_id in (0, 1, 2):
+        await send(served, 2 + queue_id, queue_id=queue_id)
+    for _ in range(3):
+        for queue_id in (0, 1, 2):
+            await asking.both_ways(pull_fields("Orders") | {"queueId": str(queue_id)})
+    gets = served.broker._counters.gets
+    tallies = [gets.get("Orders", "g", queue_id) for queue_id in (0, 1, 2)]
+    assert [(tally.count, tally.times) for tally in tallies] == [(12, 6), (18, 6), (24, 6)]
+    assert asking.taken.count(True) == 9
 
 
 @pytest.mark.parametrize(

@@ -72,16 +72,16 @@ def test_what_is_kept_is_bounded():
         queue = queues.table.open_for_append("orders", number)
         fill(queues, queue, 3)
         read(files, queue, 0, 1)
-    assert len(files._kept) == KEPT_MAX
-    assert queues.table.find("orders", 8) not in files._kept
+    assert len(files.kept) == KEPT_MAX
+    assert queues.table.find("orders", 8) not in files.kept
     large = queues.table.open_for_append("large", 0)
     fill(queues, large, PER_FILE)
     count = KEPT_SIZE_MAX // QUEUE_ENTRY_SIZE
     assert len(read(files, large, 0, count)) == count * QUEUE_ENTRY_SIZE
-    assert large in files._kept
-    files._kept = {}
+    assert large in files.kept
+    files.kept = {}
     assert len(read(files, large, 0, PER_FILE)) == PER_FILE * QUEUE_ENTRY_SIZE
-    assert large not in files._kept
+    assert large not in files.kept
 
 
 class MeantimeDisk(FakeDisk):

@@ -195,15 +195,16 @@ class Counters:
         self.found += 1
         self.count_handed_out(topic, group, queue_id, count, size, began)
 
-    def count_pull(
-        self, topic: str, group: str, queue_id: int, count: int, size: int, began: float
-    ) -> None:
-        """A pull was answered with messages before it was a command: as `count_get` and `answered` say."""
+    def count_pull(self, tally: Tally, count: int, size: int, began: float) -> None:
+        """A pull was answered with messages before it was a command: as `count_get` and `answered` say.
+
+        The tally is that of its group and queue in `gets`.
+        """
         time_us = int((self.now() - began) * _US)
         self.found += 1
         if time_us > self.get_max_us:  # noqa: PLR1730  As in Latencies.
             self.get_max_us = time_us
-        self.gets.of(topic, group, queue_id).add(count, size, time_us // count)
+        tally.add(count, size, time_us // count)
         if self.is_quiet:
             self._wake()
         for latencies in self._answered.get(_PULLED) or self._places_of(*_PULLED):

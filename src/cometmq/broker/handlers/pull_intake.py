@@ -13,7 +13,7 @@ from cometmq.broker.service.pull import Pulls
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.header_json import decode_json_command
 from cometmq.codec.headers.pull import PullRequest
-from cometmq.kernel import filled_frame, split_pull
+from cometmq.kernel import split_pull
 from cometmq.model.bounded_cache import BoundedCache
 from cometmq.model.codes import VERSION, RequestCode, ResponseCode
 from cometmq.model.errors import CodecError, RequestError
@@ -34,8 +34,8 @@ _HEADER = (
     f'"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
 )
 _PIECES = tuple(piece.encode() for piece in _HEADER.split(_NUMBER))
-# Headers that are kept, bytes; each has at most 1 KiB, and costs twice that and this beside.
-_KEPT_SIZE, _HEADER_COST = 4 << 20, 2_000
+# Headers that are kept, bytes; each has at most 1 KiB, and costs twice that and this beside, of which half are tallies.
+_KEPT_SIZE, _HEADER_COST = 8 << 20, 4_000
 # Numbers by which a header shows where each of them stands.
 _SHOWN = 1, 2, 3, 4
 
@@ -75,34 +75,30 @@ class PullIntake:
         self, data: bytes, peer: Peer, count_max: int, size_max: int
     ) -> tuple[int, int]:
         """Answer several pulls with one write, as long as their answers are no larger than this."""
-        pieces: list[bytes | memoryview] = []
-        position = count = size = written = 0
-        while position < len(data) and count < count_max and size < size_max:
+        frames: list[bytes | memoryview] = []
+        position = size = written = 0
+        while position < len(data) and len(frames) < count_max and size < size_max:
             end = _frame_end(data, position)
             answer = self._answer_to(data[position:end])
             if answer is None:
                 break
-            head, records = answer
-            pieces += answer
-            position, count = end, count + 1
-            size, written = size + len(records), written + len(head) + len(records)
-        if count:
-            peer.write_pieces_at_once(pieces, written)
+            frames.append(answer[0])
+            position, size, written = end, size + answer[1], written + len(answer[0])
+        if frames:
+            peer.write_pieces_at_once(frames, written)
             self.size += size
-        return position, count
+        return position, len(frames)
 
     def answer(self, data: bytes, peer: Peer) -> int:
         """Answer what came from a connection, where it is one pull; gives the bytes of messages, 0: nothing was done."""
         answer = self._answer_to(data)
         if answer is None:
             return 0
-        head, records = answer
-        size = len(records)
-        peer.write_pieces_at_once(answer, len(head) + size)
-        return size
+        peer.write_at_once(answer[0])
+        return answer[1]
 
-    def _answer_to(self, frame: bytes) -> list[bytes | memoryview] | None:
-        """The head and the messages that answer one pull; None: nothing was done."""
+    def _answer_to(self, frame: bytes) -> tuple[bytes, int] | None:
+        """The frame that answers one pull, and the bytes of its messages; None: nothing was done."""
         split = split_pull(frame)
         if split is None:
             return None
@@ -111,13 +107,9 @@ class PullIntake:
         if known is None:
             return None
         try:
-            found = self._found.pull(known, queue_id, offset, commit_offset, opaque)
+            return self._found.pull(known, queue_id, offset, commit_offset, opaque)
         except Exception:  # noqa: BLE001  As a command it fails again, and is told of what; here others of the turn would be lost.
             return None
-        if found is None:
-            return None
-        numbers, records = found
-        return [filled_frame(_PIECES, numbers, len(records)), records]
 
     def _read(self, header: bytes) -> KnownPull | None:
         """The question of pulls with this header; None where they are not plain."""
@@ -143,4 +135,4 @@ def _frame_end(data: bytes, position: int) -> int:
 
 def pull_intake(pulls: Pulls, parts: Parts) -> PullIntake:
     """An intake of the pulls that find messages; the others are left to `pulls`."""
-    return PullIntake(FoundPulls(pulls, parts))
+    return PullIntake(FoundPulls(pulls, parts, _PIECES))

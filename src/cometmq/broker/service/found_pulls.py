@@ -13,6 +13,8 @@ from cometmq.broker.filters import Filters, is_plain
 from cometmq.broker.parts import Parts
 from cometmq.broker.service.pull import BYTES_MAX, Pulls
 from cometmq.codec.headers.pull import PullRequest
+from cometmq.kernel import Tally
+from cometmq.kernel.rows import AnswerTerms
 from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import PERM_READ, PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, is_readable
@@ -20,11 +22,8 @@ from cometmq.model.group import GroupConfig
 from cometmq.model.subscription import TAG, Subscription
 from cometmq.store.consume_queue import ConsumeQueue
 
-# A larger answer is written as others are, in its turn; bytes.
-FOUND_SIZE_MAX = 1 << 20
-
-# The numbers of the answer's header in their order, and its messages.
-Found = tuple[tuple[int, int, int, int, int, int, int], bytes]
+# Of the queues that pulls with one header read, this many tallies are kept beside it.
+TALLIES_MAX = 32
 
 
 class AdmittedPulls(NamedTuple):
@@ -34,26 +33,26 @@ class AdmittedPulls(NamedTuple):
         topics: version of the table of topics; None: the tables were not asked.
         groups: of the table of groups.
         members: how often what groups want had changed.
-        topic: name of the topic that is pulled from.
         group: who pulls.
-        topic_flag: of the topic's configuration.
         queue_count: queues that the topic has.
         queues: those of them that have had a message.
-        codes: tags codes that are wanted; None: all.
+        terms: of the pulls.
+        tallies: of some of the queues, where what this group gets of them is counted.
     """
 
     topics: DataVersion | None
     groups: DataVersion | None
     members: int
-    topic: str
     group: GroupConfig
-    topic_flag: int
     queue_count: int
     queues: Mapping[int, ConsumeQueue]
-    codes: frozenset[int] | None
+    terms: AnswerTerms
+    tallies: dict[int, Tally]
 
 
-_NOT_ASKED = AdmittedPulls(None, None, 0, "", GroupConfig(""), 0, 0, {}, None)
+_NOT_ASKED = AdmittedPulls(
+    None, None, 0, GroupConfig(""), 0, {}, AnswerTerms((), 0, 0, None, 0, 0, 0, 0), {}
+)
 
 
 class KnownPull:
@@ -63,39 +62,30 @@ class KnownPull:
         request: all of it.
         subscription: that it brings; None where the group's is asked for.
         admitted: what the tables said of it last.
-        count_max: most messages.
-        size_max: most bytes.
         is_committing: whether it brings an offset to be committed.
     """
 
-    __slots__ = (
-        "admitted",
-        "count_max",
-        "is_committing",
-        "request",
-        "size_max",
-        "subscription",
-    )
+    __slots__ = ("admitted", "is_committing", "request", "subscription")
 
     def __init__(self, request: PullRequest, subscription: Subscription | None) -> None:
         """Nothing was asked yet."""
         self.request = request
         self.subscription = subscription
         self.admitted = _NOT_ASKED
-        self.count_max = max(request.max_msg_nums, 1)
-        self.size_max = request.max_msg_bytes or BYTES_MAX
         self.is_committing = bool(request.sys_flag & PULL_COMMIT_OFFSET)
 
 
 class FoundPulls:
     """Does pulls that get messages at once, and leaves the others undone."""
 
-    def __init__(self, pulls: Pulls, parts: Parts) -> None:
-        """`pulls` does the others."""
+    def __init__(self, pulls: Pulls, parts: Parts, pieces: tuple[bytes, ...]) -> None:
+        """`pulls` does the others; `pieces` are the header of an answer (`AnswerTerms`)."""
+        self._pieces = pieces
         self._pulls = pulls
         self._admission = pulls.admission
         self._settings = parts.settings
         self._store = parts.store
+        self._pull = parts.store.pull
         self._topics = parts.topics
         self._groups = parts.groups
         self._members = parts.members
@@ -119,12 +109,12 @@ class FoundPulls:
 
     def pull(
         self, known: KnownPull, queue_id: int, offset: int, commit_offset: int, opaque: int
-    ) -> Found | None:
-        """Messages of a queue from an offset on; None: nothing was done, and it must be done as a request.
+    ) -> tuple[bytes, int] | None:
+        """The frame with messages of a queue from an offset on, and the bytes of these; None: nothing was done, and it must be done as a request.
 
-        `commit_offset` is committed where the header says that pulls bring one; `opaque` is the last of the answer's numbers.
+        `commit_offset` is committed where the header says that pulls bring one; `opaque` is the request's number.
         """
-        topics, groups, members, topic, group, flag, queue_count, queues, codes = known.admitted
+        topics, groups, members, group, queue_count, queues, terms, tallies = known.admitted
         if (
             topics is not self._topics.version
             or groups is not self._groups.version
@@ -135,28 +125,36 @@ class FoundPulls:
                 return None
             return self.pull(known, queue_id, offset, commit_offset, opaque)
         queue, offsets = queues.get(queue_id), self._offsets
-        if queue is None:
+        if queue is None or queue.is_batch:
             # Where the topic had none left, those that it has now are not among these.
             known.admitted = _NOT_ASKED
             return None
-        low, high = queue.min_offset, queue.max_offset
         if (
-            not low <= offset < high
-            or queue_id >= queue_count
+            queue_id >= queue_count
             or not self._settings.perm & PERM_READ
-            or (offsets.resets and offsets.has_reset(group.name, topic, queue_id))
+            or (offsets.resets and offsets.has_reset(group.name, queue.topic, queue_id))
         ):
             return None
         began = self._counters.now()
-        found = self._store.found(queue, offset, known.count_max, known.size_max, codes)
-        if found is None or (size := len(found[0])) > FOUND_SIZE_MAX:
+        answer = self._pull(terms, queue, offset, opaque)
+        if answer is None:
             return None
-        records, count, next_offset, is_far = found
+        frame, size, count = answer
         if known.is_committing:
-            offsets.commit_brought(group.name, topic, queue_id, commit_offset, high)
-        next_broker = self._pulls.next_broker(group, is_far=is_far)
-        self._counters.count_pull(topic, group.name, queue_id, count, size, began)
-        return (next_broker, next_offset, low, high, group.sys_flag, flag, opaque), records
+            offsets.commit_brought(
+                group.name, queue.topic, queue_id, commit_offset, queue.max_offset
+            )
+        tally = tallies.get(queue_id) or self._tally(known, queue_id)
+        self._counters.count_pull(tally, count, size, began)
+        return frame, size
+
+    def _tally(self, known: KnownPull, queue_id: int) -> Tally:
+        """The tally of what a group gets of a queue."""
+        admitted = known.admitted
+        tally = self._counters.gets.of(known.request.topic, admitted.group.name, queue_id)
+        if len(admitted.tallies) < TALLIES_MAX:
+            admitted.tallies[queue_id] = tally
+        return tally
 
     def _admit(self, known: KnownPull) -> AdmittedPulls:
         """Ask the tables about a header; _NOT_ASKED where a pull of it gets nothing, or what they say holds only now."""
@@ -178,7 +176,12 @@ class FoundPulls:
             return _NOT_ASKED
         if not (is_kept and is_allowed and wanted.kind == TAG):
             return _NOT_ASKED
+        near, far = (self._pulls.next_broker(group, is_far=is_far) for is_far in (False, True))
+        terms = AnswerTerms(
+            self._pieces, max(request.max_msg_nums, 1), request.max_msg_bytes or BYTES_MAX,
+            None if codes is None else codes.__contains__, near, far, group.sys_flag, topic.sys_flag,
+        )  # fmt: skip
         return AdmittedPulls(
             self._topics.version, self._groups.version, self._members.changes,
-            request.topic, group, topic.sys_flag, topic.queue_count, queues, codes,
+            group, topic.queue_count, queues, terms, {},
         )  # fmt: skip

@@ -1,0 +1,1 @@
+from cometmq.kernel.mapped_files import MappedFile as MappedFile
