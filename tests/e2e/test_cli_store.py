@@ -124,6 +124,21 @@ def test_damage_in_the_middle_is_a_finding_of_whatever_walks_the_log(damaged, tm
         assert count in said, arguments
 
 
+def test_damage_that_both_copies_have_is_a_finding_of_a_comparison(damaged):
+    log = damaged / "commitlog" / "0".zfill(20)
+    content = bytearray(log.read_bytes())
+    content[246:260] = bytes(14)
+    log.write_bytes(content)
+    where = f"{log} at byte 246 (physical offset 246): "
+    said = told("compare", damaged, damaged, status=NOT_SOUND).replace("\n", " ")
+    assert f"damaged: A: {where}" in said
+    assert f"damaged: B: {where}" in said
+    assert "the same beside 2 damaged pieces: 26 queues, 1244 messages" in said
+    found = orjson.loads(told("compare", damaged, damaged, "--json", status=NOT_SOUND))
+    assert (found["same"], found["differing"], len(found["damages"])) == (True, 0, 2)
+    assert found["damages"][0].startswith(f"A: {where}")
+
+
 def test_what_is_no_store_is_named(tmp_path):
     done = run("store", "verify", str(tmp_path), nameserver=None)
     assert done.returncode == 3

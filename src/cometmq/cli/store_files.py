@@ -94,7 +94,8 @@ def compare_stores(
 ) -> None:
     """Compare the messages of two stores, or of a store and an archive, queue by queue; status 1 when they differ.
 
-    Only what both should hold is compared, not what retention has deleted in one of them.
+    Only what both should hold is compared, not what retention has deleted in one of them. Bytes of a log that are no
+    record are findings; status 1 then, too.
 
     Raises:
         typer.Exit: with that status.
@@ -115,7 +116,7 @@ def compare_stores(
         print_json(comparison_json(found))
     else:
         print_comparison(found)
-    if not found.is_same:
+    if not found.is_same or found.damages:
         raise typer.Exit(ExitStatus.FOUND)
 
 

@@ -132,6 +132,7 @@ def comparison_json(found: "CopyComparison") -> dict[str, object]:
             {"queue": f"{each.topic}/{each.queue_id}", "offset": each.offset, "what": each.what}
             for each in found.differences[:DIFFERENCES_MAX]
         ],
+        "damages": found.damages[:DIFFERENCES_MAX],
         "notes": found.notes,
     }
 
@@ -146,7 +147,11 @@ def print_comparison(found: "CopyComparison") -> None:
         print_table(("queue", "offset", "difference"), rows)
     for line in (*found.notes, *found.findings):
         notes().print(line, markup=False)
+    for line in found.damages:
+        screen().print(f"damaged: {visible(line)}")
     word = "the same" if found.is_same else f"{found.differing} differences"
+    if found.damages:
+        word += f" beside {len(found.damages)} damaged pieces"
     screen().print(f"{word}: {found.queues} queues, {min(found.rows)} messages compared")
 
 

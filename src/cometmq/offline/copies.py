@@ -18,8 +18,9 @@ from cometmq.offline.archive_read import coverage_of_archive, file_batches, mess
 from cometmq.offline.columns.schema import stored_schema
 from cometmq.offline.coverage import Coverage, coverage_of_store
 from cometmq.offline.digests import COMPARED, Block
+from cometmq.offline.findings import Finding, OnFinding
 from cometmq.offline.folder import StoreFolder
-from cometmq.offline.log_end import check_has_records, is_open, used_files
+from cometmq.offline.log_end import check_has_records, damage_behind, is_open, used_files
 from cometmq.offline.place import same_place
 from cometmq.offline.plan import by_name, log_size, plan_tasks
 from cometmq.offline.rows import RowRules, message_batches
@@ -39,8 +40,11 @@ class MessageCopy(Protocol):
     def size_of(self, part: Any) -> int:
         """Bytes of a part, or messages where nobody knows the bytes."""
 
-    def read(self, part: Any) -> Iterator[pa.RecordBatch]:
-        """The messages of a part, with the columns that are compared."""
+    def read(self, part: Any, on_finding: OnFinding) -> Iterator[pa.RecordBatch]:
+        """The messages of a part, with the columns that are compared; `on_finding` is told of bytes that are none."""
+
+    def damage_behind(self) -> Finding | None:
+        """The damage behind the last message; None for a plain end."""
 
     def may_have(self, part: Any, blocks: AbstractSet[Block]) -> bool:
         """Whether a part can have messages of some blocks."""
@@ -86,10 +90,16 @@ class StoreCopy:
         """Bytes of the log."""
         return log_size(part)
 
-    def read(self, part: Any) -> Iterator[pa.RecordBatch]:
+    def read(self, part: Any, on_finding: OnFinding) -> Iterator[pa.RecordBatch]:
         """The messages of a range of the log."""
         rules = RowRules(topics=self.topics, is_crc_checked=False)
-        return message_batches(self._folder, part, stored_schema(self.columns), rules)
+        schema = stored_schema(self.columns)
+        return message_batches(self._folder, part, schema, rules, on_finding=on_finding)
+
+    def damage_behind(self) -> Finding | None:
+        """Bytes behind the end of a log that nobody writes."""
+        behind = damage_behind(self._folder)
+        return behind.finding() if behind is not None else None
 
     def may_have(self, part: Any, blocks: AbstractSet[Block]) -> bool:
         """Any part of a log can."""
@@ -130,11 +140,15 @@ class ArchiveCopy:
         """Bytes of a file."""
         return int(part.size)
 
-    def read(self, part: Any) -> Iterator[pa.RecordBatch]:
+    def read(self, part: Any, on_finding: OnFinding) -> Iterator[pa.RecordBatch]:
         """The messages of a file."""
         manifest = read_manifest(self.name)
         is_raw = manifest is not None and manifest.is_raw
         return file_batches(self.name, part, stored_schema(self.columns), is_raw=is_raw)
+
+    def damage_behind(self) -> Finding | None:
+        """None: an archive is whole."""
+        return None
 
     def may_have(self, part: Any, blocks: AbstractSet[Block]) -> bool:
         """Whether the file is of one of their topics."""

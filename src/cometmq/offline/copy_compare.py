@@ -32,6 +32,7 @@ from cometmq.offline.digests import (
     messages_of,
     queued,
 )
+from cometmq.offline.findings import Findings
 
 BLOCKS_MAX = 64  # Of those that differ, as many are looked into: 65,536 messages.
 SETTLED_MS = (
@@ -89,6 +90,7 @@ class CopyComparison(NamedTuple):
         differences: the messages that one copy lacks or has otherwise, of the first 64 such blocks.
         notes: what they are, and how many messages are not compared.
         findings: a line for each queue that differs.
+        damages: a line for each piece of a log that is no record: what stood there, and whether both had it, nobody can say.
     """
 
     rows: tuple[int, int]
@@ -97,10 +99,11 @@ class CopyComparison(NamedTuple):
     differences: list[MessageDifference]
     notes: list[str]
     findings: list[str]
+    damages: list[str]
 
     @property
     def is_same(self) -> bool:
-        """Whether both hold the same messages."""
+        """Whether both hold the same messages, of those that can be read."""
         return not self.blocks
 
     @property
@@ -116,10 +119,12 @@ class CompareCounts:
     Attributes:
         rows: messages that were compared.
         passed_over: messages that the other copy cannot hold, or that are too new.
+        damages: bytes that are no record, of the part that is read.
     """
 
     rows: list[int] = field(default_factory=lambda: [0, 0])
     passed_over: list[int] = field(default_factory=lambda: [0, 0])
+    damages: Findings = field(default_factory=Findings)
 
 
 @dataclass(frozen=True)
@@ -182,7 +187,7 @@ class CopyReading:
     def read(self, part: Part, seen: CompareCounts) -> Iterator[pa.RecordBatch]:
         """Read the messages of a part that are compared."""
         side, piece = part
-        for every in self.copies[side].read(piece):
+        for every in self.copies[side].read(piece, seen.damages.take):
             batch = queued(every)
             if not self.has_brokers:
                 at = batch.schema.get_field_index("brokerName")
@@ -200,11 +205,12 @@ class CopyReading:
                 yield batch
 
     def digest(self, part: Part) -> list[Row]:
-        """A row with the counts of a part, then its digests; each begins with the copy's number."""
+        """A row with the counts of a part, its digests, a row for each damage; each begins with the copy's number."""
         side, seen = part[0], CompareCounts()
         digests = digests_of(self.read(part, seen), is_exact=self.is_exact)
         counts = [side, seen.rows[side], seen.passed_over[side]]
-        return [counts, *([side, *each] for each in digests)]
+        damages = ([side, str(each)] for each in seen.damages.told())
+        return [counts, *([side, *each] for each in digests), *damages]
 
     def messages(self, part: Part, blocks: AbstractSet[Block]) -> list[Row]:
         """The messages of a part that lie in some blocks."""
@@ -215,10 +221,12 @@ class CopyReading:
 def compare(reading: CopyReading, runner: PartRunner) -> CopyComparison:
     """Read both copies, and say which messages one lacks or has otherwise."""
     parts = reading.parts()
-    seen, digests = CompareCounts(), _Both[BlockDigest]()
+    seen, digests, damages = CompareCounts(), _Both[BlockDigest](), _Both[str]()
     for side, *found in runner.run(parts, reading.digest):
         if len(found) == len(BlockDigest._fields):
             digests.of[side].append(BlockDigest(*found))
+        elif len(found) == 1:
+            damages.of[side].extend(found)
         else:
             seen.rows[side] += found[0]
             seen.passed_over[side] += found[1]
@@ -231,9 +239,17 @@ def compare(reading: CopyReading, runner: PartRunner) -> CopyComparison:
             "looked into"
         )
     queues = {each[:3] for side in digests.of for each in side}
-    notes = list(_notes(reading, seen))
+    for side, copy in enumerate(reading.copies):
+        if (behind := copy.damage_behind()) is not None:
+            damages.of[side].append(str(behind))
     return CopyComparison(
-        (seen.rows[0], seen.rows[1]), len(queues), len(blocks), differing, notes, findings
+        rows=(seen.rows[0], seen.rows[1]),
+        queues=len(queues),
+        blocks=len(blocks),
+        differences=differing,
+        notes=list(_notes(reading, seen)),
+        findings=findings,
+        damages=[f"{'AB'[side]}: {each}" for side in (0, 1) for each in damages.of[side]],
     )
 
 

@@ -21,6 +21,7 @@ from cometmq.offline.digests import (
     digests_of,
     messages_of,
 )
+from cometmq.offline.findings import warn
 from cometmq.offline.folder import StoreFolder
 from tests.support.store_puts import open_store, put, run_jobs
 from tests.unit.spark.test_store_archive import archived
@@ -58,7 +59,7 @@ def overwrite(root: Path, message: dict, at: int, content: bytes) -> None:
 def test_a_copy_is_the_same_however_it_is_cut_and_wherever_it_lies(tmp_path):
     folder, copy = StoreFolder(str(CLEAN)), StoreCopy(str(CLEAN))
     whole, pieces = (
-        digests_of(batch for task in tasks_of(CLEAN, size) for batch in copy.read(task))
+        digests_of(batch for task in tasks_of(CLEAN, size) for batch in copy.read(task, warn))
         for size in (1 << 30, 7000)
     )
     assert differing_blocks(whole, pieces) == []

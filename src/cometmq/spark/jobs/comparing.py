@@ -56,5 +56,5 @@ def compare(spark: SparkSession, run: Run, reading: CopyReading) -> Report:
     }
     shown = [tuple(each) for each in found.differences[:SHOWN_MAX]]
     report = Report(counts, MessageDifference._fields if shown else (), shown)
-    report.notes, report.findings = found.notes, found.findings
+    report.notes, report.findings = found.notes, [*found.findings, *found.damages]
     return report

@@ -15,6 +15,7 @@ from cometmq.model.errors import SettingsError
 from cometmq.offline.copies import MessageCopy, folder_copy
 from cometmq.offline.coverage import Coverage
 from cometmq.offline.digests import BLOCK_OFFSETS, COMPARED, Block
+from cometmq.offline.findings import Finding, OnFinding
 from cometmq.spark.options import words
 from cometmq.spark.schema import arrow_schema, message_schema
 from cometmq.spark.source import planning
@@ -72,10 +73,14 @@ class TopicCopy:
         """Messages of a range."""
         return int(part.rows)
 
-    def read(self, part: Any) -> Iterator[pa.RecordBatch]:
+    def read(self, part: Any, on_finding: OnFinding) -> Iterator[pa.RecordBatch]:
         """The messages of a range of a queue."""
         settings = self._settings()
         return RangePuller(source_cluster(settings), settings, _SCHEMA).batches([part])
+
+    def damage_behind(self) -> Finding | None:
+        """None: a broker gives messages."""
+        return None
 
     def may_have(self, part: Any, blocks: AbstractSet[Block]) -> bool:
         """Whether a range reaches into one of the blocks."""
