@@ -36,6 +36,7 @@ kernel = cythonize(
             "_taking",
             "_tallies",
             "_time_counts",
+            "_turn_reads",
             "_pipelined_sends",
             "_walk",
         )

@@ -18,6 +18,7 @@ import ast
 import re
 import sys
 from array import array
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
@@ -41,6 +42,7 @@ BUILT_IN = (
     set,
     frozenset,
     array,
+    deque,
     Struct,
     re.Pattern,
     re.Match,

@@ -31,17 +31,21 @@ from cometmq.kernel._signatures import KnownSigner, sha1
 from cometmq.kernel._taking import take_sends
 from cometmq.kernel._tallies import Tally, count_columns, count_puts
 from cometmq.kernel._time_counts import TimeCounts
+from cometmq.kernel._turn_reads import PeerEnd, TurnReads, answer_reads, take_reads
 
 __all__ = [
     "KnownSigner",
     "LaneTable",
     "MappedFile",
+    "PeerEnd",
     "PipelinedSends",
     "QueueEnd",
     "SendBatch",
     "Tally",
     "TimeCounts",
+    "TurnReads",
     "answer_columns",
+    "answer_reads",
     "choose_entries",
     "count_columns",
     "count_puts",
@@ -72,5 +76,6 @@ __all__ = [
     "split_pull",
     "take_acks",
     "take_back",
+    "take_reads",
     "take_sends",
 ]

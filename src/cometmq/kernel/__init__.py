@@ -1,6 +1,6 @@
 """Hot loops on bytes and ints: what they mean in plain Python, and a compiled twin.
 
-`reference`, `records`, `wanted`, `keys`, `sends`, `taking`, `requests`, `messages`, `lane_table`, `acks`, `reads`, `pulls`, `pull_answers`, `signatures`, `time_counts`, `pipelined_sends` and `calls` say what each function does,
+`reference`, `records`, `wanted`, `keys`, `sends`, `taking`, `requests`, `messages`, `lane_table`, `acks`, `reads`, `pulls`, `pull_answers`, `signatures`, `time_counts`, `turn_reads`, `pipelined_sends` and `calls` say what each function does,
 `layouts` which bytes stand where, `queue_ends` and `mapped_files` what it knows of a queue and of a file of the log, `rows` which tuples go in and out;
 the modules with an underscore do the same, compiled, and run where the package was built with a C compiler.
 COMETMQ_KERNEL=reference or =fast chooses one for certain (docs/design/0017).
@@ -55,6 +55,7 @@ try:
     from cometmq.kernel._taking import take_sends
     from cometmq.kernel._tallies import Tally, count_columns, count_puts
     from cometmq.kernel._time_counts import TimeCounts
+    from cometmq.kernel._turn_reads import PeerEnd, TurnReads, answer_reads, take_reads
     from cometmq.kernel._walk import (
         check_records,
         copy_pieces,
@@ -119,6 +120,7 @@ except ImportError as error:
     from cometmq.kernel.taking import take_sends
     from cometmq.kernel.tallies import Tally, count_columns, count_puts
     from cometmq.kernel.time_counts import TimeCounts
+    from cometmq.kernel.turn_reads import PeerEnd, TurnReads, answer_reads, take_reads
     from cometmq.kernel.wanted import raw_keys, show_records, stored_keys, wanted_entries
 
     KERNEL = "reference"
@@ -133,13 +135,16 @@ __all__ = [
     "KnownSigner",
     "LaneTable",
     "MappedFile",
+    "PeerEnd",
     "PipelinedSends",
     "QueueEnd",
     "SendBatch",
     "Tally",
     "TimeCounts",
+    "TurnReads",
     "WalkEnd",
     "answer_columns",
+    "answer_reads",
     "answers_of",
     "as_one",
     "begin_writing",
@@ -182,6 +187,7 @@ __all__ = [
     "stored_keys",
     "take_acks",
     "take_back",
+    "take_reads",
     "take_sends",
     "walk_records",
     "wanted_entries",

@@ -281,6 +281,11 @@ cdef uint8_t *_put_ids(
 
 def answer_columns(SendBatch batch not None, Py_ssize_t first, Py_ssize_t last, str host not None):
     """See `cometmq.kernel.column_records.answer_columns`."""
+    return answers_to(batch, first, last, host)
+
+
+cdef bytes answers_to(SendBatch batch, Py_ssize_t first, Py_ssize_t last, str host):
+    """The same for compiled code."""
     cdef Py_ssize_t index, size, part = 0, host_size = 0, total = 0
     cdef Row *row
     cdef str start

@@ -416,6 +416,14 @@ def take_sends(
     bytes host not None, LaneTable straight not None, tuple limits not None, KnownSigner signer=None,
 ):
     """See `cometmq.kernel.taking.take_sends`."""
+    return take(batch, data, position, count_max, host, straight, limits, signer)
+
+
+cdef Py_ssize_t take(
+    SendBatch batch, bytes data, Py_ssize_t position, Py_ssize_t count_max,
+    bytes host, LaneTable straight, tuple limits, KnownSigner signer,
+) except -1:
+    """The same for compiled code."""
     cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(data)
     cdef Py_ssize_t size = PyBytes_GET_SIZE(data), before = batch.request_count
     cdef Frame frame

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from cometmq.codec.host import encode_host
 from cometmq.codec.remoting import Command, RawCommand, decode_command
+from cometmq.kernel import PeerEnd
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import CodecError, ConnectionLost, RequestTimeout
 from cometmq.model.flags import ONEWAY
@@ -46,8 +47,10 @@ REQUEST_SIZE = 2048
 DECODED_SIZE = 64 << 10
 
 
-class Peer(asyncio.Protocol):
+class Peer(PeerEnd, asyncio.Protocol):
     """A client, broker or tool that connected to us.
+
+    What it brings comes first to `PeerEnd.data_received`, which knows those who wait for the answer to each send.
 
     Attributes:
         address: its "ip:port".
@@ -62,8 +65,7 @@ class Peer(asyncio.Protocol):
         on_close: called once with the peer when the connection is gone.
         network: whose connection it is where connections are counted (`net.connections`).
         partial_size: bytes of a frame that is not whole.
-        has_read: whether bytes came since the server last looked for silent connections.
-        has_spoken: whether any had come before that look.
+        has_spoken: whether any bytes had come before the server last looked for silent connections.
         silent_since: monotonic time of that look, seconds.
         asks_alone: whether what it brought last was one request that an intake answers without waiting for others of its turn.
         tasks: background tasks that die with the connection.
@@ -72,11 +74,10 @@ class Peer(asyncio.Protocol):
     # With so many attributes it had a dictionary of its own otherwise, 3 KB of which each message read some.
     __slots__ = (
         "_backlog", "_dispatcher", "_gathered", "_gathered_size", "_has_unread",
-        "_is_gathering", "_is_held", "_is_in_turn", "_is_unwanted", "_joined", "_joined_at",
-        "_server", "_transport", "_turn", "_unread", "_wire", "_writer", "address", "asks_alone",
-        "has_read", "has_signed", "has_spoken", "host", "ip", "is_closed", "is_encrypted",
-        "is_on_own_machine", "is_paused", "network", "on_close", "partial_size", "silent_since",
-        "tasks", "user",
+        "_is_gathering", "_is_held", "_is_unwanted", "_joined", "_joined_at", "_server",
+        "_transport", "_turn", "_wire", "_writer", "address", "asks_alone", "has_signed",
+        "has_spoken", "ip", "is_closed", "is_encrypted", "is_on_own_machine", "is_paused",
+        "network", "on_close", "partial_size", "silent_since", "tasks", "user",
     )  # fmt: skip
 
     def __init__(self, server: "Server", name: tuple[str, int], local: str) -> None:
@@ -89,7 +90,7 @@ class Peer(asyncio.Protocol):
         """
         host, port = name
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        self.host = encode_host(self.address)
+        super().__init__(server.turn, encode_host(self.address))
         self.ip = plain_ip(host)
         self.is_on_own_machine = is_own_machine(self.ip, plain_ip(local))
         self.network = network_of(self.ip, is_own=self.is_on_own_machine)
@@ -100,7 +101,6 @@ class Peer(asyncio.Protocol):
         self.is_closed = False
         self.on_close: list[Callable[[Peer], None]] = []
         self.partial_size = 0
-        self.has_read = False
         self.has_spoken = False
         self.silent_since = server.clock.monotonic()
         self.asks_alone = False
@@ -118,9 +118,7 @@ class Peer(asyncio.Protocol):
         self._is_gathering = False
         self._turn = server.turn
         self._dispatcher = server.dispatcher
-        self._is_in_turn = False
         self._is_held = False  # It is not read, until what came is handled.
-        self._unread = b""  # As it came.
         self._joined = b""  # From the begin of a frame on, of which the intake has had a share.
         self._joined_at = 0  # Where in it the next frame begins.
         self._backlog: list[RawCommand] = []  # Decoded, of which a share is handled at a time.
@@ -136,12 +134,11 @@ class Peer(asyncio.Protocol):
         if self._is_unwanted:  # The server closes, or has given its place to another.
             self._writer.abort()
 
-    def data_received(self, data: bytes) -> None:
+    def read_otherwise(self, data: bytes) -> None:
         """Keep what came for this turn of the loop; who brings more in the same turn is not read until it is done."""
-        self.has_read = True
         turn, wire = self._turn, self._wire
         if self.asks_alone:  # Where nothing of it comes first; half a frame would, too.
-            waits = self._is_in_turn or self.is_paused or wire.buffered or wire.skipped
+            waits = self.is_in_turn or self.is_paused or wire.buffered or wire.skipped
             self.asks_alone = not waits and turn.answer_ahead(data, self)
             if self.asks_alone:
                 return
@@ -160,13 +157,13 @@ class Peer(asyncio.Protocol):
                 commands = self._split(data, position, 0)
             turn.handle_alone(commands or [], self, is_whole=wire.fault is None)
             return
-        self._unread += data
-        if self._is_in_turn:
-            self._is_held = True
+        self.unread += data
+        if self.is_in_turn:
+            self._is_held, self.sends_alone = True, False
             self._pause_reading()
             turn.arrived(len(data))
         else:
-            self._is_in_turn = True
+            self.is_in_turn = True
             turn.join(self, len(data))
 
     def next_requests(self, count: int) -> list[RawCommand] | None:
@@ -175,7 +172,7 @@ class Peer(asyncio.Protocol):
         Some may have gone to the dispatcher's intake instead, which come before those that are given. None: all that it
         brought did, and there is no share to end.
         """
-        self._is_in_turn = False
+        self.is_in_turn = False
         if self.is_paused or self.is_closed:
             return []
         if self._backlog:
@@ -195,8 +192,8 @@ class Peer(asyncio.Protocol):
         """Go on reading where all is done; True where something is left for another share."""
         if self.is_closed or self.is_paused:
             return False
-        if self._backlog or self._unread or self._joined:
-            self._is_in_turn = True
+        if self._backlog or self.unread or self._joined:
+            self.is_in_turn = True
             return True
         if self._wire.fault is not None:
             self._close_faulty()
@@ -215,10 +212,10 @@ class Peer(asyncio.Protocol):
             data, self._joined = self._joined, b""
             self._turn.gone(len(data) - self._joined_at)
             return self._split(data, self._joined_at, taken_max)
-        data = self._unread
+        data = self.unread
         if not data:
             return []
-        self._unread = b""
+        self.unread = b""
         self._turn.gone(len(data))
         wire = self._wire
         if wire.buffered or wire.skipped:  # As `is_within_frame`, on the way of each.
@@ -238,6 +235,7 @@ class Peer(asyncio.Protocol):
                 self._joined, self._joined_at = data, position
                 self._turn.kept(len(data) - position)
                 position = len(data)
+        self.sends_alone = False
         commands = self._read(data, position) if position < len(data) else []
         buffered = self._wire.buffered
         if buffered != self.partial_size:
@@ -255,7 +253,7 @@ class Peer(asyncio.Protocol):
             end = (
                 position + DECODED_SIZE
             )  # With the next request whole, so that there is an end.
-            self._unread = data[end:] + self._unread
+            self.unread = data[end:] + self.unread
             self._turn.kept(len(data) - end)
             data, position = data[position:end], 0
         judge = None if self._server.strangers is None else self._judge
@@ -283,10 +281,10 @@ class Peer(asyncio.Protocol):
         return strangers.refusal_of_large(fields, self)
 
     def _forget_unread(self) -> None:
-        self._turn.gone(len(self._unread))
+        self._turn.gone(len(self.unread))
         if self._joined:
             self._turn.gone(len(self._joined) - self._joined_at)
-        self._unread = self._joined = b""
+        self.unread = self._joined = b""
 
     def _close_faulty(self) -> None:
         self._server.count_bad_frame()
@@ -329,7 +327,7 @@ class Peer(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The peer reads too slowly: stop reading from it."""
-        self.is_paused = True
+        self.is_paused, self.sends_alone = True, False
         self._pause_reading()
 
     def resume_writing(self) -> None:
@@ -337,14 +335,14 @@ class Peer(asyncio.Protocol):
         self.is_paused = False
         self._note_unread()
         # Its last share may have ended while it was paused, with nothing left, and it is held since then.
-        if not self._is_in_turn and self.end_share():
+        if not self.is_in_turn and self.end_share():
             self._is_held = True
             self._turn.join(self, 0)
         self._read_on()
 
     def connection_lost(self, _exc: Exception | None) -> None:
         """Tell everyone who was interested in this peer."""
-        self.is_closed = True
+        self.is_closed, self.sends_alone, self.direct_fd = True, False, -1
         if self._writer is not None:
             self._writer.lost()
         for _, waiter in self._wire.close():
@@ -364,7 +362,7 @@ class Peer(asyncio.Protocol):
 
     def gather(self) -> None:
         """Gather what is written from now on, until `flush`."""
-        self._is_gathering = True
+        self._is_gathering, self.direct_fd = True, -1
 
     def write(self, data: bytes | memoryview) -> None:
         """Send bytes of whole frames; during a read they are gathered for one write."""
@@ -387,6 +385,8 @@ class Peer(asyncio.Protocol):
         # Not by the transport, which waits for the end of the turn: that comes behind dispatch.
         if not writer.write_now(data) or self._has_unread:
             self._note_rest(writer)
+        else:
+            self.direct_fd = writer.fd
 
     def write_pieces_at_once(self, pieces: list[bytes | memoryview], size: int) -> None:
         """Send some pieces of one frame, of so many bytes in all, as `write_at_once`."""
@@ -406,6 +406,7 @@ class Peer(asyncio.Protocol):
 
     def _note_rest(self, writer: SocketWriter) -> None:
         """Note what the socket has not taken, where that is much or was."""
+        self.direct_fd = -1
         if self._has_unread or writer.unsent > UNREAD_SHARE:
             self._note_unread()
 
@@ -417,6 +418,7 @@ class Peer(asyncio.Protocol):
         data, writer = self._take_gathered(), self._writer
         if writer is None or self.is_closed:
             return
+        self.direct_fd = -1
         if len(data) > GATHER_SIZE_MAX:
             writer.write_now(data)
         else:  # Of a turn there may be many; the transport writes them together.
@@ -481,7 +483,7 @@ class Peer(asyncio.Protocol):
 
     def close(self) -> None:
         """Close the connection; what is already written still goes out."""
-        self._is_unwanted = True
+        self._is_unwanted, self.direct_fd = True, -1
         if self._writer is not None and not self.is_closed:
             self._writer.close()
 
@@ -492,6 +494,6 @@ class Peer(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close the connection at once."""
-        self._is_unwanted = True
+        self._is_unwanted, self.direct_fd = True, -1
         if self._writer is not None and not self.is_closed:
             self._writer.abort()

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from cometmq.codec.remoting import Command, RawCommand
-from cometmq.kernel import KnownSigner
+from cometmq.kernel import KnownSigner, TurnReads
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.frozen import dataclass
@@ -84,6 +84,14 @@ class Intake(Protocol):
         """Take requests from a frame on, up to one that it does not know at a glance; gives the position behind them.
 
         At most so many; with a signer those that he passes. What it takes it may keep the bytes of.
+        """
+        ...
+
+    def take_reads(self, turn: TurnReads["Peer"], count_max: int, size_min: int, /) -> None:
+        """Take the requests of those who brought one each in a turn, up to the first who brought anything else.
+
+        At most so many, and no more than that only so many bytes wait. It is asked while it says of the first of
+        them that he `sends_alone`.
         """
         ...
 
@@ -353,6 +361,9 @@ class _GatedIntake:
     def count(self) -> int:
         """The number of requests taken that are not done."""
         return self._intake.count
+
+    def take_reads(self, _turn: TurnReads["Peer"], _count_max: int, _size_min: int) -> None:
+        """Take nothing: each of them has a signer."""
 
     def answer_ahead(self, _data: bytes, _peer: "Peer") -> int:
         """Answer nothing: who may ask what is known of commands."""

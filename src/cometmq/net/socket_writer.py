@@ -16,9 +16,13 @@ _KEPT_PART = 4
 
 
 class SocketWriter:
-    """Writes to the socket of one transport."""
+    """Writes to the socket of one transport.
 
-    __slots__ = ("_fd", "_is_behind", "_transport")
+    Attributes:
+        fd: the number of the socket; -1 where the transport alone may write to it.
+    """
+
+    __slots__ = ("_is_behind", "_transport", "fd")
 
     def __init__(self, transport: asyncio.Transport) -> None:
         """The transport has its socket."""
@@ -28,7 +32,7 @@ class SocketWriter:
         )
         socket = transport.get_extra_info("socket")
         is_plain = transport.get_extra_info("sslcontext") is None
-        self._fd = socket.fileno() if socket is not None and is_plain else -1
+        self.fd = socket.fileno() if socket is not None and is_plain else -1
 
     @property
     def unsent(self) -> int:
@@ -39,7 +43,7 @@ class SocketWriter:
     @property
     def is_direct(self) -> bool:
         """Whether the socket would be given what is written now."""
-        return self._fd >= 0 and not (self._is_behind and self._has_unsent())
+        return self.fd >= 0 and not (self._is_behind and self._has_unsent())
 
     def _has_unsent(self) -> bool:
         self._is_behind = self.unsent > 0
@@ -52,9 +56,9 @@ class SocketWriter:
 
     def write_now(self, data: bytes | memoryview) -> bool:
         """Write what the socket takes at once, and the rest when it can; False where there is a rest."""
-        if self._fd >= 0 and not (self._is_behind and self._has_unsent()):  # As `is_direct`.
+        if self.fd >= 0 and not (self._is_behind and self._has_unsent()):  # As `is_direct`.
             try:
-                sent = os.write(self._fd, data)
+                sent = os.write(self.fd, data)
             except OSError:  # The transport finds the same, and knows what to do about it.
                 sent = 0
             if sent == len(data):
@@ -66,9 +70,9 @@ class SocketWriter:
     def write_pieces_now(self, pieces: list[bytes | memoryview], size: int) -> bool:
         """Write some pieces of so many bytes, one behind the other, as `write_now`: to the socket without a copy that joins them."""
         sent = 0
-        if self._fd >= 0 and not (self._is_behind and self._has_unsent()):  # As `is_direct`.
+        if self.fd >= 0 and not (self._is_behind and self._has_unsent()):  # As `is_direct`.
             try:
-                sent = os.writev(self._fd, pieces)
+                sent = os.writev(self.fd, pieces)
             except OSError:  # As above.
                 sent = 0
             if sent == size:
@@ -78,17 +82,17 @@ class SocketWriter:
 
     def close(self) -> None:
         """Close the connection when everything is written."""
-        self._fd = -1
+        self.fd = -1
         self._transport.close()
 
     def abort(self) -> None:
         """Close the connection at once."""
-        self._fd = -1
+        self.fd = -1
         self._transport.abort()
 
     def lost(self) -> None:
         """Write no more: the number of the socket may be another's soon."""
-        self._fd = -1
+        self.fd = -1
 
 
 def _rest_of(data: bytes | memoryview, sent: int) -> bytes | memoryview:

@@ -15,6 +15,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
+from cometmq.kernel import TurnReads
 from cometmq.model.clock import Clock
 from cometmq.net.dispatcher import Dispatcher
 from cometmq.net.requests import Read
@@ -51,51 +52,51 @@ PACE_MIN = 1e-6
 WAITING_BYTES_MAX = 16 << 20
 
 
-class Turn:
+class Turn(TurnReads["Peer"]):
     """The connections that brought something, and what is done with it.
 
     Attributes:
-        lone_reads: so many small reads need not wait for others of their turn, since there were none lately.
         ahead_size: bytes that may be answered yet without waiting for a turn, by those for whom others are no gain.
     """
 
     def __init__(self, dispatcher: Dispatcher, clock: Clock) -> None:
         """Nothing came yet."""
-        self.lone_reads = 0
+        super().__init__(WAITING_BYTES_MAX)
         self.ahead_size = AHEAD_SIZE_MAX
         self._lone_turns = 0
         self._dispatcher = dispatcher
         self._clock = clock
-        self._fresh: deque[Peer] = deque()  # They brought something and had nothing of it yet.
-        self._late: deque[Peer] = (
-            deque()
-        )  # Of them something is left; each turn has a share for them.
-        self._bytes = 0
+        # Of them something is left; each turn has a share for them.
+        self._late: deque[Peer] = deque()
         self._ends = 0.0  # Until when requests are handled one by one, monotonic seconds.
-        self._is_due = self._is_cut = False
+        self._is_cut = False
         self._count, self._pace = SHARE_MIN, PACE_MIN
 
     def join(self, peer: "Peer", size: int) -> None:
         """Let a connection that brought so many bytes have its share of this turn; 0: it goes on with older ones."""
         self.lone_reads = 0
-        (self._fresh if size else self._late).append(peer)
-        if not self._is_due:
-            self._is_due = True
-            asyncio.get_running_loop().call_soon(self._begin)
-        self._bytes += size
-        if self._bytes > WAITING_BYTES_MAX:
-            self._work_off()
+        (self.fresh if size else self._late).append(peer)
+        if not self.is_due:
+            self.begin_soon()
+        self.size += size
+        if self.size > WAITING_BYTES_MAX:
+            self.work_off()
+
+    def begin_soon(self) -> None:
+        """See `TurnReads`."""
+        self.is_due = True
+        asyncio.get_running_loop().call_soon(self._begin)
 
     def arrived(self, size: int) -> None:
         """Count bytes that a connection of this turn brought."""
-        self._bytes += size
-        if self._bytes > WAITING_BYTES_MAX:
-            self._work_off()
+        self.size += size
+        if self.size > WAITING_BYTES_MAX:
+            self.work_off()
 
-    def _work_off(self) -> None:
+    def work_off(self) -> None:
         """Work on what waits, until that is no more than may wait."""
-        while self._bytes > WAITING_BYTES_MAX and (self._fresh or self._late):
-            self._step(self._fresh or self._late, self._clock.monotonic() + BUDGET_SECONDS)
+        while self.size > WAITING_BYTES_MAX and (self.fresh or self._late):
+            self._step(self.fresh or self._late, self._clock.monotonic() + BUDGET_SECONDS)
 
     def answer_ahead(self, data: bytes, peer: "Peer") -> bool:
         """Have a read answered before its turn, of one who gains nothing by others; False: it waits as theirs do, and nothing was done."""
@@ -138,28 +139,27 @@ class Turn:
 
     def kept(self, size: int) -> None:
         """Count bytes in again that wait for another share."""
-        self._bytes += size
+        self.size += size
 
     def gone(self, size: int) -> None:
         """Count bytes out that wait no more."""
-        self._bytes -= size
-        assert self._bytes >= 0
+        self.size -= size
+        assert self.size >= 0
 
     def _begin(self) -> None:
         """Work on what came, as long as the turn allows, and go on in the next one where something is left."""
-        self._is_due = False
+        self.is_due = False
         self.ahead_size = AHEAD_SIZE_MAX
         try:
             self._work()
         finally:
-            if (self._fresh or self._late) and not self._is_due:
-                self._is_due = True
-                asyncio.get_running_loop().call_soon(self._begin)
+            if (self.fresh or self._late) and not self.is_due:
+                self.begin_soon()
 
     def _work(self) -> None:
-        fresh, late = self._fresh, self._late
+        fresh, late = self.fresh, self._late
         self._is_cut = False
-        if self._bytes <= SMALL_TURN and not late:
+        if self.size <= SMALL_TURN and not late:
             if len(fresh) > 1:
                 self._lone_turns = 0
             else:
@@ -198,7 +198,7 @@ class Turn:
         if not reads:
             self._dispatcher.handle_taken()
             return count
-        seconds = SINGLE_SECONDS_OF_MANY if self._fresh else SINGLE_SECONDS
+        seconds = SINGLE_SECONDS_OF_MANY if self.fresh else SINGLE_SECONDS
         self._ends = self._clock.monotonic() + seconds
         self._dispatcher.handle(reads, self._is_over)
         for peer, _ in reads:
@@ -214,10 +214,16 @@ class Turn:
         share = count_max if few else max(count_max // len(waiting), least_share)
         reads: list[Read] = []
         count = decoded = 0
-        least = self._bytes - SIZE_MAX
+        least = self.size - SIZE_MAX
         intake = self._dispatcher.intake
         before = 0 if intake is None else intake.count
+        taker = intake if waiting is self.fresh else None  # Of who sends alone.
         for _ in range(len(waiting)):
+            if taker is not None and waiting and waiting[0].sends_alone:
+                taker.take_reads(self, count_max - count, least)
+                count = decoded + taker.count - before
+            if not waiting or count >= count_max or self.size < least:
+                break
             peer = waiting.popleft()
             commands = peer.next_requests(share)
             if commands:
@@ -230,6 +236,4 @@ class Turn:
                 count = total
             elif peer.end_share():
                 self._late.append(peer)
-            if count >= count_max or self._bytes < least:
-                break
         return reads, count

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Any
 
 import pytest
 
 from cometmq.codec.remoting import Command, encode_command
+from cometmq.kernel import TurnReads
 from cometmq.model.rights import Right
 from cometmq.net.answer import Answer
 from cometmq.net.peer import DECODED_SIZE, Peer
@@ -35,12 +37,13 @@ class Taking:
         self.codes = frozenset({TAKEN})
         self.intake = self
         self.order: list[tuple[str, int]] = []
+        self.alone: list[int] = []
         self._taken: list[tuple[Peer, int]] = []
 
     def take(
         self, data: bytes, position: int, peer: Peer, count_max: int, _signer: Any = None
     ) -> int:
-        mark, before = b'"code":310', self.count
+        mark, before, began = b'"code":310', self.count, position
         while self.count - before < count_max and len(data) - position >= 8:
             end = position + 4 + int.from_bytes(data[position : position + 4])
             piece = data[position:end]
@@ -50,7 +53,24 @@ class Taking:
             self._taken.append((peer, opaque))
             self.count += 1
             position = end
+        if position > began:
+            peer.sends_alone = True
         return position
+
+    def take_reads(self, turn: TurnReads[Peer], count_max: int, _size_min: int) -> None:
+        """Take those of who brought one each, as the kernel does."""
+        last = self.count + count_max
+        while turn.fresh and turn.fresh[0].sends_alone and self.count < last:
+            peer = turn.fresh[0]
+            data = peer.unread
+            if self.take(data, 0, peer, 1) < len(data):
+                self._taken, self.count = self._taken[:-1], self.count - 1
+                peer.sends_alone = False
+                return
+            turn.fresh.popleft()
+            self.alone.append(self._taken[-1][1])
+            peer.unread, peer.is_in_turn = b"", False
+            turn.size -= len(data)
 
     def answer_ahead(self, data: bytes, peer: Peer) -> int:
         if b'"code":310' not in data:
@@ -141,7 +161,7 @@ async def test_more_than_a_share_is_taken_in_turns_and_in_order(hall):
     assert hall.opaques("taken") == [*range(count), count + 1]
     assert hall.opaques("single") == [count]
     assert peer.is_read
-    assert hall.server.turn._bytes == 0
+    assert hall.server.turn.size == 0
 
 
 async def test_of_many_bytes_that_are_not_taken_a_part_is_decoded_at_a_time(hall):
@@ -157,7 +177,7 @@ async def test_of_many_bytes_that_are_not_taken_a_part_is_decoded_at_a_time(hall
     await turns(200)
     assert hall.opaques("taken") == [0]
     assert hall.opaques("single") == [*range(1, 1500)]
-    assert hall.server.turn._bytes == 0
+    assert hall.server.turn.size == 0
 
 
 async def test_one_that_comes_alone_is_taken_as_it_comes(hall):
@@ -178,7 +198,7 @@ async def test_bytes_that_wait_are_forgotten_with_their_connection(hall):
     await turns(1)
     peer.connection_lost(None)
     await turns(5)
-    assert hall.server.turn._bytes == 0
+    assert hall.server.turn.size == 0
 
 
 def test_a_gate_that_asks_about_a_code_leaves_no_intake():
@@ -243,3 +263,110 @@ async def test_answers_ahead_of_turns_are_bounded_until_there_is_one(hall):
     assert sorted(hall.opaques("taken")) == [*range(len(ahead), len(peers))]
     peers[0].data_received(frame(1))
     assert len(hall.opaques("ahead")) == len(ahead) + 1
+
+
+async def alone(hall: Hall) -> tuple[Peer, Wire]:
+    """A connection that has sent one, beside another, so that no read is handled as it comes."""
+    peer, wire = hall.connect()
+    peer.data_received(frame(1))
+    await turns(2)
+    assert peer.sends_alone
+    return peer, wire
+
+
+async def test_who_sends_alone_is_taken_with_all_others_who_do(hall):
+    some = [await alone(hall) for _ in range(3)]
+    for number, (peer, wire) in enumerate(some):
+        wire.answers()
+        peer.data_received(frame(10 + number))
+    hall.connect()[0].data_received(frame(20))
+    await turns(1)
+    assert hall.taking.alone == [10, 11, 12]
+    assert hall.opaques("taken")[3:] == [10, 11, 12, 20]
+    assert [wire.answers() for _, wire in some] == [[(310, 10)], [(310, 11)], [(310, 12)]]
+    assert hall.server.turn.size == 0
+
+
+async def test_more_of_it_in_the_same_turn_comes_behind_in_order(hall):
+    peer, wire = await alone(hall)
+    peer.data_received(frame(2))
+    peer.data_received(frame(3, code=ASK) + frame(4)[:5])
+    held = not wire.is_read
+    await turns(3)
+    assert (held, wire.is_read) == (True, True)
+    peer.data_received(frame(4)[5:])
+    peer.data_received(frame(5))
+    await turns(3)
+    assert hall.taking.order == [
+        ("taken", 1), ("taken", 2), ("single", 3), ("taken", 4), ("taken", 5),
+    ]  # fmt: skip
+    assert hall.taking.alone == []
+    assert hall.server.turn.size == 0
+
+
+async def test_who_reads_no_answers_waits_though_it_sent_alone(hall):
+    peer, wire = await alone(hall)
+    peer.data_received(frame(2))
+    peer.pause_writing()
+    await turns(3)
+    assert hall.opaques("taken") == [1]
+    held = not wire.is_read
+    peer.resume_writing()
+    await turns(3)
+    assert hall.opaques("taken") == [1, 2]
+    assert (held, wire.is_read) == (True, True)
+    assert hall.server.turn.size == 0
+
+
+async def test_who_is_gone_before_its_turn_is_not_taken(hall):
+    peer, _ = await alone(hall)
+    other, _ = await alone(hall)
+    peer.data_received(frame(2))
+    other.data_received(frame(3))
+    peer.connection_lost(None)
+    await turns(3)
+    assert hall.opaques("taken") == [1, 1, 3]
+    assert hall.server.turn.size == 0
+
+
+async def test_of_very_many_who_send_alone_a_turn_takes_no_more_than_of_others(hall):
+    some = [hall.connect()[0] for _ in range(COUNT_MAX + 9)]
+    for number, peer in enumerate(some):
+        peer.data_received(frame(number))
+    await turns(3)
+    handled: list[int] = []
+    handle = hall.taking.handle
+
+    def counted(reads: Any = None) -> bool:
+        handled.append(hall.taking.count)
+        return handle(reads)
+
+    hall.taking.handle = counted
+    for number, peer in enumerate(some):
+        peer.data_received(frame(number))
+    await turns(20)
+    assert hall.taking.alone == [*range(len(some))]
+    assert max(handled) <= COUNT_MAX
+    assert sum(handled) == len(some)
+
+
+async def test_what_is_gathered_leaves_in_front_of_what_is_written_at_once(hall):
+    """A socket is given bytes past its connection's other answers only where there are none."""
+    peer, _ = hall.connect()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        peer._writer.fd = ours.fileno()
+        peer.write_at_once(b"a")
+        assert peer.direct_fd == ours.fileno()
+        peer.gather()
+        peer.write(b"b")
+        assert peer.direct_fd == -1
+        peer.write_at_once(b"c")
+        assert peer.direct_fd == ours.fileno()
+        assert theirs.recv(9) == b"abc"
+        peer.write(b"d")  # The transport has it.
+        assert peer.direct_fd == -1
+        for end in (peer.close, peer.abort, lambda: peer.connection_lost(None)):
+            peer.direct_fd = ours.fileno()
+            end()
+            assert peer.direct_fd == -1

@@ -51,6 +51,8 @@ class Wire(asyncio.Transport):
     def close(self) -> None:
         self.is_read = False
 
+    abort = close
+
     def answers(self) -> list[tuple[int, int]]:
         """(code, opaque) of the answers that were written since the last time."""
         data, self.written = self.written, b""

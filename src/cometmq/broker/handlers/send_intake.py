@@ -16,7 +16,16 @@ from cometmq.broker.handlers.pull_intake import PullIntake
 from cometmq.broker.handlers.send_answers import as_late, encode_answers, too_few_replicas
 from cometmq.broker.lanes import Lanes
 from cometmq.codec.remoting import FRAME_SIZE_MAX
-from cometmq.kernel import KnownSigner, SendBatch, answer_columns, answers_of, take_sends
+from cometmq.kernel import (
+    KnownSigner,
+    SendBatch,
+    TurnReads,
+    answer_columns,
+    answer_reads,
+    answers_of,
+    take_reads,
+    take_sends,
+)
 from cometmq.model.codes import RequestCode
 from cometmq.net.peer import HEADER_SIZE_MAX, Peer
 from cometmq.net.requests import FrameHandler
@@ -107,9 +116,17 @@ class SendIntake:
         if end > position:
             self.count += batch.request_count - before
             self._ends.append((peer, batch.count))
+            peer.sends_alone = signer is None
         elif signer is None:
             return self._take_others(data, position, peer, count_max)
         return end
+
+    def take_reads(self, turn: TurnReads[Peer], count_max: int, size_min: int) -> None:
+        """Take the sends of those who brought one each; see `net.requests.Intake`."""
+        batch = self._batch
+        before = batch.request_count
+        take_reads(turn, batch, self._ends, count_max, size_min, self._straight, self._limits)
+        self.count += batch.request_count - before
 
     def _take_others(self, data: bytes, position: int, peer: Peer, count_max: int) -> int:
         """Show what is no send to others: they answer what they take, which are requests of the turn all the same."""
@@ -143,17 +160,15 @@ class SendIntake:
         except Exception as error:  # noqa: BLE001  As net.dispatcher.run_batch.
             self._refuse(batch, ends, error)
             return True
-        is_confirmed = end <= positions.confirmed
+        if end <= positions.confirmed:
+            answer_reads(batch, ends, self._host)
+            self._counters.count_columns(batch, began)
+            return True
         first = 0
         for peer, last in ends:
             answers = answer_columns(batch, first, last, self._host)
-            if is_confirmed:
-                peer.write_at_once(answers)
-            else:
-                self._answer_confirmed(batch, first, last, answers, peer, began)
+            self._answer_confirmed(batch, first, last, answers, peer, began)
             first = last
-        if is_confirmed:
-            self._counters.count_columns(batch, began)
         return True
 
     def _answer_confirmed(

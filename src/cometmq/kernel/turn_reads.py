@@ -1,0 +1,162 @@
+"""Keeps what connections bring in a turn of the loop, takes the sends of it and answers them, without a call of Python for each.
+
+A client that waits for each answer brings one send a read. Of very many such connections the calls between the loop, the batch of
+the turn and the sockets took longer than the sends. What is anything else, or is not answered by one write, goes to whoever the
+connection is to others (`net.peer`, `net.turn`). Compiled: `_turn_reads`.
+
+Next: cometmq.kernel.taking
+"""
+
+import os
+from collections import deque
+from typing import Any, Generic, TypeVar
+
+from cometmq.kernel.column_records import answer_columns
+from cometmq.kernel.columns import SendBatch
+from cometmq.kernel.lane_table import LaneTable
+from cometmq.kernel.layouts import FRAME_HEAD
+from cometmq.kernel.rows import End, TakeLimits
+from cometmq.kernel.taking import take_sends
+
+_LENGTH_SIZE = 4
+# Whoever the connections are to others.
+OfPeer = TypeVar("OfPeer", bound="PeerEnd")
+
+
+class TurnReads(Generic[OfPeer]):
+    """The connections that brought something, and how much.
+
+    Attributes:
+        fresh: those that had nothing yet of what they brought.
+        size: bytes that wait for a turn.
+        size_max: more are worked on as they come.
+        lone_reads: so many small reads need not wait for others of their turn, since there were none lately.
+        is_due: whether the turn will begin by itself.
+    """
+
+    __slots__ = ("fresh", "is_due", "lone_reads", "size", "size_max")
+
+    def __init__(self, size_max: int) -> None:
+        """Nothing came yet."""
+        self.fresh: deque[OfPeer] = deque()
+        self.size_max = size_max
+        self.size = self.lone_reads = 0
+        self.is_due = False
+
+    def begin_soon(self) -> None:
+        """Have the turn begin when all reads of it are here."""
+        raise NotImplementedError
+
+    def work_off(self) -> None:
+        """Work on what waits, until that is no more than may wait."""
+        raise NotImplementedError
+
+
+class PeerEnd:
+    """All that the kernel reads and writes of a connection; a server's peer is one of these and more.
+
+    Attributes:
+        turn: what it brought waits there.
+        host: the client, as records hold it.
+        unread: what came and nobody has looked at.
+        has_read: whether bytes came since somebody looked.
+        is_in_turn: whether it waits for its share of a turn.
+        sends_alone: whether all that it brought last was taken as sends, and nothing of it waits: no begin of a frame, no answers.
+        direct_fd: the number of its socket while that gets at once what is written; -1: something may come first.
+    """
+
+    __slots__ = (
+        "direct_fd", "has_read", "host", "is_in_turn", "sends_alone", "turn", "unread",
+    )  # fmt: skip
+
+    def __init__(self, turn: TurnReads[Any], host: bytes) -> None:
+        """Nothing came yet."""
+        self.turn, self.host, self.unread = turn, host, b""
+        self.has_read = self.is_in_turn = self.sends_alone = False
+        self.direct_fd = -1
+
+    def data_received(self, data: bytes) -> None:
+        """Keep what came for this turn of the loop."""
+        self.has_read = True
+        turn = self.turn
+        if self.is_in_turn or not self.sends_alone or turn.lone_reads or self.unread:
+            self.read_otherwise(data)
+            return
+        self.unread = data
+        self.is_in_turn = True
+        turn.fresh.append(self)
+        if not turn.is_due:
+            turn.begin_soon()
+        turn.size += len(data)
+        if turn.size > turn.size_max:
+            turn.work_off()
+
+    def read_otherwise(self, data: bytes) -> None:
+        """Keep or handle what came, in whatever state the connection is."""
+        raise NotImplementedError
+
+    def write_at_once(self, data: bytes) -> None:
+        """Send bytes to somebody who has waited, behind all that comes first."""
+        raise NotImplementedError
+
+
+def take_reads(
+    turn: TurnReads[OfPeer],
+    batch: SendBatch[End],
+    ends: list[tuple[OfPeer, int]],
+    count_max: int,
+    size_min: int,
+    straight: LaneTable[End],
+    limits: TakeLimits,
+) -> None:
+    """Take the sends of those who brought one send each, up to the first who brought anything else.
+
+    Args:
+        turn: who is taken waits there no more.
+        batch: gets a row of each message.
+        ends: gets who is taken, and the index behind his last send.
+        count_max: most sends.
+        size_min: when no more bytes wait than this, it is enough.
+        straight: as in `take_sends`.
+        limits: the same.
+    """
+    fresh, last = turn.fresh, batch.request_count + count_max
+    while fresh and batch.request_count < last and turn.size >= size_min:
+        peer = fresh[0]
+        data = peer.unread
+        size = len(data)
+        if not peer.sends_alone or size < FRAME_HEAD.size:
+            return
+        if int.from_bytes(data[:_LENGTH_SIZE]) + _LENGTH_SIZE != size:
+            return
+        if take_sends(batch, data, 0, 1, peer.host, straight, limits) != size:
+            peer.sends_alone = False
+            return
+        fresh.popleft()
+        ends.append((peer, batch.count))
+        peer.unread = b""
+        peer.is_in_turn = False
+        turn.size -= size
+
+
+def answer_reads(batch: SendBatch[End], ends: list[tuple[OfPeer, int]], host: str) -> None:
+    """Answer the sends of each connection, all of which are packed, with one write.
+
+    Args:
+        batch: the sends.
+        ends: whose they are.
+        host: this broker as message ids have it.
+    """
+    first = 0
+    for peer, last in ends:
+        answers = answer_columns(batch, first, last, host)
+        first = last
+        sent = 0
+        if peer.direct_fd >= 0:
+            try:
+                sent = os.write(peer.direct_fd, answers)
+            except OSError:  # Who writes the rest finds the same, and knows what to do.
+                sent = 0
+            if sent == len(answers):
+                continue
+        peer.write_at_once(answers[sent:])

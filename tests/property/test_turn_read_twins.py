@@ -1,0 +1,269 @@
+"""What connections brought in a turn: the compiled kernel and the plain one keep, take and answer the same of it."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cometmq.kernel import column_records, columns, lane_table, queue_ends, taking, turn_reads
+from tests.property.test_column_twins import (
+    HOST,
+    HOSTS,
+    LAYOUTS,
+    LIMITS,
+    PLAIN,
+    STORE_HOST,
+    SUFFIX,
+)
+from tests.support.lane_tables import table_of
+from tests.support.send_frames import FORMS, SENDS, frame_of
+from tests.support.twin_turns import twin_timeout, twin_turns
+
+try:
+    from tests.support import compiled_kernel as fast
+except ImportError:
+    # Without a compiler there is one kernel; with one, a twin that was not built is a fault.
+    if shutil.which("cc") or shutil.which("gcc"):
+        raise
+    pytest.skip("no C compiler here, so no compiled kernel", allow_module_level=True)
+
+pytestmark = pytest.mark.timeout(twin_timeout())
+
+
+class Plain:
+    """The plain kernel, by the names of the compiled one."""
+
+    QueueEnd = queue_ends.QueueEnd
+    LaneTable = lane_table.LaneTable
+    SendBatch = columns.SendBatch
+    PeerEnd = turn_reads.PeerEnd
+    TurnReads = turn_reads.TurnReads
+    take_sends = staticmethod(taking.take_sends)
+    take_reads = staticmethod(turn_reads.take_reads)
+    answer_reads = staticmethod(turn_reads.answer_reads)
+    pack_columns = staticmethod(column_records.pack_columns)
+
+
+class House:
+    """A turn and connections of a kernel, and what these were told beside it."""
+
+    def __init__(self, kernel: Any, size_max: int = 1 << 20) -> None:
+        self.kernel = kernel
+        self.told: list[tuple[Any, ...]] = []
+        told = self.told
+
+        class OneTurn(kernel.TurnReads):  # type: ignore[misc]
+            """Notes what it was asked for."""
+
+            def begin_soon(self) -> None:
+                self.is_due = True
+                told.append(("due",))
+
+            def work_off(self) -> None:
+                told.append(("full", self.size))
+
+        class OnePeer(kernel.PeerEnd):  # type: ignore[misc]
+            """Notes what was no plain read, and what was not written for it."""
+
+            def __init__(self, turn: OneTurn, number: int) -> None:
+                super().__init__(turn, HOSTS[number % 2])
+                self.number = number
+
+            def read_otherwise(self, data: bytes) -> None:
+                told.append(("read", self.number, data))
+
+            def write_at_once(self, data: bytes) -> None:
+                told.append(("write", self.number, bytes(data)))
+
+        self.turn = OneTurn(size_max)
+        self.peer = OnePeer
+        self.queue = kernel.QueueEnd(1)
+        start = '{"code":0,"extFields":{"queueId":"0","msgId":"C0A8'
+        self.straight = table_of(kernel, {"Orders": {1: self.queue}}, start)
+        self.batch = kernel.SendBatch(SUFFIX)
+        self.ends: list[tuple[Any, int]] = []
+
+    def take(self, count_max: int = 99, size_min: int = 0) -> None:
+        self.kernel.take_reads(
+            self.turn, self.batch, self.ends, count_max, size_min, self.straight, LIMITS
+        )
+
+    def answer(self) -> None:
+        self.kernel.pack_columns(self.batch, 0, 5000, 1 << 40, LAYOUTS, 1700, STORE_HOST, [])
+        self.kernel.answer_reads(self.batch, self.ends, HOST)
+
+    def states(self, peers: list[Any]) -> list[object]:
+        """All that can be seen of them."""
+        return [
+            *self.told, self.turn.size, self.turn.is_due, self.batch.count,
+            [peer.number for peer in self.turn.fresh],
+            [(peer.number, last) for peer, last in self.ends],
+            *((peer.unread, peer.has_read, peer.is_in_turn, peer.sends_alone) for peer in peers),
+        ]  # fmt: skip
+
+
+@contextmanager
+def sockets(count: int) -> Iterator[list[tuple[socket.socket, socket.socket]]]:
+    with ExitStack() as stack:
+        pairs = [socket.socketpair() for _ in range(count)]
+        for ours, theirs in pairs:
+            stack.enter_context(ours)
+            stack.enter_context(theirs)
+            ours.setblocking(False)
+            theirs.setblocking(False)
+        yield pairs
+
+
+def received(theirs: socket.socket) -> bytes:
+    try:
+        return theirs.recv(1 << 20)
+    except BlockingIOError:
+        return b""
+
+
+# What is a read: sends, how much of its end is missing, whether its connection sends alone, and has a socket for itself.
+READS = st.tuples(
+    st.lists(st.tuples(SENDS, FORMS), min_size=1, max_size=2), st.sampled_from([0, 0, 0, 1, 60]),
+    st.sampled_from([True, True, False]), st.sampled_from([True, False]),
+)  # fmt: skip
+
+
+def worked(kernel: Any, reads: list[Any], numbers: tuple[int, ...]) -> list[object]:
+    count_max, size_min, size_max, lone_reads = numbers
+    house = House(kernel, size_max)
+    with sockets(len(reads)) as pairs:
+        peers = []
+        for number, (sends, cut, is_alone, has_socket) in enumerate(reads):
+            peer = house.peer(house.turn, number)
+            peers.append(peer)
+            peer.sends_alone = is_alone
+            if has_socket:
+                peer.direct_fd = pairs[number][0].fileno()
+            house.turn.lone_reads = lone_reads and number == 1
+            data = b"".join(frame_of(sent, form) for sent, form in sends)
+            peer.data_received(data[: len(data) - cut])
+            if number == 2:
+                peer.data_received(b"more")
+        house.take(count_max, size_min)
+        seen = house.states(peers)
+        house.take(99, 0)
+        house.answer()
+        return [*seen, *house.states(peers), *(received(theirs) for _, theirs in pairs)]
+
+
+@given(
+    st.lists(READS, min_size=1, max_size=6),
+    st.tuples(
+        st.integers(1, 7),
+        st.sampled_from([0, 300]),
+        st.sampled_from([1 << 20, 500]),
+        st.integers(0, 1),
+    ),
+)
+@settings(max_examples=twin_turns(300), deadline=None)
+def test_both_keep_take_and_answer_the_same(reads, numbers):
+    assert worked(fast, reads, numbers) == worked(Plain, reads, numbers)
+
+
+KERNELS = pytest.mark.parametrize("kernel", [fast, Plain], ids=["compiled", "plain"])
+SEND = frame_of(PLAIN, "json")
+
+
+def in_turn(house: House, count: int) -> list[Any]:
+    """Connections that brought a send each."""
+    peers = [house.peer(house.turn, number) for number in range(count)]
+    for peer in peers:
+        peer.sends_alone = True
+        peer.data_received(SEND)
+    return peers
+
+
+@KERNELS
+def test_who_sends_alone_is_taken_and_answered_without_being_asked(kernel):
+    house = House(kernel)
+    with sockets(3) as pairs:
+        peers = in_turn(house, 3)
+        for peer, (ours, _) in zip(peers, pairs, strict=True):
+            peer.direct_fd = ours.fileno()
+        assert house.turn.size == 3 * len(SEND)
+        house.take()
+        assert not house.turn.fresh
+        assert house.turn.size == 0
+        house.answer()
+        answers = [received(theirs) for _, theirs in pairs]
+    assert house.told == [("due",)]
+    for number, answer in enumerate(answers):
+        assert b'"queueOffset":"%d"' % number in answer
+
+
+@KERNELS
+def test_the_rest_of_an_answer_goes_to_whoever_knows_what_comes_first(kernel):
+    """A socket takes a part, nothing, or is closed: nothing is lost, and nothing comes twice."""
+    house, filled = House(kernel), 0
+    large = PLAIN._replace(fields=PLAIN.fields | {"i": "UNIQ_KEY\1" + "K" * 30_000 + "\2"})
+    with sockets(3) as pairs:
+        peers = in_turn(house, 3)
+        house.turn.size += len(frame_of(large, "json")) - len(SEND)
+        peers[0].unread = frame_of(large, "json")
+        for peer, (ours, theirs) in zip(peers, pairs, strict=True):
+            ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+            peer.direct_fd = ours.fileno()
+            if peer.number == 1:
+                try:
+                    while True:
+                        filled += ours.send(b"x" * 100)
+                except BlockingIOError:
+                    pass
+            elif peer.number == 2:
+                theirs.close()
+        house.take()
+        house.answer()
+        first = received(pairs[0][1])
+        assert received(pairs[1][1]) == b"x" * filled
+    assert house.told[0] == ("due",)
+    (_, number, rest), (_, *full), (_, *closed) = house.told[1:]
+    whole = column_records.answer_columns(house.batch, 0, 1, HOST) if kernel is Plain else None
+    assert number == 0
+    assert 0 < len(first) < len(first) + len(rest)
+    assert b"K" * 30_000 in first + rest
+    assert whole in (None, first + rest)
+    assert [full[0], closed[0]] == [1, 2]
+    for number, answer in (full, closed):
+        assert b'"queueOffset":"%d"' % number in answer
+
+
+@KERNELS
+def test_more_bytes_than_may_wait_are_worked_on_as_they_come(kernel):
+    house = House(kernel, len(SEND))
+    in_turn(house, 2)
+    assert house.told == [("due",), ("full", 2 * len(SEND))]
+
+
+@KERNELS
+def test_what_is_no_send_alone_stays_where_it_is(kernel):
+    """A pipelined read, half a frame, one whose state changed meanwhile: all of it waits, untouched."""
+    for data in (
+        SEND * 2,
+        SEND[:-1],
+        SEND + SEND[:9],
+        b"\0\0\0\4",
+        SEND.replace(b"Orders", b"Others"),
+    ):
+        house = House(kernel)
+        peer = house.peer(house.turn, 0)
+        peer.sends_alone = True
+        peer.data_received(data)
+        house.take()
+        assert (list(house.turn.fresh), peer.unread, house.ends) == ([peer], data, [])
+    house = House(kernel)
+    peers = in_turn(house, 2)
+    peers[0].sends_alone = False
+    house.take()
+    assert (list(house.turn.fresh), house.batch.count) == (peers, 0)
