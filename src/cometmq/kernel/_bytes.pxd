@@ -1,9 +1,19 @@
 # Numbers in network order, read and written where they stand.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 
 cdef extern from *:
     """
     #include <string.h>
+
+    /* A compiler finds the swap in shifts of single bytes, but not where two such numbers are written side by side. */
+    #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    #define NETWORK_32(value) (value)
+    #define NETWORK_64(value) (value)
+    #else
+    #define NETWORK_32(value) __builtin_bswap32(value)
+    #define NETWORK_64(value) __builtin_bswap64(value)
+    #endif
 
     /* Short bytes are copied as two words that overlap: a call of memcpy takes longer than that. */
     static inline void copy_bytes(unsigned char *to, const void *from, Py_ssize_t size) {
@@ -21,27 +31,32 @@ cdef extern from *:
     }
     """
     void copy_bytes(uint8_t *to, const void *start, Py_ssize_t size) noexcept nogil
+    uint32_t NETWORK_32(uint32_t value) nogil
+    uint64_t NETWORK_64(uint64_t value) nogil
 
 
 cdef inline uint32_t get_u32(const uint8_t *at) noexcept nogil:
-    return <uint32_t>at[0] << 24 | <uint32_t>at[1] << 16 | <uint32_t>at[2] << 8 | at[3]
+    cdef uint32_t value
+    memcpy(&value, at, 4)
+    return NETWORK_32(value)
 
 
 cdef inline uint64_t get_u64(const uint8_t *at) noexcept nogil:
-    return <uint64_t>get_u32(at) << 32 | get_u32(at + 4)
+    cdef uint64_t value
+    memcpy(&value, at, 8)
+    return NETWORK_64(value)
 
 
 cdef inline uint8_t *put_u32(uint8_t *at, uint32_t value) noexcept nogil:
-    at[0] = value >> 24
-    at[1] = value >> 16 & 0xFF
-    at[2] = value >> 8 & 0xFF
-    at[3] = value & 0xFF
+    value = NETWORK_32(value)
+    memcpy(at, &value, 4)
     return at + 4
 
 
 cdef inline uint8_t *put_u64(uint8_t *at, uint64_t value) noexcept nogil:
-    put_u32(at, <uint32_t>(value >> 32))
-    return put_u32(at + 4, <uint32_t>value)
+    value = NETWORK_64(value)
+    memcpy(at, &value, 8)
+    return at + 8
 
 
 cdef inline uint8_t *put_u16(uint8_t *at, uint32_t value) noexcept nogil:

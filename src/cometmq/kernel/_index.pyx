@@ -68,6 +68,13 @@ cdef inline uint32_t _stored_hash(int64_t number) noexcept nogil:
     return (0 - code) & 0x7FFFFFFF if code >> 31 else code
 
 
+cdef inline uint32_t _fetched_slot(int32_t[::1] slots, uint32_t slot_count, int64_t key_hash) noexcept nogil:
+    """The slot of a key, which the processor is told to fetch."""
+    cdef uint32_t slot = _stored_hash(key_hash) % slot_count
+    __builtin_prefetch(&slots[slot])
+    return slot
+
+
 def insert_keys(
     int32_t[::1] slots not None, int32_t number, keys not None, int64_t begin_ms,
     bytearray changed not None, int64_t before, int64_t a_page,
@@ -75,7 +82,8 @@ def insert_keys(
     """See `cometmq.kernel.keys.insert_keys`."""
     cdef const int64_t[::1] numbers = keys
     cdef Py_ssize_t index, count = numbers.shape[0] // KEY_NUMBERS, page
-    cdef uint32_t slot_count = slots.shape[0], key_hash, slot, later
+    cdef uint32_t slot_count = slots.shape[0], slot
+    cdef uint32_t ahead[KEYS_AHEAD]
     cdef int32_t previous, fresh = 0
     cdef int64_t seconds
     cdef bytes entries = PyBytes_FromStringAndSize(NULL, count * INDEX_ENTRY_SIZE)
@@ -84,12 +92,14 @@ def insert_keys(
         raise ValueError("a hash, an offset and a time for each key")
     if slot_count == 0 and count:
         raise ZeroDivisionError("an index file without slots")
+    for index in range(min(count, KEYS_AHEAD)):
+        ahead[index] = _fetched_slot(slots, slot_count, numbers[KEY_NUMBERS * index])
     for index in range(count):
+        slot = ahead[index % KEYS_AHEAD]
         if index + KEYS_AHEAD < count:
-            later = _stored_hash(numbers[KEY_NUMBERS * (index + KEYS_AHEAD)])
-            __builtin_prefetch(&slots[later % slot_count])
-        key_hash = _stored_hash(numbers[KEY_NUMBERS * index])
-        slot = key_hash % slot_count
+            ahead[index % KEYS_AHEAD] = _fetched_slot(
+                slots, slot_count, numbers[KEY_NUMBERS * (index + KEYS_AHEAD)]
+            )
         page = (before + slot) // a_page
         if not 0 <= page < PyByteArray_GET_SIZE(changed):
             raise IndexError("a mark for each page of slots")
@@ -100,7 +110,7 @@ def insert_keys(
             fresh += 1
         seconds = numbers[KEY_NUMBERS * index + 2]
         seconds = (seconds - begin_ms) // 1000 if 0 < begin_ms < seconds else 0
-        put_u32(at + INDEX_ENTRY_KEY_HASH_AT, key_hash)
+        put_u32(at + INDEX_ENTRY_KEY_HASH_AT, _stored_hash(numbers[KEY_NUMBERS * index]))
         put_u64(at + INDEX_ENTRY_PHYSICAL_OFFSET_AT, <uint64_t>numbers[KEY_NUMBERS * index + 1])
         put_u32(at + INDEX_ENTRY_SECONDS_AT, <uint32_t>min(seconds, INT_MAX))
         put_u32(at + INDEX_ENTRY_PREVIOUS_AT, <uint32_t>previous)
