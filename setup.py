@@ -19,6 +19,7 @@ kernel = cythonize(
             "_calls",
             "_column_records",
             "_columns",
+            "_crc",
             "_entries",
             "_frames",
             "_index",

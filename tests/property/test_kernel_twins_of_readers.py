@@ -2,9 +2,9 @@
 
 import shutil
 import struct
-import zlib
 from array import array
 from collections import Counter
+from collections.abc import Sequence
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -52,6 +52,7 @@ KEY_BLOCKS = st.lists(
                 b"UNIQ_KEY\1A1", b"UNIQ_KEY\1", b"XUNIQ_KEY\1B", b"KEYS\1one two  three", b"KEYS\1 ",
                 "KEYS\1ü".encode(), b"KEYS\1\xff", b"UNIQ_KEY\1a\1b", b"KEYS", b"a\1UNIQ_KEY\1",
                 b"TAGS\1one", b"TAGS\1", "TAGS\1ü".encode(), b"XTAGS\1two", b"INNER_MULTI_DISPATCH\1T",
+                b"INNER_MULTI_DISPATCHER\1", b"a\1INNER_MULTI_DISPATCH", b"a\1\0", b"TAGS\1\0",
             ]
         ),
         st.binary(max_size=8),
@@ -143,7 +144,7 @@ RECORDS = st.lists(
         lambda topic, body, block, host, kind, change: (
             topic, body, block, host, kind, change,
         ),
-        st.sampled_from(["T", "Other", "Tü", "L" * 127, "M" * 128]),
+        st.sampled_from(["T", "Other", "Tü", "", "T\0", "L" * 127, "M" * 128]),
         st.binary(max_size=40),
         KEY_BLOCKS,
         st.sampled_from([bytes(8), bytes(20)]),
@@ -154,21 +155,23 @@ RECORDS = st.lists(
 )  # fmt: skip
 
 
-def piece_of(parts: list, cut: int) -> bytes:
-    """A piece of a log that begins at 1000, each topic's one queue from 7 on."""
+def piece_of(parts: list, cut: int, queue_ids: Sequence[int] = (2,)) -> bytes:
+    """A piece of a log that begins at 1000, each topic's queues from 7 on, in turns."""
     chunk = bytearray()
-    ends: Counter[str] = Counter()
-    for topic, body, block, host, kind, change in parts:
+    ends: Counter[tuple[str, int]] = Counter()
+    for number, (topic, body, block, host, kind, change) in enumerate(parts):
+        queue_id = queue_ids[number % len(queue_ids)]
         record = bytearray(
             encode_record(
                 Record(
                     body=body, topic=topic, property_block=block, born_host=host,
                     store_host=bytes(8), sys_flag=kind, physical_offset=1000 + len(chunk),
-                    queue_id=2, queue_offset=7 + ends[topic], store_timestamp=5 + len(chunk),
+                    queue_id=queue_id, queue_offset=7 + ends[topic, queue_id],
+                    store_timestamp=5 + len(chunk),
                 )
             )
         )  # fmt: skip
-        ends[topic] += kind in (0, 8)
+        ends[topic, queue_id] += kind in (0, 8)
         if change is not None and change[0] < len(record):
             record[change[0]] = change[1]
         chunk += record
@@ -295,85 +298,6 @@ def test_the_same_properties_are_plain(block):
         assert list(found) == list(ours)
 
 
-# --- walks by sizes, and many CRCs
-
-SIZES = st.one_of(st.integers(88, 140), st.sampled_from([-1, 0, 90, 91, 1 << 30, -(1 << 31)]))
-
-
-@given(st.lists(SIZES), st.binary(max_size=5), st.integers(0, 9), st.integers(-9, 1500))
-def test_the_same_places_are_found_by_sizes(sizes, rest, position, last):
-    chunk = b"." * position
-    for size in sizes:
-        chunk += struct.pack(">i", size) + bytes(max(min(size, 200) - 4, 0))
-    chunk += rest
-    found = records.record_places(chunk, position, last)
-    assert fast_walk.record_places(chunk, position, last) == found
-    places = array("q", found[0]).tolist()
-    assert all(position <= place <= last for place in places)
-    assert [*places, found[1]] == sorted({*places, found[1]})
-
-
-def longs(*numbers: int) -> bytes:
-    return array("q", numbers).tobytes()
-
-
-@given(st.binary(max_size=200), st.lists(st.tuples(st.integers(0, 200), st.integers(0, 200))))
-def test_the_same_crcs_match(chunk, spans):
-    spans = [(min(a, b, len(chunk)), min(max(a, b), len(chunk))) for a, b in spans]
-    crcs = [zlib.crc32(chunk[begin:end]) & 0x7FFFFFFF for begin, end in spans]
-    crcs[::3] = [crc ^ 1 for crc in crcs[::3]]
-    given = chunk, longs(*(a for a, _ in spans)), longs(*(b for _, b in spans)), longs(*crcs)
-    found = records.crcs_match(*given)
-    assert fast_walk.crcs_match(*given) == found
-    assert list(found) == [int(row % 3 > 0) for row in range(len(spans))]
-
-
-@pytest.mark.parametrize("kernel", [records, fast_walk])
-@pytest.mark.parametrize(
-    ("begin", "end"), [(-1, 2), (3, 2), (0, 6), (1 << 62, 1 << 62), (-(1 << 63), 0)]
-)
-def test_a_piece_outside_the_chunk_is_refused(kernel, begin, end):
-    with pytest.raises(ValueError, match="of 5"):
-        kernel.crcs_match(b"12345", longs(begin), longs(end), longs(0))
-    with pytest.raises(ValueError, match="as many"):
-        kernel.crcs_match(b"12345", longs(0, 0), longs(1), longs(0))
-
-
-@given(st.binary(max_size=200), st.lists(st.tuples(st.integers(-1, 201), st.integers(-1, 201))))
-def test_the_same_pieces_are_copied(chunk, spans):
-    given = chunk, longs(*(a for a, _ in spans)), longs(*(b for _, b in spans))
-    pieces = [chunk[a:b] if 0 <= a <= b <= len(chunk) else None for a, b in spans]
-    room = sum(len(piece) for piece in pieces if piece)
-    targets = []
-    for kernel in (records, fast_walk):
-        target = bytearray(room)
-        if None in pieces:
-            with pytest.raises(ValueError, match=r"of|more"):
-                kernel.copy_pieces(*given, memoryview(target))
-        else:
-            kernel.copy_pieces(*given, memoryview(target))
-            assert target == b"".join(filter(None, pieces))
-        targets.append(target)
-    assert targets[0] == targets[1]
-
-
-@pytest.mark.parametrize("kernel", [records, fast_walk])
-@pytest.mark.parametrize(
-    ("places", "parts", "room", "why"),
-    [
-        ((0,), (5,), 4, "more than the 4"),
-        ((0,), (4,), 5, "4 bytes for a room of 5"),
-        ((0, 1), (1,), 2, "as many"),
-        ((1 << 62,), (1 << 62,), 0, "of 5"),
-        ((-(1 << 63),), (5,), 5, "of 5"),
-        ((0,), ((1 << 63) - 1,), 5, "of 5"),
-    ],
-)
-def test_pieces_that_do_not_fill_the_room_are_refused(kernel, places, parts, room, why):
-    with pytest.raises(ValueError, match=why):
-        kernel.copy_pieces(b"12345", longs(*places), longs(*parts), memoryview(bytearray(room)))
-
-
 @given(RECORDS, st.integers(0, 200))
 # A sysFlag with its highest bit, of a record that is plain and of one that is not.
 @example([("T", b"", b"", bytes(8), 0, (36, 128))], 0)
@@ -403,22 +327,32 @@ SHOWN = ["T", "Other", "L" * 127]
 
 
 def shown_by(
-    twin: Any, piece: memoryview, end_type: type, others: set[int], first: int, is_watched: bool
+    twin: Any,
+    piece: memoryview,
+    end_type: type,
+    *,
+    others: set[int],
+    first: int,
+    is_watched: bool,
+    queue_ids: Sequence[int] = (2,),
+    begin: int = 0,
 ) -> list[Any]:
-    """What one twin shows of a piece, where queues begin at `first` and some are of another type."""
+    """What one twin shows of a piece, where queues begin at `first` and those of some topics are of another type."""
     other_type = type("Other", (end_type,), {"__slots__": ()})
     queues: dict[str, dict[int, Any]] = {
-        topic: {2: (other_type if number in others else end_type)(2)}
+        topic: {
+            each: (other_type if number in others else end_type)(each) for each in queue_ids
+        }
         for number, topic in enumerate(SHOWN)
     }
-    ends = [of_topic[2] for of_topic in queues.values()]
+    ends = [queue for of_topic in queues.values() for queue in of_topic.values()]
     for queue in ends:
         queue.max_offset, queue.watched = first, is_watched
     dirty: dict[Any, None] = {}
     full: list[Any] = []
     watched: dict[Any, list[int]] = {}
     stop = twin.show_records(
-        piece, 0, 1000, OTHER, queues.get, end_type, dirty, 40, full, watched
+        piece, begin, 1000, OTHER, queues.get, end_type, dirty, 40, full, watched
     )
     return [
         stop,
@@ -437,7 +371,7 @@ def test_records_get_the_same_queue_entries_and_stop_at_the_same(
     content = piece_of(parts, 0)
     piece = memoryview(bytearray(content))[: checked_records(content, 1000).end]
     results = [
-        shown_by(twin, piece, end_type, others, first, watched_too)
+        shown_by(twin, piece, end_type, others=others, first=first, is_watched=watched_too)
         for twin, end_type in ((fast, fast.QueueEnd), (wanted, queue_ends.QueueEnd))
     ]
     assert results[0] == results[1]
@@ -451,3 +385,44 @@ def test_records_get_the_same_queue_entries_and_stop_at_the_same(
             if place[0] == topic
         ]
         assert tail == b"".join(meant)
+
+
+# Of these some have their last bits in common, and one is below 0.
+MANY_IDS = (2, 18, 3, 34, -14, 2)
+
+
+@given(RECORDS, st.lists(st.sampled_from(MANY_IDS), min_size=1, max_size=4), st.integers(0, 8))
+@example([("T", b"", b"", bytes(8), 0, None)] * 8, list(MANY_IDS), 0)
+def test_a_walk_that_begins_in_the_middle_finds_each_queue_and_each_key(parts, queue_ids, nth):
+    content = piece_of(parts, 0, queue_ids)
+    piece = memoryview(bytearray(content))[: checked_records(content, 1000).end]
+    places = array("q", records.record_places(piece, 0, len(piece))[0]).tolist()
+    begin = places[nth] if nth < len(places) else 0
+    results = [
+        shown_by(
+            twin, piece, end_type, others=set(), first=7, is_watched=False,
+            queue_ids=list(dict.fromkeys(queue_ids)), begin=begin,
+        )
+        for twin, end_type in ((fast, fast.QueueEnd), (wanted, queue_ends.QueueEnd))
+    ]  # fmt: skip
+    assert results[0] == results[1]
+    (end, count), shown, *_ = results[0]
+    walked = valid_records(content, 1000)[0]
+    taken = [record for record in walked if begin <= record.physical_offset - 1000 < end]
+    assert len(taken) == count
+    entries: list[bytes] = []
+    for topic in SHOWN:
+        for queue_id in dict.fromkeys(queue_ids):
+            meant = [
+                layouts.QUEUE_ENTRY.struct.pack(record.physical_offset, record.store_size, code)
+                for record in taken
+                for place_topic, place_id, _, code in places_of(record, ())
+                if (place_topic, place_id) == (topic, queue_id)
+            ]
+            entries.append(b"".join(meant))
+    assert [tail for _, _, tail in shown] == entries
+    found, stopped = fast.raw_keys(piece, begin, 1000)
+    assert (found, stopped) == wanted.raw_keys(piece, begin, 1000)
+    assert stopped >= end
+    plain = [record for record in walked if begin <= record.physical_offset - 1000 < stopped]
+    assert found == keys.record_keys(plain)

@@ -2,15 +2,14 @@
 # cython: cdivision=True, embedsignature=True
 """The compiled twin of `column_records`: records, queue entries, answers and keys of sends that are columns."""
 
-from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cometmq.kernel._bytes cimport put_bytes, put_u16, put_u32, put_u64
 from cometmq.kernel._columns cimport Row, SendBatch
+from cometmq.kernel._crc cimport crc_of
 from cometmq.kernel._layouts cimport (
-    CRC_MASK,
     FRAME_HEAD_SIZE,
     MAGIC_V1,
     MAGIC_V2,
@@ -21,11 +20,10 @@ from cometmq.kernel._layouts cimport (
     RECORD_FIXED_SIZE,
     TOPIC_BLOCK_V1_MAX,
 )
-from cometmq.kernel._plain_records cimport has_filled
+from cometmq.kernel._plain_records cimport add_room, has_filled
 from cometmq.kernel._queue_ends cimport QueueEnd
 from cometmq.kernel._text cimport PyUnicode_AsUTF8AndSize, decimal_size, put_decimal
 from cometmq.kernel.column_records import answers_of as _answers_of
-from cometmq.kernel.crc import crc32
 from cometmq.kernel.sends import (
     END as END_TEXT,
     KEY as KEY_TEXT,
@@ -59,16 +57,6 @@ cdef Py_ssize_t OFFSET_SIZE = len(_offset), KEY_SIZE = len(_key)
 cdef Py_ssize_t MIDDLE_SIZE = len(_middle), END_SIZE = len(_end)
 
 
-cdef class _Window:
-    """Bytes of somebody else's, for a function that takes a buffer: one object for all bodies."""
-
-    cdef const uint8_t *at
-    cdef Py_ssize_t size
-
-    def __getbuffer__(self, Py_buffer *view, int flags):
-        PyBuffer_FillInfo(view, self, <void *>self.at, self.size, 1, flags)
-
-
 cdef inline void _fetch(const void *at) noexcept nogil:
     """Have the processor fetch an object: it begins anywhere in a line of a cache, and has two."""
     __builtin_prefetch(at)
@@ -91,24 +79,15 @@ cdef inline void _fetch_tail(SendBatch batch, Py_ssize_t index):
         __builtin_prefetch(PyByteArray_AS_STRING(tail) + PyByteArray_GET_SIZE(tail))
 
 
-cdef inline int _add_room(bytearray tail, Py_ssize_t size) except -1:
-    """Give a tail room for one more entry; for as many again where it has 0, 2, 6, 14, ..., since it would move each time."""
-    cdef Py_ssize_t count = size // QUEUE_ENTRY_SIZE
-    if (count + 2) & (count + 1) == 0:
-        PyByteArray_Resize(tail, 2 * (size + QUEUE_ENTRY_SIZE))
-    PyByteArray_Resize(tail, size + QUEUE_ENTRY_SIZE)
-    return 0
-
-
 cdef inline uint8_t *_put_record(
     uint8_t *at, SendBatch batch, Row *row, bytes topic, bytes born_host, tuple layout,
-    int32_t queue_id, int64_t store_ms, bytes store_host, uint32_t crc,
-) noexcept:
+    int32_t queue_id, int64_t store_ms, bytes store_host,
+) except NULL:
     """Write one record, fields as `layouts.RECORD_HEAD` has them; gives where the next begins."""
     cdef Py_ssize_t topic_size = PyBytes_GET_SIZE(topic), suffix_size = PyBytes_GET_SIZE(batch.suffix)
     at = put_u32(at, <uint32_t>row.size)
     at = put_u32(at, MAGIC_V1 if topic_size <= TOPIC_BLOCK_V1_MAX else MAGIC_V2)
-    at = put_u32(at, crc & CRC_MASK)
+    at = put_u32(at, crc_of(row.body, row.body_size))
     at = put_u32(at, <uint32_t>queue_id)
     at = put_u32(at, <uint32_t>row.flag)
     at = put_u64(at, <uint64_t>row.queue_offset)
@@ -170,7 +149,6 @@ def pack_columns(
     cdef int64_t queue_offset = 0
     cdef int32_t queue_id = 0
     cdef uint8_t *at
-    cdef _Window window = _Window.__new__(_Window)
     if last == first:
         return first, position
     room = PyBytes_FromStringAndSize(NULL, total)
@@ -190,9 +168,8 @@ def pack_columns(
             queue_id = queue.queue_id
         queue_offset = queue.next_offset
         row.queue_offset, row.physical_offset = queue_offset, position
-        window.at, window.size = row.body, row.body_size
         at = _put_record(
-            at, batch, row, topic, born_host, layout, queue_id, store_ms, store_host, crc32(window)
+            at, batch, row, topic, born_host, layout, queue_id, store_ms, store_host
         )
         queue.next_offset = queue_offset + 1
         batch.packed = index + 1
@@ -231,7 +208,7 @@ def show_columns(
         size = PyByteArray_GET_SIZE(tail)
         if size == 0:
             dirty[queue] = None
-        _add_room(tail, size)
+        add_room(tail, size)
         at = <uint8_t *>PyByteArray_AS_STRING(tail) + size
         put_u64(at + QUEUE_ENTRY_PHYSICAL_OFFSET_AT, <uint64_t>row.physical_offset)
         put_u32(at + QUEUE_ENTRY_SIZE_AT, <uint32_t>row.size)

@@ -4,7 +4,9 @@
 
 from cpython.bytearray cimport PyByteArray_GET_SIZE
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
 
 from cometmq.kernel._bytes cimport get_u32, get_u64, put_bytes
 from cometmq.kernel._layouts cimport (
@@ -23,14 +25,14 @@ from cometmq.kernel._plain_records cimport (
     Parts,
     add_entry,
     has_filled,
-    is_plain,
+    has_parts,
     is_plain_topic,
-    is_topic,
-    tag_code,
+    is_same_topic,
     topic_of,
+    usual_code,
 )
 from cometmq.kernel._queue_ends cimport QueueEnd
-from cometmq.kernel._text cimport holds
+
 
 def show_entries(list arrivals, dict dirty, Py_ssize_t tail_size_max, list full, dict watched):
     """See `cometmq.kernel.sends.show_entries`."""
@@ -61,6 +63,28 @@ cdef inline int _show(
     return 0
 
 
+cdef enum:
+    QUEUES_KNOWN = 16  # Of a topic; more take a look into its queues each.
+
+
+cdef struct _Known:
+    # Queues of a topic that were found, which its dict holds, by the last bits of their numbers.
+    PyObject *queues[QUEUES_KNOWN]
+    int32_t numbers[QUEUES_KNOWN]
+
+
+cdef inline QueueEnd _queue_of(_Known *known, dict queues, int32_t number, type queue_type):
+    """A queue of a topic by its number; None where there is none, or one of another type."""
+    cdef int place = number & (QUEUES_KNOWN - 1)
+    cdef object queue
+    if known.queues[place] is NULL or known.numbers[place] != number:
+        queue = queues.get(number)
+        if type(queue) is not queue_type:
+            return None
+        known.queues[place], known.numbers[place] = <PyObject *><QueueEnd?>queue, number
+    return <QueueEnd>known.queues[place]
+
+
 def show_records(
     const uint8_t[::1] chunk, Py_ssize_t position, int64_t offset, tuple unusual not None, queues_of,
     type queue_type not None, dict dirty, Py_ssize_t tail_size_max, list full, dict watched,
@@ -68,40 +92,40 @@ def show_records(
     """See `cometmq.kernel.wanted.show_records`."""
     cdef const uint8_t *start = &chunk[0]
     cdef const uint8_t *at
-    cdef Py_ssize_t end = chunk.shape[0], count = 0, size
+    cdef const uint8_t *topic = NULL
+    cdef Py_ssize_t end = chunk.shape[0], count = 0
     cdef int64_t code = 0
     cdef uint32_t kinds = unusual[0]
-    cdef bytes part = <bytes?>unusual[1], topic = None
+    cdef bytes name = <bytes?>unusual[1]
     cdef object found
     cdef int64_t queue_offset
     cdef dict queues = None
+    cdef _Known known
     cdef Parts parts
     cdef QueueEnd queue
     if position < 0:
         raise ValueError("a place in the piece")
-    while end - position >= RECORD_HEAD_SIZE and is_plain(start, position, end, offset, &parts):
+    while end - position >= RECORD_HEAD_SIZE and has_parts(start, position, end, offset, &parts):
         at = start + position
         if get_u32(at + RECORD_HEAD_SYS_FLAG_AT) & kinds:
             break
-        if not is_topic(topic, start + parts.body_end):
-            if not is_plain_topic(start + parts.body_end):
+        if not is_same_topic(topic, start + parts.body_end):
+            topic = start + parts.body_end
+            if not is_plain_topic(topic):
                 break
-            topic = topic_of(start, &parts)
-            found = topic.decode("ascii")
-            queues = None if found == unusual[2] else queues_of(found)
-        if queues is None:
-            break
-        found = queues.get(<int32_t>get_u32(at + RECORD_HEAD_QUEUE_ID_AT))
-        if type(found) is not queue_type:
-            break
-        queue = <QueueEnd?>found
+            found = topic_of(start, &parts).decode("ascii")
+            found = None if found == unusual[2] else queues_of(found)
+            if found is None:
+                break
+            queues = <dict?>found
+            memset(&known, 0, sizeof(known))
+        queue = _queue_of(&known, queues, <int32_t>get_u32(at + RECORD_HEAD_QUEUE_ID_AT), queue_type)
         queue_offset = <int64_t>get_u64(at + RECORD_HEAD_QUEUE_OFFSET_AT)
-        if queue.max_offset != queue_offset:
+        if queue is None or queue.max_offset != queue_offset:
             break
-        size = parts.after - parts.block_start
-        if (
-            holds(start + parts.block_start, size, PyBytes_AS_STRING(part), PyBytes_GET_SIZE(part))
-            or not tag_code(start + parts.block_start, size, &code)
+        if not usual_code(
+            start + parts.block_start, parts.after - parts.block_start,
+            PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name), &code,
         ):
             break
         queue.next_offset = queue.max_offset = queue_offset + 1

@@ -23,7 +23,7 @@ from cometmq.kernel._layouts cimport (
     RECORD_HEAD_SYS_FLAG_AT,
     TOPIC_BLOCK_V1_MAX,
 )
-from cometmq.kernel._plain_records cimport Parts, is_plain, is_plain_topic, is_topic, topic_of
+from cometmq.kernel._plain_records cimport Parts, has_parts, is_plain_topic, is_topic, topic_of
 from cometmq.kernel._text cimport hash_on, is_ascii, is_named, property_size
 from cometmq.kernel.keys import NOT_INDEXED as _NOT_INDEXED
 from cometmq.kernel.records import RECORD_FIELDS as _RECORD_FIELDS
@@ -313,7 +313,7 @@ def raw_keys(const uint8_t[::1] chunk, Py_ssize_t position, int64_t offset):
     cdef Parts parts
     if position < 0:
         raise ValueError("a place in the piece")
-    while position <= last and is_plain(start, position, end, offset, &parts):
+    while position <= last and has_parts(start, position, end, offset, &parts):
         at = start + position
         if not is_topic(topic, start + parts.body_end):
             if not is_plain_topic(start + parts.body_end):

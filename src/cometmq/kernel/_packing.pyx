@@ -6,8 +6,8 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cometmq.kernel._bytes cimport get_u32, get_u64, put_bytes, put_u16, put_u32, put_u64
+from cometmq.kernel._crc cimport crc_of
 from cometmq.kernel._layouts cimport (
-    CRC_MASK,
     MAGIC_V1,
     MAGIC_V2,
     RECORD_FIXED_SIZE,
@@ -18,7 +18,6 @@ from cometmq.kernel._layouts cimport (
     TOPIC_BLOCK_V1_MAX,
 )
 from cometmq.kernel._queue_ends cimport QueueEnd
-from cometmq.kernel.crc import crc32
 from cometmq.model.flags import TRANSACTION_COMMIT as _TRANSACTION_COMMIT
 
 cdef int TRANSACTION_COMMIT = _TRANSACTION_COMMIT
@@ -43,7 +42,7 @@ cdef inline uint8_t *_put_record(
         at, <uint32_t>(<int64_t>layout[1] + body_size + topic_size + properties_size)
     )
     at = put_u32(at, MAGIC_V1 if topic_size <= TOPIC_BLOCK_V1_MAX else MAGIC_V2)
-    at = put_u32(at, <uint32_t>crc32(body) & CRC_MASK)
+    at = put_u32(at, crc_of(<const uint8_t *>PyBytes_AS_STRING(body), body_size))
     at = put_u32(at, <uint32_t>queue_id)
     at = put_u32(at, <uint32_t><int32_t>put[5])
     at = put_u64(at, <uint64_t>queue_offset)

@@ -5,8 +5,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp
 
 from cometmq.kernel._bytes cimport get_u32, get_u64, put_u32, put_u64
+from cometmq.kernel._crc cimport crc_of
 from cometmq.kernel._layouts cimport (
-    CRC_MASK,
     MAGIC_V1,
     QUEUE_ENTRY_PHYSICAL_OFFSET_AT,
     QUEUE_ENTRY_SIZE,
@@ -22,7 +22,7 @@ from cometmq.kernel._layouts cimport (
     RECORD_SIZE_MIN,
     SHORT_SIZE,
 )
-from cometmq.kernel._text cimport hash_on, is_ascii, last_value
+from cometmq.kernel._text cimport hash_on, is_ascii, is_named, property_size
 
 cdef enum:
     HOSTS_V6 = 48  # BORN_HOST_V6 | STORE_HOST_V6 of cometmq.model.flags.
@@ -35,10 +35,10 @@ cdef struct Parts:
     Py_ssize_t block_start  # and the properties.
 
 
-cdef inline bint is_plain(
+cdef inline bint has_parts(
     const uint8_t *start, Py_ssize_t position, Py_ssize_t end, int64_t offset, Parts *parts
 ) noexcept nogil:
-    """Whether a record is plain but for its topic and the CRC of its body, and where its parts are."""
+    """Whether a record has the head and the sizes of a plain one, and where its parts are."""
     cdef const uint8_t *at = start + position
     cdef int64_t size = <int32_t>get_u32(at + RECORD_HEAD_STORE_SIZE_AT)
     cdef int64_t body_size = <int32_t>get_u32(at + RECORD_HEAD_BODY_SIZE_AT)
@@ -57,9 +57,22 @@ cdef inline bint is_plain(
     parts.block_start = block_start = parts.topic_end + SHORT_SIZE
     if block_start > parts.after:
         return False
-    if block_start + (start[block_start - 2] << 8 | start[block_start - 1]) != parts.after:
-        return False
-    return memchr(start + block_start, 0, parts.after - block_start) is NULL
+    return block_start + (start[block_start - 2] << 8 | start[block_start - 1]) == parts.after
+
+
+cdef inline bint is_plain(
+    const uint8_t *start, Py_ssize_t position, Py_ssize_t end, int64_t offset, Parts *parts
+) noexcept nogil:
+    """Whether a record is plain but for its topic and the CRC of its body, and where its parts are."""
+    return (
+        has_parts(start, position, end, offset, parts)
+        and memchr(start + parts.block_start, 0, parts.after - parts.block_start) is NULL
+    )
+
+
+cdef inline bint is_same_topic(const uint8_t *last, const uint8_t *at) noexcept nogil:
+    """Whether a topic is the last one, where that stands before it in the same piece; each behind its size in one byte."""
+    return last is not NULL and memcmp(last, at, 1 + at[0]) == 0
 
 
 cdef inline bint is_topic(bytes topic, const uint8_t *at) noexcept:
@@ -83,17 +96,27 @@ cdef inline bint is_plain_topic(const uint8_t *at) noexcept nogil:
     return is_ascii(at + 1, at[0]) and memchr(at + 1, 0, at[0]) is NULL
 
 
-cdef inline bint is_whole(object crc32, const uint8_t *at, Py_ssize_t body_size) except -1:
+cdef inline bint is_whole(const uint8_t *at, Py_ssize_t body_size) except -1:
     """Whether a record's body is what its checksum says."""
-    cdef bytes body = PyBytes_FromStringAndSize(<const char *>at + RECORD_HEAD_SIZE, body_size)
-    return <uint32_t>crc32(body) & CRC_MASK == get_u32(at + RECORD_HEAD_BODY_CRC_AT)
+    return crc_of(at + RECORD_HEAD_SIZE, body_size) == get_u32(at + RECORD_HEAD_BODY_CRC_AT)
 
 
-cdef inline bint tag_code(const uint8_t *block, Py_ssize_t size, int64_t *code) noexcept:
-    """The code of a message's tag, 0 where it has none; False where the tag is not ASCII."""
-    cdef Py_ssize_t tag_size = 0
-    cdef const uint8_t *tag = last_value(block, size, b"TAGS\1", 5, &tag_size)
+cdef inline bint usual_code(
+    const uint8_t *block, Py_ssize_t size, const char *name, Py_ssize_t name_size, int64_t *code
+) noexcept nogil:
+    """The code of a message's tag, 0 where it has none; False where that is not ASCII, or a property begins with `name`."""
+    cdef const uint8_t *at = block
+    cdef const uint8_t *end = block + size
+    cdef const uint8_t *tag = NULL
+    cdef Py_ssize_t piece_size, tag_size = 0
     code[0] = 0
+    while at < end:
+        piece_size = property_size(at, end - at)
+        if is_named(at, piece_size, b"TAGS\1", 5):
+            tag, tag_size = at + 5, piece_size - 5
+        elif piece_size >= name_size and at[0] == <uint8_t>name[0] and memcmp(at, name, name_size) == 0:
+            return False
+        at += piece_size + 1
     if tag is NULL:
         return True
     if not is_ascii(tag, tag_size):
@@ -107,11 +130,20 @@ cdef inline bint has_filled(Py_ssize_t size, Py_ssize_t size_max) noexcept nogil
     return size >= size_max and size % size_max < QUEUE_ENTRY_SIZE
 
 
+cdef inline int add_room(bytearray tail, Py_ssize_t size) except -1:
+    """Give a tail room for one more entry; for as many again where it has 0, 2, 6, 14, ..., since it would move each time."""
+    cdef Py_ssize_t count = size // QUEUE_ENTRY_SIZE
+    if (count + 2) & (count + 1) == 0:
+        PyByteArray_Resize(tail, 2 * (size + QUEUE_ENTRY_SIZE))
+    PyByteArray_Resize(tail, size + QUEUE_ENTRY_SIZE)
+    return 0
+
+
 cdef inline int add_entry(bytearray entries, int64_t offset, uint32_t size, int64_t code) except -1:
     """Append a queue entry."""
     cdef Py_ssize_t before = PyByteArray_GET_SIZE(entries)
     cdef uint8_t *at
-    PyByteArray_Resize(entries, before + QUEUE_ENTRY_SIZE)
+    add_room(entries, before)
     at = <uint8_t *>PyByteArray_AS_STRING(entries) + before
     put_u64(at + QUEUE_ENTRY_PHYSICAL_OFFSET_AT, <uint64_t>offset)
     put_u32(at + QUEUE_ENTRY_SIZE_AT, size)

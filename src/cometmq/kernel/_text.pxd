@@ -77,24 +77,6 @@ cdef inline bint is_ascii(const uint8_t *at, Py_ssize_t size) noexcept nogil:
     return not seen & 0x8080808080808080ULL
 
 
-cdef inline bint holds(
-    const uint8_t *at, Py_ssize_t size, const char *part, Py_ssize_t part_size
-) noexcept nogil:
-    """Whether bytes stand in others; Python's `in` first tries them as a number, and makes an error of that."""
-    cdef const uint8_t *end = at + size
-    cdef const uint8_t *last = at + part_size - 1
-    if part_size == 0:
-        return True
-    while last < end:  # By its last letter: names of properties rather begin alike.
-        last = <const uint8_t *>memchr(last, part[part_size - 1], end - last)
-        if last is NULL:
-            return False
-        if memcmp(last - part_size + 1, part, part_size) == 0:
-            return True
-        last += 1
-    return False
-
-
 cdef inline Py_ssize_t property_size(const uint8_t *at, Py_ssize_t left) noexcept nogil:
     """The size of the property that stands there, without what ends it."""
     cdef const uint8_t *end = <const uint8_t *>memchr(at, 2, left)

@@ -5,8 +5,6 @@
 It takes plain records only, as its twins do; what is not plain is left to the caller.
 """
 
-from cometmq.kernel.crc import crc32
-
 from cpython.buffer cimport (
     PyBUF_SIMPLE,
     PyBUF_WRITABLE,
@@ -23,8 +21,8 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memchr, memcmp, memcpy
 
 from cometmq.kernel._bytes cimport get_u32, get_u64, put_u32, put_u64
+from cometmq.kernel._crc cimport crc_of
 from cometmq.kernel._layouts cimport (
-    CRC_MASK,
     HOST_V4_SIZE,
     INDEX_ENTRY_KEY_HASH_AT,
     INDEX_ENTRY_PHYSICAL_OFFSET_AT,
@@ -62,9 +60,10 @@ from cometmq.kernel._plain_records cimport (
     add_entry,
     is_plain,
     is_plain_topic,
+    is_same_topic,
     is_topic,
     is_whole,
-    tag_code,
+    usual_code,
 )
 from cometmq.kernel._text cimport hash_on, is_ascii, last_value
 from cometmq.kernel.keys import NOT_INDEXED as _NOT_INDEXED
@@ -105,11 +104,11 @@ def plain_records(
             topic = topics.get(topic_bytes)
             if topic is None:
                 break
+        if not is_whole(at, parts.body_end - position - RECORD_HEAD_SIZE):
+            break
         body = PyBytes_FromStringAndSize(
             <const char *>at + RECORD_HEAD_SIZE, parts.body_end - position - RECORD_HEAD_SIZE
         )
-        if <uint32_t>crc32(body) & CRC_MASK != get_u32(at + RECORD_HEAD_BODY_CRC_AT):
-            break
         block = PyBytes_FromStringAndSize(
             <const char *>start + parts.block_start, parts.after - parts.block_start
         )
@@ -130,6 +129,7 @@ def check_records(const uint8_t[::1] chunk, Py_ssize_t position, int64_t offset)
     cdef const uint8_t *at
     cdef Py_ssize_t end = chunk.shape[0]
     cdef Py_ssize_t last = end - RECORD_HEAD_SIZE
+    cdef const uint8_t *topic = NULL
     cdef Parts parts
     cdef uint32_t kinds = 0
     cdef int64_t store_ms = -1
@@ -137,9 +137,11 @@ def check_records(const uint8_t[::1] chunk, Py_ssize_t position, int64_t offset)
         raise ValueError("a place in the piece")
     while position <= last and is_plain(start, position, end, offset, &parts):
         at = start + position
-        if not is_plain_topic(start + parts.body_end):
-            break
-        if not is_whole(crc32, at, parts.body_end - position - RECORD_HEAD_SIZE):
+        if not is_same_topic(topic, start + parts.body_end):
+            topic = start + parts.body_end
+            if not is_plain_topic(topic):
+                break
+        if not is_whole(at, parts.body_end - position - RECORD_HEAD_SIZE):
             break
         kinds |= get_u32(at + RECORD_HEAD_SYS_FLAG_AT)
         store_ms = <int64_t>get_u64(at + RECORD_HEAD_STORE_TIME_AT)
@@ -177,7 +179,8 @@ def record_places(const uint8_t[::1] chunk, Py_ssize_t position, Py_ssize_t last
 
 def crcs_match(bytes chunk, bytes places, bytes parts, bytes said):
     """See `cometmq.kernel.records.crcs_match`."""
-    cdef const char *start = PyBytes_AS_STRING(chunk)
+    cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(chunk)
+    cdef uint32_t crc
     cdef Py_ssize_t size = PyBytes_GET_SIZE(chunk), count = PyBytes_GET_SIZE(places) // 8, row
     cdef const int64_t *begins = <const int64_t *>PyBytes_AS_STRING(places)
     cdef const int64_t *ends = <const int64_t *>PyBytes_AS_STRING(parts)
@@ -189,8 +192,8 @@ def crcs_match(bytes chunk, bytes places, bytes parts, bytes said):
     for row in range(count):
         if not 0 <= begins[row] <= ends[row] <= size:
             raise ValueError(f"bytes {begins[row]} to {ends[row]} of {size}")
-        piece = PyBytes_FromStringAndSize(start + begins[row], ends[row] - begins[row])
-        marks[row] = <int64_t>(<uint32_t>crc32(piece) & CRC_MASK) == crcs[row]
+        crc = crc_of(start + begins[row], ends[row] - begins[row])
+        marks[row] = <int64_t>crc == crcs[row]
     return found
 
 
@@ -295,9 +298,9 @@ def wanted_entries(
             begun = hash_on(0, start + parts.body_end + 1, PyBytes_GET_SIZE(topic))
             begun = hash_on(begun, b"#", 1)
         block, block_size = start + parts.block_start, parts.after - parts.block_start
-        if runs is None or sys_flag & INNER_BATCH or _is_dispatched_more(block, block_size):
+        if runs is None or sys_flag & INNER_BATCH:
             break
-        if not is_whole(crc32, at, parts.body_end - position - RECORD_HEAD_SIZE):
+        if not is_whole(at, parts.body_end - position - RECORD_HEAD_SIZE):
             break
         run = None
         if sys_flag & TRANSACTION_MASK in (0, TRANSACTION_COMMIT):
@@ -305,7 +308,7 @@ def wanted_entries(
             queue_offset = <int64_t>get_u64(at + RECORD_HEAD_QUEUE_OFFSET_AT)
             if run is None or run[0] != queue_offset:
                 break
-            if not tag_code(block, block_size, &tags_code):
+            if not usual_code(block, block_size, b"INNER_MULTI_DISPATCH", 20, &tags_code):
                 break
         if sys_flag & TRANSACTION_MASK != NOT_INDEXED:
             keys_size = PyByteArray_GET_SIZE(keys)
@@ -318,12 +321,6 @@ def wanted_entries(
         position = parts.after
         count += 1
     return position, count
-
-
-cdef inline bint _is_dispatched_more(const uint8_t *block, Py_ssize_t size) noexcept:
-    """Whether a message goes to more queues than its own."""
-    cdef Py_ssize_t found_size = 0
-    return last_value(block, size, b"INNER_MULTI_DISPATCH\1", 21, &found_size) is not NULL
 
 
 cdef bint _add_keys(

@@ -174,6 +174,15 @@ def is_plain_topic(topic: bytes) -> bool:
 
 def plain_parts(chunk: Buffer, position: int, offset: int) -> Iterator[Parts]:
     """(head, topic, body, properties) of records that are plain but for their topic, one by one."""
+    for parts in parts_of(chunk, position, offset):
+        head, _, body, block = parts
+        if b"\0" in block or crc32(body) & CRC_MASK != head[2]:
+            break
+        yield parts
+
+
+def parts_of(chunk: Buffer, position: int, offset: int) -> Iterator[Parts]:
+    """(head, topic, body, properties) of records with the heads and sizes of plain ones; what parts hold is not looked at."""
     chunk = bytes(chunk)  # No copy where it is bytes.
     unpack = HEAD.unpack_from
     end = len(chunk)
@@ -199,7 +208,5 @@ def plain_parts(chunk: Buffer, position: int, offset: int) -> Iterator[Parts]:
         ):
             break
         body, block = chunk[position + _HEAD_SIZE : body_end], chunk[block_start:after]
-        if b"\0" in block or crc32(body) & CRC_MASK != head[2]:
-            break
         yield head, chunk[body_end + 1 : topic_end], body, block
         position = after

@@ -12,7 +12,7 @@ from functools import lru_cache
 from cometmq.kernel.keys import NOT_INDEXED, find_value, hashed_texts, joined_keys
 from cometmq.kernel.layouts import INDEX_ENTRY, INDEX_KEY, QUEUE_ENTRY
 from cometmq.kernel.queue_ends import has_filled
-from cometmq.kernel.records import is_plain_topic, plain_parts
+from cometmq.kernel.records import is_plain_topic, parts_of, plain_parts
 from cometmq.kernel.reference import index_insert, java_hash_many
 from cometmq.kernel.rows import Buffer, End, Keys, Wanted
 from cometmq.model.flags import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
@@ -22,6 +22,7 @@ KEY = INDEX_KEY.struct
 _IN_A_QUEUE = (0, TRANSACTION_COMMIT)
 _MULTI_QUEUES = b"INNER_MULTI_DISPATCH"
 _TAGS = b"TAGS"
+_PROPERTY_END = b"\2"
 _HASH_MAX = 0x7FFFFFFF
 
 
@@ -48,14 +49,14 @@ def wanted_entries(
     count = 0
     for head, topic, _, block in plain_parts(chunk, position, offset):
         kind, runs = head[7] & TRANSACTION_MASK, queues.get(topic)
-        if runs is None or head[7] & INNER_BATCH or find_value(block, _MULTI_QUEUES):
+        if runs is None or head[7] & INNER_BATCH:
             break
         found = hashed_texts(topic + b"#", block) if kind != NOT_INDEXED else []
         if not topic.isascii() or not all(map(bytes.isascii, found)):
             break
         if kind in _IN_A_QUEUE:
-            run, tag = runs.get(head[3]), find_value(block, _TAGS) or b""
-            if run is None or run[0] != head[5] or not tag.isascii():
+            run, tag = runs.get(head[3]), _usual_tag(block, _MULTI_QUEUES)
+            if run is None or run[0] != head[5] or tag is None:
                 break
             run[1] += QUEUE_ENTRY.struct.pack(head[6], head[0], _tag_code(tag))
             run[0] += 1
@@ -81,13 +82,14 @@ def show_records(  # noqa: PLR0913, PLR0917  As `pack_records`.
 ) -> tuple[int, int]:
     """Append the queue entries of usual records to their queues' tails, as far as they go.
 
-    Usual is a plain record that is the next of its queue and has one entry, of its own queue, with a tag of ASCII.
+    Usual is a record with a plain topic and plain parts that is the next of its queue and has one entry, of its own queue, with
+    a tag of ASCII. Neither its body nor its properties are checked again.
 
     Args:
         chunk: a piece of the log which `check_records` has passed over, or found a record in that is not plain.
         position: where in it the first record begins, bytes.
         offset: physical offset of the piece, bytes.
-        unusual: bits of a sysFlag, a part of the properties, and a topic, which no usual record has.
+        unusual: bits of a sysFlag, the begin of a property, and a topic, which no usual record has.
         queues_of: a topic's queues by their numbers; None: it has none.
         queue_type: of a usual record's queue.
         dirty: gets queues whose tail was empty.
@@ -98,18 +100,18 @@ def show_records(  # noqa: PLR0913, PLR0917  As `pack_records`.
     Returns:
         The place in the piece where usual records end, and how many there were.
     """
-    kinds, part, other_topic = unusual
+    kinds, begin, other_topic = unusual
     pack, count = QUEUE_ENTRY.struct.pack, 0
-    for head, topic, _, block in plain_parts(chunk, position, offset):
-        if head[7] & kinds or not is_plain_topic(topic) or part in block:
+    for head, topic, _, block in parts_of(chunk, position, offset):
+        if head[7] & kinds or not is_plain_topic(topic):
             break
         name = topic.decode("ascii")
         queues = None if name == other_topic else queues_of(name)
         queue = None if queues is None else queues.get(head[3])
         if queue is None or type(queue) is not queue_type or queue.max_offset != head[5]:
             break
-        tag = find_value(block, _TAGS) or b""
-        if not tag.isascii():
+        tag = _usual_tag(block, begin)
+        if tag is None:
             break
         code, tail = _tag_code(tag), queue.tail
         if not tail:
@@ -126,13 +128,13 @@ def show_records(  # noqa: PLR0913, PLR0917  As `pack_records`.
 
 
 def raw_keys(chunk: Buffer, position: int, offset: int) -> tuple[Keys, int]:
-    """The keys of plain records of a piece of the log, as far as they go, and the place in it where they end.
+    """The keys of records of a piece of the log, as far as topic and parts are plain, and the place in it where these end.
 
-    The arguments are those of `check_records`, which has passed over the piece.
+    The arguments are those of `check_records`, which has passed over the piece: neither bodies nor properties are checked again.
     """
     texts: list[bytes] = []
     places: list[tuple[int, int]] = []
-    for head, topic, _, block in plain_parts(chunk, position, offset):
+    for head, topic, _, block in parts_of(chunk, position, offset):
         if not is_plain_topic(topic):
             break
         if head[7] & TRANSACTION_MASK != NOT_INDEXED:
@@ -141,6 +143,14 @@ def raw_keys(chunk: Buffer, position: int, offset: int) -> tuple[Keys, int]:
             places += [(head[6], head[10])] * len(found)
         position += head[0]
     return joined_keys(texts, places), position
+
+
+def _usual_tag(block: bytes, begin: bytes) -> bytes | None:
+    """A message's tag, empty where it has none; None where it is not ASCII, or a property begins as no usual one does."""
+    if block.startswith(begin) or _PROPERTY_END + begin in block:
+        return None
+    tag = find_value(block, _TAGS) or b""
+    return tag if tag.isascii() else None
 
 
 @lru_cache(maxsize=4096)
