@@ -66,6 +66,9 @@ class House:
                 self.is_due = True
                 told.append(("due",))
 
+            def take_alone(self) -> None:
+                told.append(("alone", len(self.fresh)))
+
             def work_off(self) -> None:
                 told.append(("full", self.size))
 

@@ -36,6 +36,10 @@ cdef class TurnReads:
         """See `cometmq.kernel.turn_reads.TurnReads.begin_soon`."""
         raise NotImplementedError
 
+    def take_alone(self):
+        """See `cometmq.kernel.turn_reads.TurnReads.take_alone`."""
+        raise NotImplementedError
+
     def work_off(self):
         """See `cometmq.kernel.turn_reads.TurnReads.work_off`."""
         raise NotImplementedError
@@ -52,15 +56,18 @@ cdef class PeerEnd:
         """See `cometmq.kernel.turn_reads.PeerEnd.data_received`."""
         cdef TurnReads turn = self.turn
         self.has_read = True
-        if self.is_in_turn or not self.sends_alone or turn.lone_reads or self.unread:
+        if self.is_in_turn or not self.sends_alone or self.unread:
             self.read_otherwise(data)
             return
         self.unread = data
         self.is_in_turn = True
         turn._add(self)
+        turn.size += PyBytes_GET_SIZE(data)
+        if turn.lone_reads:
+            turn.take_alone()
+            return
         if not turn.is_due:
             turn.begin_soon()
-        turn.size += PyBytes_GET_SIZE(data)
         if turn.size > turn.size_max:
             turn.work_off()
 

@@ -47,6 +47,10 @@ class TurnReads(Generic[OfPeer]):
         """Have the turn begin when all reads of it are here."""
         raise NotImplementedError
 
+    def take_alone(self) -> None:
+        """Handle a read that waits for no others: the only one that is here."""
+        raise NotImplementedError
+
     def work_off(self) -> None:
         """Work on what waits, until that is no more than may wait."""
         raise NotImplementedError
@@ -79,15 +83,18 @@ class PeerEnd:
         """Keep what came for this turn of the loop."""
         self.has_read = True
         turn = self.turn
-        if self.is_in_turn or not self.sends_alone or turn.lone_reads or self.unread:
+        if self.is_in_turn or not self.sends_alone or self.unread:
             self.read_otherwise(data)
             return
         self.unread = data
         self.is_in_turn = True
         turn.fresh.append(self)
+        turn.size += len(data)
+        if turn.lone_reads:
+            turn.take_alone()
+            return
         if not turn.is_due:
             turn.begin_soon()
-        turn.size += len(data)
         if turn.size > turn.size_max:
             turn.work_off()
 

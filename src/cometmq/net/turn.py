@@ -107,6 +107,21 @@ class Turn(TurnReads["Peer"]):
         self.ahead_size -= size + AHEAD_COST
         return size > 0
 
+    def take_alone(self) -> None:
+        """See `TurnReads`: most often it is one send, which an unpipelined producer waits for; else whose it is reads it as any other."""
+        intake = self._dispatcher.intake
+        if intake is not None and self.size <= SMALL_TURN:
+            intake.take_reads(self, 1, 0)
+            if not self.fresh:
+                self.lone_reads -= 1
+                self._dispatcher.handle_taken()
+                return
+        peer = self.fresh.pop()
+        data, peer.unread = peer.unread, b""
+        self.size -= len(data)
+        peer.is_in_turn = peer.sends_alone = False
+        peer.read_otherwise(data)
+
     def handle_alone(
         self, commands: "list[RawCommand]", peer: "Peer", *, is_whole: bool
     ) -> None:
