@@ -36,6 +36,8 @@ LOOK_SECONDS = 0.02
 SETTLE_SECONDS = 6
 TURNS = 3
 TURNS_OF_BOTH = 5  # With a slave and without.
+# Until a message costs master and slave of a fresh group no less any more: Java's compiler goes on for that long.
+WARM_PAIR_SECONDS = {JAVA: 40, COMETMQ: 2}
 MANY = {"conns": 4, "window": 256, "size": 128}
 LONE = {"conns": 16, "window": 1, "size": 128}
 
@@ -46,8 +48,11 @@ def do_ha(
     """All rows of one system: an asynchronous master, then a synchronous one, each with a slave."""
     if name == FLOOR:
         return {}
+    rows = with_slave_and_without(name, folder / "fresh", seconds)
     with group(name, folder / "async", "ASYNC_MASTER") as (system, slave):
-        rows = beside_an_asynchronous_master(Round(system, seconds), slave, copied)
+        rows |= beside_an_asynchronous_master(
+            Round(system, seconds), slave, copied, rows["async with slave"]["per_second"]
+        )
     with group(name, folder / "sync", "SYNC_MASTER") as (system, slave):
         rows |= with_two_copies(Round(system, seconds), slave)
     rows["sync many"]["of_async"] = sync_of_async(name, folder / "turns", seconds)
@@ -86,9 +91,9 @@ def sync_of_async(name: str, folder: Path, seconds: int) -> float:
 
 
 def beside_an_asynchronous_master(
-    work: Round, slave: Program, copied: int
+    work: Round, slave: Program, copied: int, with_slave: float
 ) -> dict[str, Measured]:
-    """1 GB for an empty slave, and the master's sends without it, with it, and while it catches up."""
+    """1 GB for an empty slave, and the master's sends while it catches up; with it in sync they are `with_slave` a second."""
     system = work.system
     fill_log(work, copied)
     time.sleep(SETTLE_SECONDS)  # It flushes and writes keys behind the last of them.
@@ -102,14 +107,14 @@ def beside_an_asynchronous_master(
         f"  {system.name:8} catch up         {watch.bytes_per_second / 1e6:12,.0f} MB/s",
         flush=True,
     )
+    slave.kill()
     warm_up(system)
-    with_slave = with_slave_and_without(work, slave)
-    meanwhile(work, slave, with_slave["per_second"], row="async meanwhile")
+    meanwhile(work, slave, with_slave, row="async meanwhile")
     if (
         system.name == COMETMQ
     ):  # Java's counts the heads of frames alone, which holds nobody back.
         bound_slaves(system.broker)
-        meanwhile(work, slave, with_slave["per_second"], row="async bounded")
+        meanwhile(work, slave, with_slave, row="async bounded")
     work.read_back()
     return work.rows
 
@@ -150,37 +155,42 @@ def bound_slaves(master: Program) -> None:
     assert header["code"] == 0, header
 
 
-def with_slave_and_without(work: Round, slave: Program) -> Measured:
-    """The same sends with a slave in sync and without, in turns, the last time without.
+def with_slave_and_without(name: str, folder: Path, seconds: int) -> dict[str, Measured]:
+    """The same sends with a slave in sync, and right behind without it: the median of turns, each of a group of its own.
 
-    What it leaves is the median of the turns: by rate, which the slave's own work on the same cores takes part of, and by
-    processor time of the master, which other programs change less. Turns are short: a virtual machine's host gives memory as it is
-    first written, and behind some GB in the page cache that came to decide, twice for who has two copies.
+    What a slave leaves is measured by rate, which its own work on the same cores takes part of, and by processor time of the master,
+    which other programs change less. A group is fresh, and as warm as it gets: behind some GB that were written a virtual machine's
+    host gives memory more slowly, and twice came to decide what a message costs of who has two copies.
     """
-    address = work.system.broker.address
-    secs = max(2, work.seconds // 4)
+    secs = max(2, seconds // 4)
     turns: list[tuple[Measured, Measured]] = []
     for _ in range(TURNS_OF_BOTH):
-        if turns:
+        with group(name, folder, "ASYNC_MASTER") as (system, slave):
             slave.start()
-        wait_for_copy(work.system.broker, slave, seconds=JOIN_SECONDS_MAX)
-        run_loadgen("send", address, topic="Many", secs=1, **MANY)
-        with_slave = work.send("async with slave", topic="Many", secs=secs, **MANY)
-        slave.kill()
-        turns.append((with_slave, work.send("async alone", topic="Many", secs=secs, **MANY)))
+            address = system.broker.address
+            run_loadgen(
+                "send", address, refused_share_max=1.0,
+                topic="Many", secs=WARM_PAIR_SECONDS[name], **MANY,
+            )  # fmt: skip
+            wait_for_copy(system.broker, slave, seconds=JOIN_SECONDS_MAX)
+            work = Round(system, secs)
+            both = work.send("async with slave", topic="Many", secs=secs, **MANY)
+            slave.kill()
+            turns.append((both, work.send("async alone", topic="Many", secs=secs, **MANY)))
+    rows: dict[str, Measured] = {}
     for row, measured in zip(
         ("async with slave", "async alone"), zip(*turns, strict=True), strict=True
     ):
-        work.rows[row] = {
+        rows[row] = {
             name: median(turn[name] for turn in measured)
             for name in ("per_second", "processor_us")
         }
-    both = work.rows["async with slave"]
-    both["kept"] = median(one["per_second"] / bare["per_second"] for one, bare in turns)
-    both["processor_kept"] = median(
-        bare["processor_us"] / one["processor_us"] for one, bare in turns
+    kept = rows["async with slave"]
+    kept["kept"] = median(both["per_second"] / alone["per_second"] for both, alone in turns)
+    kept["processor_kept"] = median(
+        alone["processor_us"] / both["processor_us"] for both, alone in turns
     )
-    return both
+    return rows
 
 
 def with_two_copies(work: Round, slave: Program) -> dict[str, Measured]:
