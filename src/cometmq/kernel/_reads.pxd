@@ -1,17 +1,19 @@
 # Entries that a read takes, as the compiled kernel has them.
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 cdef enum:
     ENTRIES_MAX = 1024  # The room of an array.
 
 
 cdef struct ChosenRecords:
-    # How many records, their bytes, and the physical offset behind the last; entries looked at; where each record stands.
+    # How many records, their bytes, and the physical offset behind the last; entries looked at; where each record stands, and its size,
+    # which is not asked again of the file: somebody else may write there.
     Py_ssize_t count
     int64_t size
     int64_t end
     Py_ssize_t looked
     int64_t places[ENTRIES_MAX]
+    int32_t sizes[ENTRIES_MAX]
 
 
 cdef bint choose_records(

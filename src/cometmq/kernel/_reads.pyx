@@ -112,7 +112,7 @@ cdef bint choose_records(
             return False
         if not _is_record(log + (place - base), size, place):
             return False
-        chosen.places[chosen.count] = place
+        chosen.places[chosen.count], chosen.sizes[chosen.count] = place, size
         chosen.count += 1
         chosen.size += size
         chosen.end = place + size
@@ -121,11 +121,9 @@ cdef bint choose_records(
 
 cdef uint8_t *put_records(uint8_t *at, ChosenRecords *chosen, const uint8_t *log, int64_t base) noexcept nogil:
     """Copy the records that were chosen; gives the place behind them."""
-    cdef const uint8_t *record
     cdef Py_ssize_t i
     for i in range(chosen.count):
-        record = log + (chosen.places[i] - base)
-        at = put_bytes(at, record, get_u32(record + RECORD_HEAD_STORE_SIZE_AT))
+        at = put_bytes(at, log + (chosen.places[i] - base), chosen.sizes[i])
     return at
 
 
