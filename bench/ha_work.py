@@ -203,6 +203,8 @@ def with_two_copies(work: Round, slave: Program) -> dict[str, Measured]:
     run_loadgen("send", system.broker.address, topic="Lone", secs=2, **LONE)
     work.send("sync lone", topic="Lone", secs=work.seconds, **LONE)
     wait_for_copy(system.broker, slave, seconds=JOIN_SECONDS_MAX)
+    # As above; each may hold the slots of two index files, 20 MB each, until the full one is written.
+    time.sleep(SETTLE_SECONDS)
     work.rows["slave's memory"] = {
         "of_master": anonymous_bytes(slave.pid) / anonymous_bytes(system.group)
     }
