@@ -176,6 +176,7 @@ class FoundPulls:
             return _NOT_ASKED
         if not (is_kept and is_allowed and wanted.kind == TAG):
             return _NOT_ASKED
+        # What it asks are fields of the group and `slaveReadEnable`, which holds as long as the broker runs.
         near, far = (self._pulls.next_broker(group, is_far=is_far) for is_far in (False, True))
         terms = AnswerTerms(
             self._pieces, max(request.max_msg_nums, 1), request.max_msg_bytes or BYTES_MAX,
