@@ -33,7 +33,7 @@ class ReplicaKeys(StoreKeys):
             differs: 5.3.3 counts the 12 bytes before each frame alone, and so holds nobody back.
         ha_rate_max: so many, each slave's; evenly, not at the beginning of each second.
         ha_catch_up_rate: so many bytes a second a slave that lacks more than 32 MiB is sent while others send to an ASYNC_MASTER, or
-            a quarter of it more than the log grows by, where that is more; 0: as many as it takes; not a key of RocketMQ.
+            a quarter of it more than the log grew by in the mean of the last minute, where that is more; 0: as many as it takes; not a key of RocketMQ.
         ha_gap_max: a slave that lacks so many bytes is not in sync.
         slave_timeout_ms: after this long a send is answered FLUSH_SLAVE_TIMEOUT, ms.
         replicas: how many members the group has, the master counted; only compared with

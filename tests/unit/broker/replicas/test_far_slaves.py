@@ -21,6 +21,7 @@ async def _far_behind(served, monkeypatch, *, bytes_a_second):
     """The seconds that a slave with an empty disk needs for a MB while so much is sent, and what it lacks second by second."""
     monkeypatch.setattr(far_slave_rate, "FAR_SIZE", 100_000)
     monkeypatch.setattr(far_slave_rate, "QUIET_SIZE", 1_000)
+    monkeypatch.setattr(far_slave_rate, "MEAN_SECONDS", 0.1)
     for _ in range(10):
         await send(served, {"WAIT": "false"}, body=bytes(100_000))
     sending = None
