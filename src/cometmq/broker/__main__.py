@@ -24,6 +24,7 @@ from cometmq.model.settings import settings_table
 from cometmq.net.clock import SystemClock
 from cometmq.net.descriptors import raise_limit
 from cometmq.net.freed_memory import give_back_bursts, keep_freed_memory
+from cometmq.net.huge_pages import join_as_it_grows
 from cometmq.net.log_file import asked_log
 from cometmq.net.loop import run
 from cometmq.net.program_log import set_up_log
@@ -129,10 +130,10 @@ async def _serve(settings: BrokerSettings, warnings: list[str], conf: ConfFile) 
         f"serializeType=JSON and name server is {settings.nameservers or 'none'}\n"
     )
     sys.stdout.flush()
-    giving_back = asyncio.create_task(give_back_bursts(), name="broker/freed-memory")
+    looking = asyncio.gather(give_back_bursts(), join_as_it_grows())  # At its memory.
     with contextlib.suppress(asyncio.CancelledError):
         await stop.wait()
-    giving_back.cancel()
+    looking.cancel()
     await broker.close()
     return 0
 

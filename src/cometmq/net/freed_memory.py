@@ -47,7 +47,7 @@ class _HeapCounts(ctypes.Structure):
     ]
 
 
-def _held_bytes() -> int:
+def held_bytes() -> int:
     """Memory of this process that is no file's: proc(5), `statm`."""
     _, resident, shared, *_ = Path("/proc/self/statm").read_bytes().split()
     return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
@@ -62,7 +62,7 @@ async def give_back_bursts(*, look_seconds: float = _LOOK_SECONDS) -> None:
     try:
         library = ctypes.CDLL(None)
         info, trim = library.mallinfo2, library.malloc_trim
-        _held_bytes()
+        held_bytes()
     except (OSError, AttributeError):
         return
     info.restype = _HeapCounts
@@ -70,7 +70,7 @@ async def give_back_bursts(*, look_seconds: float = _LOOK_SECONDS) -> None:
 
     def idle_bytes() -> int:
         used = info()
-        return _held_bytes() - int(used.uordblks) - int(used.hblkhd)
+        return held_bytes() - int(used.uordblks) - int(used.hblkhd)
 
     def give_back() -> int:
         trim(0)

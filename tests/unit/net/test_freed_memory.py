@@ -25,26 +25,26 @@ print(faults() - before)
 
 BURSTS = """
 import asyncio
-from cometmq.net.freed_memory import _held_bytes, give_back_bursts, keep_freed_memory
+from cometmq.net.freed_memory import held_bytes, give_back_bursts, keep_freed_memory
 MIB = 1 << 20
 assert keep_freed_memory()
 
 async def main():
     looking = asyncio.create_task(give_back_bursts(look_seconds=0.2))
     await asyncio.sleep(0)
-    pins, base = [], _held_bytes()
+    pins, base = [], held_bytes()
     for burst in range(3):
         # Over before anybody looks, and in pieces between which something stays, so that the heap cannot shrink.
         pieces = [bytearray(1000) for _ in range(48_000)]
         pins += pieces[::100]
-        assert _held_bytes() > base + 40 * MIB, burst
+        assert held_bytes() > base + 40 * MIB, burst
         del pieces
         for _ in range(100):
             await asyncio.sleep(0.1)
-            if _held_bytes() < base + 20 * MIB:
+            if held_bytes() < base + 20 * MIB:
                 break
         else:
-            raise AssertionError(f"burst {burst}: {(_held_bytes() - base) / MIB:.0f} MiB were not given back")
+            raise AssertionError(f"burst {burst}: {(held_bytes() - base) / MIB:.0f} MiB were not given back")
         await asyncio.sleep(0.3)  # The next one comes once this one was told.
     looking.cancel()
 
