@@ -1,16 +1,16 @@
 """How tests run here: no deadline for one example (the machine may be busy), a seed to repeat, Ctrl-C that works.
 
-Hypothesis gives each test a hundred turns, or as many as `tests.support.twin_turns` says.
+Hypothesis gives each test a hundred examples, or as many as `tests.support.twin_turns` says of calls.
 """
 
 import signal
 
 from hypothesis import settings
 
-from tests.support.twin_turns import twin_turns
+from tests.support.twin_turns import twin_calls
 
 settings.register_profile(
-    "cometmq", deadline=None, print_blob=True, max_examples=twin_turns(100)
+    "cometmq", deadline=None, print_blob=True, max_examples=twin_calls(100)
 )
 settings.load_profile("cometmq")
 

@@ -24,7 +24,7 @@ from cometmq.kernel import (
 )
 from tests.support.lane_tables import table_of
 from tests.support.send_frames import FORMS, SENDS, Sent, frame_of, in_words, item_of
-from tests.support.twin_turns import twin_timeout, twin_turns
+from tests.support.twin_turns import twin_calls, twin_timeout, twin_turns
 
 try:
     from tests.support import compiled_kernel as fast
@@ -214,7 +214,7 @@ def test_answers_name_numbers_of_any_length(form, offset):
 
 @given(st.sampled_from([0, 1]), st.integers(0, 400), st.binary(max_size=3), st.integers(0, 3))
 @example(0, 1, b"\xff", 1)
-@settings(max_examples=twin_turns(1000), deadline=None)
+@settings(max_examples=twin_calls(1000), deadline=None)
 def test_a_damaged_header_means_the_same_to_both(kind, at, garbage, removed):
     header = HEADERS[kind]
     at %= len(header)

@@ -15,7 +15,7 @@ from cometmq.codec.signature import signature, signed_content
 from cometmq.kernel import columns, lane_table, queue_ends, signatures, taking
 from tests.support.lane_tables import table_of
 from tests.support.send_frames import FORMS, SENDS, WORDS, Sent, frame_of
-from tests.support.twin_turns import twin_timeout, twin_turns
+from tests.support.twin_turns import twin_calls, twin_timeout
 
 try:
     from tests.support import compiled_kernel as fast
@@ -105,7 +105,7 @@ def said(kernel, data, count_max, user=b"me", secret=SECRET):
 @given(
     st.lists(st.tuples(SENDS, FORMS, SPOILT), min_size=1, max_size=5), st.integers(0, 40), st.integers(1, 6)
 )  # fmt: skip
-@settings(max_examples=twin_turns(400), deadline=None)
+@settings(max_examples=twin_calls(400), deadline=None)
 def test_both_kernels_and_the_careful_way_find_the_same_signed(sends, cut, count_max):
     whole = [(signed(sent, spoilt), form) for sent, form, spoilt in sends]
     data = b"".join(frame_of(sent, form) for sent, form in whole)
@@ -159,7 +159,7 @@ def test_a_name_that_comes_twice_or_that_no_send_has_is_asked_about_with_care(ke
 
 
 @given(st.integers(0, 700), st.binary(max_size=3), st.integers(0, 3))
-@settings(max_examples=twin_turns(1000), deadline=None)
+@settings(max_examples=twin_calls(1000), deadline=None)
 def test_a_damaged_header_means_the_same_to_both(at, garbage, removed):
     good = frame_of(signed(Sent(310, 0, 1, PLAIN, b"body"), None), "json")
     header = good[8:-4]

@@ -7,6 +7,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -305,7 +306,7 @@ def test_what_connections_send_together_is_stored_and_answered_alike(two, sent):
     for number, frames, places in sent:
         lines[number] += cut(b"".join(frames), places)
     halves = [b""] * CONNECTIONS
-    for pieces in zip(*[line + [b""] * (20 - len(line)) for line in lines], strict=True):
+    for pieces in zip_longest(*lines, fillvalue=b""):
         first, behind = [], []
         for number, piece in enumerate(pieces):
             whole, old = halves[number] + piece, len(halves[number])
