@@ -28,6 +28,7 @@ from cometmq.net.huge_pages import join_as_it_grows
 from cometmq.net.log_file import asked_log
 from cometmq.net.loop import run
 from cometmq.net.program_log import set_up_log
+from cometmq.net.tasks import Tasks
 from cometmq.store.conf_file import ConfFile
 from cometmq.store.disk import failed, lack_of
 
@@ -130,10 +131,12 @@ async def _serve(settings: BrokerSettings, warnings: list[str], conf: ConfFile) 
         f"serializeType=JSON and name server is {settings.nameservers or 'none'}\n"
     )
     sys.stdout.flush()
-    looking = asyncio.gather(give_back_bursts(), join_as_it_grows())  # At its memory.
+    memory = Tasks("memory")
+    memory.spawn(give_back_bursts(), "freed-memory")
+    memory.spawn(join_as_it_grows(), "huge-pages")
     with contextlib.suppress(asyncio.CancelledError):
         await stop.wait()
-    looking.cancel()
+    await memory.close()
     await broker.close()
     return 0
 
