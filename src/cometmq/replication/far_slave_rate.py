@@ -31,9 +31,7 @@ class FarSlaveRate:
         self._end = 0
         self._at: float | None = None  # When that was.
         self._growth: float | None = None  # Bytes a second, lately; None: not known yet.
-        self._mean_growth = (
-            0.0  # The same in the mean; it begins low, for a burst is over before it counts.
-        )
+        self._mean_growth = 0.0  # It begins low: a burst is over before it counts.
 
     def look(self, end: int, now: float) -> None:
         """See how far the log has grown; called some times a second while slaves are there.
