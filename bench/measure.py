@@ -19,11 +19,11 @@ def processor_seconds(group: int) -> float:
 
 
 def anonymous_bytes(group: int) -> int:
-    """Resident anonymous memory of a group: what is not the page cache's."""
+    """Resident anonymous memory of a group: what is no file's, an anonymous mapping that could be shared included."""
     total = 0
     for process in processes_of(group):
         for line in (process / "status").read_text().splitlines():
-            if line.startswith("RssAnon:"):
+            if line.startswith(("RssAnon:", "RssShmem:")):
                 total += int(line.split()[1]) * 1024
     return total
 

@@ -13,10 +13,14 @@ MIB = 1 << 20
 
 def anonymous_bytes(pid: int) -> int:
     """Memory of the process that is no file's: pages of a mapped log come and go with the page cache."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("RssAnon:"):
-            return int(line.split()[1]) * 1024
-    raise AssertionError(f"process {pid} tells no RssAnon")
+    parts = [
+        int(line.split()[1]) * 1024
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+        # The second are anonymous mappings that could be shared: proc(5).
+        if line.startswith(("RssAnon:", "RssShmem:"))
+    ]
+    assert len(parts) == 2, f"process {pid} tells no memory"
+    return sum(parts)
 
 
 class MemoryWatch:

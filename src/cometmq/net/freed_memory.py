@@ -48,7 +48,7 @@ class _HeapCounts(ctypes.Structure):
 
 
 def held_bytes() -> int:
-    """Memory of this process that is no file's: proc(5), `statm`."""
+    """Memory of this process alone that is no file's, a mapping that could be shared not counted: proc(5), `statm`."""
     _, resident, shared, *_ = Path("/proc/self/statm").read_bytes().split()
     return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
 

@@ -57,7 +57,7 @@ class SlotRun(NamedTuple):
     """A copy of neighbouring slots: their bytes, and where they go in the file."""
 
     position: int
-    content: bytes
+    content: memoryview
 
 
 class IndexFile:
@@ -168,6 +168,11 @@ class IndexFile:
         return self._copies(pages)
 
     def _copies(self, pages: Sequence[int]) -> Iterator[SlotRun]:
+        if not pages:
+            return
+        # With the last copy this goes back to the system. Up to 20 MB a second or two from the heap would stay
+        # there, in pieces between what was taken meanwhile.
+        room = memoryview(mmap.mmap(-1, len(pages) * PAGE_SIZE))
         at = 0
         while at < len(pages):
             end = at + 1
@@ -177,11 +182,14 @@ class IndexFile:
                 and end - at < RUN_PAGES_MAX
             ):
                 end += 1
-            yield self._copy(pages[at], pages[end - 1] + 1)
+            position, content = self._slots_of(pages[at], pages[end - 1] + 1)
+            copy = room[at * PAGE_SIZE :][: content.itemsize * len(content)]
+            copy[:] = memoryview(content).cast("B")
+            yield SlotRun(position, copy)
             at = end
 
-    def _copy(self, first_page: int, end_page: int) -> SlotRun:
-        """The slots of neighbouring pages as the file has them."""
+    def _slots_of(self, first_page: int, end_page: int) -> tuple[int, "array[int]"]:
+        """The slots of neighbouring pages: where they begin in the file, and what it has there."""
         assert self.slots is not None
         start = max(first_page * _SLOTS_A_PAGE - _SLOTS_BEFORE, 0)
         end = end_page * _SLOTS_A_PAGE - _SLOTS_BEFORE
@@ -189,7 +197,7 @@ class IndexFile:
         values = array("i", self.slots[start:end].tobytes())
         if sys.byteorder == "little":
             values.byteswap()
-        return SlotRun(INDEX_HEADER_SIZE + start * INDEX_SLOT_SIZE, values.tobytes())
+        return INDEX_HEADER_SIZE + start * INDEX_SLOT_SIZE, values
 
     def settle(self) -> None:
         """Close a full file that is on the device: from now on it is read from there."""
