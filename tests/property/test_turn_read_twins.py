@@ -51,42 +51,50 @@ class Plain:
     pack_columns = staticmethod(column_records.pack_columns)
 
 
+def noting(kernel: Any, told: list[tuple[Any, ...]]) -> tuple[type[Any], type[Any]]:
+    """A turn and a connection of a kernel that note what they were asked for."""
+
+    class OneTurn(kernel.TurnReads):  # type: ignore[misc]
+        """Answers ahead what has an odd size."""
+
+        def begin_soon(self) -> None:
+            self.is_due = True
+            told.append(("due",))
+
+        def answer_ahead(self, data: bytes, peer: Any) -> bool:
+            told.append(("ahead", peer.number, data))
+            return len(data) % 2 > 0
+
+        def take_alone(self) -> None:
+            told.append(("alone", len(self.fresh)))
+
+        def work_off(self) -> None:
+            told.append(("full", self.size))
+
+    class OnePeer(kernel.PeerEnd):  # type: ignore[misc]
+        """Has a number."""
+
+        def __init__(self, turn: OneTurn, number: int) -> None:
+            super().__init__(turn, HOSTS[number % 2])
+            self.number = number
+
+        def read_otherwise(self, data: bytes) -> None:
+            told.append(("read", self.number, data))
+
+        def write_otherwise(self, data: bytes) -> None:
+            told.append(("write", self.number, bytes(data)))
+
+    return OneTurn, OnePeer
+
+
 class House:
     """A turn and connections of a kernel, and what these were told beside it."""
 
     def __init__(self, kernel: Any, size_max: int = 1 << 20) -> None:
         self.kernel = kernel
         self.told: list[tuple[Any, ...]] = []
-        told = self.told
-
-        class OneTurn(kernel.TurnReads):  # type: ignore[misc]
-            """Notes what it was asked for."""
-
-            def begin_soon(self) -> None:
-                self.is_due = True
-                told.append(("due",))
-
-            def take_alone(self) -> None:
-                told.append(("alone", len(self.fresh)))
-
-            def work_off(self) -> None:
-                told.append(("full", self.size))
-
-        class OnePeer(kernel.PeerEnd):  # type: ignore[misc]
-            """Notes what was no plain read, and what was not written for it."""
-
-            def __init__(self, turn: OneTurn, number: int) -> None:
-                super().__init__(turn, HOSTS[number % 2])
-                self.number = number
-
-            def read_otherwise(self, data: bytes) -> None:
-                told.append(("read", self.number, data))
-
-            def write_at_once(self, data: bytes) -> None:
-                told.append(("write", self.number, bytes(data)))
-
-        self.turn = OneTurn(size_max)
-        self.peer = OnePeer
+        turn, self.peer = noting(kernel, self.told)
+        self.turn = turn(size_max)
         self.queue = kernel.QueueEnd(1)
         start = '{"code":0,"extFields":{"queueId":"0","msgId":"C0A8'
         self.straight = table_of(kernel, {"Orders": {1: self.queue}}, start)
@@ -108,7 +116,10 @@ class House:
             *self.told, self.turn.size, self.turn.is_due, self.batch.count,
             [peer.number for peer in self.turn.fresh],
             [(peer.number, last) for peer, last in self.ends],
-            *((peer.unread, peer.has_read, peer.is_in_turn, peer.sends_alone) for peer in peers),
+            *(
+                (peer.unread, peer.has_read, peer.is_in_turn, peer.sends_alone, peer.asks_alone)
+                for peer in peers
+            ),
         ]  # fmt: skip
 
 
@@ -131,10 +142,12 @@ def received(theirs: socket.socket) -> bytes:
         return b""
 
 
-# What is a read: sends, how much of its end is missing, whether its connection sends alone, and has a socket for itself.
+# What is a read: sends, how much of its end is missing, whether its connection sends alone, asks alone and waits for nothing or for
+# somebody to read its answers, and has a socket for itself.
 READS = st.tuples(
     st.lists(st.tuples(SENDS, FORMS), min_size=1, max_size=2), st.sampled_from([0, 0, 0, 1, 60]),
-    st.sampled_from([True, True, False]), st.sampled_from([True, False]),
+    st.sampled_from([True, True, False]), st.sampled_from([(False, False)] * 3 + [(True, False), (True, True)]),
+    st.sampled_from([True, False]),
 )  # fmt: skip
 
 
@@ -143,10 +156,11 @@ def worked(kernel: Any, reads: list[Any], numbers: tuple[int, ...]) -> list[obje
     house = House(kernel, size_max)
     with sockets(len(reads)) as pairs:
         peers = []
-        for number, (sends, cut, is_alone, has_socket) in enumerate(reads):
+        for number, (sends, cut, is_alone, asks, has_socket) in enumerate(reads):
             peer = house.peer(house.turn, number)
             peers.append(peer)
             peer.sends_alone = is_alone
+            peer.asks_alone, peer.is_paused = asks
             if has_socket:
                 peer.direct_fd = pairs[number][0].fileno()
             house.turn.lone_reads = lone_reads and number == 1

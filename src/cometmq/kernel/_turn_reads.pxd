@@ -17,5 +17,7 @@ cdef class PeerEnd:
     cdef public bytes unread
     cdef public bint has_read
     cdef public bint is_in_turn
+    cdef public bint is_paused
     cdef public bint sends_alone
+    cdef public bint asks_alone
     cdef public int direct_fd

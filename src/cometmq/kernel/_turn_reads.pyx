@@ -12,12 +12,16 @@ from cometmq.kernel._columns cimport SendBatch
 from cometmq.kernel._lane_table cimport LaneTable
 from cometmq.kernel._layouts cimport FRAME_HEAD_SIZE
 from cometmq.kernel._taking cimport take
+from cometmq.kernel.turn_reads import DIRECT_SIZE_MAX as SIZE_MAX
 
 cdef extern from "<unistd.h>":
     Py_ssize_t write(int fd, const void *at, size_t size)
 
 cdef enum:
     LENGTH_SIZE = 4
+    DIRECT_SIZE_MAX = 65536
+
+assert DIRECT_SIZE_MAX == SIZE_MAX
 
 
 cdef class TurnReads:
@@ -34,6 +38,10 @@ cdef class TurnReads:
 
     def begin_soon(self):
         """See `cometmq.kernel.turn_reads.TurnReads.begin_soon`."""
+        raise NotImplementedError
+
+    def answer_ahead(self, data, peer):
+        """See `cometmq.kernel.turn_reads.TurnReads.answer_ahead`."""
         raise NotImplementedError
 
     def take_alone(self):
@@ -56,6 +64,10 @@ cdef class PeerEnd:
         """See `cometmq.kernel.turn_reads.PeerEnd.data_received`."""
         cdef TurnReads turn = self.turn
         self.has_read = True
+        if self.asks_alone:
+            self.asks_alone = not (self.is_in_turn or self.is_paused) and turn.answer_ahead(data, self)
+            if self.asks_alone:
+                return
         if self.is_in_turn or not self.sends_alone or self.unread:
             self.read_otherwise(data)
             return
@@ -77,7 +89,27 @@ cdef class PeerEnd:
 
     def write_at_once(self, data):
         """See `cometmq.kernel.turn_reads.PeerEnd.write_at_once`."""
+        _write(self, data)
+
+    def write_otherwise(self, data):
+        """See `cometmq.kernel.turn_reads.PeerEnd.write_otherwise`."""
         raise NotImplementedError
+
+
+cdef int _write(PeerEnd peer, data) except -1:
+    """Give bytes to the socket, and what it has not taken to whoever knows what to do."""
+    cdef Py_ssize_t size, sent
+    if peer.direct_fd >= 0 and type(data) is bytes:
+        size = PyBytes_GET_SIZE(data)
+        if size <= DIRECT_SIZE_MAX:
+            # Its socket never makes anybody wait, so nobody else runs meanwhile: to let them costs as much as to make the answer.
+            sent = write(peer.direct_fd, PyBytes_AS_STRING(data), size)
+            if sent == size:
+                return 0
+            if sent > 0:
+                data = data[sent:]
+    peer.write_otherwise(data)
+    return 0
 
 
 def take_reads(
@@ -109,19 +141,10 @@ def take_reads(
 
 def answer_reads(SendBatch batch not None, list ends not None, str host not None):
     """See `cometmq.kernel.turn_reads.answer_reads`."""
-    cdef Py_ssize_t first = 0, last, size, sent
+    cdef Py_ssize_t first = 0, last
     cdef PeerEnd peer
-    cdef bytes answers
     for end in ends:
         peer = <PeerEnd?>(<tuple?>end)[0]
         last = (<tuple>end)[1]
-        answers = answers_to(batch, first, last, host)
+        _write(peer, answers_to(batch, first, last, host))
         first = last
-        size = PyBytes_GET_SIZE(answers)
-        sent = 0
-        if peer.direct_fd >= 0:
-            # Its socket never makes anybody wait, so nobody else runs meanwhile: to let them costs as much as to make the answer.
-            sent = write(peer.direct_fd, PyBytes_AS_STRING(answers), size)
-            if sent == size:
-                continue
-        peer.write_at_once(answers if sent <= 0 else answers[sent:])

@@ -19,6 +19,8 @@ from cometmq.kernel.rows import End, TakeLimits
 from cometmq.kernel.taking import take_sends
 
 _LENGTH_SIZE = 4
+# Larger answers go to the socket in a way that lets other threads run meanwhile, bytes.
+DIRECT_SIZE_MAX = 64 << 10
 # Whoever the connections are to others.
 OfPeer = TypeVar("OfPeer", bound="PeerEnd")
 
@@ -47,6 +49,10 @@ class TurnReads(Generic[OfPeer]):
         """Have the turn begin when all reads of it are here."""
         raise NotImplementedError
 
+    def answer_ahead(self, data: bytes, peer: OfPeer) -> bool:
+        """Have a read answered before its turn, of one who gains nothing by others; False: it waits as theirs do, and nothing was done."""
+        raise NotImplementedError
+
     def take_alone(self) -> None:
         """Handle a read that waits for no others: the only one that is here."""
         raise NotImplementedError
@@ -65,24 +71,34 @@ class PeerEnd:
         unread: what came and nobody has looked at.
         has_read: whether bytes came since somebody looked.
         is_in_turn: whether it waits for its share of a turn.
+        is_paused: whether it reads slower than we answer.
         sends_alone: whether all that it brought last was taken as sends, and nothing of it waits: no begin of a frame, no answers.
+        asks_alone: whether all that it brought last was one request that is answered without waiting for others of its turn, and
+            nothing of it waits; whoever takes such a request says so, and the next read that is none ends it.
         direct_fd: the number of its socket while that gets at once what is written; -1: something may come first.
     """
 
     __slots__ = (
-        "direct_fd", "has_read", "host", "is_in_turn", "sends_alone", "turn", "unread",
+        "asks_alone", "direct_fd", "has_read", "host", "is_in_turn", "is_paused", "sends_alone",
+        "turn", "unread",
     )  # fmt: skip
 
     def __init__(self, turn: TurnReads[Any], host: bytes) -> None:
         """Nothing came yet."""
         self.turn, self.host, self.unread = turn, host, b""
-        self.has_read = self.is_in_turn = self.sends_alone = False
+        self.has_read = self.is_in_turn = self.is_paused = False
+        self.sends_alone = self.asks_alone = False
         self.direct_fd = -1
 
     def data_received(self, data: bytes) -> None:
         """Keep what came for this turn of the loop."""
         self.has_read = True
         turn = self.turn
+        if self.asks_alone:
+            waits = self.is_in_turn or self.is_paused
+            self.asks_alone = not waits and turn.answer_ahead(data, self)
+            if self.asks_alone:
+                return
         if self.is_in_turn or not self.sends_alone or self.unread:
             self.read_otherwise(data)
             return
@@ -102,8 +118,20 @@ class PeerEnd:
         """Keep or handle what came, in whatever state the connection is."""
         raise NotImplementedError
 
-    def write_at_once(self, data: bytes) -> None:
-        """Send bytes to somebody who has waited, behind all that comes first."""
+    def write_at_once(self, data: bytes | memoryview) -> None:
+        """Send bytes to somebody who has waited: not at the end of the loop's turn, but now, behind all that comes first."""
+        sent = 0
+        if self.direct_fd >= 0 and type(data) is bytes and len(data) <= DIRECT_SIZE_MAX:
+            try:
+                sent = os.write(self.direct_fd, data)
+            except OSError:  # Who writes the rest finds the same, and knows what to do.
+                sent = 0
+            if sent == len(data):
+                return
+        self.write_otherwise(data[sent:])
+
+    def write_otherwise(self, data: bytes | memoryview) -> None:
+        """Send bytes, or keep them, in whatever state the connection is."""
         raise NotImplementedError
 
 
@@ -156,14 +184,5 @@ def answer_reads(batch: SendBatch[End], ends: list[tuple[OfPeer, int]], host: st
     """
     first = 0
     for peer, last in ends:
-        answers = answer_columns(batch, first, last, host)
+        peer.write_at_once(answer_columns(batch, first, last, host))
         first = last
-        sent = 0
-        if peer.direct_fd >= 0:
-            try:
-                sent = os.write(peer.direct_fd, answers)
-            except OSError:  # Who writes the rest finds the same, and knows what to do.
-                sent = 0
-            if sent == len(answers):
-                continue
-        peer.write_at_once(answers[sent:])

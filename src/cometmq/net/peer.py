@@ -60,14 +60,12 @@ class Peer(PeerEnd, asyncio.Protocol):
         is_encrypted: whether it talks over TLS.
         has_signed: whether a request of it had a good signature.
         user: who asked last, where users are known (access.gate); for a handler that runs now.
-        is_paused: whether it reads slower than we answer.
         is_closed: whether the connection is gone.
         on_close: called once with the peer when the connection is gone.
         network: whose connection it is where connections are counted (`net.connections`).
         partial_size: bytes of a frame that is not whole.
         has_spoken: whether any bytes had come before the server last looked for silent connections.
         silent_since: monotonic time of that look, seconds.
-        asks_alone: whether what it brought last was one request that an intake answers without waiting for others of its turn.
         tasks: background tasks that die with the connection.
     """
 
@@ -75,8 +73,8 @@ class Peer(PeerEnd, asyncio.Protocol):
     __slots__ = (
         "_backlog", "_dispatcher", "_gathered", "_gathered_size", "_has_unread",
         "_is_gathering", "_is_held", "_is_unwanted", "_joined", "_joined_at", "_server",
-        "_transport", "_turn", "_wire", "_writer", "address", "asks_alone", "has_signed",
-        "has_spoken", "ip", "is_closed", "is_encrypted", "is_on_own_machine", "is_paused",
+        "_transport", "_turn", "_wire", "_writer", "address", "has_signed",
+        "has_spoken", "ip", "is_closed", "is_encrypted", "is_on_own_machine",
         "network", "on_close", "partial_size", "silent_since", "tasks", "user",
     )  # fmt: skip
 
@@ -97,13 +95,11 @@ class Peer(PeerEnd, asyncio.Protocol):
         self.is_encrypted = False
         self.user: Asker | None = None
         self.has_signed = False
-        self.is_paused = False
         self.is_closed = False
         self.on_close: list[Callable[[Peer], None]] = []
         self.partial_size = 0
         self.has_spoken = False
         self.silent_since = server.clock.monotonic()
-        self.asks_alone = False
         self.tasks = Tasks("peer")
         self._server = server
         self._wire: Connection[asyncio.Future[Command]] = Connection(
@@ -137,11 +133,6 @@ class Peer(PeerEnd, asyncio.Protocol):
     def read_otherwise(self, data: bytes) -> None:
         """Keep what came for this turn of the loop; who brings more in the same turn is not read until it is done."""
         turn, wire = self._turn, self._wire
-        if self.asks_alone:  # Where nothing of it comes first; half a frame would, too.
-            waits = self.is_in_turn or self.is_paused or wire.buffered or wire.skipped
-            self.asks_alone = not waits and turn.answer_ahead(data, self)
-            if self.asks_alone:
-                return
         if turn.lone_reads and len(data) <= SMALL_TURN:
             intake = self._dispatcher.intake
             # As `is_within_frame`, on the way of each.
@@ -373,8 +364,8 @@ class Peer(PeerEnd, asyncio.Protocol):
         if not self._is_gathering or self._gathered_size > GATHER_SIZE_MAX:
             self._send_gathered()
 
-    def write_at_once(self, data: bytes | memoryview) -> None:
-        """Send bytes to somebody who has waited: not at the end of the loop's turn, but now."""
+    def write_otherwise(self, data: bytes | memoryview) -> None:
+        """See `PeerEnd`: behind what was gathered, and what the socket does not take when it can."""
         writer = self._writer
         if writer is None or self.is_closed:
             return

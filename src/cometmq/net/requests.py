@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 Handler = Callable[[Command, "Peer"], Awaitable[Answer | None] | Answer | None]
 # What one connection asks in a turn of the loop.
 Read = tuple["Peer", list[RawCommand]]
+# Sends bytes to a connection.
+Write = Callable[[bytes], None]
 Find = Callable[[Mapping[str, str], bytes], Iterable[Access]]
 
 
@@ -95,8 +97,8 @@ class Intake(Protocol):
         """
         ...
 
-    def answer_ahead(self, data: bytes, peer: "Peer") -> int:
-        """Answer what a connection brought, which is not in a turn; gives the size of it, 0: nothing was done.
+    def answer_ahead(self, data: bytes, write: Write) -> int:
+        """Have the answer written to what a connection brought, which is not in a turn; gives the size of it, 0: nothing was done.
 
         It is asked once it has said of this connection that it `asks_alone`.
         """
@@ -365,7 +367,7 @@ class _GatedIntake:
     def take_reads(self, _turn: TurnReads["Peer"], _count_max: int, _size_min: int) -> None:
         """Take nothing: each of them has a signer."""
 
-    def answer_ahead(self, _data: bytes, _peer: "Peer") -> int:
+    def answer_ahead(self, _data: bytes, _write: Write) -> int:
         """Answer nothing: who may ask what is known of commands."""
         return 0
 

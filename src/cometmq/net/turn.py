@@ -99,11 +99,11 @@ class Turn(TurnReads["Peer"]):
             self._step(self.fresh or self._late, self._clock.monotonic() + BUDGET_SECONDS)
 
     def answer_ahead(self, data: bytes, peer: "Peer") -> bool:
-        """Have a read answered before its turn, of one who gains nothing by others; False: it waits as theirs do, and nothing was done."""
+        """See `TurnReads`."""
         intake = self._dispatcher.intake
         if intake is None or self.ahead_size <= 0:
             return False
-        size = intake.answer_ahead(data, peer)
+        size = intake.answer_ahead(data, peer.write_at_once)
         self.ahead_size -= size + AHEAD_COST
         return size > 0
 

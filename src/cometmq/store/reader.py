@@ -203,10 +203,8 @@ class Reader:
         count, log = terms[1], self._log
         if terms[3] is not None and count < self._scan_entries:
             count = self._scan_entries
-        reach = (
-            log.chain.files, log.positions.written, log.warm_start, self._warm_size,
-            self._in_memory_bytes, self._limits,
-        )  # fmt: skip
+        files, written, near = log.chain.files, log.positions.written, self._in_memory_bytes
+        reach = files, written, log.warm_start, self._warm_size, near, self._limits
         kept = self._files.kept.get(queue)
         answer = pull_answer(terms, queue, offset, opaque, kept, count, reach)
         if answer is not None or not queue.min_offset <= offset < queue.max_offset:
@@ -219,12 +217,13 @@ class Reader:
             return None
         content, start, stop = entries
         was_at_hand = content is queue.tail or (kept is not None and content is kept[2])
-        if not self._map(entries) and was_at_hand:
-            return None
         count = (stop - start) // QUEUE_ENTRY_SIZE
-        first = offset - start // QUEUE_ENTRY_SIZE
-        kept = first, offset + count, content
-        return pull_answer(terms, queue, offset, opaque, kept, count, reach)
+        kept = offset - start // QUEUE_ENTRY_SIZE, offset + count, content
+        if not was_at_hand:
+            answer = pull_answer(terms, queue, offset, opaque, kept, count, reach)
+        if answer is None and self._map(entries):
+            answer = pull_answer(terms, queue, offset, opaque, kept, count, reach)
+        return answer
 
     def _looked_at(
         self, match: Match | None, count_max: int

@@ -20,7 +20,7 @@ UNKNOWN = 9999
 async def asking(served, monkeypatch):
     """A connection by hand; `taken` says how many acknowledgements each read's look at it found."""
     reader, writer = await asyncio.open_connection(*place_of(served))
-    one = Asking(reader, writer)
+    one = Asking(reader, writer, [])
     take = AckBatch.take_frames
 
     def taken(self: AckBatch, *given: object) -> tuple[int, int]:

@@ -16,6 +16,7 @@ from cometmq.broker.service import found_pulls
 from cometmq.codec.remoting import Command, encode_command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.net import turn
+from cometmq.net.requests import Write
 from tests.unit.broker.conftest import Served, serve
 from tests.unit.broker.test_pulls import heartbeat, send
 from tests.unit.broker.test_sends import pull_fields
@@ -33,9 +34,10 @@ def place_of(served: Served) -> tuple[str, int]:
 class Asking:
     """A connection by hand, and what the intake took of it."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader, self.writer = reader, writer
-        self.taken: list[bool] = []
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, taken: list[bool]
+    ) -> None:
+        self.reader, self.writer, self.taken = reader, writer, taken
 
     async def ask(self, data: bytes, count: int = 1) -> list[bytes]:
         """Send some requests with one write, and give as many answers."""
@@ -55,26 +57,31 @@ class Asking:
         return alone[0]
 
 
+@pytest.fixture(autouse=True)  # A broker keeps the method that it finds when it is made.
+def taken(monkeypatch):
+    """Of each pull that an intake is shown from now on whether it answers it."""
+    answer, some = PullIntake.answer, []
+
+    def noted(self: PullIntake, data: bytes, write: Write) -> int:
+        size = answer(self, data, write)
+        some.append(size > 0)
+        return size
+
+    monkeypatch.setattr(PullIntake, "answer", noted)
+    return some
+
+
 @asynccontextmanager
-async def ask_by_hand(served: Served, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Asking]:
+async def ask_by_hand(served: Served, taken: list[bool]) -> AsyncIterator[Asking]:
     """A connection by hand to a broker."""
     reader, writer = await asyncio.open_connection(*place_of(served))
-    one = Asking(reader, writer)
-    answer_to = PullIntake._answer_to
-
-    def taken(self: PullIntake, frame: bytes) -> tuple[bytes, int] | None:
-        answer = answer_to(self, frame)
-        one.taken.append(answer is not None)
-        return answer
-
-    monkeypatch.setattr(PullIntake, "_answer_to", taken)
-    yield one
+    yield Asking(reader, writer, taken)
     writer.close()
 
 
 @pytest.fixture
-async def asking(served, monkeypatch):
-    async with ask_by_hand(served, monkeypatch) as one:
+async def asking(taken, served):
+    async with ask_by_hand(served, taken) as one:
         yield one
 
 
@@ -185,12 +192,12 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("what", CHANGES)
-async def test_what_changes_holds_for_the_very_next_pull(tmp_path, monkeypatch, what):
+async def test_what_changes_holds_for_the_very_next_pull(tmp_path, taken, what):
     """A header is known from the pull before, and what it may do, for as long as nothing of that has changed."""
     change, fields, told = CHANGES[what]
     async with (
         serve(tmp_path / "store", is_slave_read=True, is_group_auto_created=False) as served,
-        ask_by_hand(served, monkeypatch) as asking,
+        ask_by_hand(served, taken) as asking,
     ):
         may_not_broadcast = json.dumps(GROUP | {"consumeBroadcastEnable": False}).encode()
         assert (await served.ask(GROUP_SET, body=may_not_broadcast)).code == 0

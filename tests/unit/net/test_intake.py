@@ -10,6 +10,7 @@ import pytest
 
 from cometmq.codec.remoting import Command, encode_command
 from cometmq.kernel import TurnReads
+from cometmq.kernel.turn_reads import DIRECT_SIZE_MAX
 from cometmq.model.rights import Right
 from cometmq.net.answer import Answer
 from cometmq.net.peer import DECODED_SIZE, Peer
@@ -72,7 +73,7 @@ class Taking:
             peer.unread, peer.is_in_turn = b"", False
             turn.size -= len(data)
 
-    def answer_ahead(self, data: bytes, peer: Peer) -> int:
+    def answer_ahead(self, data: bytes, _write: Any) -> int:
         if b'"code":310' not in data:
             return 0
         self.order.append(("ahead", int(data.partition(b'"opaque":')[2].partition(b",")[0])))
@@ -236,6 +237,7 @@ async def test_who_asks_alone_is_answered_ahead_of_the_turn_where_nothing_of_his
     peer.data_received(frame(1))
     peer.asks_alone = True
     peer.data_received(frame(2))  # Behind one that waits for its turn.
+    assert not peer.asks_alone
     await turns(3)
     peer.asks_alone = True
     peer.data_received(frame(3))
@@ -243,7 +245,6 @@ async def test_who_asks_alone_is_answered_ahead_of_the_turn_where_nothing_of_his
     part = frame(5, code=ASK)
     peer.data_received(part[:9])  # Not for an intake: the next ones are not, either.
     assert not peer.asks_alone
-    peer.asks_alone = True
     peer.data_received(part[9:] + frame(6))
     await turns(3)
     assert hall.taking.order == [
@@ -364,6 +365,10 @@ async def test_what_is_gathered_leaves_in_front_of_what_is_written_at_once(hall)
         peer.write_at_once(b"c")
         assert peer.direct_fd == ours.fileno()
         assert theirs.recv(9) == b"abc"
+        large = b"e" * (DIRECT_SIZE_MAX + 1)
+        for piece in (large, memoryview(large)[1:]):  # Not by the kernel.
+            peer.write_at_once(piece)
+            assert theirs.recv(len(piece), socket.MSG_WAITALL) == piece
         peer.write(b"d")  # The transport has it.
         assert peer.direct_fd == -1
         for end in (peer.close, peer.abort, lambda: peer.connection_lost(None)):

@@ -19,6 +19,7 @@ from cometmq.model.codes import VERSION, RequestCode, ResponseCode
 from cometmq.model.errors import CodecError, RequestError
 from cometmq.model.flags import RESPONSE
 from cometmq.net.peer import Peer
+from cometmq.net.requests import Write
 from cometmq.store.reader import GetStatus
 
 _PULL = int(RequestCode.PULL_MESSAGE)
@@ -62,7 +63,7 @@ class PullIntake:
     def take(self, data: bytes, peer: Peer, count_max: int) -> tuple[int, int]:
         """Answer pulls of a connection in a turn, from the first on, at most so many; where the next request begins, and how many they are."""
         left = TURN_SIZE_MAX - self.size
-        size = self.answer(data, peer) if left > 0 else 0
+        size = self.answer(data, peer.write_at_once) if left > 0 else 0
         peer.asks_alone = size > 0
         if size:
             self.size += size
@@ -79,37 +80,32 @@ class PullIntake:
         position = size = written = 0
         while position < len(data) and len(frames) < count_max and size < size_max:
             end = _frame_end(data, position)
-            answer = self._answer_to(data[position:end])
-            if answer is None:
+            found = self.answer(data[position:end], frames.append)
+            if not found:
                 break
-            frames.append(answer[0])
-            position, size, written = end, size + answer[1], written + len(answer[0])
+            position, size, written = end, size + found, written + len(frames[-1])
         if frames:
             peer.write_pieces_at_once(frames, written)
             self.size += size
         return position, len(frames)
 
-    def answer(self, data: bytes, peer: Peer) -> int:
-        """Answer what came from a connection, where it is one pull; gives the bytes of messages, 0: nothing was done."""
-        answer = self._answer_to(data)
-        if answer is None:
-            return 0
-        peer.write_at_once(answer[0])
-        return answer[1]
-
-    def _answer_to(self, frame: bytes) -> tuple[bytes, int] | None:
-        """The frame that answers one pull, and the bytes of its messages; None: nothing was done."""
-        split = split_pull(frame)
+    def answer(self, data: bytes, write: Write) -> int:
+        """Have the answer written to what a connection brought, where it is one pull; gives the bytes of messages, 0: nothing was done."""
+        split = split_pull(data)
         if split is None:
-            return None
+            return 0
         header, queue_id, offset, commit_offset, opaque = split
         known = self._known[header]
         if known is None:
-            return None
+            return 0
         try:
-            return self._found.pull(known, queue_id, offset, commit_offset, opaque)
+            answer = self._found.pull(known, queue_id, offset, commit_offset, opaque)
         except Exception:  # noqa: BLE001  As a command it fails again, and is told of what; here others of the turn would be lost.
-            return None
+            return 0
+        if answer is None:
+            return 0
+        write(answer[0])
+        return answer[1]
 
     def _read(self, header: bytes) -> KnownPull | None:
         """The question of pulls with this header; None where they are not plain."""

@@ -28,7 +28,7 @@ from cometmq.kernel import (
 )
 from cometmq.model.codes import RequestCode
 from cometmq.net.peer import HEADER_SIZE_MAX, Peer
-from cometmq.net.requests import FrameHandler
+from cometmq.net.requests import FrameHandler, Write
 from cometmq.store.batch import Columns
 from cometmq.store.message_store import MessageStore
 from cometmq.store.positions import Durability
@@ -197,6 +197,6 @@ class SendIntake:
         return encode_answers(as_late(pending, durability), results)
 
 
-def _nothing(_data: bytes, _peer: Peer) -> int:
+def _nothing(_data: bytes, _write: Write) -> int:
     """No pull is answered."""
     return 0
