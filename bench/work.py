@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.awake import awake
+from bench.backed import back_memory
 from bench.load import Report, run_java_client, run_loadgen
 from bench.measure import anonymous_bytes, processor_seconds
 from bench.placing import placed
@@ -26,6 +27,8 @@ CONSUMED_MESSAGES = (
     1_000_000  # what the consumer finds; the same for all, for it warms on the way
 )
 MEMORY_MESSAGES = 5_000_000
+# Bytes of its log that a system fills in a second at most, and the part of the machine's memory that they may be.
+FILLED_A_SECOND, FILLED_PART = 600 << 20, 4
 JAVA_CLIENT_THREADS = {"sync": 16, "async": 4, "batch": 4}
 
 
@@ -46,6 +49,15 @@ class Round:
             )
         self.acknowledged[topic] += measured["messages"]
         return measured
+
+    def back(self) -> None:
+        """Have the machine get the memory from its host that a row of sends will fill (`bench.backed`)."""
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        back_memory(min(self.seconds * FILLED_A_SECOND, memory // FILLED_PART))
+
+    def send_many(self, row: str, *, topic: str, size: int = 128, **flags: Any) -> None:
+        """A row of sends of four connections, 256 under way on each."""
+        self.send(row, topic=topic, conns=4, window=256, size=size, secs=self.seconds, **flags)
 
     def pull(self, row: str, *, topic: str) -> None:
         """A row of loadgen pulls, after others to warm: four connections, each a queue again and again."""
@@ -158,8 +170,9 @@ def do_all(system: Running, *, seconds: int, with_memory: bool) -> dict[str, Mea
     work.rows["start"] = {"seconds": system.start_seconds}
     print(f"  {system.name:8} start            {system.start_seconds:12.2f} s", flush=True)
     warm_up(system)
-    work.send("send 128", topic="Small", conns=4, window=256, size=128, secs=seconds)
-    work.send("send 1024", topic="Large", conns=4, window=256, size=1024, secs=seconds)
+    for row, topic, size in (("send 128", "Small", 128), ("send 1024", "Large", 1024)):
+        work.back()
+        work.send_many(row, topic=topic, size=size)
     if system.name == FLOOR:
         return work.rows
     send_with_keys(work)
@@ -185,12 +198,12 @@ def do_columns(system: Running, *, seconds: int) -> dict[str, Measured]:
     """What a message costs by itself: many at once, one at a time, in a crowd, and read."""
     work = Round(system, seconds)
     warm_up(system)
-    for size, row, topic in ((128, "send 128", "Small"), (1024, "send 1024", "Large")):
-        work.send(row, topic=topic, conns=4, window=256, size=size, secs=seconds)
+    for row, topic, size in (("send 128", "Small", 128), ("send 1024", "Large", 1024)):
+        work.back()
+        work.send_many(row, topic=topic, size=size)
     if system.name != FLOOR:
-        work.send(
-            "send keys", topic="Keyed", conns=4, window=256, size=128, secs=seconds, keys=True
-        )
+        work.back()
+        work.send_many("send keys", topic="Keyed", keys=True)
         work.send("crowd 64", topic="Crowd", conns=64, window=1, size=128, secs=seconds)
         pop_all(work)
     work.pull("pull", topic="Pulled")
@@ -213,17 +226,10 @@ def pop_all(work: Round) -> None:
 
 def send_with_keys(work: Round) -> None:
     """Sends with a key each, and how far the index is behind meanwhile."""
+    work.back()
     # The first key of the first connection is there when the first read is stored.
     with IndexLag(work.system.broker.port, "Keyed", "key-0-0") as lag:
-        work.send(
-            "send keys",
-            topic="Keyed",
-            conns=4,
-            window=256,
-            size=128,
-            secs=work.seconds,
-            keys=True,
-        )
+        work.send_many("send keys", topic="Keyed", keys=True)
     work.rows["index lag"] = {"most_ms": max(lag.lags_ms, default=0), "looks": len(lag.lags_ms)}
 
 

@@ -6,76 +6,128 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"sync"
-	"sync/atomic"
+	"syscall"
 	"time"
+	"unsafe"
 )
 
 // pull reads queue c%queues on connection c, 32 messages a request, and starts again at its end.
 //
-// By one thread: a second one would look for work on the core of the broker whenever a goroutine waits.
+// By one thread that waits for all of them in epoll_wait(2): a second one would look for work on the core of the broker, and
+// where a goroutine waits, Go's scheduler asks the system twice more for each answer.
 func pull(addr string, conns, secs int, topic string, queues int, broker string) report {
-	runtime.GOMAXPROCS(1)
-	var messages, bytes, refused int64
-	var all []int64
-	var mu sync.Mutex
-	var wg sync.WaitGroup
+	runtime.LockOSThread()
+	ready, err := syscall.EpollCreate1(0)
+	if err != nil {
+		fail(err)
+	}
+	pullers := make([]*puller, conns)
+	for c := range pullers {
+		pullers[c] = newPuller(addr, topic, c%queues, broker)
+		event := syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(c)}
+		if err := syscall.EpollCtl(ready, syscall.EPOLL_CTL_ADD, int(pullers[c].socket), &event); err != nil {
+			fail(err)
+		}
+	}
 	start := time.Now()
 	end := start.Add(time.Duration(secs) * time.Second)
-	for c := 0; c < conns; c++ {
-		conn, err := dial(addr)
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		wg.Add(1)
-		go func(c int) {
-			defer wg.Done()
-			defer conn.Close()
-			r, w := bufio.NewReaderSize(conn, 1<<20), bufio.NewWriter(conn)
-			var buf []byte
-			var mine []int64
-			var count, size int64
-			sign := newSigner()
-			offset := int64(0)
-			for i := 0; time.Now().Before(end); i++ {
-				t := time.Now()
-				pullRequest(w, sign, topic, c%queues, offset, broker, i)
-				h, body, err := readFrame(r, &buf)
-				if err != nil {
-					break
-				}
-				mine = append(mine, time.Since(t).Nanoseconds())
-				if field(h, "code") != 0 {
-					if offset == 0 && atomic.AddInt64(&refused, 1) == 1 {
-						fmt.Fprintln(os.Stderr, string(h))
-					}
-					offset = 0
-					continue
-				}
-				size += int64(len(body))
-				for len(body) >= 4 {
-					n := binary.BigEndian.Uint32(body)
-					if n == 0 || int(n) > len(body) {
-						break
-					}
-					body = body[n:]
-					count++
-				}
-				offset = field(h, "nextBeginOffset")
-			}
-			mu.Lock()
-			all = append(all, mine...)
-			messages += count
-			bytes += size
-			mu.Unlock()
-		}(c)
+	for _, p := range pullers {
+		p.ask(start)
 	}
-	wg.Wait()
+	events := make([]syscall.EpollEvent, conns)
+	for now := start; now.Before(end); {
+		for _, event := range events[:await(ready, events)] {
+			p := pullers[event.Fd]
+			p.take()
+			now = time.Now()
+			p.took = append(p.took, now.Sub(p.asked).Nanoseconds())
+			p.ask(now)
+		}
+	}
 	el := time.Since(start).Seconds()
-	r := report{Conns: conns, Messages: messages, Refused: refused, PerSec: float64(messages) / el, MBPerSec: float64(bytes) / el / 1e6}
+	r := report{Conns: conns}
+	var bytes int64
+	var all []int64
+	for _, p := range pullers {
+		p.socket.Close()
+		r.Messages += p.messages
+		r.Refused += p.refused
+		bytes += p.bytes
+		all = append(all, p.took...)
+	}
+	r.PerSec, r.MBPerSec = float64(r.Messages)/el, float64(bytes)/el/1e6
 	r.latencies(all)
 	return r
+}
+
+// await waits until something came for some of the connections, a second at most; how many events there are.
+func await(ready int, events []syscall.EpollEvent) int {
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(ready), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), 1000, 0, 0)
+	if errno != 0 && errno != syscall.EINTR {
+		fail(errno)
+	}
+	if errno != 0 {
+		return 0
+	}
+	return int(n)
+}
+
+// puller is one connection: it has one request under way.
+type puller struct {
+	socket                   socket
+	r                        *bufio.Reader
+	w                        *bufio.Writer
+	sign                     *signer
+	topic, broker            string
+	queue, asks              int
+	offset                   int64
+	asked                    time.Time
+	messages, bytes, refused int64
+	took                     []int64
+	buf                      []byte
+}
+
+func newPuller(addr, topic string, queue int, broker string) *puller {
+	p := &puller{socket: connected(addr), sign: newSigner(), topic: topic, broker: broker, queue: queue}
+	conn, err := secured(p.socket)
+	if err != nil {
+		fail(err)
+	}
+	p.r, p.w = bufio.NewReaderSize(conn, 1<<16), bufio.NewWriter(conn)
+	return p
+}
+
+func (p *puller) ask(now time.Time) {
+	pullRequest(p.w, p.sign, p.topic, p.queue, p.offset, p.broker, p.asks)
+	p.asked = now
+	p.asks++
+}
+
+// take reads the answer.
+func (p *puller) take() {
+	h, body, err := readFrame(p.r, &p.buf)
+	if err != nil {
+		fail(err)
+	}
+	if field(h, "code") != 0 {
+		if p.offset == 0 {
+			if p.refused++; p.refused == 1 {
+				fmt.Fprintln(os.Stderr, string(h))
+			}
+		}
+		p.offset = 0
+		return
+	}
+	p.bytes += int64(len(body))
+	for len(body) >= 4 {
+		n := binary.BigEndian.Uint32(body)
+		if n == 0 || int(n) > len(body) {
+			break
+		}
+		body = body[n:]
+		p.messages++
+	}
+	p.offset = field(h, "nextBeginOffset")
 }
 
 // pullRequest asks for 32 messages. sysFlag 4: the request carries its own subscription; the broker does not wait.
