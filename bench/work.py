@@ -27,8 +27,9 @@ CONSUMED_MESSAGES = (
     1_000_000  # what the consumer finds; the same for all, for it warms on the way
 )
 MEMORY_MESSAGES = 5_000_000
-# Bytes of its log that a system fills in a second at most, and the part of the machine's memory that they may be.
-FILLED_A_SECOND, FILLED_PART = 600 << 20, 4
+# Messages that a system stores in a second, what each takes of its log beside its body, and the part of the machine's memory that
+# all of a row may be.
+STORED_A_SECOND, RECORD_REST, FILLED_PART = 600_000, 256, 4
 JAVA_CLIENT_THREADS = {"sync": 16, "async": 4, "batch": 4}
 
 
@@ -50,10 +51,11 @@ class Round:
         self.acknowledged[topic] += measured["messages"]
         return measured
 
-    def back(self) -> None:
-        """Have the machine get the memory from its host that a row of sends will fill (`bench.backed`)."""
+    def back(self, size: int = 128) -> None:
+        """Have the machine get the memory from its host that a row of sends of this size will fill (`bench.backed`)."""
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        back_memory(min(self.seconds * FILLED_A_SECOND, memory // FILLED_PART))
+        filled = self.seconds * STORED_A_SECOND * (size + RECORD_REST)
+        back_memory(min(filled, memory // FILLED_PART))
 
     def send_many(self, row: str, *, topic: str, size: int = 128, **flags: Any) -> None:
         """A row of sends of four connections, 256 under way on each."""
@@ -171,7 +173,7 @@ def do_all(system: Running, *, seconds: int, with_memory: bool) -> dict[str, Mea
     print(f"  {system.name:8} start            {system.start_seconds:12.2f} s", flush=True)
     warm_up(system)
     for row, topic, size in (("send 128", "Small", 128), ("send 1024", "Large", 1024)):
-        work.back()
+        work.back(size)
         work.send_many(row, topic=topic, size=size)
     if system.name == FLOOR:
         return work.rows
@@ -199,7 +201,7 @@ def do_columns(system: Running, *, seconds: int) -> dict[str, Measured]:
     work = Round(system, seconds)
     warm_up(system)
     for row, topic, size in (("send 128", "Small", 128), ("send 1024", "Large", 1024)):
-        work.back()
+        work.back(size)
         work.send_many(row, topic=topic, size=size)
     if system.name != FLOOR:
         work.back()
