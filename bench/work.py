@@ -172,9 +172,7 @@ def do_all(system: Running, *, seconds: int, with_memory: bool) -> dict[str, Mea
     work.rows["start"] = {"seconds": system.start_seconds}
     print(f"  {system.name:8} start            {system.start_seconds:12.2f} s", flush=True)
     warm_up(system)
-    for row, topic, size in (("send 128", "Small", 128), ("send 1024", "Large", 1024)):
-        work.back(size)
-        work.send_many(row, topic=topic, size=size)
+    send_both_sizes(work)
     if system.name == FLOOR:
         return work.rows
     send_with_keys(work)
@@ -200,9 +198,7 @@ def do_columns(system: Running, *, seconds: int) -> dict[str, Measured]:
     """What a message costs by itself: many at once, one at a time, in a crowd, and read."""
     work = Round(system, seconds)
     warm_up(system)
-    for row, topic, size in (("send 128", "Small", 128), ("send 1024", "Large", 1024)):
-        work.back(size)
-        work.send_many(row, topic=topic, size=size)
+    send_both_sizes(work)
     if system.name != FLOOR:
         work.back()
         work.send_many("send keys", topic="Keyed", keys=True)
@@ -216,6 +212,13 @@ def do_columns(system: Running, *, seconds: int) -> dict[str, Measured]:
     if system.name != FLOOR:
         work.read_back()
     return work.rows
+
+
+def send_both_sizes(work: Round) -> None:
+    """Sends of 128 bytes and of 1 KiB, many at once."""
+    for row, topic, size in (("send 128", "Small", 128), ("send 1024", "Large", 1024)):
+        work.back(size)
+        work.send_many(row, topic=topic, size=size)
 
 
 def pop_all(work: Round) -> None:

@@ -63,11 +63,11 @@ func pull(addr string, conns, secs int, topic string, queues int, broker string)
 // await waits until something came for some of the connections, a second at most; how many events there are.
 func await(ready int, events []syscall.EpollEvent) int {
 	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(ready), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), 1000, 0, 0)
-	if errno != 0 && errno != syscall.EINTR {
-		fail(errno)
+	if errno == syscall.EINTR { // Go's scheduler looks after its threads by signals.
+		return 0
 	}
 	if errno != 0 {
-		return 0
+		fail(errno)
 	}
 	return int(n)
 }
