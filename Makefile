@@ -46,7 +46,7 @@ arch: setup ## who may import whom, and what the kernel touches
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/kernel_wall.py
 
-tidy: setup ## sizes, names, docstrings, the chain of Next: lines
+tidy: setup ## sizes of functions, names, docstrings
 	$(BIN)/python tools/tidy.py
 	$(BIN)/python tools/sync_facade.py --check
 	$(BIN)/python tools/sync_layouts.py --check

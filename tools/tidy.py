@@ -1,4 +1,4 @@
-"""Checks what no linter knows: sizes, names, docstrings, the chain of `Next:` lines, stray paths, classes of one name.
+"""Checks what no linter knows: sizes of functions, names, docstrings, stray paths, classes of one name.
 
 A rule is a function from one file to its complaints; `main` runs every rule over the tracked files
 and prints `path:line: complaint`. There is no list of exceptions: a file that breaks a rule is mended.
@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 40  # without the docstring: explaining costs nothing
 
 # Words that name nothing. Everything that is, is some data; everything that acts is some manager.
@@ -62,7 +61,6 @@ LEANING_START = re.compile(
     r"|(?:All|Any|Some|Each|Both|One|None|Most) of (?:it|them|these|those)\b"
     r"|(?:This|That|These)[,.:]"
 )
-NEXT_LINE = re.compile(r"^Next: (?P<name>\S+)$", re.MULTILINE)
 TEXT_SUFFIXES = {
     ".py",
     ".pyx",
@@ -88,9 +86,7 @@ class Source:
     path: Path  # relative to the root of the project
     text: str
     tree: ast.Module | None
-    modules: frozenset[str]  # dotted names of all modules below src
     classes: Mapping[str, list[Path]]  # of the package: where each name stands
-    glossary: frozenset[str]  # the words that docs/glossary.md explains
 
     @property
     def is_code(self) -> bool:
@@ -101,13 +97,6 @@ class Source:
 Complaint = tuple[int, str]
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 Rule = Callable[[Source], Iterator[Complaint]]
-
-
-def file_size(source: Source) -> Iterator[Complaint]:
-    """A Python file, a compiled one too, has at most FILE_LINES_MAX lines."""
-    lines = source.text.count("\n")
-    if source.is_code and lines > FILE_LINES_MAX:
-        yield 1, f"{lines} lines; at most {FILE_LINES_MAX}: split it by deed"
 
 
 def function_size(source: Source) -> Iterator[Complaint]:
@@ -171,14 +160,6 @@ def first_line(source: Source) -> Iterator[Complaint]:
             yield line, f"the first line of a docstring is no whole sentence: {first!r}"
 
 
-def next_module(source: Source) -> Iterator[Complaint]:
-    """A `Next:` line of a module docstring names a module that exists."""
-    docstring = ast.get_docstring(source.tree) if source.tree is not None else None
-    for match in NEXT_LINE.finditer(docstring or ""):
-        if match["name"] not in source.modules:
-            yield 1, f"Next: {match['name']} is no module of this project"
-
-
 def empty_words(source: Source) -> Iterator[Complaint]:
     """No module, class or function is named with a word that names nothing."""
     names = [(1, source.path.stem)]
@@ -230,24 +211,6 @@ def classes_of(source: Source) -> Iterator[tuple[int, str]]:
             yield source.text.count("\n", 0, found.start()) + 1, found[0].split()[-1]
 
 
-def unknown_noun(source: Source) -> Iterator[Complaint]:
-    """The last word of a module's or class's name in the package stands in the glossary."""
-    if source.path.parts[:2] != ("src", "cometmq") or not source.is_code:
-        return
-    names = [] if source.path.stem.startswith("__") else [(1, source.path.stem)]
-    names += [
-        (node.lineno, node.name)
-        for node in (ast.walk(source.tree) if source.tree is not None else ())
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
-    ]
-    if source.tree is None:
-        names += [each for each in classes_of(source) if not each[1].startswith("_")]
-    for line, name in names:
-        noun = words(name)[-1]
-        if not source.glossary.intersection(singulars(noun)):
-            yield line, f"{name}: docs/glossary.md does not say what '{noun}' is"
-
-
 def open_end(source: Source) -> Iterator[Complaint]:
     """No comment announces work that is not done; an issue does."""
     for number, line in enumerate(source.text.splitlines(), 1):
@@ -256,16 +219,13 @@ def open_end(source: Source) -> Iterator[Complaint]:
 
 
 RULES: tuple[Rule, ...] = (
-    file_size,
     function_size,
     compiled_function_size,
     module_docstring,
     first_line,
-    next_module,
     empty_words,
     machine_path,
     class_twice,
-    unknown_noun,
     open_end,
 )
 
@@ -282,35 +242,22 @@ def words(name: str) -> list[str]:
     return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
 
 
-def singulars(word: str) -> set[str]:
-    """The word, and what it may be the plural of."""
-    ends = (("ies", "y"), ("es", "e"), ("es", ""), ("s", ""))
-    return {word} | {word[: -len(end)] + one for end, one in ends if word.endswith(end)}
-
-
 def check(root: Path, paths: list[Path]) -> list[str]:
     """Run every rule over `paths` (relative to `root`); the complaints, in order of files."""
-    modules = frozenset(module_names(root / "src"))
-    classes, glossary = package_classes(root), glossary_words(root)
+    classes = package_classes(root)
     complaints = []
     for path in sorted(paths):
-        source = read(root, path, modules, classes, glossary)
+        source = read(root, path, classes)
         found = sorted(complaint for rule in RULES for complaint in rule(source))
         complaints += [f"{path}:{line}: {text}" for line, text in found]
     return complaints
 
 
-def read(
-    root: Path,
-    path: Path,
-    modules: frozenset[str],
-    classes: Mapping[str, list[Path]],
-    glossary: frozenset[str],
-) -> Source:
+def read(root: Path, path: Path, classes: Mapping[str, list[Path]]) -> Source:
     """One file, parsed where it is Python."""
     text = (root / path).read_text(encoding="utf-8")
     tree = ast.parse(text) if path.suffix == ".py" else None
-    return Source(path, text, tree, modules, classes, glossary)
+    return Source(path, text, tree, classes)
 
 
 def package_classes(root: Path) -> dict[str, list[Path]]:
@@ -327,21 +274,6 @@ def package_classes(root: Path) -> dict[str, list[Path]]:
         for name in names or (CLASS.findall(text) if path.suffix == ".pyx" else ()):
             places.setdefault(name, []).append(path.relative_to(root))
     return places
-
-
-def glossary_words(root: Path) -> frozenset[str]:
-    """The words in the first column of the glossary's tables."""
-    path = root / "docs" / "glossary.md"
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    first = [line.split("|")[1].lower() for line in lines if line.startswith("| ")]
-    return frozenset(word for cell in first for word in re.findall(r"[a-z]+", cell))
-
-
-def module_names(src: Path) -> Iterator[str]:
-    """Dotted names of the packages and modules below `src`."""
-    for path in src.rglob("*.py"):
-        parts = path.relative_to(src).with_suffix("").parts
-        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def tracked_texts(root: Path) -> list[Path]:

@@ -9,8 +9,6 @@
 `cometmq` starts anew, with empty topics, for each test; `cometmq_session` is one for the whole run.
 A marker gives keys of a broker.conf: `@pytest.mark.cometmq(autoCreateTopicEnable=False)`. pytest finds
 this module by itself once `cometmq` is installed, and pays nothing for it until a test asks.
-
-Next: cometmq.embedded.thread
 """
 
 from collections.abc import Iterator

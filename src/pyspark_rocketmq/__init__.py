@@ -3,8 +3,6 @@
 Spark imports every top-level module named `pyspark_*` when a session first uses any Python data
 source, and takes its `DefaultSource`. A module that failed here would fail every other source of
 that session too, so nothing of ours is imported before the format is used.
-
-Next: cometmq.spark.format
 """
 
 from collections.abc import MutableMapping

@@ -1,7 +1,4 @@
-"""Lets Spark find the format "rocketmq-store" by itself, as `pyspark_rocketmq` does "rocketmq".
-
-Next: cometmq.spark.store.format
-"""
+"""Lets Spark find the format "rocketmq-store" by itself, as `pyspark_rocketmq` does "rocketmq"."""
 
 from collections.abc import MutableMapping
 

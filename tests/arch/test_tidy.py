@@ -8,25 +8,14 @@ import pytest
 
 from tools import tidy
 
-GOOD = '"""A module.\n\nNext: cometmq.store.reader\n"""\n\n\ndef read() -> None:\n    """Read."""\n'
-
-
-GLOSSARY = (
-    "| word | what |\n| --- | --- |\n| log, reader | x |\n| count, manager, info, util | x |\n"
-)
+GOOD = '"""A module.\n"""\n\n\ndef read() -> None:\n    """Read."""\n'
 
 
 def complaints(tmp_path: Path, text: str, name: str = "src/cometmq/store/log.py") -> list[str]:
     """What tidy says about one file in an otherwise clean project."""
-    reader = tmp_path / "src/cometmq/store/reader.py"
-    reader.parent.mkdir(parents=True)
-    reader.write_text('"""Reads."""\n')
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
-    glossary = tmp_path / "docs/glossary.md"
-    glossary.parent.mkdir(exist_ok=True)
-    glossary.write_text(GLOSSARY)
     return tidy.check(tmp_path, [Path(name)])
 
 
@@ -37,13 +26,11 @@ def test_a_file_that_keeps_the_rules_is_not_named(tmp_path):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        (GOOD + "x = 1\n" * 500, "508 lines; at most 500"),
         (
             GOOD + "    x = 1\n" * 50,
             "read has 51 lines; at most 40",
         ),
         ("x = 1\n", "no module docstring"),
-        (GOOD.replace("reader", "nowhere"), "Next: cometmq.store.nowhere is no module"),
         (GOOD.replace("def read", "def read_helper"), "'helper' names nothing"),
         (GOOD + "\n\nclass TopicManager:\n    pass\n", "'manager' names nothing"),
         (GOOD + "\n\nclass TopicInfo:\n    pass\n", "'info' names nothing"),
@@ -110,7 +97,6 @@ COMPILED = (
         (COMPILED + "    found += 1\n" * 36, "count has 40 lines; at most 40"),
         (COMPILED + "    cdef int more\n" * 60, ""),
         (COMPILED + "    found += 1\n" * 37, "count has 41 lines; at most 40"),
-        (COMPILED + "\n\ncdef int other = 1\n" * 200, "; at most 500"),
         (COMPILED.replace('"""A kernel."""', ""), "no module docstring"),
         (COMPILED.replace("count(", "count_helper("), "'helper' names nothing"),
         (COMPILED + "# TO" + "DO later\n", "an open end"),
@@ -123,29 +109,6 @@ def test_a_compiled_file_is_read_too(tmp_path, text, complaint):
     else:
         (line,) = said
         assert complaint in line
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "said"),
-    [
-        ("src/cometmq/store/reader.py", GOOD + "\n\nclass TopicLogs:\n    pass\n", ""),
-        ("src/cometmq/store/reader.py", GOOD + "\n\nclass Ghost:\n    pass\n", "'ghost'"),
-        ("src/cometmq/store/reader.py", GOOD + "\n\nclass _Ghost:\n    pass\n", ""),
-        ("src/cometmq/store/old_ghosts.py", GOOD, "'ghosts'"),
-        ("src/cometmq/kernel/_ghost.pyx", COMPILED, "'ghost'"),
-        (
-            "src/cometmq/kernel/_count.pyx",
-            COMPILED + "\n\ncdef class Ghost:\n    pass\n",
-            "'ghost'",
-        ),
-        ("src/cometmq/kernel/_count.pyx", COMPILED + "\n\ncdef class _Ghost:\n    pass\n", ""),
-        ("src/cometmq/client/ghost.py", GOOD, "'ghost'"),
-        ("src/cometmq/store/__init__.py", GOOD, ""),
-    ],
-)
-def test_a_noun_that_the_glossary_does_not_explain_is_named(tmp_path, name, text, said):
-    found = complaints(tmp_path, text, name=name)
-    assert [said in line for line in found] == ([True] if said else [])
 
 
 def test_two_compiled_classes_of_one_name_are_named(tmp_path):

@@ -1,8 +1,6 @@
 """Changes of accounts over the wire: the file of an account is written anew, whole, and in force at once.
 
 Comments of the file are lost, as in RocketMQ; its mode stays. Follows PlainPermissionManager of RocketMQ 4.9.8.
-
-Next: cometmq.access.account_files
 """
 
 import threading

@@ -3,8 +3,6 @@
 They are looked at each 500 ms, as RocketMQ does. What has changed is read in a thread and counts as a whole, or not at all: a file that
 cannot be read keeps the accounts that were there, and a line of the log names it with its line. A file that others
 may read or write is refused: its secrets are no secrets.
-
-Next: cometmq.access.account_edits
 """
 
 import asyncio

@@ -16,8 +16,6 @@
       - groupA=DENY
 
 Nothing that is wrong is passed over, since a permission that nobody reads may be a DENY.
-
-Next: cometmq.access.account_files
 """
 
 from collections.abc import Callable, Mapping

@@ -2,8 +2,6 @@
 
 Names, defaults and their meaning are those of PlainPermissionManager of RocketMQ 4.9.8; what its five codes for administrators and
 none for all the others became stands in docs/design/0050.
-
-Next: cometmq.access.account_text
 """
 
 from collections.abc import Mapping, Sequence

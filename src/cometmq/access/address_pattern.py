@@ -11,8 +11,6 @@
 
 IPv6 has the same forms; where it has a range all eight parts are written. Follows RemoteAddressStrategyFactory of
 RocketMQ 4.9.8.
-
-Next: cometmq.access.accounts
 """
 
 import re

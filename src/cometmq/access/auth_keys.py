@@ -1,7 +1,4 @@
-"""Settings of Auth 2.0: the keys of AuthConfig of RocketMQ 5.3.3.
-
-Next: cometmq.access.auth_users
-"""
+"""Settings of Auth 2.0: the keys of AuthConfig of RocketMQ 5.3.3."""
 
 import json
 

@@ -6,8 +6,6 @@
 RocketMQ 5.3.3 keeps them in RocksDB. The file is its owner's alone (0600); it is written aside, brought to the device and put in
 place, so that after a power cut there is the old content or the new one. Each change is another table; whoever decides by one
 sees no half of a change.
-
-Next: cometmq.access.policies
 """
 
 import json

@@ -1,7 +1,4 @@
-"""Makes the access gate of a server from its settings; where access control is off, imports nothing of it.
-
-Next: cometmq.access.gate
-"""
+"""Makes the access gate of a server from its settings; where access control is off, imports nothing of it."""
 
 from __future__ import annotations
 

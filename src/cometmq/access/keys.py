@@ -1,7 +1,4 @@
-"""Settings of access control that brokers and nameservers share.
-
-Next: cometmq.access.account_files
-"""
+"""Settings of access control that brokers and nameservers share."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,4 @@
-"""The users that the settings of a server name: the accounts of ACL 1.0, or the users of Auth 2.0.
-
-Next: cometmq.access.account_files
-"""
+"""The users that the settings of a server name: the accounts of ACL 1.0, or the users of Auth 2.0."""
 
 import os
 from pathlib import Path

@@ -1,7 +1,4 @@
-"""The bound on failed signatures from one address.
-
-Next: cometmq.access.gate
-"""
+"""The bound on failed signatures from one address."""
 
 from collections import OrderedDict
 

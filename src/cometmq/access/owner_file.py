@@ -1,7 +1,4 @@
-"""Writes files that hold secrets: whole, to the device, and readable by their owner alone.
-
-Next: cometmq.access.account_edits
-"""
+"""Writes files that hold secrets: whole, to the device, and readable by their owner alone."""
 
 import os
 from contextlib import suppress

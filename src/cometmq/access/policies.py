@@ -6,8 +6,6 @@
 The Custom policy is asked first, the Default one where nothing of it fits, and where nothing fits at all the answer is no. Of entries that
 fit the most exact counts: a name, then the longest prefix, then any; of two on one level the one that denies. RocketMQ 5.3.3
 means the same and does otherwise (there Allow wins, and the shorter prefix).
-
-Next: cometmq.access.auth_users
 """
 
 from collections.abc import Iterable, Mapping

@@ -2,8 +2,6 @@
 
 A thread that only computes keeps the interpreter for 5 ms (`sys.setswitchinterval`) before another one gets it, and an answer
 needs it several times. The search for objects in circles (`gc`) keeps it as long as it takes, of very many objects the longer, and of files and tables there are none.
-
-Next: cometmq.access.account_files
 """
 
 import gc

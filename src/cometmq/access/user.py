@@ -1,7 +1,4 @@
-"""A user of a server with a secret, and the tables of users.
-
-Next: cometmq.access.gate
-"""
+"""A user of a server with a secret, and the tables of users."""
 
 from typing import Protocol
 

@@ -1,7 +1,4 @@
-"""YAML as nodes that know their lines: whoever reads a file can say where it is wrong.
-
-Next: cometmq.access.account_text
-"""
+"""YAML as nodes that know their lines: whoever reads a file can say where it is wrong."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

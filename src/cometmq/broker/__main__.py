@@ -3,8 +3,6 @@
 Arguments are those of RocketMQ's mqbroker: `-c` a conf file, `-n` nameservers, `-p` print all settings
 and end, `-m` print those that users set and end. Flags outrank the file. SIGTERM and SIGINT end it
 in good order.
-
-Next: cometmq.broker.server
 """
 
 import asyncio

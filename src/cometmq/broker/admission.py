@@ -3,8 +3,6 @@
 The order, codes and words follow AbstractSendMessageProcessor.msgCheck and SendMessageProcessor of
 RocketMQ 5.3.3. It answers either with the records to be stored or with a refusal. The hot path skips
 it for what it can see to be plain (broker.handlers.send).
-
-Next: cometmq.broker.packing
 """
 
 import asyncio

@@ -1,7 +1,4 @@
-"""Rate limits: so many at once, and so many a second in the long run.
-
-Next: cometmq.broker.groups
-"""
+"""Rate limits: so many at once, and so many a second in the long run."""
 
 from cometmq.model.clock import Clock
 

@@ -2,8 +2,6 @@
 
 The sizes stand in the queue's entries. They are added up once, when a queue is looked at first, and from
 then on only those that have come and those that go: a look costs what has changed.
-
-Next: cometmq.store.read_side
 """
 
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 
 Each round's steps run in the pool, by default a tenth of a second apart, so that no pull waits behind them.
 Follows AdminBrokerProcessor of RocketMQ 5.3.3, with the differences that docs/design/0007 names.
-
-Next: cometmq.store.cleaner
 """
 
 import logging

@@ -1,8 +1,6 @@
 """A client's connection as services see it: to tell it something, ask it something, and hear when it is gone.
 
 `net.peer.Peer` is one, and services know no other word for it; a test's is made of lists.
-
-Next: cometmq.broker.members
 """
 
 from collections.abc import Callable

@@ -4,8 +4,6 @@ As ColdDataCgCtrService of RocketMQ 5.3.3, which counts for 5 s what each group 
 sends a group away that is above its threshold, or above cgColdReadThreshold where it has none, or any that has read
 while all are above globalColdReadThreshold. Off by default (coldDataFlowControlEnable). Thresholds hold until the
 broker ends. Not here: its adaptive thresholds, and one message at a time for consumers that ask by themselves.
-
-Next: cometmq.broker.service.pull
 """
 
 from collections.abc import Mapping

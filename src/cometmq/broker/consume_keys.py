@@ -1,7 +1,4 @@
-"""Settings of a broker that concern filters and pop: RocketMQ's keys.
-
-Next: cometmq.broker.settings
-"""
+"""Settings of a broker that concern filters and pop: RocketMQ's keys."""
 
 from enum import Enum
 

@@ -1,7 +1,4 @@
-"""Settings of a broker that concern delayed and timed messages: RocketMQ's keys.
-
-Next: cometmq.broker.store_keys
-"""
+"""Settings of a broker that concern delayed and timed messages: RocketMQ's keys."""
 
 from cometmq.access.keys import AccessKeys
 from cometmq.model.delay_levels import DELAY_LEVELS

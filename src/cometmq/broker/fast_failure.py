@@ -3,8 +3,6 @@
 RocketMQ has queues before its threads, and looks into them each 10 ms (BrokerFastFailure of 5.3.3).
 Here a request waits in two places only: in the socket while the loop is held up (a page cache that is
 busy makes a write take long), and before the pool when many read old messages.
-
-Next: cometmq.broker.flusher
 """
 
 import asyncio

@@ -1,8 +1,6 @@
 """The features of a broker: what plugs into it (broker.parts), in the order in which they start.
 
 A new one is a line here.
-
-Next: cometmq.broker.server
 """
 
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 The store knows queue entries and nothing of what a record says, so this stands above it. One read
 looks at as many entries as RocketMQ's (800), and for some milliseconds at most, so that a filter that
 lets nothing through never holds the loop for long; the next pull goes on behind them.
-
-Next: cometmq.broker.service.pull
 """
 
 from collections.abc import Callable

@@ -4,8 +4,6 @@ A tag filter costs a look at the queue entry; SQL92 needs the record's propertie
 read and then filtered (broker.filtered_read). Follows ExpressionMessageFilter, ExpressionForRetryMessageFilter
 and ConsumerFilterManager of RocketMQ 5.3.3, but for the table of compiled filters: the text of a
 subscription is enough, and what it compiles to is kept by the text.
-
-Next: cometmq.broker.filtered_read
 """
 
 from collections.abc import Awaitable, Callable, Hashable

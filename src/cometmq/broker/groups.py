@@ -1,8 +1,6 @@
 """The consumer groups of a broker: made by administrators or by their first use, kept in a file.
 
 Follows SubscriptionGroupManager of RocketMQ 5.3.3; the file is subscriptionGroup.json.
-
-Next: cometmq.broker.members
 """
 
 import asyncio

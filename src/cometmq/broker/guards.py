@@ -4,8 +4,6 @@ The subscription that came last counts for the whole group, so two members that 
 lose messages in silence; two clients of one id take the same queues. Both are logged once, with both
 sides, and told to who asks (GET_GROUP_CONFLICTS). Nobody is refused: while a group is being rolled
 over to another subscription, this is as it must be.
-
-Next: cometmq.broker.members
 """
 
 import logging

@@ -2,8 +2,6 @@
 
 A machine that sleeps until one of them is due. Where nothing was counted, nobody is a member and nothing is to be
 saved it sleeps until that changes; whoever changes it wakes the machine.
-
-Next: cometmq.broker.counters.counters
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,4 @@
-"""Settings of a broker that concern the index and queries: RocketMQ's keys.
-
-Next: cometmq.broker.store_keys
-"""
+"""Settings of a broker that concern the index and queries: RocketMQ's keys."""
 
 from cometmq.broker.delay_keys import DelayKeys
 from cometmq.codec.index_file import ENTRIES_DEFAULT, SLOTS_DEFAULT

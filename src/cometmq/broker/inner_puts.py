@@ -2,8 +2,6 @@
 
 They take the same way as sends: a lane, one put, then dispatch and the flusher. Nothing here
 waits; who must not go on before a message is on disk awaits `flushed`.
-
-Next: cometmq.store.message_store
 """
 
 import asyncio

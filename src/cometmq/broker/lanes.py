@@ -3,8 +3,6 @@
 A lane is opened by the first send to a queue, after all checks of topic and queue. The sends behind
 it find the lane by the texts of their header and skip those checks; so whatever changes a topic
 forgets its lanes.
-
-Next: cometmq.broker.handlers.send
 """
 
 import json

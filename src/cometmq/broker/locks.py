@@ -3,8 +3,6 @@
 A lock lives 60 s and clients renew it every 20 s (RebalanceLockManager of RocketMQ 5.3.3), so a client
 that died gives its queues up by itself. Differs: who holds what is kept in queueLocks.json, since
 the owner of a queue goes on consuming while its broker starts anew (docs/design/0012).
-
-Next: cometmq.broker.service.member_locks
 """
 
 import asyncio

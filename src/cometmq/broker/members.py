@@ -2,8 +2,6 @@
 
 A consumer group is told when its members or their subscriptions change (40), so that they share the
 queues anew. Follows ConsumerManager, ProducerManager and ConsumerGroupInfo of RocketMQ 5.3.3.
-
-Next: cometmq.broker.long_polls
 """
 
 import asyncio

@@ -1,7 +1,4 @@
-"""Settings of a broker that concern metrics and the log of the program: RocketMQ's keys.
-
-Next: cometmq.broker.settings
-"""
+"""Settings of a broker that concern metrics and the log of the program: RocketMQ's keys."""
 
 from enum import Enum
 

@@ -1,8 +1,6 @@
 """The calls of a broker to nameservers: to ask one, and to know whether it is there.
 
 `handlers.nameservers` has what does it over channels; a test's is made of lists.
-
-Next: cometmq.broker.registrar
 """
 
 from collections.abc import Callable

@@ -4,8 +4,6 @@ An offset is the next one to consume. A crash loses at most the commits of the l
 consumer sees a few messages again; that is RocketMQ's promise too (at least once). The file is
 consumerOffset.json, as ConsumerOffsetManager of RocketMQ 5.3.3 keeps it; with light queues
 (enableLmq) lmqConsumerOffset.json has all of it instead, as LmqConsumerOffsetManager has it.
-
-Next: cometmq.store.config_file
 """
 
 import logging

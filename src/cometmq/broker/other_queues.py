@@ -2,8 +2,6 @@
 
 Both are read from a Java broker's store (docs/format/other-queues.md). A send that asks for one is
 refused with its reason, for a message in no queue would be lost without a word.
-
-Next: cometmq.store.batch_queues
 """
 
 from collections.abc import Mapping

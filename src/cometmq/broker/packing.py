@@ -2,8 +2,6 @@
 
 Follows SendMessageProcessor and MessageExtEncoder of RocketMQ 5.3.3: what the broker adds stands
 behind a message's own properties; in a batch an item's own come first, then those of the batch.
-
-Next: cometmq.store.appender
 """
 
 from typing import NamedTuple

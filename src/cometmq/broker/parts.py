@@ -3,8 +3,6 @@
 Retries, delays, transactions, pop and the like are each a package or module of their own. It is
 made from the parts, names the requests that it answers, and is started and closed with the broker;
 so `broker.server` lists features and knows none of them.
-
-Next: cometmq.broker.server
 """
 
 from collections.abc import Callable, Mapping, Sequence

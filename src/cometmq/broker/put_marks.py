@@ -2,8 +2,6 @@
 
 A machine that has delivered a message knows how far it is; where the log is truncated to before that message it has
 to go back to where it was before it wrote it, and deliver it again.
-
-Next: cometmq.store.truncation
 """
 
 from collections import deque

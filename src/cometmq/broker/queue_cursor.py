@@ -1,8 +1,6 @@
 """Reads a queue of the broker's own, some messages at once, from an offset to its end.
 
 What lies in memory is read at once; what must be waited for is read elsewhere.
-
-Next: cometmq.store.reader
 """
 
 import asyncio

@@ -2,8 +2,6 @@
 
 The record is taken as it is: body, flags, the client that made it and when. Topic, queue and
 properties are what the one who delivers says.
-
-Next: cometmq.broker.inner_puts
 """
 
 import logging

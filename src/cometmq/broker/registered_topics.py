@@ -3,8 +3,6 @@
 `brokerPermission` cuts them, as in RocketMQ. Once the store takes no message until a restart (a failed
 flush, a damaged log) writing goes as well: producers send to other brokers, and consumers
 still read here what there is (docs/design/0018). A disk that is only full passes, and changes nothing.
-
-Next: cometmq.broker.registrar
 """
 
 import logging

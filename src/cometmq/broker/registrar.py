@@ -9,8 +9,6 @@ one by one (REGISTER_TOPIC_IN_NAMESRV 217, as Java does with enableSingleTopicRe
 all of them go once a period; their body is made in a thread.
 
 Follows BrokerController.registerBrokerAll and BrokerOuterAPI of RocketMQ 5.3.3.
-
-Next: cometmq.nameserver.handlers.registration
 """
 
 import logging

@@ -1,7 +1,4 @@
-"""The registrar on the loop: begun with the broker, asked by its services, and ended with a word to each nameserver.
-
-Next: cometmq.broker.registrar
-"""
+"""The registrar on the loop: begun with the broker, asked by its services, and ended with a word to each nameserver."""
 
 from collections.abc import Awaitable, Callable
 

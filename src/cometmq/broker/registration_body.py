@@ -4,8 +4,6 @@ A small table goes as JSON, as Java's does by default. A large one is compressed
 since 4.0 reads, whatever `compressedRegister` says; and of one that is too large even then, which
 only files of before there were bounds can hold, as many topics are told as fit: those of
 users before those of retries and dead letters.
-
-Next: cometmq.broker.registrar
 """
 
 from typing import NamedTuple

@@ -1,7 +1,4 @@
-"""Settings of a broker that concern its copies: RocketMQ's keys, and three of our own.
-
-Next: cometmq.broker.replicas.terms
-"""
+"""Settings of a broker that concern its copies: RocketMQ's keys, and three of our own."""
 
 from ipaddress import ip_network
 

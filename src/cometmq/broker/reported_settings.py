@@ -2,8 +2,6 @@
 
 Its tools (`exportConfigs`, `exportMetrics`), its dashboard and scripts around `mqadmin getBrokerConfig` read these. Each is what
 holds here; keys of RocketMQ that mean nothing here (thread pools, its maps, RocksDB) are not told.
-
-Next: cometmq.broker.service.configuration
 """
 
 import os

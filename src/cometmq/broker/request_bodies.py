@@ -1,7 +1,4 @@
-"""The resources that requests name in their body, or several in one field.
-
-Next: cometmq.model.rights
-"""
+"""The resources that requests name in their body, or several in one field."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 

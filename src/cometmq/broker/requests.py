@@ -4,8 +4,6 @@ A handler names the codes that it answers; here stands who may ask. Without acce
 administrative requests are taken from this machine only, since RocketMQ's worst holes were exactly these
 (docs/compatibility.md). Resources and actions are those of RocketMQ's DefaultAuthorizationContextBuilder and
 @RocketMQAction, with a rule for each code that has none there.
-
-Next: cometmq.broker.request_bodies
 """
 
 from collections.abc import Callable, Iterable

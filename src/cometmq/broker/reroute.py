@@ -3,8 +3,6 @@
 Admission has checked the send by then. Each reroute sees it and gives it back, as it is or changed:
 another topic, another queue, other properties. A plain message never comes here (broker.handlers.send
 stores it straight).
-
-Next: cometmq.broker.admission
 """
 
 from collections.abc import Callable

@@ -1,7 +1,4 @@
-"""Asks nameservers for the route of a topic: its queues on all brokers.
-
-Next: cometmq.broker.handlers.nameservers
-"""
+"""Asks nameservers for the route of a topic: its queues on all brokers."""
 
 import logging
 

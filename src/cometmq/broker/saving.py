@@ -6,8 +6,6 @@ whose peer goes away would take it from the others.
 
 A save writes the whole table, and making its text takes the processor from the loop; so after one that
 took long nothing is saved for some time, and what changes meanwhile shares the next one.
-
-Next: cometmq.store.config_file
 """
 
 import asyncio

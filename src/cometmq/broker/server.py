@@ -3,8 +3,6 @@
 Nothing is decided here; each part says in its own module what it does. The broker owns every thread
 there is (decision 4d): the loop, the flusher's and the file maker's (broker.flusher), and a pool for
 reads that wait and for config files.
-
-Next: cometmq.net.server
 """
 
 import logging

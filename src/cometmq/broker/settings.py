@@ -3,8 +3,6 @@
 Every key that RocketMQ's documentation gives to users is known here. Those in
 `KEYS_WITHOUT_EFFECT` are taken and change nothing: thread pools that this design has not, and
 features that are not built yet (docs/operate/settings.md is made from this module).
-
-Next: cometmq.broker.server
 """
 
 import os

@@ -1,7 +1,4 @@
-"""Settings of a broker that concern its files: RocketMQ's keys, and what the store makes of them.
-
-Next: cometmq.store.settings
-"""
+"""Settings of a broker that concern its files: RocketMQ's keys, and what the store makes of them."""
 
 from enum import Enum
 from pathlib import Path

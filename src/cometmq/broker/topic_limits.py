@@ -2,8 +2,6 @@
 
 Our own, and off where a topic has none. The log is shared, so nothing is deleted for it: the queue's
 min offset is raised, and readers before it are sent to it (docs/design/0007).
-
-Next: cometmq.broker.cleaning
 """
 
 from collections.abc import Mapping

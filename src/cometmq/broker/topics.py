@@ -2,8 +2,6 @@
 
 Follows TopicConfigManager of RocketMQ 5.3.3: the same system topics, the same way of making a topic
 from TBW102, the same file.
-
-Next: cometmq.broker.admission
 """
 
 import asyncio

@@ -4,8 +4,6 @@ To compile a long expression, or to look through messages by one, takes millisec
 turn is done at once. What comes when the turn's time is spent waits for the next ones, where the
 connections that wait are served one after the other; so whoever asks for nothing of the kind waits
 for one such piece at most, however many ask.
-
-Next: cometmq.broker.filtered_read
 """
 
 import asyncio

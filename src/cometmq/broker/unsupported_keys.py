@@ -1,8 +1,6 @@
 """Keys of RocketMQ's brokers (BrokerConfig and MessageStoreConfig of 5.3.3, some newer) that this one has nothing for.
 
 What RocketMQ has and is not here stands in docs/compatibility.md; here is what a file that asks for it is told.
-
-Next: cometmq.broker.settings
 """
 
 from cometmq.model.unsupported import TLS, Unsupported, is_set

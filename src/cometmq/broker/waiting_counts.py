@@ -2,8 +2,6 @@
 
 The counts are for people, and nothing rests on them: they are saved each 10 s, as Java's, and not
 with each change. Follows TimerMetrics and TransactionMetrics of RocketMQ 5.3.3, and their files.
-
-Next: cometmq.codec.bodies.waiting_counts
 """
 
 import logging

@@ -1,7 +1,4 @@
-"""`cometmq`: puts the commands together and turns every error into one line.
-
-Next: cometmq.cli.command_table
-"""
+"""`cometmq`: puts the commands together and turns every error into one line."""
 
 import contextlib
 import os

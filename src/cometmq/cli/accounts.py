@@ -1,7 +1,4 @@
-"""`cometmq acl`: users and policies of Auth 2.0 at every broker, and which entry decides.
-
-Next: cometmq.client.admin.accounts
-"""
+"""`cometmq acl`: users and policies of Auth 2.0 at every broker, and which entry decides."""
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -1,7 +1,4 @@
-"""Connects a command to a cluster: asks once or again and again, and closes its clients in order.
-
-Next: cometmq.client.admin.inspector
-"""
+"""Connects a command to a cluster: asks once or again and again, and closes its clients in order."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

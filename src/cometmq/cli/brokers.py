@@ -1,7 +1,4 @@
-"""`cometmq cluster list`, `show`, `config`, `drain` and `undrain`: brokers, looked at and taken out of the routes.
-
-Next: cometmq.client.admin.states
-"""
+"""`cometmq cluster list`, `show`, `config`, `drain` and `undrain`: brokers, looked at and taken out of the routes."""
 
 import contextlib
 from collections.abc import Mapping

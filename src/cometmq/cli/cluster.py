@@ -1,7 +1,4 @@
-"""`cometmq cluster`: what the brokers of a cluster say of themselves; `cometmq broker` starts one. Here: their copies.
-
-Next: cometmq.cli.brokers
-"""
+"""`cometmq cluster`: what the brokers of a cluster say of themselves; `cometmq broker` starts one. Here: their copies."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple

@@ -1,7 +1,4 @@
-"""The table of commands and their modules, each imported only when it is asked for.
-
-Next: cometmq.cli.programs
-"""
+"""The table of commands and their modules, each imported only when it is asked for."""
 
 from collections.abc import Callable
 

@@ -1,8 +1,6 @@
 """Completes names when TAB is pressed, as the cluster knows them now.
 
 It asks the nameserver of the line, of NAMESRV_ADDR, or of this machine; where nobody answers nothing is offered.
-
-Next: cometmq.client.admin.admin
 """
 
 import asyncio

@@ -2,8 +2,6 @@
 
 What was printed is consumed: the group's offsets move, and other members do not get it. Nothing else
 is.
-
-Next: cometmq.client.consumer.push.push_consumer
 """
 
 import asyncio

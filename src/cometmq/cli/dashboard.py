@@ -1,7 +1,4 @@
-"""`cometmq dashboard`: pages in a browser for who runs a cluster, and who may log in.
-
-Next: cometmq.dashboard.server
-"""
+"""`cometmq dashboard`: pages in a browser for who runs a cluster, and who may log in."""
 
 import asyncio
 import sys

@@ -1,7 +1,4 @@
-"""`cometmq dlq`: what consumer groups gave up, and sending it once more.
-
-Next: cometmq.client.admin.replay
-"""
+"""`cometmq dlq`: what consumer groups gave up, and sending it once more."""
 
 import gc
 from collections.abc import AsyncIterator

@@ -1,7 +1,4 @@
-"""`cometmq message delayed` and `cometmq message recall`: what waits for its time, and taking it back.
-
-Next: cometmq.client.admin.delayed
-"""
+"""`cometmq message delayed` and `cometmq message recall`: what waits for its time, and taking it back."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated

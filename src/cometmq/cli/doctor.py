@@ -1,7 +1,4 @@
-"""`cometmq doctor`: what of a cluster is not well, each with what to do.
-
-Next: cometmq.client.admin.doctor
-"""
+"""`cometmq doctor`: what of a cluster is not well, each with what to do."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated

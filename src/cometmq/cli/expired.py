@@ -1,7 +1,4 @@
-"""`cometmq store expired`: which files a broker would delete, and why; nothing is written.
-
-Next: cometmq.store.cleaner
-"""
+"""`cometmq store expired`: which files a broker would delete, and why; nothing is written."""
 
 from dataclasses import replace
 from pathlib import Path

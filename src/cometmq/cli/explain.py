@@ -1,7 +1,4 @@
-"""`cometmq explain`, `cometmq conflicts`, `cometmq transactions`: why something does not move, and what helps.
-
-Next: cometmq.client.admin.inspector
-"""
+"""`cometmq explain`, `cometmq conflicts`, `cometmq transactions`: why something does not move, and what helps."""
 
 from typing import TYPE_CHECKING, Annotated
 

@@ -1,7 +1,4 @@
-"""`cometmq group`: consumer groups, what they lack, who is in them, and their settings.
-
-Next: cometmq.client.admin.states
-"""
+"""`cometmq group`: consumer groups, what they lack, who is in them, and their settings."""
 
 from collections.abc import Sequence
 from dataclasses import asdict

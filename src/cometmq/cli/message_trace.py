@@ -1,7 +1,4 @@
-"""`cometmq message trace` and `message resend`: the way of a message, and sending it once more.
-
-Next: cometmq.codec.trace
-"""
+"""`cometmq message trace` and `message resend`: the way of a message, and sending it once more."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any

@@ -1,8 +1,6 @@
 """`cometmq message find`: looks messages up by key, by id, by their place or by time.
 
 Nothing is consumed: no group moves.
-
-Next: cometmq.client.admin.queries
 """
 
 import asyncio

@@ -1,8 +1,6 @@
 """`cometmq offset`: where consumer groups stand, and moving them elsewhere.
 
 Each command that moves shows the moves first, asks, and does nothing with `--dry-run`.
-
-Next: cometmq.client.admin.group_offsets
 """
 
 from collections.abc import Awaitable, Callable, Mapping

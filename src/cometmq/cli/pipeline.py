@@ -3,8 +3,6 @@
 Nothing of Spark is imported before the command is used. The same file is what `spark-submit` takes:
 
     spark-submit --master spark://… src/cometmq/cli/pipeline.py stats --topic orders
-
-Next: cometmq.spark.jobs.catalogue
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""`cometmq up`, `nameserver` and `broker`: start what others talk to.
-
-Next: cometmq.embedded.pair
-"""
+"""`cometmq up`, `nameserver` and `broker`: start what others talk to."""
 
 import asyncio
 import logging

@@ -2,8 +2,6 @@
 
 What one read of stdin brings is sent together, so a file goes at full speed and a line that is typed
 goes at once.
-
-Next: cometmq.client.producer.producer
 """
 
 import io

@@ -2,8 +2,6 @@
 
 Every command here but `repair` opens files for reading only. Exit statuses are those of every command
 (`model.exit_status`): 1 says that something is not as it should be.
-
-Next: cometmq.offline.verify
 """
 
 from collections.abc import Callable, Iterator

@@ -1,8 +1,6 @@
 """`cometmq store rebuild`, `archive` and `restore`: files made of a store's log, and a log of files, on one core.
 
 The jobs of `cometmq pipeline` do the same with the same functions on all cores (docs/design/0052).
-
-Next: cometmq.offline.rebuild_store
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,4 @@
-"""Output of `cometmq store`: verdicts, numbers, records and plans, for people and for programs.
-
-Next: cometmq.cli.output
-"""
+"""Output of `cometmq store`: verdicts, numbers, records and plans, for people and for programs."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING

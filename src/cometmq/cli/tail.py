@@ -2,8 +2,6 @@
 
 Every queue is followed by a long poll of its own; within a queue the order is the broker's, between
 queues it is that of arrival.
-
-Next: cometmq.client.consumer.pull.pull_consumer
 """
 
 import asyncio

@@ -1,7 +1,4 @@
-"""`cometmq topic stats`, `queues` and `perm`: what goes through a topic, and who may use it.
-
-Next: cometmq.client.admin.states
-"""
+"""`cometmq topic stats`, `queues` and `perm`: what goes through a topic, and who may use it."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple

@@ -1,7 +1,4 @@
-"""`cometmq topic`: what topics there are, what they hold, and how they come and go.
-
-Next: cometmq.client.admin.admin
-"""
+"""`cometmq topic`: what topics there are, what they hold, and how they come and go."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -2,8 +2,6 @@
 
 No answer of a broker holds a password, so `mqadmin copyUser` has none to copy. This command is run where the first
 broker runs, by who may read its file: passwords come from there, and go to the other broker in signed requests.
-
-Next: cometmq.access.auth_users
 """
 
 from pathlib import Path

@@ -3,8 +3,6 @@
 A small body is read at once. A large one is read in a thread: a megabyte of JSON that is not strict takes a
 second. What a client asks for by itself, again and again, has a bound of its own; what its user asks for may fill
 a frame (docs/operate/limits.md).
-
-Next: cometmq.client.connection.nameservers
 """
 
 import asyncio

@@ -5,8 +5,6 @@
 Magic and CRC are 0 and nobody reads them; the broker computes the CRC itself. Each item becomes
 an ordinary record. An inner batch record carries the same bytes as its body. Source:
 MessageDecoder.encodeMessage of RocketMQ 5.3.3; docs/format/batch.md.
-
-Next: cometmq.codec.record
 """
 
 from collections.abc import Iterable, Iterator

@@ -5,8 +5,6 @@
 4096 bytes in all. Times are store timestamps in ms of the newest message flushed; a recovery
 starts at a log file that begins before the least of them. Source: StoreCheckpoint of RocketMQ
 5.3.3 (4.9 has the three times only); docs/format/checkpoint.md.
-
-Next: cometmq.store.checkpoint
 """
 
 from struct import Struct

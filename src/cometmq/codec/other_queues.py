@@ -13,8 +13,6 @@ then its address: its place in these files plus Long.MIN_VALUE.
 | unit size 2 | tags code 8 | store time 8 | bit map size 2 | bit map |
 
 Sources: BatchConsumeQueue, ConsumeQueueExt of RocketMQ 5.3.3; docs/format/other-queues.md.
-
-Next: cometmq.store.batch_queues
 """
 
 from struct import Struct

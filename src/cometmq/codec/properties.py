@@ -8,8 +8,6 @@ without any escape, so neither name nor value may hold \x01 or \x02. A name that
 counts with its last value: a batch's properties follow those of its messages. The last \x02 may
 be missing (old writers leave it out). Source: MessageDecoder.messageProperties2String and
 string2messageProperties of RocketMQ 5.3.3; docs/format/properties.md.
-
-Next: cometmq.codec.record
 """
 
 from collections.abc import Mapping

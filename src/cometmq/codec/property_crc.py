@@ -4,8 +4,6 @@ r"""The CRC of a whole record, which a broker may append as the last of its prop
 
 It covers every byte of the record before it, where the body's CRC covers the body alone. Java's
 MessageExtEncoder and MessageDecoder.createCrc32 (RocketMQ 5.3.3, `enabledAppendPropCRC`).
-
-Next: cometmq.store.appender
 """
 
 from cometmq.kernel.crc import crc32

@@ -8,8 +8,6 @@ r"""The JSON header of a pull, as text around what differs from one pull of a qu
     ,"bname":"broker-a"},"flag":0,"language":"PYTHON","opaque":                             back
 
 It is what a send's header is (`codec.send_text`), and leaves the same way.
-
-Next: cometmq.wire.connection
 """
 
 from typing import NamedTuple

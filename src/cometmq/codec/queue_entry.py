@@ -5,8 +5,6 @@
 The tags code is Java's hash of the message's tag, sign-extended, or 0 without a tag; in the
 delay topic it is the time in ms at which the message is due. Entry n of a queue lies at byte
 n * 20. Source: ConsumeQueue of RocketMQ 5.3.3; docs/format/queue-entry.md.
-
-Next: cometmq.store.consume_queue
 """
 
 from collections.abc import Sequence

@@ -8,8 +8,6 @@ The kind is 0 for the topic itself, 1 and 2 for its retry topics (`%RETRY%group_
 `%RETRY%group+topic`). An answer to a pop has, for each queue, `kind queue start` in startOffsetInfo
 and `kind queue offset,offset` in msgOffsetInfo, joined by semicolons. Source: ExtraInfoUtil of
 RocketMQ 5.3.3; docs/format/pop.md.
-
-Next: cometmq.broker.pop.popping
 """
 
 from typing import NamedTuple

@@ -8,8 +8,6 @@
 The magic says how wide the topic size is: V1 one byte, V2 two (topics over 127 bytes). Two bits
 of sysFlag say which host is IPv6. So there are four fixed heads, of 88, 100 and 112 bytes:
 `RECORD_HEADS`. Source: MessageDecoder, MessageExtEncoder of RocketMQ 5.3.3; docs/format/record.md.
-
-Next: cometmq.store.appender
 """
 
 import struct

@@ -11,8 +11,6 @@
 Finding frames in a stream is `kernel.split_frames`; who waits for an answer is `wire.connection`.
 On the hot path a command is the plain tuple `RawCommand`; `Command` is the same nine values by
 name.
-
-Next: cometmq.wire.connection
 """
 
 from typing import NamedTuple

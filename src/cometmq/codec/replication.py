@@ -14,8 +14,6 @@ members that are ours (docs/design/0048):
 | master | CMHA 4, version 2, flags 2, chance 32 |
 | slave | CMHA 4, version 2, flags 2, broker id 8, chance 32, proof 32 |
 | master | CMHA 4, version 2, verdict 2, oldest 8, end 8, flushed 8, file size 8, proof 32 |
-
-Next: cometmq.replication.master_end
 """
 
 import hashlib

@@ -11,8 +11,6 @@ A producer's headers are all but equal: a topic's sends share the front, those t
 
 So a message costs one `str` of its middle and one of the whole, and no dictionary; a test holds this
 equal to what `encode_command` makes of the same fields (`codec.headers.send.SendRequestV2`).
-
-Next: cometmq.wire.connection
 """
 
 from functools import lru_cache

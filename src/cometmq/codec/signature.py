@@ -4,8 +4,6 @@ RocketMQ's AclClientRPCHook (4.9 and 5.3.3) puts `AccessKey`, and `SecurityToken
 header, sorts all fields but `Signature` by their names, and signs their values, joined with nothing between, as UTF-8, and behind
 them the body. The signature is Base64, in the field `Signature`. Neither the code, nor a time, nor a number is signed:
 who has heard a request can send it again, so that only TLS helps against that.
-
-Next: cometmq.codec.signer
 """
 
 from binascii import b2a_base64

@@ -1,7 +1,4 @@
-"""Signs the requests of one user, as they leave.
-
-Next: cometmq.net.channel
-"""
+"""Signs the requests of one user, as they leave."""
 
 import orjson
 

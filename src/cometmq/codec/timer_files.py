@@ -6,8 +6,6 @@ units; each unit names the one before it in the same slot:
 | size 4 | previous 8 | magic 4 | write time 8 | delay 4 | physical offset 8 | size 4 | hash 4 | 0 8 |
 
 Source: Slot, TimerWheel, TimerLog and TimerCheckpoint of RocketMQ 5.3.3; docs/format/timer.md.
-
-Next: cometmq.store.timer.wheel
 """
 
 from struct import Struct

@@ -1,7 +1,4 @@
-"""The application: login and logout, and each page of the table behind the checks that all of them have.
-
-Next: cometmq.dashboard.page_request
-"""
+"""The application: login and logout, and each page of the table behind the checks that all of them have."""
 
 import contextlib
 import logging

@@ -1,8 +1,6 @@
 """The audit file: who changed what, when and with what outcome, a line of JSON each.
 
-    {"ms": 1795520000000, "user": "admin", "from": "127.0.0.1", "action": "delete topic", "of": "orders", "outcome": "done"}
-
-Next: cometmq.dashboard.page_request
+{"ms": 1795520000000, "user": "admin", "from": "127.0.0.1", "action": "delete topic", "of": "orders", "outcome": "done"}
 """
 
 import json

@@ -1,7 +1,4 @@
-"""Bodies of messages for the eye: as text, JSON or hex, and as a line of a list. What is shown has a bound; nothing is made of more.
-
-Next: cometmq.dashboard.escaping
-"""
+"""Bodies of messages for the eye: as text, JSON or hex, and as a line of a list. What is shown has a bound; nothing is made of more."""
 
 import json
 from typing import NamedTuple

@@ -2,8 +2,6 @@
 
 The newest message of each queue has rank 0, the one before it rank 1; a page is the next so many in order of (rank, queue).
 So each message stands on one page, any page costs the same, and where a topic's queues are filled evenly pages go back in time.
-
-Next: cometmq.client.consumer.pull.pull_consumer
 """
 
 import asyncio

@@ -1,7 +1,4 @@
-"""Connections to the cluster: one set for the dashboard itself, one for each user of the cluster who is logged in.
-
-Next: cometmq.client.admin
-"""
+"""Connections to the cluster: one set for the dashboard itself, one for each user of the cluster who is logged in."""
 
 import asyncio
 from collections.abc import Callable

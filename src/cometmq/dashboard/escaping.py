@@ -2,8 +2,6 @@
 
 Jinja2 escapes. What it does not know is seen to here: control characters, marks of direction and other signs that
 cannot be seen stand as their numbers, each text in an element of its own direction (`<bdi>`), long ones are cut.
-
-Next: cometmq.dashboard.rendering
 """
 
 import unicodedata

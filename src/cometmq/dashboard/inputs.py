@@ -1,7 +1,4 @@
-"""Input of addresses and forms: read, bounded, or refused with a sentence.
-
-Next: cometmq.dashboard.page_request
-"""
+"""Input of addresses and forms: read, bounded, or refused with a sentence."""
 
 import re
 from collections.abc import Mapping

@@ -2,8 +2,6 @@
 
 A manifest is written whole under another name and renamed, so what is read is one state of a run. It is a file of whoever
 runs jobs: all of it is doubted, and bounded.
-
-Next: cometmq.dashboard.escaping
 """
 
 import heapq

@@ -1,7 +1,4 @@
-"""Login: the dashboard's own users, and the cluster's where it asks for signatures.
-
-Next: cometmq.dashboard.sessions
-"""
+"""Login: the dashboard's own users, and the cluster's where it asks for signatures."""
 
 import asyncio
 import logging

@@ -1,7 +1,4 @@
-"""The guard in front of every request: checks host and body size, sets what browsers may do with the answer.
-
-Next: cometmq.dashboard.app
-"""
+"""The guard in front of every request: checks host and body size, sets what browsers may do with the answer."""
 
 import asyncio
 import logging

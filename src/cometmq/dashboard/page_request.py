@@ -1,7 +1,4 @@
-"""The request and the answer of a page: `PageRequest`, `Page`.
-
-Next: cometmq.dashboard.app
-"""
+"""The request and the answer of a page: `PageRequest`, `Page`."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping

@@ -4,8 +4,6 @@
 
 The file is read again when it has changed, so that `cometmq dashboard add-user` needs no restart. A file that cannot be
 read lets nobody in.
-
-Next: cometmq.dashboard.sessions
 """
 
 import base64

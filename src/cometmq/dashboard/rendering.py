@@ -1,7 +1,4 @@
-"""Templates: one environment with autoescape on, and the few functions that pages need.
-
-Next: cometmq.dashboard.escaping
-"""
+"""Templates: one environment with autoescape on, and the few functions that pages need."""
 
 import json
 from collections.abc import Mapping

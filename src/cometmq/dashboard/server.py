@@ -1,9 +1,7 @@
 """Puts a dashboard together and runs it on the loop that runs.
 
-    async with Dashboard(DashboardSettings(nameservers="127.0.0.1:9876"), loop_clock()) as dashboard:
-        print(dashboard.url)
-
-Next: cometmq.dashboard.app
+async with Dashboard(DashboardSettings(nameservers="127.0.0.1:9876"), loop_clock()) as dashboard:
+print(dashboard.url)
 """
 
 import asyncio

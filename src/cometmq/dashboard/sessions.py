@@ -1,8 +1,6 @@
 """Sessions: who is logged in, on the server; a machine without a clock of its own.
 
 The browser has a random number; here stands only its hash, so that a memory image gives nobody a session.
-
-Next: cometmq.dashboard.middleware
 """
 
 import hashlib

@@ -1,8 +1,6 @@
 """Looks at all brokers every few seconds, and at the lag of groups: for live numbers, curves, and since when something is away.
 
 Pages read what it saw; a hundred open ones ask brokers nothing.
-
-Next: cometmq.dashboard.cluster_clients
 """
 
 import asyncio

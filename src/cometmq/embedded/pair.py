@@ -5,8 +5,6 @@
 
 They differ from the programs in their defaults only: free ports, loopback, a folder of their own, and
 log files of 64 MiB instead of 1 GiB, since the space of a log file is taken when it is made.
-
-Next: cometmq.nameserver.server
 """
 
 import logging

@@ -1,9 +1,7 @@
 """A nameserver and a broker in a thread with its own loop, for tests and programs that have no loop.
 
-    with Embedded() as cluster:
-        with Producer(cluster.nameserver) as producer: ...
-
-Next: cometmq.embedded.pair
+with Embedded() as cluster:
+with Producer(cluster.nameserver) as producer: ...
 """
 
 import asyncio

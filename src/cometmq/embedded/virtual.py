@@ -12,8 +12,6 @@
 They are the same as in `AsyncEmbedded`, files included. Time, connections and chance are the loop's own
 (net.virtual_loop), so `asyncio.sleep` and every timeout are virtual within `run`, and a listener is called on the
 loop: one that blocks would stop the time for all.
-
-Next: cometmq.embedded.pair
 """
 
 import asyncio

@@ -2,8 +2,6 @@
 
 A client that pops 32 messages acknowledges each with a request of its own; they come one behind the other, and their
 handles differ in the last word only. What a handle names is asked for once for such a run. Compiled: `_acks`.
-
-Next: cometmq.kernel.reads
 """
 
 from collections.abc import Callable

@@ -1,7 +1,4 @@
-"""System calls that Python's `os` does not have.
-
-Next: cometmq.store.real_disk
-"""
+"""System calls that Python's `os` does not have."""
 
 import ctypes
 

@@ -1,8 +1,6 @@
 """Makes records, queue entries and answers of sends that are columns, in plain Python.
 
 The same bytes as `sends.pack_records`, `show_entries` and `encode_answers` make of puts. Compiled: `_column_records`.
-
-Next: cometmq.store.appender
 """
 
 from cometmq.kernel.columns import SendBatch

@@ -6,8 +6,6 @@ A row names bytes that lie elsewhere: the body in what was read, the properties 
 without the escapes of JSON. What is unusual in any way is not taken: the careful way looks at it, and at what the
 same connection sent behind it (docs/design/0046-columns.md). A batch message is a row for each of its messages, and one
 request, which has one answer. Compiled: `_columns`.
-
-Next: cometmq.kernel.taking
 """
 
 from array import array

@@ -2,8 +2,6 @@
 
 Compiled: `_crc`, which calls zlib-ng's own function; of 128 bytes the way to it through Python takes twice as
 long as their CRC.
-
-Next: cometmq.kernel.records
 """
 
 import ctypes

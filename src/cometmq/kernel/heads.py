@@ -2,8 +2,6 @@
 
 JSON of ASCII without a blank and without an escape, each name once, the values of its fields texts. Any other is read with care, as
 a command. Compiled: `_scan.pxd`.
-
-Next: cometmq.kernel.pipelined_sends
 """
 
 import re

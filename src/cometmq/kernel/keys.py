@@ -2,8 +2,6 @@
 
 Follows IndexService.buildIndex of RocketMQ 5.3.3: half messages are indexed, under the topic they
 are stored in, and records of the kind "rollback" are not.
-
-Next: cometmq.kernel.reference
 """
 
 from array import array

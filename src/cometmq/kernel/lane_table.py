@@ -1,7 +1,4 @@
-"""The lanes that sends take without asking, found by two texts of a header; compiled: `_lane_table`.
-
-Next: cometmq.kernel.send_headers
-"""
+"""The lanes that sends take without asking, found by two texts of a header; compiled: `_lane_table`."""
 
 from typing import Generic
 

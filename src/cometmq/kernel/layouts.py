@@ -2,8 +2,6 @@
 
 Plain Python reads a layout's `struct`, `size` and `at`; the compiled kernel has the same numbers as constants
 in `_layouts.pxd`, which `tools/sync_layouts.py` makes from this file (`make sync`). What the bytes mean is drawn in codec.
-
-Next: cometmq.kernel.reference
 """
 
 from struct import Struct

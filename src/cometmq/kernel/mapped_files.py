@@ -1,8 +1,6 @@
 """One file of the log as a pull reads it: where its bytes begin and end, and they themselves where they are mapped.
 
 A store's file is one of these and more (`store.log_file`). Compiled: `_mapped_files`.
-
-Next: cometmq.kernel.pull_answers
 """
 
 

@@ -2,8 +2,6 @@
 
 A message gets its body, its offset and its record without the body; what else it says is read when somebody asks
 (`record_parts`). Compiled: `_messages`.
-
-Next: cometmq.client.consumer.pull.pulled_message
 """
 
 from collections.abc import Callable, Iterator

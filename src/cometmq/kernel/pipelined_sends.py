@@ -6,8 +6,6 @@
 Plain is a message that has a body of bytes, and nothing else but a tag, a key (neither long), and whether a flush is waited for. Plain is an
 answer of success, as official brokers and ours write it, to one of these. Whatever is not ends the call, and its caller goes on
 with it in the way that is there for all. Compiled: `_pipelined_sends`.
-
-Next: cometmq.net.channel
 """
 
 import re

@@ -3,8 +3,6 @@
 What is asked has the same terms from pull to pull, and so it is looked at once (broker.service.found_pulls); here the
 entries are taken where they are at hand, in the queue's tail or in what its reader keeps, and the records from the
 log's map. All of it, the answer's head and the records, is one piece. Compiled: `_pull_answers`.
-
-Next: cometmq.kernel.pulls
 """
 
 from cometmq.kernel.layouts import FRAME_HEAD, QUEUE_ENTRY

@@ -2,8 +2,6 @@
 
 A consumer writes the same header again and again, but for four numbers. What is left without them says all else that it
 asks, and is known when it has been seen once (broker.handlers.pull_intake). Compiled: `_pulls`.
-
-Next: cometmq.kernel.reference
 """
 
 from cometmq.kernel.layouts import FRAME_HEAD

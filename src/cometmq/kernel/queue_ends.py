@@ -2,8 +2,6 @@
 
 A store's queue is one of these and more (`store.consume_queue`); what more it is the kernel does not know. Compiled:
 `_queue_ends`, where a field is a place in memory and no look-up by name.
-
-Next: cometmq.kernel.tallies
 """
 
 from cometmq.kernel.layouts import QUEUE_ENTRY

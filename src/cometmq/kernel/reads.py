@@ -2,8 +2,6 @@
 
 Both take what is plain and give None for the rest, which is read with more care (codec.fields, store.reader).
 Compiled: `_reads`.
-
-Next: cometmq.kernel.reference
 """
 
 from collections.abc import Callable, Mapping

@@ -2,8 +2,6 @@
 
 A record is taken apart, its sizes are added up, its place compared, its CRC computed, all in one
 turn of a loop. Compiled: `_walk`.
-
-Next: cometmq.store.record_walk
 """
 
 from array import array

@@ -8,8 +8,6 @@ A frame on the wire (docs/format/remoting.md):
 | length 4 | kind 1 | header size 3 | header | body |
 
 The length counts everything behind itself.
-
-Next: cometmq.codec.remoting
 """
 
 from collections.abc import Callable, Sequence

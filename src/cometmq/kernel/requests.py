@@ -1,7 +1,4 @@
-"""Frames of requests that leave together, in plain Python; `_answers` has the compiled twin.
-
-Next: cometmq.net.channel
-"""
+"""Frames of requests that leave together, in plain Python; `_answers` has the compiled twin."""
 
 from cometmq.kernel.reference import FRAME_HEAD
 from cometmq.kernel.rows import Outgoing

@@ -3,8 +3,6 @@
 On the way of a message a tuple is made for each, and a tuple costs what a class would cost several times; the
 compiled kernel takes and makes the same ones, by the numbers of their fields. Who adds a field looks for its number in
 the `.pyx` files. What else goes in and out is bytes, whole numbers and text.
-
-Next: cometmq.kernel.layouts
 """
 
 from array import array

@@ -2,8 +2,6 @@
 
 Fields are known by their letters (SEND_MESSAGE_V2, SEND_BATCH_MESSAGE); SEND_MESSAGE writes the same ones as words. What is
 not written as official clients write it is no header here: the careful way looks at it. Compiled: `_send_headers`.
-
-Next: cometmq.kernel.columns
 """
 
 import re

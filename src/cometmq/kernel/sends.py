@@ -2,8 +2,6 @@
 
 They work on tuples, bytes and ints, so that the compiled twin (`_sends.pyx`, `_packing.pyx` and others) can take their place;
 this is what it means. The tuples are those of `cometmq.kernel.rows`.
-
-Next: cometmq.store.appender
 """
 
 import json

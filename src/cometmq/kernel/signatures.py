@@ -3,8 +3,6 @@
 What the signature of a request is stands in `cometmq.codec.signature`. Here are sends alone, as official clients write and
 sign them (`send_headers`): their fields, `AccessKey` and `Signature`. Whatever else there is ends what `taking` takes, and the
 careful way asks about it. Compiled: `_signatures`.
-
-Next: cometmq.kernel.taking
 """
 
 import hmac

@@ -2,8 +2,6 @@
 
 A frame becomes a row of a `SendBatch`, a batch message one for each of its messages. Whatever is unusual ends it. What is
 taken is stored as the careful way would (`broker.admission`), so this may decline anything. Compiled: `_taking`.
-
-Next: cometmq.kernel.column_records
 """
 
 import re

@@ -1,8 +1,6 @@
 """Tallies: counts of messages, bytes and times that a turn adds to.
 
 A tally adds to all that are above it, too: a queue's to its topic's, and that to the broker's. Compiled: `_tallies`.
-
-Next: cometmq.kernel.rows
 """
 
 from collections.abc import Sequence

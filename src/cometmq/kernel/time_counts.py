@@ -1,7 +1,4 @@
-"""Counts of durations in classes of time, to which each turn and each pull adds once. Compiled: `_time_counts`.
-
-Next: cometmq.kernel.rows
-"""
+"""Counts of durations in classes of time, to which each turn and each pull adds once. Compiled: `_time_counts`."""
 
 from bisect import bisect_left
 from collections.abc import Sequence

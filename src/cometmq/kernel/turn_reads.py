@@ -3,8 +3,6 @@
 A client that waits for each answer brings one send a read. Of very many such connections the calls between the loop, the batch of
 the turn and the sockets took longer than the sends. What is anything else, or is not answered by one write, goes to whoever the
 connection is to others (`net.peer`, `net.turn`). Compiled: `_turn_reads`.
-
-Next: cometmq.kernel.taking
 """
 
 import os

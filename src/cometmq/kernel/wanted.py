@@ -2,8 +2,6 @@
 
 Of each plain record its queue entry and its index keys are made from its bytes; nothing else of it is kept.
 Compiled: `_walk`, and for those that are shown and entered `_entries` and `_index`.
-
-Next: cometmq.offline.wanted_walk
 """
 
 from collections.abc import Callable

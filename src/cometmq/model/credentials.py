@@ -1,7 +1,4 @@
-"""Credentials: what somebody signs his requests with.
-
-Next: cometmq.codec.signature
-"""
+"""Credentials: what somebody signs his requests with."""
 
 import json
 from dataclasses import dataclass, field

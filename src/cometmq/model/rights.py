@@ -2,8 +2,6 @@
 
 Resources and actions are those of RocketMQ 5.3.3 (ResourceType and Action of its auth module), so that policies
 which were written for it mean the same here.
-
-Next: cometmq.net.requests
 """
 
 from enum import Enum

@@ -1,7 +1,4 @@
-"""The TLS settings of a client.
-
-Next: cometmq.net.tls
-"""
+"""The TLS settings of a client."""
 
 from dataclasses import dataclass, field
 

@@ -1,7 +1,4 @@
-"""`python -m cometmq.nameserver -c namesrv.conf`: the command line of one nameserver.
-
-Next: cometmq.nameserver.program
-"""
+"""`python -m cometmq.nameserver -c namesrv.conf`: the command line of one nameserver."""
 
 import argparse
 import sys

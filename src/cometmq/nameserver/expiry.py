@@ -1,7 +1,4 @@
-"""Brokers that fall silent, and brokers whose connection closes, leave the route table.
-
-Next: cometmq.nameserver.lookup
-"""
+"""Brokers that fall silent, and brokers whose connection closes, leave the route table."""
 
 import logging
 

@@ -1,8 +1,6 @@
 """Looks things up in the route table: routes, clusters, lists of topics; never changes it.
 
 Follows RouteInfoManager of RocketMQ 5.3.3.
-
-Next: cometmq.client.connection.routes
 """
 
 from dataclasses import replace

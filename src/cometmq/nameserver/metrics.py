@@ -1,8 +1,6 @@
 """Metrics of a nameserver for Prometheus: brokers here and missing, topics; RocketMQ's has none.
 
 Text format 0.0.4. Whoever registers names its cluster, so clusters have a bound; what is beyond is one line.
-
-Next: cometmq.nameserver.routes
 """
 
 from collections import Counter

@@ -3,8 +3,6 @@
 RocketMQ's nameserver forgets a broker when its connection ends, and whoever reads all of a topic then
 reads less without knowing. Here it is remembered for a while: by name, in memory, with a bound in
 bytes. Routes are made without it, as ever; who wants to know asks (GET_MISSING_BROKERS).
-
-Next: cometmq.nameserver.lookup
 """
 
 import logging

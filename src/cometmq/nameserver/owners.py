@@ -4,8 +4,6 @@ There is no access control, and without this rule one frame of a stranger would 
 all routes, or put his own address in its place (RocketMQ lets him). A broker that restarts, on whatever port,
 comes from its own host; one that moves to another host is taken once the old connection is closed or
 was silent for its timeout. A failover by a controller goes to a known member of the group with a higher epoch.
-
-Next: cometmq.nameserver.routes
 """
 
 from collections.abc import Iterable

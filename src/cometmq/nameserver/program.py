@@ -1,7 +1,4 @@
-"""A nameserver as a program: settings from file and flags, one line when it is ready, a clean end.
-
-Next: cometmq.nameserver.server
-"""
+"""A nameserver as a program: settings from file and flags, one line when it is ready, a clean end."""
 
 import asyncio
 import os

@@ -3,8 +3,6 @@
 A handler names the codes that it answers; here stands who may ask. Without access control what changes something, and the
 settings, which tell paths, is for peers on this machine. A broker's own requests come from anywhere: that nobody speaks
 for a living broker but its own host is the rule of nameserver.owners, which needs to know who lives.
-
-Next: cometmq.nameserver.owners
 """
 
 from collections.abc import Iterable

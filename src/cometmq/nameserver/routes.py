@@ -3,8 +3,6 @@
 Follows RouteInfoManager of RocketMQ 5.3.3; where it does not, a comment says so. A broker is known
 by cluster and address. It stays while it registers or sends heartbeats within its timeout, and
 while the connection on which it last registered is open.
-
-Next: cometmq.nameserver.lookup
 """
 
 import logging

@@ -1,7 +1,4 @@
-"""The nameserver: builds its parts, listens, and looks for silent brokers.
-
-Next: cometmq.nameserver.handlers.registration
-"""
+"""The nameserver: builds its parts, listens, and looks for silent brokers."""
 
 import asyncio
 import logging

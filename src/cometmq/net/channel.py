@@ -5,8 +5,6 @@ turn of the loop gets them written with one write; whoever makes many plain send
 is given their answers together (`kernel.pipelined_sends`). The answers of one read, however, are given to those
 who wait in bunches, one a turn: so what they do next goes out while others are still told, and client
 and broker work at once instead of in turns.
-
-Next: cometmq.net.peer
 """
 
 import asyncio

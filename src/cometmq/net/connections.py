@@ -4,8 +4,6 @@ A new one is never shut out by those that only sit there. When the server is ful
 silent longest goes, of the address that has most of them: at once for a newcomer whose address has less than
 half as many, and else when it has been silent for a while. So one address can fill a server, but
 keep nobody else out of it, and the tools of the own machine get in where it is the own machine that fills it.
-
-Next: cometmq.net.peer
 """
 
 import itertools

@@ -3,8 +3,6 @@
 Each connection may hold some, and all together have a bound. Beyond it those go who hold most for longest: the
 bytes times the seconds since they last got on decide, so that a client with a large frame or a slow line
 outlives one that sends half a frame, or reads nothing, and waits.
-
-Next: cometmq.net.peer
 """
 
 import logging

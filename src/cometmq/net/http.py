@@ -3,8 +3,6 @@
 One request a connection, which is closed behind its answer; whoever asks for more asks anew. What is bounded:
 connections, the size of a request's head, the time until it is there, the time until its answer was taken. A request's
 body is not read. Pages are those of monitoring: no file, no form, no secret.
-
-Next: cometmq.net.network
 """
 
 import asyncio

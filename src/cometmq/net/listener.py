@@ -3,8 +3,6 @@
 uvloop's own servers accept one connection a turn, and a turn serves all that are there: the time until n
 clients are in grows with n squared (1,000 that send at once: the last first answer after 7.7 s, here after
 0.2 s).
-
-Next: cometmq.net.server
 """
 
 import asyncio

@@ -2,8 +2,6 @@
 
 `COMETMQ_LOG_FORMAT=json`: each line is a JSON object. `COMETMQ_LOG_FILE`: a file instead of standard error, of 64 MiB,
 with nine older ones beside it (`.1` is the newest), as logback keeps them for RocketMQ.
-
-Next: cometmq.net.program_log
 """
 
 import json

@@ -3,8 +3,6 @@
 It does what TCP does to a program, no more: bytes come in order and in pieces of any size, a writer is
 paused when the reader does not read, and an end is seen behind the bytes before it. What holds for both is
 written down as tests (tests/unit/net/test_networks.py).
-
-Next: cometmq.net.virtual_loop
 """
 
 import asyncio

@@ -3,8 +3,6 @@
 `TcpNetwork` has the machine's sockets (net.tcp_network); under virtual time connections are in memory
 (net.memory_network). Which one it is, the running loop knows (`net.loop.loop_network`), and a client connects by
 that loop's `create_connection` to either.
-
-Next: cometmq.net.tcp_network
 """
 
 import asyncio

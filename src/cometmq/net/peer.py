@@ -3,8 +3,6 @@
 Bytes of one read wait for the end of the loop's turn (net.turn). There they become commands (wire.connection), go
 through the dispatcher with those of others, and their answers leave with one write. A peer that does not read its
 answers is not read either: its commands wait until its buffer has drained, so its memory is bounded.
-
-Next: cometmq.net.turn
 """
 
 import asyncio

@@ -4,8 +4,6 @@ The rules of a server are declared in one file (broker.requests, nameserver.requ
 they answer; `RequestTable` joins both, and refuses to be made where one side lacks the other. Rights are asked here
 and nowhere else, before the handler runs, for single requests and for batches. What needs no asking stands in the
 table as it is, so that a plain send is not looked at twice (docs/design/0044-one-table-of-requests.md).
-
-Next: cometmq.net.dispatcher
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,4 @@
-"""Accepts connections and bounds what they may take: their number, their idle time, their memory.
-
-Next: cometmq.net.peer
-"""
+"""Accepts connections and bounds what they may take: their number, their idle time, their memory."""
 
 import asyncio
 import contextlib

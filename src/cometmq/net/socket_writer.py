@@ -4,8 +4,6 @@ A transport keeps what it is given until the end of the loop's turn, while whoev
 that are wanted now go to the socket at once. Only this object does that, for it knows when it must not: while the
 transport has bytes that come first, when the connection is closing, and when what the transport writes
 is not what the socket gets (TLS).
-
-Next: cometmq.net.peer
 """
 
 import asyncio

@@ -1,7 +1,4 @@
-"""The machine's network: TCP sockets, accepted by `net.listener`.
-
-Next: cometmq.net.listener
-"""
+"""The machine's network: TCP sockets, accepted by `net.listener`."""
 
 import asyncio
 import contextlib

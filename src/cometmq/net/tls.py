@@ -3,8 +3,6 @@
 A TLS handshake begins with 0x16, a frame with the highest byte of its length, which is 0 or 1. That byte is looked at before a
 transport is made, and left in the socket (MSG_PEEK): whoever speaks TLS gets a transport of Python's `ssl` from the loop, others a
 plain one. A certificate that changes on the disk is taken for new connections.
-
-Next: cometmq.net.server
 """
 
 import asyncio

@@ -2,8 +2,6 @@
 
 Java reads them as system properties or from `tls.properties`; here they stand in the configuration file, or in the file that
 `tls.config.file` names.
-
-Next: cometmq.net.tls
 """
 
 from collections.abc import Iterable

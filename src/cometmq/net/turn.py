@@ -7,8 +7,6 @@ and what comes new are served between (docs/design/0037).
 
 Where turn after turn brings one small read alone, the next ones are handled as they are read: nothing is gained by
 waiting for more.
-
-Next: cometmq.net.dispatcher
 """
 
 import asyncio

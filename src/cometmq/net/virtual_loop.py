@@ -10,8 +10,6 @@ for who is silent) is a *beat*: it is set by `beat_later` and not by `call_later
 them would do again what it did, so the loop leaps to the next timer that is no beat. In a leap the monotonic
 clock stands, as that of a machine that sleeps: deadlines and leases, which it measures, are as long afterwards as they were
 before, and beats, which go by it, go on where they were. The wall clock and the loop's `time` go on.
-
-Next: cometmq.net.memory_network
 """
 
 import asyncio

@@ -1,7 +1,4 @@
-"""Waiters for answers on a channel: each is told once, of its answer or of what came in its place.
-
-Next: cometmq.net.channel
-"""
+"""Waiters for answers on a channel: each is told once, of its answer or of what came in its place."""
 
 import asyncio
 from typing import Protocol

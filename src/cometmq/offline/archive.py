@@ -12,8 +12,6 @@ Readers of Parquet folders pass over what begins with `_`.
 name and renamed, and its name says what is in it: a task that runs twice makes the same files, and
 whatever a killed run left is overwritten or ignored. Rows do not pass through the JVM. Bytes of the log that
 are no record are rows without a topic (`topic=__HIVE_DEFAULT_PARTITION__`), so that they are not forgotten.
-
-Next: cometmq.offline.archive_files
 """
 
 import json

@@ -2,8 +2,6 @@
 
 A file is written under another name and renamed, and its name says what is in it: a part that is
 written twice makes the same files.
-
-Next: cometmq.offline.archive_read
 """
 
 import json

@@ -2,8 +2,6 @@
 
 Of an archive with raw records the records are decoded, not the columns beside them: they are what
 `restore` makes a store of.
-
-Next: cometmq.offline.coverage
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,4 @@
-"""The messages of a store as Arrow batches, for whoever has no Spark.
-
-Next: cometmq.offline.rows
-"""
+"""The messages of a store as Arrow batches, for whoever has no Spark."""
 
 import os
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,4 @@
-"""Compares batch queues with the log: every batch has its entry, and nothing else has one.
-
-Next: cometmq.store.batch_queues
-"""
+"""Compares batch queues with the log: every batch has its entry, and nothing else has one."""
 
 from collections.abc import Iterable
 from typing import NamedTuple

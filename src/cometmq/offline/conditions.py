@@ -1,8 +1,6 @@
 """Conditions that all wanted rows meet: values and ranges of columns.
 
 Whoever reads less by them may read too much, never too little: the rows are checked again.
-
-Next: cometmq.offline.pruning
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,4 @@
-"""Reads the tables of a store's configuration files: offsets of groups, settings of topics.
-
-Next: cometmq.offline.folder
-"""
+"""Reads the tables of a store's configuration files: offsets of groups, settings of topics."""
 
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Copies of messages that can be compared: a store's directory, an archive, and whatever else has the same face.
 
 Each is cut into parts that are read one by one, as batches with the columns that are compared.
-
-Next: cometmq.offline.copy_compare
 """
 
 from collections.abc import Iterator, Mapping, Sequence

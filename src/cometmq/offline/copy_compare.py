@@ -1,8 +1,6 @@
 """Two copies compared, on one core or on all: digests of both, then the messages of the blocks that differ.
 
 A copy is compared part by part; who runs the parts says a `PartRunner`: `SequentialRunner` here, tasks of Spark in a job.
-
-Next: cometmq.offline.digests
 """
 
 from collections import Counter

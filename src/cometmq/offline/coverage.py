@@ -2,8 +2,6 @@
 
 A store and a topic hold each queue from its first offset on. An archive holds ranges: physical ones of
 a store's log, or ranges of queues.
-
-Next: cometmq.offline.archive
 """
 
 from collections.abc import Iterator, Mapping, Sequence

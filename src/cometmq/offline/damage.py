@@ -1,7 +1,4 @@
-"""Bytes of a log that are no sound record: every walk over a log tells of them in the same way.
-
-Next: cometmq.offline.scan
-"""
+"""Bytes of a log that are no sound record: every walk over a log tells of them in the same way."""
 
 from typing import NamedTuple
 

@@ -6,8 +6,6 @@
 A block is 1,024 offsets of a queue. Its digest is the sum of a hash of each message: place in the queue,
 body, properties, flags, time of birth. What a broker adds (its place in the log, store time and host)
 is left out, so that a copy that lies elsewhere compares as one made by replication does.
-
-Next: cometmq.offline.coverage
 """
 
 from collections import Counter

@@ -1,7 +1,4 @@
-"""Findings of a verification, gathered for people and programs.
-
-Next: cometmq.offline.verify
-"""
+"""Findings of a verification, gathered for people and programs."""
 
 import logging
 from collections.abc import Callable, Iterable

@@ -2,8 +2,6 @@
 
 Local paths and every URI that pyarrow's file systems know are read alike, by `read_at`: nothing is
 mapped, so a file that is cut or deleted meanwhile is an error and not the death of the process.
-
-Next: cometmq.offline.splits
 """
 
 import errno

@@ -1,7 +1,4 @@
-"""A file system of pyarrow as a disk that only reads: what looks into a store looks into one anywhere.
-
-Next: cometmq.offline.found
-"""
+"""A file system of pyarrow as a disk that only reads: what looks into a store looks into one anywhere."""
 
 import errno
 import os

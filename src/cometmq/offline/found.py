@@ -1,7 +1,4 @@
-"""Finds the parts of a store directory: the log's files, the queues, the index, and how it was left.
-
-Next: cometmq.offline.log_scan
-"""
+"""Finds the parts of a store directory: the log's files, the queues, the index, and how it was left."""
 
 from dataclasses import dataclass, replace
 from typing import NamedTuple

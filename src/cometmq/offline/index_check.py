@@ -2,8 +2,6 @@
 
 Entries stand in the order of the log, so both are walked side by side. That every chain leads
 through its entries shows when the chains are made again, and are the same.
-
-Next: cometmq.codec.index_file
 """
 
 from bisect import bisect_left

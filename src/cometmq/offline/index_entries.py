@@ -1,7 +1,4 @@
-"""Reads the entries of an index file as columns, in their order.
-
-Next: cometmq.offline.index_shape
-"""
+"""Reads the entries of an index file as columns, in their order."""
 
 from typing import Any
 

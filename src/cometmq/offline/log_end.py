@@ -3,8 +3,6 @@
 A log file is allocated whole before it is used, so its size says nothing. A directory that was
 closed in order ends where the records end. While the marker `abort` is there a broker writes, or
 was killed: then the end is fixed when a read is planned.
-
-Next: cometmq.offline.scan
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,4 @@
-"""Walks a whole log, record by record, and goes on behind what is damaged.
-
-Next: cometmq.offline.verify
-"""
+"""Walks a whole log, record by record, and goes on behind what is damaged."""
 
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar

@@ -2,8 +2,6 @@
 
 A part is a range of physical offsets and owns the records that start in it. It begins at the first valid record from
 its begin on, so whoever adds up (`verify`) sees to it that it begins where the part before has ended.
-
-Next: cometmq.offline.verify
 """
 
 from typing import Any, NamedTuple

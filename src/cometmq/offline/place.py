@@ -2,8 +2,6 @@
 
 `s3://` and `s3a://` name one place; pyarrow knows the first and Hadoop, by which Spark itself reads and
 writes, the second.
-
-Next: cometmq.offline.folder
 """
 
 import re

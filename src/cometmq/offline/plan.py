@@ -1,7 +1,4 @@
-"""Plans a read of the log: its range by offsets and times, cut into tasks.
-
-Next: cometmq.offline.scan
-"""
+"""Plans a read of the log: its range by offsets and times, cut into tasks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

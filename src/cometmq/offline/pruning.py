@@ -2,8 +2,6 @@
 
 The queues and the index of a store are not asked: they may be what is broken, and a row that they do not
 know would be missing. The log alone tells, by physical offsets and by times, which rise.
-
-Next: cometmq.offline.scan
 """
 
 from bisect import bisect_left

@@ -3,8 +3,6 @@
 The entries that the log asks for are gathered as bytes, queue by queue (`wanted_walk`), and compared with the files a
 run at a time; only where bytes differ are entries looked at one by one. That no entry stands there without a
 record shows in their number, when all parts are through (`queue_verdict`).
-
-Next: cometmq.offline.queue_verdict
 """
 
 from typing import Any, NamedTuple

@@ -1,7 +1,4 @@
-"""Queue files on any file system, as arrays of entries.
-
-Next: cometmq.offline.queue_runs
-"""
+"""Queue files on any file system, as arrays of entries."""
 
 from collections.abc import Iterator
 from functools import lru_cache

@@ -5,8 +5,6 @@ A run is entries of one queue whose offsets follow each other, 20 bytes each, en
 are rebuilt at the speed of the scan. Most entries are made for all records at once; what is not
 plain (the delay topic, light queues) goes through `store.stored_record.places_of`, which says
 what all of it means.
-
-Next: cometmq.offline.rebuild
 """
 
 from collections.abc import Iterator, Sequence

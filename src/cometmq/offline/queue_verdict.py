@@ -1,7 +1,4 @@
-"""Judges queues when the whole log has been compared with them: what is missing, and what is too much.
-
-Next: cometmq.offline.index_check
-"""
+"""Judges queues when the whole log has been compared with them: what is missing, and what is too much."""
 
 from collections.abc import Iterable, Iterator
 

@@ -5,8 +5,6 @@
 A task packs the entries of its part of the log and writes each run at byte 20 n of its queue, so that a
 task that runs twice changes nothing. `finish` fills what Java wants filled: blanks before a queue's
 first entry, and gaps. The files are made beside the old ones; `install` puts them in their place.
-
-Next: cometmq.store.queue_files
 """
 
 import os

@@ -7,8 +7,6 @@ that runs twice writes the same file. An entry of the index needs the one before
 `finish_keys` reads these files in their order and makes index files as a broker does.
 
 | Java's hash of "topic#key" 4 | physical offset 8 | store time, ms 8 | ... (little-endian; never kept)
-
-Next: cometmq.store.index
 """
 
 import shutil

@@ -1,8 +1,6 @@
 """Queues and index of a store made anew from its log: what the command does in a loop, and the job in tasks.
 
-    `of` -> `begin` -> `work` for each of `tasks`, anywhere -> `finish`
-
-Next: cometmq.offline.rebuild
+`of` -> `begin` -> `work` for each of `tasks`, anywhere -> `finish`
 """
 
 import shutil

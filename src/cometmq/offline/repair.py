@@ -8,8 +8,6 @@
    as after an unclean stop, which builds them (cometmq.store.recovery).
 
 Each step leaves a store that the next try, or a start of a broker, takes up.
-
-Next: cometmq.store.recovery
 """
 
 from collections.abc import Iterator

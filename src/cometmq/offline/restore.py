@@ -5,8 +5,6 @@
 The directory grows beside its place, under another name; `finish_restore` renames it. It must not be there
 before, or be empty. What a broker adds to a log but no record says (the mark at a file's end) follows
 from the records.
-
-Next: cometmq.offline.archive
 """
 
 import os

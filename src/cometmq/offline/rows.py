@@ -5,8 +5,6 @@
 | PERMISSIVE | its row, `valid` false (and no body where it does not unpack) | a row with their place and size, `valid` false |
 | DROPMALFORMED | no row, a warning | no row, a warning |
 | FAILFAST | an error | an error |
-
-Next: cometmq.offline.columns.window_columns
 """
 
 import logging

@@ -3,8 +3,6 @@
 The walk steps from record to record by their sizes; of each the place that it claims and its inner
 lengths are checked, for all records of a piece at once. Where that fails, it goes on at the
 next record that proves itself; what was passed over is a `Damage`, and never silent.
-
-Next: cometmq.offline.columns.window
 """
 
 from collections.abc import Iterator

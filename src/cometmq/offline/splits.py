@@ -4,8 +4,6 @@ A split [lo, hi) of a file owns the records that start in it. A reader that begi
 of a file looks for the first place from lo on that proves to be a record (`proven_places`); the reader of
 the split before walks from record to record until it stands at or behind hi, and checks that its
 neighbour has begun at the very same place.
-
-Next: cometmq.offline.scan
 """
 
 from collections.abc import Iterator, Sequence

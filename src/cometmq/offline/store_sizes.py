@@ -6,8 +6,6 @@
 
 A broker opens a store only with the sizes that its files have (`MappedFileQueue.load` and
 `ConsumeQueue` of RocketMQ 5.3.3), so they belong to it. The names are those of broker.conf.
-
-Next: cometmq.store.settings
 """
 
 import json

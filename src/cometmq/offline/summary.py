@@ -1,7 +1,4 @@
-"""A store in numbers: files, queues, times, how it was left.
-
-Next: cometmq.offline.found
-"""
+"""A store in numbers: files, queues, times, how it was left."""
 
 from typing import NamedTuple
 

@@ -1,8 +1,6 @@
 """The manifest of an archive of topics: `_archive/topics.json`, ranges of offsets for each queue.
 
-    {"queues": {"orders": {"broker-a": {"0": [[0, 5120]]}}}, "v": 1}
-
-Next: cometmq.offline.coverage
+{"queues": {"orders": {"broker-a": {"0": [[0, 5120]]}}}, "v": 1}
 """
 
 import json

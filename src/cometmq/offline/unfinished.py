@@ -4,8 +4,6 @@
 
 Queues and index show the sizes of their files and the delay levels; between their removal and
 the moment when they are built again nothing would.
-
-Next: cometmq.offline.repair
 """
 
 from contextlib import suppress

@@ -3,8 +3,6 @@
 A walk over each part of the log checks every record (sizes, offset, CRC of the body), and compares the entries that they
 ask for with queues and index (`part_check`); what only the whole shows is judged here. `cometmq store verify` has one
 part, Spark's job as many as there is room for.
-
-Next: cometmq.offline.part_check
 """
 
 from collections.abc import Iterable, Iterator

@@ -3,8 +3,6 @@
 Plain records are the kernel's; each of the others goes through `valid_record`, and is given to the
 checks by itself. Entries of queues gather where `QueueCheck` compares them; those of the index
 come out piece by piece, in the order of the log.
-
-Next: cometmq.offline.queue_check
 """
 
 from typing import NamedTuple

@@ -2,8 +2,6 @@
 
 A member is counted once, however many connections it has, and the master is one of them. What is
 needed stands in `CopyRule`; what comes of it for a log that ends somewhere is a `CopyCount`.
-
-Next: cometmq.broker.replicas.masters
 """
 
 from typing import NamedTuple

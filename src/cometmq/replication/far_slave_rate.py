@@ -4,8 +4,6 @@ What a slave costs its master's senders is what it gets in a second. So one that
 bytes, or a quarter of it more than the log grows by in the mean of a minute, where that is more: who sends very much for some
 seconds is not held up by it, and who does so on and on lets it come nearer by that quarter each second. Where nobody sends it gets all
 that it takes.
-
-Next: cometmq.replication.pace
 """
 
 from math import ceil, exp

@@ -3,8 +3,6 @@
 It begins silent. Who says an offset is a slave of RocketMQ; who says one twice at once is one of
 ours, is asked for a proof, and told where this log begins and ends. From then on it gets frames, and its
 reports are its acknowledgements. Whatever no slave sends ends it by a `LinkError`.
-
-Next: cometmq.replication.copies
 """
 
 from enum import Enum, auto

@@ -2,8 +2,6 @@
 
 Its bytes are earned evenly from the beginning of a second to its end. What is not used goes a moment later, so a
 pause is not made up for by a burst; the moment is what a busy loop, or a timer that is late, may take.
-
-Next: cometmq.replication.master_end
 """
 
 from math import ceil

@@ -3,8 +3,6 @@
 It asks from a little before the end of its own log on, so that what comes first can be compared with
 what is there. What comes is given on in the order of the log, piece by piece, whole frames are never
 put together. Whoever has the pieces says how far they fit (`compared`), and how far the log goes by now.
-
-Next: cometmq.replication.master_end
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,4 @@
-"""The terms of a replication connection: times, sizes, the secret, and where a log begins and ends.
-
-Next: cometmq.replication.master_end
-"""
+"""The terms of a replication connection: times, sizes, the secret, and where a log begins and ends."""
 
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 Java calls such a file a class-data-sharing archive (JDK 13 and later). `build` runs a small job in a
 process of its own whose JVM writes the file when it ends; every later local session maps it. It belongs to
 one Java and one Spark; a JVM for which it does not fit passes over it.
-
-Next: cometmq.spark.session
 """
 
 import hashlib

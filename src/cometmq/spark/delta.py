@@ -2,8 +2,6 @@
 
 A transaction says of which query and which micro-batch it is; a micro-batch that comes again after a kill is
 passed over where its transaction stands. Why not Spark's own jar: docs/design/0065-delta-tables.md
-
-Next: cometmq.spark.jobs.delta_merge
 """
 
 import json

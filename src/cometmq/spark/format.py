@@ -1,7 +1,4 @@
-"""The format "rocketmq": what Spark asks for a reader, a stream reader, a writer or a schema.
-
-Next: cometmq.spark.source.batch
-"""
+"""The format "rocketmq": what Spark asks for a reader, a stream reader, a writer or a schema."""
 
 # ruff: noqa: N802  Spark gives these names.
 # Each step of a plan is a new process: it imports what it needs, and nobody waits for the sink to read.

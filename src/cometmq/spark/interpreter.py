@@ -3,8 +3,6 @@
 Spark puts `pyspark.zip` before everything else in the PYTHONPATH of each Python that it starts. Python keeps no
 bytecode of what lies in a zip, so each of them compiles PySpark anew: 0.5 s, and the first query over a Python
 source waits for four, one after the other (docs/spark/tuning.md). The same files lie beside the zip as a package.
-
-Next: cometmq.spark.session
 """
 
 import os

@@ -3,8 +3,6 @@
 Spark 4 needs Java 17. A wheel's Java lacks the module jdk.incubator.vector that Spark adds on its
 command line, and Java refuses to start for it; so a small launcher stands in front of it and drops
 that argument. Spark works without: the module only speeds up linear algebra (netlib's BLAS).
-
-Next: cometmq.spark.session
 """
 
 import atexit

@@ -2,8 +2,6 @@
 
 An unknown option is an error with the nearest known name: a misspelt `startingOffset` must not
 quietly read from the wrong place. docs/spark/options.md is held to the tables by a test.
-
-Next: cometmq.spark.source.options
 """
 
 import os

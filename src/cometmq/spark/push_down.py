@@ -2,8 +2,6 @@
 
 Spark checks every filter again, so a source that reads too much is right; what is not understood here is
 no condition.
-
-Next: cometmq.spark.source.filters
 """
 
 import sys

@@ -3,8 +3,6 @@
 Names, types and order are Arrow's (`offline.columns.schema`). A read decodes only the columns it is
 asked for: Spark 4.3 prunes no columns of a Python source by itself, so the user's own schema
 (`.schema("topic STRING, queueOffset BIGINT")`) or the option `columns` says it.
-
-Next: cometmq.offline.columns.schema
 """
 
 from collections.abc import Sequence

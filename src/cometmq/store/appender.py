@@ -3,8 +3,6 @@
 A put is a plain tuple (cometmq.store.batch). What does not change from message to message is packed once: the
 topic with its length (`encode_topic_block`), the layouts by the kinds of the two hosts. Heads,
 bodies and properties are joined into one bytes, which is one `pwrite`.
-
-Next: cometmq.store.commitlog
 """
 
 import struct

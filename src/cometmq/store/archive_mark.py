@@ -4,8 +4,6 @@
 
 Everything before the physical offset `archivedTo` is in the archive. With archiveGuard=true the
 cleaner removes no log file that ends behind it; a file that cannot be read guards everything.
-
-Next: cometmq.store.cleaner
 """
 
 from typing import Any

@@ -8,8 +8,6 @@
 - `clean_due` gives steps for any thread that may wait, one after the other.
 
 Everything else runs on the thread that owns the store.
-
-Next: cometmq.store.flushing
 """
 
 import logging

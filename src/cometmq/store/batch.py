@@ -2,8 +2,6 @@
 
 A put is a plain tuple, and so is what comes of it: a frozen dataclass would cost as much as
 everything else in an append together.
-
-Next: cometmq.store.derived
 """
 
 from collections.abc import Sequence

@@ -6,8 +6,6 @@ A record of such a topic is a batch: several messages with queue offsets of thei
 queues and keep them in step with the log (cometmq.store.derived); batches
 of this kind themselves we do not write, and say so (cometmq.broker.admission). There are few such
 topics, and nothing here is fast: every look goes to the file, in a thread that may wait.
-
-Next: cometmq.codec.other_queues
 """
 
 from bisect import bisect_right

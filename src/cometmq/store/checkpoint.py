@@ -14,8 +14,6 @@ in its file. Both stay true then, for what they say is on the device is never ta
 
 Both are written in place: one sector each, which a disk writes whole or not at all; a torn one
 has a wrong CRC and counts as missing.
-
-Next: cometmq.store.recovery
 """
 
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ A round is a generator: what it yields runs in a thread that may wait, what stan
 runs on the thread that owns the store. So there is no lock, and a stop at any step leaves a store
 that opens: a file leaves the chain, then its name goes, and only then the next; entries that point
 before the log's start are passed over by every reader and by the next start (docs/design/0007).
-
-Next: cometmq.store.queue_trimming
 """
 
 import logging

@@ -3,8 +3,6 @@
 Wall time that moves on while the monotonic clock of the machine does not was set: by somebody, by a time server
 that is wrong, or because the machine slept. The last is real time, so it counts after an hour; a clock that is
 set back within that hour has deleted nothing.
-
-Next: cometmq.store.cleaner
 """
 
 import logging

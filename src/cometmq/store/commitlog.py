@@ -4,8 +4,6 @@ Its positions are `cometmq.store.positions`. A batch of records comes as pieces,
 touches; all files are there before the first byte is written, so a full disk refuses a batch
 whole. A write that fails half way leaves bytes behind `written`; they are zeroed before the next
 one, so that no record which was refused can stand again after a restart (`mend`).
-
-Next: cometmq.store.positions
 """
 
 from collections.abc import Iterator, Sequence

@@ -6,8 +6,6 @@
 An entry has 20 bytes (cometmq.codec.queue_entry). New ones gather in the tail and are read there;
 `consume_queues` writes tails out in batches. A broker may have 80,000 queues, so a queue has no
 file, no descriptor and no work of its own while nothing happens to it.
-
-Next: cometmq.store.queue_table
 """
 
 from typing import ClassVar

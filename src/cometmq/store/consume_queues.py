@@ -5,8 +5,6 @@ one, a few at each tick, and when it is through, everything dispatched before it
 files. That is what a checkpoint may say (decision 4e; cometmq.store.checkpoint). A round over few
 queues is through at once; over very many it takes 10 s, which is then the age of a tail, and the
 cost of a write is shared by what came in that time (docs/design/0009).
-
-Next: cometmq.store.reader
 """
 
 import logging

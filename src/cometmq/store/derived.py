@@ -3,8 +3,6 @@
 All of it is fed the same way, whoever wrote the records: a put, a recovery, raw bytes of another
 broker; and it follows the log where that is truncated, where its oldest files go, and to the device
 (docs/design/0036). Who truncates, cleans or makes checkpoints knows none of the kinds.
-
-Next: cometmq.store.derived_queues
 """
 
 from collections.abc import Callable, Iterator, Sequence

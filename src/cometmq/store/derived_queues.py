@@ -8,8 +8,6 @@ A put knows its queue entries; for records that came as bytes they are made here
    begins before RocketMQ's checkpoint (CommitLog.recoverAbnormally); else the oldest record.
 2. The queues are loaded, and entries of records behind `dispatched` are dropped.
 3. The log from there on is fed.
-
-Next: cometmq.store.consume_queues
 """
 
 import logging

@@ -12,8 +12,6 @@
 
 The log and the queues are made here, empty, and filled by `recover`; the store's working parts
 are built around them.
-
-Next: cometmq.store.recovery
 """
 
 import logging

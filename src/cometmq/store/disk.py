@@ -6,8 +6,6 @@ names are absolute strings, files are small ints; errors are OSError with the sy
 
 There is no write through a map: on a full disk that is SIGBUS, the death of the process, where a
 `pwrite` is an error that a sender can be told (docs/design/0002).
-
-Next: cometmq.store.real_disk
 """
 
 import errno

@@ -3,8 +3,6 @@
 Of the log's directories the one that is used least counts, and the queues' own. Above
 diskSpaceWarningLevelRatio, or while a log file that is needed does not fit, sends are refused with
 the reason; each look may take that back, a little below the level, so that it does not flutter.
-
-Next: cometmq.store.cleaner
 """
 
 import logging

@@ -3,8 +3,6 @@
 It works from what the append knows and reads nothing again. The broker calls it right after it has
 written its answers; what is not confirmed yet waits, so that nobody consumes what a power cut can
 take back (docs/design/0004, 0036).
-
-Next: cometmq.store.derived_queues
 """
 
 from collections import deque

@@ -5,8 +5,6 @@
 There a queue entry's tags code is an address, and what a filter wants to see stands at the address.
 We read these units and keep their files; new entries have their tags codes themselves, which a
 Java broker takes as well.
-
-Next: cometmq.codec.other_queues
 """
 
 from cometmq.codec.other_queues import (

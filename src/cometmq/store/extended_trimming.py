@@ -3,8 +3,6 @@
 A file of units goes when the oldest living entry that has an address points behind it, as
 ConsumeQueueExt.truncateByMinAddress of RocketMQ 5.3.3 has it. Entries that we wrote have no address, and
 those of a Java broker may lie before and behind them, so the first address is looked for.
-
-Next: cometmq.store.extended_queues
 """
 
 from collections.abc import Iterator

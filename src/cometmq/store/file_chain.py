@@ -4,8 +4,6 @@ Every file has the same size and begins where the one before it ends, so an offs
 division away. They may lie in several directories: file n is made in the nth of those that have
 room, and found wherever it is. Names and the checks on loading follow MappedFileQueue and
 MultiPathMappedFileQueue of RocketMQ 5.3.3.
-
-Next: cometmq.store.commitlog
 """
 
 import errno

@@ -4,8 +4,6 @@ A lent thread makes them: the next when half of the present one is written, the 
 quarters. A put that is faster makes its file itself. With warmMapedFileEnable every page of a file is
 written before use: the file system need not note later that it has content, which is a part of each
 `fdatasync`; then its pages are locked in memory (MappedFile.warmMappedFile of RocketMQ 5.3.3).
-
-Next: cometmq.store.log_file
 """
 
 import logging

@@ -5,8 +5,6 @@ when at least flushCommitLogLeastPages pages are dirty, and any byte after
 flushCommitLogThoroughInterval; without flushCommitLogTimed the pages alone decide. With
 synchronous flush, and where somebody waits, whatever is written is due, and one flush serves
 everybody who waits (cometmq.store.position_waiters).
-
-Next: cometmq.store.position_waiters
 """
 
 from cometmq.model.clock import Clock

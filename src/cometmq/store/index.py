@@ -6,8 +6,6 @@
 What a message of the straight way costs here is a note for its whole batch; keys are entered many
 at a time (docs/design/0006). Everything runs on the thread that owns the store, but for what says
 otherwise.
-
-Next: cometmq.kernel.keys
 """
 
 from array import array

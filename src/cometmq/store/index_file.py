@@ -5,8 +5,6 @@
 
 A page of slots is written after the entries that it points at are on the device, never before
 (docs/design/0006). The layout is cometmq.codec.index_file.
-
-Next: cometmq.store.index_search
 """
 
 import mmap

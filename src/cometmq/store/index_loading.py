@@ -7,8 +7,6 @@ After a clean stop all of it. Else, file by file, the oldest first:
   slots are led back to them (cometmq.store.index_slots);
 - any other is removed, as a Java broker does (IndexService.load of RocketMQ 5.3.3), with all behind
   it. Records are indexed again from the log file on at which a Java broker's recovery begins.
-
-Next: cometmq.store.index_slots
 """
 
 import logging

@@ -4,8 +4,6 @@ It is prepared on the thread that owns the store and carried out anywhere: what 
 before (the newest entry of the slot), entries behind it do not change any more. The rules are
 IndexService.queryOffset and IndexFile.selectPhyOffset of RocketMQ 5.3.3: an entry knows its time
 to the second, and a hash may stand for several keys, so whoever asks looks at the records too.
-
-Next: cometmq.store.read_side
 """
 
 from bisect import bisect_right

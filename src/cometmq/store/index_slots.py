@@ -1,7 +1,4 @@
-"""The slots of an index file that goes on: read, led back to the entries that count, built again.
-
-Next: cometmq.store.index_file
-"""
+"""The slots of an index file that goes on: read, led back to the entries that count, built again."""
 
 import sys
 from array import array

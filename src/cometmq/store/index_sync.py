@@ -1,7 +1,4 @@
-"""Brings the index to the device at a checkpoint: entries first, then the slots that point at them.
-
-Next: cometmq.store.checkpoint
-"""
+"""Brings the index to the device at a checkpoint: entries first, then the slots that point at them."""
 
 from cometmq.codec.index_file import IndexHeader, encode_header
 from cometmq.store.disk import Disk, write_whole

@@ -8,8 +8,6 @@ cut left of several. Only such a tail is cut, and a copy of it is kept first:
 Where valid records follow that were known to be on the device, nothing is cut: the log is damaged,
 the store opens for reading only and says so (differs from RocketMQ, which cuts there in
 silence), until `cometmq store repair` decides.
-
-Next: cometmq.store.message_store
 """
 
 import itertools

@@ -2,8 +2,6 @@
 
 The name is the file's first physical offset in 20 digits. It is made before it is needed, with
 `posix_fallocate`, so that a full disk shows when a file is made and not in the middle of a send.
-
-Next: cometmq.store.file_chain
 """
 
 from contextlib import suppress

@@ -3,8 +3,6 @@
 The index gives at most so many offsets, the newest; the messages come in the order of the log,
 as DefaultMessageStore.queryMessage of RocketMQ 5.3.3 has them. Those under other keys of the same
 hash are among them: whoever asks compares.
-
-Next: cometmq.store.index_search
 """
 
 from collections.abc import Callable

@@ -10,8 +10,6 @@ thread"; the store itself starts none. The owner's round is:
 
 Whole batches are refused with a StoreError whose text is for the sender. A failed flush is final
 (docs/design/0004): nothing is taken until a restart has looked at what is really there.
-
-Next: cometmq.store.appender
 """
 
 import logging

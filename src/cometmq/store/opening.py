@@ -4,8 +4,6 @@ Two things are refused. A store of which a part lies where we do not read (Rocks
 elsewhere) would open without that part, and be built on as if the rest were all. A store without its
 log (a disk that is not mounted, a path with a slip) would lose its queues and index to the log that
 is not there. Paths are those of RocketMQ 5.3.3 and 5.4.
-
-Next: cometmq.store.directory
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

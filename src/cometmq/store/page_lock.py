@@ -1,7 +1,4 @@
-"""Pages that stay in memory: of a file, and of no file (mlock, which Python does not offer).
-
-Next: cometmq.store.files_ahead
-"""
+"""Pages that stay in memory: of a file, and of no file (mlock, which Python does not offer)."""
 
 import ctypes
 import mmap

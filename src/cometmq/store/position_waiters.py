@@ -4,8 +4,6 @@ One fdatasync serves everybody whose records end at or before what was written w
 The broker adds one waiter a batch of sends; the deadline is RocketMQ's syncFlushTimeout.
 Source: CommitLog.GroupCommitService of RocketMQ 5.3.3, which differs: there a failed flush is
 answered as a success (docs/design/0004).
-
-Next: cometmq.store.dispatch
 """
 
 from collections import deque

@@ -5,8 +5,6 @@
 `confirmed` is what may be answered as stored, and then shown to consumers: with ASYNC_FLUSH what is
 written, with SYNC_FLUSH what is flushed, and where replicas are asked for no more than they have. This
 is the only place that knows the rule (docs/design/0036).
-
-Next: cometmq.store.position_waiters
 """
 
 from enum import Enum

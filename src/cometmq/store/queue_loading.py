@@ -4,8 +4,6 @@ A queue's files hold, one behind the other: blank entries, entries whose message
 living ones, and zeros. Each border is found by bisection over what is known to be in order. After
 an unclean stop the order holds only for entries of records before `dispatched` (see
 cometmq.store.checkpoint), so only these are taken; the log gives the rest again.
-
-Next: cometmq.store.recovery
 """
 
 from bisect import bisect_left

@@ -5,8 +5,6 @@ fails on such entries comes here, in its reader thread: the log between the last
 them and the first good one behind is walked, and what it holds of this queue takes their place, in
 the answer and in the file. Where it holds nothing a gap entry stands then, which every reader
 passes. One line of the log says what was done.
-
-Next: cometmq.store.reader
 """
 
 import logging

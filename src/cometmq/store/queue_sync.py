@@ -1,7 +1,4 @@
-"""Brings the plain queues to the device at a checkpoint: files that were written, and names that changed.
-
-Next: cometmq.store.index_sync
-"""
+"""Brings the plain queues to the device at a checkpoint: files that were written, and names that changed."""
 
 from contextlib import suppress
 

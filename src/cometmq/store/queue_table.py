@@ -5,8 +5,6 @@
 
 A reader finds a queue, or finds that there is none: it makes nothing. Only who writes opens one. Who
 waits for the first message of a queue gets what that queue will be, and nobody else finds it.
-
-Next: cometmq.store.consume_queues
 """
 
 import logging

@@ -3,8 +3,6 @@
 Both looks run in a lent thread, for they read files; positions are changed by the owner of the store
 in between (`cometmq.store.derived`). The newest file of a queue stays, even where all its messages are
 gone: it says at which offset the queue goes on.
-
-Next: cometmq.store.queue_files
 """
 
 from bisect import bisect_left

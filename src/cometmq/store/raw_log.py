@@ -4,8 +4,6 @@ Bytes that come are whole records, and blank ends of files between them; each re
 start checks it. Half a record at their end is left to who brought it, for a log that ended with one
 would look torn. A blank end may be as long as a file: it is taken in parts, and the log ends before
 it until a record comes behind it.
-
-Next: cometmq.store.truncation
 """
 
 from typing import NamedTuple

@@ -2,8 +2,6 @@
 
 Nothing here changes anything. What may wait for the device says so; the broker runs it in a
 reader thread.
-
-Next: cometmq.store.reader
 """
 
 from collections.abc import Mapping

@@ -8,8 +8,6 @@ records that the entries promised, these are damaged, and are mended (cometmq.st
 
 The order of checks, the limits and the next offsets follow DefaultMessageStore.getMessage of
 RocketMQ 5.3.3.
-
-Next: cometmq.broker.service.pull
 """
 
 from collections.abc import Callable, Container

@@ -1,7 +1,4 @@
-"""The disk of this machine: each deed of `cometmq.store.disk.Disk` as a system call.
-
-Next: cometmq.store.log_file
-"""
+"""The disk of this machine: each deed of `cometmq.store.disk.Disk` as a system call."""
 
 import ctypes
 import errno

@@ -1,8 +1,6 @@
 """Steps over a piece of the log from record to record, each of them checked.
 
 Plain records are the kernel's; what is not plain goes through `valid_record`, which means the same.
-
-Next: cometmq.store.stored_record
 """
 
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 1. Whatever is `Derived` from the log is loaded, and says from where on it lacks records.
 2. The log is walked from the first of these places, every record checked, and fed to all of them.
 3. Where no valid record follows the log ends (cometmq.store.log_end).
-
-Next: cometmq.store.log_end
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,4 @@
-"""A store as its copies see it: what they may have of its log, and what follows from what they have.
-
-Next: cometmq.store.raw_log
-"""
+"""A store as its copies see it: what they may have of its log, and what follows from what they have."""
 
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,8 +1,6 @@
 """The rules by which a log file may go: its age, the hour of the day, the disk, or a request.
 
 The rules are CleanCommitLogService's of RocketMQ 5.3.3; where ours differ: docs/design/0007.
-
-Next: cometmq.store.cleaner
 """
 
 from datetime import UTC, datetime

@@ -4,8 +4,6 @@ A put copies its bytes; each commitIntervalCommitLog everything that has gathere
 a write for each file, and only then consumers see it, and it can be flushed. So a busy page cache
 delays no send, and the death of the process loses what was acknowledged since the last commit: that
 is the bargain of RocketMQ's TransientStorePool (5.3.3), and why it is off by default.
-
-Next: cometmq.store.commitlog
 """
 
 import logging

@@ -4,8 +4,6 @@ The CRC of a record covers its body only. What a power cut leaves of the rest sh
 way: a sector that did not reach the device reads as zeros. In the head these break the sizes or
 the physical offset; in the topic and the properties they are looked for (`has_lost_sector`).
 What else may change there no reader of this format can notice.
-
-Next: cometmq.store.recovery
 """
 
 from collections.abc import Sequence

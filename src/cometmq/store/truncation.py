@@ -4,8 +4,6 @@ The steps and why a stop behind each leaves a store that opens, with the old end
 are in docs/design/0036. Nothing that goes is lost: a copy stays in the folder `cut`. What waits for the
 device is done in a lent thread, as in cleaning; meanwhile nothing is appended, flushed or dispatched,
 and readers find the queues as they will be.
-
-Next: cometmq.store.log_end
 """
 
 from collections import deque

@@ -1,8 +1,6 @@
 """A walk over the log that also checks the CRC of each whole record (forceVerifyPropCRC).
 
 It is looked at behind everything else, and only where the setting asks for it.
-
-Next: cometmq.store.stored_record
 """
 
 from collections.abc import Callable

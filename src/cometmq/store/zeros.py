@@ -1,7 +1,4 @@
-"""Space that was made ahead and never written: whole files of it, which must cost little to look at.
-
-Next: cometmq.offline.log_scan
-"""
+"""Space that was made ahead and never written: whole files of it, which must cost little to look at."""
 
 _SIZE = (4 << 20) + 4096
 _ZEROS = bytes(_SIZE)  # Never written to: the kernel has one page for all of it.

@@ -4,8 +4,6 @@ Either side uses it: requests and answers share the stream in both directions, a
 its own opaques. Whole frames of one read come out together, because a read is a batch (decision 3).
 A frame that cannot be read is reported beside them and skipped; only a length that cannot be true
 ends the connection, since nothing behind it can be found.
-
-Next: cometmq.net.dispatcher
 """
 
 import re

@@ -4,8 +4,6 @@ The way of a message adds once for each run of a queue in a turn, and once for e
 acknowledgements. What grows is looked at each 10 s (counters.growth), by whoever owns that machine.
 
 Names and windows follow StoreStatsService and BrokerStatsManager of RocketMQ 5.3.3.
-
-Next: cometmq.kernel.tallies
 """
 
 from collections import deque

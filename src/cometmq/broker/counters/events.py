@@ -1,7 +1,4 @@
-"""Events that are rare, counted by the labels under which metrics show them, and gauges that features offer.
-
-Next: cometmq.broker.metrics.metric_table
-"""
+"""Events that are rare, counted by the labels under which metrics show them, and gauges that features offer."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable

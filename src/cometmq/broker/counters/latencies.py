@@ -1,8 +1,6 @@
 """Latencies: counts by class of duration, from which percentiles can be read.
 
 Classes grow by a quarter, so a percentile is true to a quarter; whoever shows fewer classes adds them up.
-
-Next: cometmq.broker.counters.tally_table
 """
 
 from bisect import bisect_left

@@ -3,8 +3,6 @@
     a queue's -> its topic's (of a group) -> all of users, or of the system -> all
 
 One is never refused: past the bound a queue is counted with its topic, and a topic with all.
-
-Next: cometmq.broker.counters.growth
 """
 
 from collections.abc import Callable

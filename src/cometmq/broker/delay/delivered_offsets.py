@@ -2,8 +2,6 @@
 
 An offset that is saved is never asked for again, so it may be written only when the messages that were
 put for it are on the device; else a power cut would take them, and nobody would deliver them again.
-
-Next: cometmq.store.config_file
 """
 
 from cometmq.broker.machines.steps import Steps, elsewhere, on_device

@@ -3,8 +3,6 @@
 A level's queue is in the order of its due times, so only its head is looked at: when it is due, and when
 something comes into a queue that was empty. What is due is read elsewhere and put with one write. Follows
 ScheduleMessageService of RocketMQ 5.3.3, with one machine for all levels.
-
-Next: cometmq.broker.delay.delivered_offsets
 """
 
 import logging

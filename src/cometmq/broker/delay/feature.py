@@ -1,7 +1,4 @@
-"""Delay levels as a part of the broker: which sends wait, their delivery, and how far it is.
-
-Next: cometmq.broker.delay.delivery
-"""
+"""Delay levels as a part of the broker: which sends wait, their delivery, and how far it is."""
 
 import logging
 

@@ -3,8 +3,6 @@
 A message of level n waits in queue n - 1 of SCHEDULE_TOPIC_XXXX; REAL_TOPIC and REAL_QID say where it
 goes, and its queue entry holds the time when it is due. Follows HookUtils.handleScheduleMessage of
 RocketMQ 5.3.3.
-
-Next: cometmq.broker.delay.delivery
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,6 @@
 """Requests 50 to 53: accounts of ACL 1.0, changed and asked for. None of them tells a secret.
 
 Code 54, which answered the accounts with their secrets (CVE-2024-23321), is gone from RocketMQ 4.9.8, and is not answered.
-
-Next: cometmq.access.account_edits
 """
 
 import asyncio

@@ -4,8 +4,6 @@ Acknowledgements of one pop come one behind the other, and their handles differ 
 splits a turn's into such runs, what a run names is looked up once, and it is taken at once. Answers differ in
 one number. What comes in front of all else of its connection is done before it is a command. Whatever names no message of an open check point goes the way of `Acks.ack`, which says
 what is wrong with it.
-
-Next: cometmq.kernel.acks
 """
 
 from cometmq.broker.pop.acks import Acks

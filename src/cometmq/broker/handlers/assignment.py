@@ -1,7 +1,4 @@
-"""QUERY_ASSIGNMENT 400, and the modes by 401 and 402: bodies to requests, results to answers.
-
-Next: cometmq.broker.pop.assignment
-"""
+"""QUERY_ASSIGNMENT 400, and the modes by 401 and 402: bodies to requests, results to answers."""
 
 from cometmq.broker.pop.assignment import Assignments
 from cometmq.codec.bodies.assignment import (

@@ -1,7 +1,4 @@
-"""The handlers that belong to no feature: of sends, pulls, offsets, clients, topics, groups, queries and the broker's numbers.
-
-Next: cometmq.broker.handlers.send
-"""
+"""The handlers that belong to no feature: of sends, pulls, offsets, clients, topics, groups, queries and the broker's numbers."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 

@@ -4,8 +4,6 @@ A batch of 4 MB may hold 170,000 messages, and each costs some microseconds: as 
 keep everybody waiting for a second. It is looked through before anything of it is stored, so that
 one which cannot be read leaves nothing. Its pieces may have other messages between them. When one
 cannot be stored the batch is refused although those before it are there, as if the answer were lost.
-
-Next: cometmq.broker.turns
 """
 
 import asyncio

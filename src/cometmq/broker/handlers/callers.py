@@ -1,7 +1,4 @@
-"""The connection that a request came from, as services know it: whose it is, and the way to answer.
-
-Next: cometmq.broker.service.caller
-"""
+"""The connection that a request came from, as services know it: whose it is, and the way to answer."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar

@@ -1,7 +1,4 @@
-"""DELETE_EXPIRED_COMMITLOG 329, CLEAN_UNUSED_TOPIC 316 and CLEAN_EXPIRED_CONSUMEQUEUE 306: who asks, to the log.
-
-Next: cometmq.broker.cleaning
-"""
+"""DELETE_EXPIRED_COMMITLOG 329, CLEAN_UNUSED_TOPIC 316 and CLEAN_EXPIRED_CONSUMEQUEUE 306: who asks, to the log."""
 
 from cometmq.broker.cleaning import Cleaning
 from cometmq.codec.remoting import Command

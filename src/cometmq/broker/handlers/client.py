@@ -1,7 +1,4 @@
-"""Requests of and about clients: 34, 35, 38, 41, 42, 203, 204 and 328. Frames to requests, results to answers.
-
-Next: cometmq.broker.service.heartbeats
-"""
+"""Requests of and about clients: 34, 35, 38, 41, 42, 203, 204 and 328. Frames to requests, results to answers."""
 
 from collections.abc import Awaitable, Callable
 

@@ -1,7 +1,4 @@
-"""Requests 2001 to 2003: thresholds of cold data control, changed and asked for.
-
-Next: cometmq.broker.cold_readers
-"""
+"""Requests 2001 to 2003: thresholds of cold data control, changed and asked for."""
 
 import logging
 

@@ -1,7 +1,4 @@
-"""GET_BROKER_CONFIG 26, UPDATE_BROKER_CONFIG 25 and SET_COMMITLOG_READ_MODE 2004: frames to settings and back.
-
-Next: cometmq.broker.service.configuration
-"""
+"""GET_BROKER_CONFIG 26, UPDATE_BROKER_CONFIG 25 and SET_COMMITLOG_READ_MODE 2004: frames to settings and back."""
 
 import asyncio
 

@@ -1,7 +1,4 @@
-"""GET_ALL_DELAY_OFFSET 45: how far the delay levels are.
-
-Next: cometmq.broker.delay.feature
-"""
+"""GET_ALL_DELAY_OFFSET 45: how far the delay levels are."""
 
 from cometmq.broker.delay.feature import DelayLevels
 from cometmq.codec.remoting import Command

@@ -1,7 +1,4 @@
-"""CHECK_CLIENT_CONFIG 46: a frame's body to a subscription.
-
-Next: cometmq.broker.filters
-"""
+"""CHECK_CLIENT_CONFIG 46: a frame's body to a subscription."""
 
 from collections.abc import Awaitable
 

@@ -1,8 +1,6 @@
 """Consumer groups (200, 201, 207, 225, 352), what they may not read (353), and where they stand beside each other (308, 314).
 
 Frames to requests, results to answers; an answer comes when the change is on disk.
-
-Next: cometmq.broker.service.groups
 """
 
 from cometmq.broker.groups import Groups

@@ -1,7 +1,4 @@
-"""GET_GROUP_CONFLICTS and GET_QUEUE_LOCKS, requests of our own: of one group, or of all.
-
-Next: cometmq.broker.guards
-"""
+"""GET_GROUP_CONFLICTS and GET_QUEUE_LOCKS, requests of our own: of one group, or of all."""
 
 from cometmq.broker.guards import Guards
 from cometmq.codec.bodies.conflicts import encode_conflicts

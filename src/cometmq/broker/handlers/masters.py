@@ -1,7 +1,4 @@
-"""Requests of a slave to its master: calls become frames, over channels of ours.
-
-Next: cometmq.broker.slave.metadata
-"""
+"""Requests of a slave to its master: calls become frames, over channels of ours."""
 
 from collections.abc import Callable, Mapping
 

@@ -1,7 +1,4 @@
-"""Metrics as a part of the broker: the page, the words about its health, and the port for both.
-
-Next: cometmq.broker.metrics.page
-"""
+"""Metrics as a part of the broker: the page, the words about its health, and the port for both."""
 
 import asyncio
 import logging

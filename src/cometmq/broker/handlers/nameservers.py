@@ -1,7 +1,4 @@
-"""Requests of a broker to nameservers: calls become frames, over channels of ours.
-
-Next: cometmq.broker.registrar
-"""
+"""Requests of a broker to nameservers: calls become frames, over channels of ours."""
 
 from collections.abc import Callable
 

@@ -1,7 +1,4 @@
-"""Offsets of groups (14, 15, 43) and of queues (29, 30, 31, 32): frames to requests, results to answers.
-
-Next: cometmq.broker.service.offsets
-"""
+"""Offsets of groups (14, 15, 43) and of queues (29, 30, 31, 32): frames to requests, results to answers."""
 
 from cometmq.broker.machines.on_loop import Machines
 from cometmq.broker.machines.steps import elsewhere

@@ -4,8 +4,6 @@ A plain send names a queue whose lane is open, and nothing about its properties 
 found by substring tests, once for all messages of the same shape (the properties without the unique
 key, which hardly change from message to message). The loops are the kernel's. What is special in
 any way goes through `admission`, which checks everything; the meaning is the same.
-
-Next: cometmq.store.appender
 """
 
 from cometmq.broker.admission import Admission, AdmittedSend

@@ -1,7 +1,4 @@
-"""Pop, but for acknowledgements of one message (handlers.ack_batch): headers to requests, results to answers.
-
-Next: cometmq.broker.pop.popping
-"""
+"""Pop, but for acknowledgements of one message (handlers.ack_batch): headers to requests, results to answers."""
 
 from collections.abc import Awaitable
 

@@ -1,7 +1,4 @@
-"""PULL_MESSAGE 11 and LITE_PULL_MESSAGE 361: a frame's header to a request, a result to an answer.
-
-Next: cometmq.broker.service.pull
-"""
+"""PULL_MESSAGE 11 and LITE_PULL_MESSAGE 361: a frame's header to a request, a result to an answer."""
 
 from collections.abc import Awaitable
 

@@ -1,7 +1,4 @@
-"""QUERY_MESSAGE 12 and VIEW_MESSAGE_BY_ID 33: frames to requests, results to answers.
-
-Next: cometmq.broker.service.lookup
-"""
+"""QUERY_MESSAGE 12 and VIEW_MESSAGE_BY_ID 33: frames to requests, results to answers."""
 
 from collections.abc import Awaitable, Callable
 

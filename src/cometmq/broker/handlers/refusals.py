@@ -1,8 +1,6 @@
 """Requests of mqadmin about parts of RocketMQ that this broker has not: each is refused with a sentence that says why.
 
 902 and 903 are for a BrokerContainer, 354 and 355 for queues and settings in RocksDB, 1007 for controller mode.
-
-Next: cometmq.broker.requests
 """
 
 from cometmq.broker.parts import Feature, Parts

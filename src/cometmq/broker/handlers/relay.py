@@ -1,7 +1,4 @@
-"""Requests of a console to a consumer by way of the broker: 223, 307, 309.
-
-Next: cometmq.broker.service.relay
-"""
+"""Requests of a console to a consumer by way of the broker: 223, 307, 309."""
 
 from cometmq.broker.client_peer import PeerAnswer
 from cometmq.broker.parts import Feature, Parts

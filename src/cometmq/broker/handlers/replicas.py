@@ -1,7 +1,4 @@
-"""Requests about the copies, 905 to 908: how they stand, and what a group's members tell each other.
-
-Next: cometmq.broker.replicas.state
-"""
+"""Requests about the copies, 905 to 908: how they stand, and what a group's members tell each other."""
 
 from collections.abc import Callable
 

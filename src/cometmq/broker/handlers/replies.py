@@ -1,7 +1,4 @@
-"""SEND_REPLY_MESSAGE 324 and SEND_REPLY_MESSAGE_V2 325: frames to replies, what became of them to answers.
-
-Next: cometmq.broker.service.replies
-"""
+"""SEND_REPLY_MESSAGE 324 and SEND_REPLY_MESSAGE_V2 325: frames to replies, what became of them to answers."""
 
 from collections.abc import Awaitable
 

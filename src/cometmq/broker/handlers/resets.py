@@ -1,7 +1,4 @@
-"""INVOKE_BROKER_TO_RESET_OFFSET 222, and RESET_CONSUMER_CLIENT_OFFSET 220 to members that move themselves.
-
-Next: cometmq.broker.service.resets
-"""
+"""INVOKE_BROKER_TO_RESET_OFFSET 222, and RESET_CONSUMER_CLIENT_OFFSET 220 to members that move themselves."""
 
 from cometmq.broker.machines.on_loop import Machines
 from cometmq.broker.parts import Feature, Parts

@@ -1,7 +1,4 @@
-"""CONSUMER_SEND_MSG_BACK 36: a frame's header to a request.
-
-Next: cometmq.broker.service.retries
-"""
+"""CONSUMER_SEND_MSG_BACK 36: a frame's header to a request."""
 
 from collections.abc import Awaitable
 

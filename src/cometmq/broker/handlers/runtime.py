@@ -2,8 +2,6 @@
 
 The keys are those of AdminBrokerProcessor.prepareRuntimeInfo and StoreStatsService of RocketMQ 5.3.3.
 What this design has not (thread pools and their queues) stands there with 0, for tools that expect it.
-
-Next: cometmq.broker.counters.counters
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -6,8 +6,6 @@ which checks everything and says what to do. The meaning is the same; only the t
 
 With SYNC_FLUSH the finished answers of a connection wait for the disk together; after a failed or late
 flush the same answers go out with FLUSH_DISK_TIMEOUT.
-
-Next: cometmq.broker.handlers.plain_sends
 """
 
 import asyncio

@@ -2,8 +2,6 @@
 
 An answer's header is JSON of which only four numbers and a key change from send to send; so it is put
 together from texts that are there already (`Lane.answer_start` is one), by `kernel.encode_answers`.
-
-Next: cometmq.net.peer
 """
 
 from cometmq.kernel import as_one, encode_answers, ids_of

@@ -3,8 +3,6 @@
 Plain sends and plain batch messages are taken from the bytes of their connections before they are commands
 (`kernel.take_sends`), stored with one write, and answered with one a connection. What is not known at a glance stays where it is: it becomes commands, and
 goes the way of `handlers.send`, with the same meaning (docs/design/0046-columns.md).
-
-Next: cometmq.store.appender
 """
 
 from collections.abc import Callable

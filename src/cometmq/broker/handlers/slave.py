@@ -2,8 +2,6 @@
 
 Sends are answered SERVICE_NOT_AVAILABLE, which every client version tries at another broker; a Java slave answers
 SYSTEM_BUSY, which those of 4.9 do not. What would change topics or groups is refused with Java's words.
-
-Next: cometmq.broker.requests
 """
 
 from collections.abc import Iterable, Mapping

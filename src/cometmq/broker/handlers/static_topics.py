@@ -1,7 +1,4 @@
-"""UPDATE_AND_CREATE_STATIC_TOPIC 513, which is refused.
-
-Next: cometmq.broker.static_topics
-"""
+"""UPDATE_AND_CREATE_STATIC_TOPIC 513, which is refused."""
 
 from cometmq.broker.static_topics import StaticTopics
 from cometmq.codec.remoting import Command

@@ -1,7 +1,4 @@
-"""Requests of consoles about progress: 202, 208, 300, 303, 315, 317, 321, 343, 345.
-
-Next: cometmq.broker.service.statistics
-"""
+"""Requests of consoles about progress: 202, 208, 300, 303, 315, 317, 321, 343, 345."""
 
 from cometmq.broker.machines.on_loop import Machines
 from cometmq.broker.machines.runner import NEVER

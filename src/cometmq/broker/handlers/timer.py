@@ -1,7 +1,4 @@
-"""RECALL_MESSAGE 370, GET_TIMER_CHECK_POINT 60, GET_TIMER_METRICS 61: frames to requests of the timer, results to answers.
-
-Next: cometmq.broker.timer.recall
-"""
+"""RECALL_MESSAGE 370, GET_TIMER_CHECK_POINT 60, GET_TIMER_METRICS 61: frames to requests of the timer, results to answers."""
 
 from collections.abc import Awaitable
 

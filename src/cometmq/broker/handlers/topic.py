@@ -1,7 +1,4 @@
-"""Topics (17, 18, 21, 215, 305, 351): frames to requests, results to answers.
-
-Next: cometmq.broker.service.topics
-"""
+"""Topics (17, 18, 21, 215, 305, 351): frames to requests, results to answers."""
 
 from cometmq.broker.machines.on_loop import Machines
 from cometmq.broker.machines.steps import elsewhere

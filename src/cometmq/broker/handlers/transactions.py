@@ -1,7 +1,4 @@
-"""END_TRANSACTION 37 and RESUME_CHECK_HALF_MESSAGE 323: frames to requests, what is said to them to answers.
-
-Next: cometmq.broker.transactions.feature
-"""
+"""END_TRANSACTION 37 and RESUME_CHECK_HALF_MESSAGE 323: frames to requests, what is said to them to answers."""
 
 from collections.abc import Awaitable
 

@@ -1,7 +1,4 @@
-"""The sends of one turn of the loop that are stored together, and whose they are.
-
-Next: cometmq.store.appender
-"""
+"""The sends of one turn of the loop that are stored together, and whose they are."""
 
 from __future__ import annotations
 

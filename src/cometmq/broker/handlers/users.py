@@ -2,8 +2,6 @@
 
 The words of refusals are those of RocketMQ 5.3.3 (AdminBrokerProcessor, AuthenticationMetadataManagerImpl,
 AuthorizationMetadataManagerImpl) where there are some.
-
-Next: cometmq.access.auth_users
 """
 
 import asyncio

@@ -1,7 +1,4 @@
-"""Steps that a coroutine goes on with: a request's own, which end with its connection.
-
-Next: cometmq.broker.machines.steps
-"""
+"""Steps that a coroutine goes on with: a request's own, which end with its connection."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar

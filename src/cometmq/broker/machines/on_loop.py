@@ -1,7 +1,4 @@
-"""Machines on asyncio's loop: the one place where the broker's machines meet sleeps, threads and futures.
-
-Next: cometmq.broker.machines.runner
-"""
+"""Machines on asyncio's loop: the one place where the broker's machines meet sleeps, threads and futures."""
 
 import asyncio
 from collections.abc import Callable

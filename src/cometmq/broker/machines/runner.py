@@ -2,8 +2,6 @@
 
 It is a machine itself: what it needs of the outside is a `World`. The broker's is asyncio's loop
 (`machines.on_loop`); a test's is a clock that it turns (tests/support/hand_world).
-
-Next: cometmq.broker.machines.on_loop
 """
 
 import logging

@@ -3,8 +3,6 @@
 A machine is a class without a loop, a thread or a sleep. What it does bit by bit is a generator: it yields
 what it waits for, and is sent what came of it. Whoever runs it decides how the waiting is done: on asyncio's
 loop, under a clock that a test turns, or in an order that a seed chose (docs/design/0040).
-
-Next: cometmq.broker.machines.runner
 """
 
 from collections.abc import Callable, Generator

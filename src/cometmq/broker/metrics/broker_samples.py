@@ -1,8 +1,6 @@
 """The samples of a broker's metrics, read from its counters and tables when a page is made.
 
 Each source is asked when a page is made, gives its samples one by one, and waits for nothing.
-
-Next: cometmq.broker.counters.counters
 """
 
 from collections import Counter

@@ -1,8 +1,6 @@
 """The collector that metrics and spans are sent to: OTLP over gRPC, by OpenTelemetry's exporters, in a thread of its own.
 
 An extra: `pip install cometmq[otlp]`. Imported only where `metricsExporterType=OTLP_GRPC`.
-
-Next: cometmq.broker.metrics.exporting
 """
 
 import logging

@@ -1,7 +1,4 @@
-"""Metrics and spans to a collector of OpenTelemetry, where `metricsExporterType=OTLP_GRPC` names one; else not a line of it runs.
-
-Next: cometmq.broker.metrics.otlp_points
-"""
+"""Metrics and spans to a collector of OpenTelemetry, where `metricsExporterType=OTLP_GRPC` names one; else not a line of it runs."""
 
 import asyncio
 import logging

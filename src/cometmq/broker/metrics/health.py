@@ -1,7 +1,4 @@
-"""Whether a broker is well: /healthz says whether its loop turns, /readyz whether it can do its work, in words.
-
-Next: cometmq.broker.parts
-"""
+"""Whether a broker is well: /healthz says whether its loop turns, /readyz whether it can do its work, in words."""
 
 from cometmq.broker.parts import Parts
 

@@ -1,8 +1,6 @@
 """The lag of consumer groups for metrics, in messages and in time.
 
 Looked at in steps when a page is made; the times need the log, and are read in a thread, of so many queues at most.
-
-Next: cometmq.broker.offsets
 """
 
 from collections.abc import Iterator

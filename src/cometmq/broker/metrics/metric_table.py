@@ -2,8 +2,6 @@
 
 Recorded from one: tests/golden/metrics/broker-5.3.3.txt. Labels that all have (cluster, node_id, node_type,
 otel_scope_name) are added by the page.
-
-Next: cometmq.broker.metrics.page
 """
 
 from typing import NamedTuple

@@ -2,8 +2,6 @@
 
 Names and units are those of RocketMQ's instruments: what Prometheus reads as `rocketmq_rpc_latency_milliseconds` is the
 instrument `rocketmq_rpc_latency` with the unit "milliseconds". Imported only where metrics are exported.
-
-Next: cometmq.broker.metrics.collector
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 Text format 0.0.4 of Prometheus. A metric has `metricsOtelCardinalityLimit` label values at most; the rest is one
 line of its own, as OpenTelemetry's SDK has it. What all lines of a metric begin with is one text, and
 the rest of a sample's has a gap for each of its values.
-
-Next: cometmq.broker.metrics.broker_samples
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -2,8 +2,6 @@
 
 Read from the log behind its dispatch, in a thread, so that no send knows of it: the log is searched for the property's
 name, and only where it stands somewhere before the end are records looked at, one by one.
-
-Next: cometmq.broker.metrics.exporting
 """
 
 import logging

@@ -4,8 +4,6 @@ An acknowledgement that names no open check point is answered like any other: it
 acknowledged before, or its time is over and it comes again. Follows AckMessageProcessor and
 ChangeInvisibleTimeProcessor of RocketMQ 5.3.3; differs in that a message whose time is over cannot be
 hidden any more, where Java would hand it out twice.
-
-Next: cometmq.broker.pop.journal
 """
 
 from collections.abc import Sequence

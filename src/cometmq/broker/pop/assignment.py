@@ -4,8 +4,6 @@ Clients of 5.x with clientRebalance=false ask which queues are theirs and whethe
 them. The queues are those of all brokers, so a nameserver is asked for the route; one that cannot be
 asked leaves this broker's own. Follows QueryAssignmentProcessor of RocketMQ 5.3.3; modes are kept in
 messageRequestMode.json.
-
-Next: cometmq.model.shares
 """
 
 import asyncio

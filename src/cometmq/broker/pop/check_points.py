@@ -7,8 +7,6 @@ itself (`journal` and `revive` do), and is made again from the journal at a star
 
 A check point is in one of the states of `PointState`. It is found by its handle, and has an end, while it is OPEN; its
 record is needed until it is FORGOTTEN.
-
-Next: cometmq.broker.pop.journal
 """
 
 from collections import deque

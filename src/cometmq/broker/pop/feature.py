@@ -1,7 +1,4 @@
-"""Pop, put together: its requests, and the timer that keeps its promises; and queues that the broker shares out.
-
-Next: cometmq.broker.pop.popping
-"""
+"""Pop, put together: its requests, and the timer that keeps its promises; and queues that the broker shares out."""
 
 import asyncio
 from collections import Counter

@@ -3,8 +3,6 @@
 The group's offset in the table of offsets is what a start goes on from. It passes what was handed
 out once a check point of it is on the device, or all of it is acknowledged; until then the place is
 known to `CheckPointTable` only.
-
-Next: cometmq.broker.pop.reading
 """
 
 from cometmq.broker.offsets import Offsets

@@ -7,8 +7,6 @@ group CID_RMQ_SYS_REVIVE_GROUP, by Java's rule that of the last record that is n
 
 Follows PopMessageProcessor.buildCkMsg and PopReviveService of RocketMQ 5.3.3; differs: records are
 not timed, so that what is handed out is known at once (docs/design/0014).
-
-Next: cometmq.broker.pop.revive
 """
 
 import logging

@@ -3,8 +3,6 @@
 There are no check points. The group's offset stands at the oldest message that is not acknowledged;
 when their time is over, messages are handed out again from there. Follows ConsumerOrderInfoManager of
 RocketMQ 5.3.3, its file consumerOrderInfo.json included.
-
-Next: cometmq.broker.pop.reading
 """
 
 from collections.abc import Callable, Sequence

@@ -2,8 +2,6 @@
 
 Follows PeekMessageProcessor of RocketMQ 5.3.3: the topic's queues from one that chance names, and the
 group's retry topics before or behind them.
-
-Next: cometmq.broker.pop.reading
 """
 
 from random import Random

@@ -2,8 +2,6 @@
 
 Checks and their codes are in the order of PopMessageProcessor and NotificationProcessor of RocketMQ
 5.3.3. A pop that finds nothing waits as long as it says.
-
-Next: cometmq.broker.pop.reading
 """
 
 from collections.abc import Awaitable

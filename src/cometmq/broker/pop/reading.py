@@ -5,8 +5,6 @@ queue is put on record as one check point before it goes into the answer. Work t
 device is done elsewhere (docs/design/0040), so that a warm pop is answered at once.
 
 Follows PopMessageProcessor of RocketMQ 5.3.3.
-
-Next: cometmq.broker.pop.journal
 """
 
 from collections.abc import Iterator

@@ -2,8 +2,6 @@
 
 Retry and acknowledgement are one write, in this order: a crash between two can repeat a message and
 cannot lose one. Follows PopReviveService.reviveRetry of RocketMQ 5.3.3.
-
-Next: cometmq.broker.inner_puts
 """
 
 import logging

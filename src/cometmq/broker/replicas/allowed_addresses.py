@@ -1,8 +1,6 @@
 """The addresses that may fetch the log: members that a nameserver knows, and those in the settings.
 
 A member of ours registers an IP; Java's registers brokerIP1 as it was written, so also a host's name.
-
-Next: cometmq.broker.replicas.masters
 """
 
 import asyncio

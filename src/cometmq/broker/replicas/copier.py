@@ -1,7 +1,4 @@
-"""Keeps a slave copying its master's log: connects, compares, copies, and connects again.
-
-Next: cometmq.broker.replicas.master_link
-"""
+"""Keeps a slave copying its master's log: connects, compares, copies, and connects again."""
 
 import asyncio
 import logging

@@ -2,8 +2,6 @@
 
 Bytes are received where the store reads them: nothing is copied but into the log. They are appended in pieces that do
 not hold the loop; the half of a record at their end is held, and no more than that and what came in a read or two.
-
-Next: cometmq.store.raw_log
 """
 
 from cometmq.codec.record import BLANK_TAIL_SIZE

@@ -1,7 +1,4 @@
-"""A connection to a master, at its slave: the machine, its transport, and bytes on their way into the store.
-
-Next: cometmq.replication.slave_end
-"""
+"""A connection to a master, at its slave: the machine, its transport, and bytes on their way into the store."""
 
 import asyncio
 import logging

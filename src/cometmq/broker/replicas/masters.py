@@ -3,8 +3,6 @@
 Each connection is a machine (`replication.master_end`) with a transport. Whenever the log has moved each
 slave is sent what it may have, a frame at a time while its connection takes them; what is not in the
 page cache is read in a thread. What slaves acknowledge becomes a position of the store.
-
-Next: cometmq.broker.replicas.slave_link
 """
 
 import asyncio

@@ -1,7 +1,4 @@
-"""Makes what a broker has for copies of its settings: a port for slaves, or a copier of its master's log.
-
-Next: cometmq.broker.replicas.masters
-"""
+"""Makes what a broker has for copies of its settings: a port for slaves, or a copier of its master's log."""
 
 import logging
 from collections.abc import Callable

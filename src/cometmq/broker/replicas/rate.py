@@ -1,7 +1,4 @@
-"""Bytes in the last whole second, as RocketMQ's FlowMonitor shows them.
-
-Next: cometmq.broker.replicas.state
-"""
+"""Bytes in the last whole second, as RocketMQ's FlowMonitor shows them."""
 
 
 class ByteRate:

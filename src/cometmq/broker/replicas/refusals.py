@@ -1,7 +1,4 @@
-"""Connections at the HA port that were refused: counted, and named in one line a minute.
-
-Next: cometmq.broker.replicas.masters
-"""
+"""Connections at the HA port that were refused: counted, and named in one line a minute."""
 
 import logging
 

@@ -1,7 +1,4 @@
-"""A connection of a slave, at its master: the machine, its transport, and reads of the log.
-
-Next: cometmq.replication.master_end
-"""
+"""A connection of a slave, at its master: the machine, its transport, and reads of the log."""
 
 import asyncio
 import logging

@@ -2,8 +2,6 @@
 
 Plain values, made when somebody asks (mqadmin haStatus, `cometmq cluster replicas`); what they are made from is
 docs/design/0048-replication.md.
-
-Next: cometmq.broker.registrar
 """
 
 from cometmq.model.frozen import dataclass

@@ -1,7 +1,4 @@
-"""The rules of replication that follow from the settings: terms of a connection, and copies needed.
-
-Next: cometmq.broker.replicas.allowed_addresses
-"""
+"""The rules of replication that follow from the settings: terms of a connection, and copies needed."""
 
 import stat
 from pathlib import Path

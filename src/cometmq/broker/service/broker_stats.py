@@ -2,8 +2,6 @@
 
 Each name is a table of counters and one of its numbers; what a key looks like depends on the name. `mqadmin
 statsAll`, `clusterList` and consoles ask. Follows BrokerStatsManager of RocketMQ 5.3.3.
-
-Next: cometmq.broker.counters.growth
 """
 
 from collections.abc import Callable

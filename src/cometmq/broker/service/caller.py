@@ -1,7 +1,4 @@
-"""The caller of a service, and the way to answer: all that a service knows of the other side.
-
-Next: cometmq.broker.service.pull
-"""
+"""The caller of a service, and the way to answer: all that a service knows of the other side."""
 
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Protocol, TypeVar

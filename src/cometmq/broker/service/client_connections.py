@@ -1,8 +1,6 @@
 """The connected clients: members of a consumer group, producers of a group, and all of them.
 
 Follows ConsumerManageProcessor and AdminBrokerProcessor of RocketMQ 5.3.3.
-
-Next: cometmq.broker.members
 """
 
 from cometmq.broker.members import Client, Members

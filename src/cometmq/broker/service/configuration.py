@@ -4,8 +4,6 @@ The keys change that are marked so in the settings (`is_remote`), which every pa
 every other key is refused by name. A change is kept beside the broker's file, which is the user's.
 Follows AdminBrokerProcessor of RocketMQ 5.3.3, which has a list of what may not be changed instead, and
 writes the file anew.
-
-Next: cometmq.model.settings
 """
 
 import logging

@@ -2,8 +2,6 @@
 
 What may be refused, held, redirected or read from the device is left to `service.pull`, whose meaning is the only one
 there is: this says what that would say, or nothing (docs/design/0047-reads-without-objects.md).
-
-Next: cometmq.broker.service.pull
 """
 
 from collections.abc import Mapping

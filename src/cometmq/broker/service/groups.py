@@ -3,8 +3,6 @@
 Follows AdminBrokerProcessor and ConsumerOffsetManager of RocketMQ 5.3.3, but for what is wrong there: to compare only
 reads (Java deletes the offsets of the groups that it is to leave out), and to copy without a topic
 copies every topic (Java looks for a topic without a name).
-
-Next: cometmq.broker.groups
 """
 
 import asyncio

@@ -1,8 +1,6 @@
 """Heartbeats: a client says which groups it is in, and groups that are new are made with their retry topics.
 
 Follows ClientManageProcessor of RocketMQ 5.3.3.
-
-Next: cometmq.broker.members
 """
 
 import asyncio

@@ -2,8 +2,6 @@
 
 Follows QueryMessageProcessor of RocketMQ 5.3.3. What is found has at most a frame's bytes; where
 messages are left out, they are the oldest (Java's client would drop such an answer).
-
-Next: cometmq.store.message_search
 """
 
 from collections.abc import Callable

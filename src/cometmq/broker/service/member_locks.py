@@ -1,8 +1,6 @@
 """Queue locks of consumers in order: a member of a group asks for queues, and has them for itself for a while.
 
 Follows AdminBrokerProcessor of RocketMQ 5.3.3.
-
-Next: cometmq.broker.locks
 """
 
 import asyncio

@@ -1,8 +1,6 @@
 """Offsets: those that groups commit, and those of queues by position and time.
 
 Follows ConsumerManageProcessor and AdminBrokerProcessor of RocketMQ 5.3.3.
-
-Next: cometmq.broker.offsets
 """
 
 from cometmq.broker.groups import Groups

@@ -3,8 +3,6 @@
 Checks and their codes are in the order of PullMessageProcessor of RocketMQ 5.3.3. A pull that finds
 nothing new and may wait is held until a message arrives that passes its filter, and is then run
 again; a second miss is answered.
-
-Next: cometmq.store.reader
 """
 
 from collections.abc import Awaitable, Callable

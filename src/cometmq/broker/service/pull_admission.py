@@ -1,8 +1,6 @@
 """Whether a pull may be done: what the broker, its group, its topic and its group's subscription say.
 
 Codes and words are those of PullMessageProcessor of RocketMQ 5.3.3, and so is the order in which `service.pull` asks.
-
-Next: cometmq.broker.service.pull
 """
 
 from cometmq.broker.groups import Groups

@@ -1,8 +1,6 @@
 """The entries of a queue as they lie there, for `mqadmin queryCq`.
 
 Follows AdminBrokerProcessor.queryConsumeQueue of RocketMQ 5.3.3.
-
-Next: cometmq.codec.queue_entry
 """
 
 from functools import partial

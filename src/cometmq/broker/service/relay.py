@@ -3,8 +3,6 @@
 The broker finds the client's connection, passes the question on with what only a broker can add,
 and gives the answer back as it comes. Follows AdminBrokerProcessor.callConsumer and Broker2Client
 of RocketMQ 5.3.3.
-
-Next: cometmq.client.consumer.group_member
 """
 
 import asyncio

@@ -7,8 +7,6 @@ The asker's id stands in the reply's REPLY_TO_CLIENT; it is connected here as a 
 greets all brokers before it asks. Unless storeReplyMessageEnable=false the reply is stored, too
 (`<cluster>_REPLY_TOPIC`, for those who look into it later). Follows ReplyMessageProcessor of
 RocketMQ 5.3.3.
-
-Next: cometmq.broker.members
 """
 
 import logging

@@ -4,8 +4,6 @@ The broker stores the new offsets, and whoever pulls such a queue next is sent t
 for it. That works for every client, and for groups that nobody is in (RocketMQ 5.x,
 useServerSideResetOffset=true). With false the members are told instead, as brokers of 4.9 do it.
 Follows AdminBrokerProcessor.resetOffset and Broker2Client.resetOffset of RocketMQ 5.3.3.
-
-Next: cometmq.broker.offsets
 """
 
 import logging

@@ -3,8 +3,6 @@
 The consumer names a record; the broker reads it and puts it into the group's retry topic, where it waits at
 delay level 3 + tries, or, after the last try, into the group's dead letters. Follows
 AbstractSendMessageProcessor.consumerSendMsgBack of RocketMQ 5.3.3.
-
-Next: cometmq.broker.delay.levels
 """
 
 import asyncio

@@ -3,8 +3,6 @@
 Offsets are read from the tables as they are; store times need the log and are read in a thread of
 the pool. A topic's rate of puts is counted from store times, a group's from the growth of its
 offsets, so that no send and no pull counts for it. Follows AdminBrokerProcessor of RocketMQ 5.3.3.
-
-Next: cometmq.broker.service.rates
 """
 
 from collections.abc import Sequence

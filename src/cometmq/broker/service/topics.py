@@ -2,8 +2,6 @@
 
 Follows AdminBrokerProcessor of RocketMQ 5.3.3; a change is done when it is on disk and
 the nameservers know it.
-
-Next: cometmq.broker.topics
 """
 
 import asyncio

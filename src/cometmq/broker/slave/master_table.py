@@ -1,7 +1,4 @@
-"""A table that a master has and its slave has, too: who owns it says how it is read and taken.
-
-Next: cometmq.broker.slave.metadata
-"""
+"""A table that a master has and its slave has, too: who owns it says how it is read and taken."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,7 +1,4 @@
-"""The tables that every slave has of its master: topics, consumer offsets, groups. Features bring the others.
-
-Next: cometmq.broker.slave.metadata
-"""
+"""The tables that every slave has of its master: topics, consumer offsets, groups. Features bring the others."""
 
 import logging
 from collections.abc import Sequence

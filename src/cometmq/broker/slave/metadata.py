@@ -4,8 +4,6 @@ Each 3 s the master is asked for each table (Java: 10 s in 4.9, 60 s in 5.x). A 
 even read. What says how far deliveries are waits until the log here goes as far as the master's went then: else a slave
 that is made the master would believe deliveries that it does not have. Offsets that groups committed here while
 the master was gone are told to it, one UPDATE_CONSUMER_OFFSET each, until it is as far.
-
-Next: cometmq.broker.slave.master_tables
 """
 
 import logging

@@ -2,8 +2,6 @@
 
 One machine does both, so that nothing comes into a slot behind its back; what may wait for the device is
 done elsewhere. Saving runs beside it. Follows TimerMessageStore of RocketMQ 5.3.3.
-
-Next: cometmq.broker.timer.running
 """
 
 import logging

@@ -1,7 +1,4 @@
-"""The timer as a part of the broker: which sends wait, the wheel, recalls, and how far it is.
-
-Next: cometmq.broker.timer.delivery
-"""
+"""The timer as a part of the broker: which sends wait, the wheel, recalls, and how far it is."""
 
 import logging
 from collections.abc import Iterable, Iterator

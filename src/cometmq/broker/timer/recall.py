@@ -2,8 +2,6 @@
 
 The other one has the property TIMER_DEL_UNIQKEY; the wheel meets both and delivers neither. Follows
 RecallMessageProcessor of RocketMQ 5.3.3; off unless recallMessageEnable.
-
-Next: cometmq.broker.timer.running
 """
 
 from collections.abc import Awaitable

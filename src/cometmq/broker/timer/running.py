@@ -2,8 +2,6 @@
 
 The slot is looked at again and again while its second lasts, since messages may still come into it, or
 be taken back. What waits in it is one int each: when it is due, and where its unit stands.
-
-Next: cometmq.broker.redelivery
 """
 
 import logging

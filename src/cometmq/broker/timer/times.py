@@ -2,8 +2,6 @@
 
 TIMER_DELAY_SEC, TIMER_DELAY_MS or TIMER_DELIVER_MS says when; TIMER_OUT_MS is the start of the wheel's
 slot. Follows HookUtils.transformTimerMessage of RocketMQ 5.3.3.
-
-Next: cometmq.broker.timer.waiting
 """
 
 from dataclasses import replace

@@ -1,7 +1,4 @@
-"""Reads the timer's topic: which messages come into the wheel, and which are due already.
-
-Next: cometmq.store.timer.files
-"""
+"""Reads the timer's topic: which messages come into the wheel, and which are due already."""
 
 import logging
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Each round stores the half messages that are due once more, with the number of t
 of their group. What was asked about too often, or is older than the log is kept, goes to
 TRANS_CHECK_MAX_TIME_TOPIC. Follows TransactionalMessageServiceImpl.check and AdminBrokerProcessor.resumeCheckHalfMessage
 of RocketMQ 5.3.3; the latter takes any message there is, and here it must be one of the discarded.
-
-Next: cometmq.broker.transactions.queues
 """
 
 import logging

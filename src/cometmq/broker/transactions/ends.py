@@ -1,8 +1,6 @@
 """A producer commits or rolls back, of itself or when it was asked.
 
 The checks, their order, codes and words follow EndTransactionProcessor of RocketMQ 5.3.3.
-
-Next: cometmq.broker.transactions.queues
 """
 
 import logging

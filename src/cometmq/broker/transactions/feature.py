@@ -1,7 +1,4 @@
-"""Transactions as a part of the broker: made at the start from what the store has, then kept.
-
-Next: cometmq.broker.transactions.ends
-"""
+"""Transactions as a part of the broker: made at the start from what the store has, then kept."""
 
 import asyncio
 import logging

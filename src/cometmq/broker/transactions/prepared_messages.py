@@ -2,8 +2,6 @@
 
 Follows TransactionalMessageBridge, EndTransactionProcessor and DefaultTransactionalMessageCheckListener of
 RocketMQ 5.3.3.
-
-Next: cometmq.broker.inner_puts
 """
 
 from dataclasses import replace

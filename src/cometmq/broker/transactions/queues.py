@@ -3,8 +3,6 @@
 All ends of one turn of the loop share a write and a flush. A crash can therefore not come between a commit and
 its op; only a power cut within the write can, and the kill of a Java broker, which writes its ops up to 3 s later.
 So what was open at the start is looked up in the index first: a committed message has the half message's unique key.
-
-Next: cometmq.broker.transactions.table
 """
 
 import logging

@@ -3,8 +3,6 @@
 A half message that a producer's retry or a check stored again is the same transaction: its copies are one entry, and
 end together. What is open is made from the half and op queues at the start and kept by reading on
 (`transactions.queues`); what has ended is remembered for a while, to answer a second end of it.
-
-Next: cometmq.broker.transactions.queues
 """
 
 from collections import deque

@@ -1,7 +1,4 @@
-"""Users and entries of policies as lines: each once, with the brokers that have it so.
-
-Next: cometmq.client.admin.accounts
-"""
+"""Users and entries of policies as lines: each once, with the brokers that have it so."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple

@@ -1,7 +1,4 @@
-"""Users and policies at all brokers: masters and slaves have their own, so each is asked and told.
-
-Next: cometmq.client.api.users
-"""
+"""Users and policies at all brokers: masters and slaves have their own, so each is asked and told."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar

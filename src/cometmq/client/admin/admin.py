@@ -4,8 +4,6 @@
         await admin.create_topic("orders", queues=8)
 
 `cometmq.client.Admin` is the same for threads.
-
-Next: cometmq.client.connection.nameservers
 """
 
 from collections.abc import Awaitable, Callable, Mapping

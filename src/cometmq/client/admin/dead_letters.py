@@ -1,7 +1,4 @@
-"""Dead letters of groups: found, and sent again, each once.
-
-Next: cometmq.client.admin.replay
-"""
+"""Dead letters of groups: found, and sent again, each once."""
 
 from collections.abc import AsyncIterator
 from typing import NamedTuple

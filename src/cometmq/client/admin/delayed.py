@@ -3,8 +3,6 @@
 They lie in the system's topics, and those that still wait are among the last: of a level what was stored
 within its delay, of the timer what went through its topic within the last days. So they are pulled, from
 Java's brokers as from ours, and nothing is kept about them anywhere else.
-
-Next: cometmq.broker.delay.levels
 """
 
 import asyncio

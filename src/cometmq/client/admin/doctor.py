@@ -2,8 +2,6 @@
 
 Who does not answer is a symptom and costs the others nothing: requests go side by side. A queue that no member has may be
 on its way from one to another, so what is unread is looked at twice.
-
-Next: cometmq.client.admin.symptoms
 """
 
 import asyncio

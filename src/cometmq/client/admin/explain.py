@@ -2,8 +2,6 @@
 
 The first thing that stands in the way is the answer; the rest is told beside it. It asks what any
 RocketMQ broker answers; who holds queue locks and which members contradict each other only ours tell.
-
-Next: cometmq.client.admin.queries
 """
 
 import asyncio

@@ -2,8 +2,6 @@
 
 Two ways lead there. A broker that moves groups itself (useServerSideResetOffset) stores the offset and sends whoever
 pulls next to it. Any other only tells the members, so that an exact offset can be stored while nobody is there alone.
-
-Next: cometmq.client.api.offsets
 """
 
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@
         print((await inspector.explain(message_id, "billing")).answer)
 
 `cometmq.client.Inspector` is the same for threads.
-
-Next: cometmq.client.admin.explain
 """
 
 from collections.abc import Sequence

@@ -2,8 +2,6 @@
 
 Its entries are stored later than the letters that they are about, so where both lie at brokers that keep messages
 equally long no letter outlives what is known of it.
-
-Next: cometmq.client.admin.replay_ledger
 """
 
 from collections.abc import Collection

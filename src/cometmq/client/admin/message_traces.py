@@ -1,7 +1,4 @@
-"""The traces of a message: what producers and consumers wrote of it into the trace topic.
-
-Next: cometmq.codec.trace
-"""
+"""The traces of a message: what producers and consumers wrote of it into the trace topic."""
 
 from cometmq.client.admin.queries import MessageQueries
 from cometmq.client.connection.instance import ClientInstance

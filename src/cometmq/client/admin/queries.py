@@ -2,8 +2,6 @@
 
 A broker's index knows hashes only, so what it gives is compared here (MQAdminImpl.queryMessage of
 RocketMQ 5.3.3 does the same).
-
-Next: cometmq.client.consumer.pull.received
 """
 
 import asyncio

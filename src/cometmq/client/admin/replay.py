@@ -3,8 +3,6 @@
 What was sent stands in a ledger, one queue of a topic beside the dead letters (`ReplayLedger` says how its entries decide).
 A letter keeps its id, and says in the property REPLAY_OF which one it was: so a run that takes over from one that died
 finds what that one sent, by the index of the topic.
-
-Next: cometmq.client.admin.replay_ledger
 """
 
 import asyncio

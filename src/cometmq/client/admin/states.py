@@ -2,8 +2,6 @@
 
 A broker that does not answer costs its own part of an answer: it stands there with the reason, where the answer has
 a place for it; else its error is raised.
-
-Next: cometmq.client.api.broker
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping

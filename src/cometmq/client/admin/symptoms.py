@@ -2,8 +2,6 @@
 
 A symptom is bad, or a note: something that somebody may have meant so. Where a fact is not known nothing is said of it,
 but that it could not be asked.
-
-Next: cometmq.client.admin.doctor
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,4 @@
-"""Permissions of topics: whether messages are sent to them, and read from them, broker by broker.
-
-Next: cometmq.client.api.broker
-"""
+"""Permissions of topics: whether messages are sent to them, and read from them, broker by broker."""
 
 from collections.abc import Callable
 

@@ -1,7 +1,4 @@
-"""The layer below every typed request: the protocol of a client, and many requests side by side.
-
-Next: cometmq.client.api.offsets
-"""
+"""The layer below every typed request: the protocol of a client, and many requests side by side."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence

@@ -1,8 +1,6 @@
 """Requests of an administrator to one broker: topics, groups, connections, progress.
 
 Each method takes the address of the broker and raises what `BrokerAsker.ask` raises: BrokerRefused, NetError and CodecError.
-
-Next: cometmq.client.api.asking
 """
 
 import asyncio

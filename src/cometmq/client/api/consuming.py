@@ -1,7 +1,4 @@
-"""Requests of a consumer: pull, pop, acknowledge, change the invisible time, send back.
-
-Next: cometmq.client.consumer.pull.pulls
-"""
+"""Requests of a consumer: pull, pop, acknowledge, change the invisible time, send back."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple

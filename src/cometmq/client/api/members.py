@@ -1,7 +1,4 @@
-"""Requests of a member of a group: heartbeats, leaving, other members, shares of queues, locks.
-
-Next: cometmq.client.consumer.rebalance
-"""
+"""Requests of a member of a group: heartbeats, leaving, other members, shares of queues, locks."""
 
 from collections.abc import Iterable
 

@@ -1,7 +1,4 @@
-"""Requests about single messages: find by key or id, read at a place, recall a delayed one.
-
-Next: cometmq.client.admin.queries
-"""
+"""Requests about single messages: find by key or id, read at a place, recall a delayed one."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,4 @@
-"""Requests to nameservers: routes, clusters, topics.
-
-Next: cometmq.client.connection.nameservers
-"""
+"""Requests to nameservers: routes, clusters, topics."""
 
 from cometmq.client.answer_bodies import OWN_SIZE_MAX, read_body
 from cometmq.client.api.asking import read_fields

@@ -1,7 +1,4 @@
-"""Requests about offsets of one queue or many: first, last, by time, and committed by a group.
-
-Next: cometmq.client.api.asking
-"""
+"""Requests about offsets of one queue or many: first, last, by time, and committed by a group."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping

@@ -1,7 +1,4 @@
-"""The request that ends a transaction: sent with an answer, or as the answer to a check.
-
-Next: cometmq.client.producer.transactions
-"""
+"""The request that ends a transaction: sent with an answer, or as the answer to a check."""
 
 from typing import NamedTuple
 

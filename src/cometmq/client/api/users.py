@@ -1,8 +1,6 @@
 """Requests about users and their policies (Auth 2.0) to one broker: 3001 to 3010.
 
 Each method takes the address of the broker and raises what `BrokerAsker.ask` raises: BrokerRefused, NetError and CodecError.
-
-Next: cometmq.client.api.asking
 """
 
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ A client asks one nameserver for routes (again every 30 s), keeps one connection
 tells every broker of its routes every 30 s which groups it belongs to (Java's MQClientInstance). A broker
 whose connection is lost is told again as soon as it is back. Producers and consumers join with `join`; one
 instance may serve several.
-
-Next: cometmq.client.connection.routes
 """
 
 import asyncio

@@ -1,8 +1,6 @@
 """The nameservers of a client: one is kept while it answers, the next is taken when it does not.
 
 They know nothing of each other and all brokers register with each of them, so any will do.
-
-Next: cometmq.client.api.nameserver
 """
 
 import asyncio

@@ -2,8 +2,6 @@
 
 Thousands of sends may be under way when a broker restarts. They wait here for one connection instead of
 each trying for itself.
-
-Next: cometmq.net.channels
 """
 
 import asyncio

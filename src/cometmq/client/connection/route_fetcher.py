@@ -1,7 +1,4 @@
-"""Asks the nameserver for the routes of topics and keeps them: those who want one at the same moment share a request.
-
-Next: cometmq.client.connection.nameservers
-"""
+"""Asks the nameserver for the routes of topics and keeps them: those who want one at the same moment share a request."""
 
 import asyncio
 import logging

@@ -2,8 +2,6 @@
 
 A table without I/O; `instance` fills it from a nameserver every 30 s and when a topic is used for the
 first time. What a producer or consumer asks for is worked out once, when a route changes.
-
-Next: cometmq.client.producer.queue_selector
 """
 
 from collections.abc import Iterable, Mapping

@@ -2,8 +2,6 @@
 
 What is to be pulled is given to the member, as if it had worked it out itself. Follows
 RebalanceImpl.getRebalanceResultFromBroker of RocketMQ 5.3.3 (docs/design/0020).
-
-Next: cometmq.client.consumer.pop.pop_loop
 """
 
 import asyncio

@@ -3,8 +3,6 @@
 The first two are answered from what the loop knows. For 309 the listener is run on one message,
 beside all others; nothing is committed for it. Follows ClientRemotingProcessor and
 DefaultMQPushConsumerImpl.consumerRunningInfo of RocketMQ 5.3.3.
-
-Next: cometmq.codec.bodies.running
 """
 
 import asyncio

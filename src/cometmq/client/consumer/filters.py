@@ -5,8 +5,6 @@
 
 Brokers filter; by tags the client looks once more, for a broker compares their hashes only. Follows FilterAPI and
 MessageSelector.bySql of RocketMQ 5.3.3; a Java broker takes SQL92 where enablePropertyFilter is true.
-
-Next: cometmq.client.consumer.group_member
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,8 +1,6 @@
 """A member of a consumer group: keeps its share of queues, one pull loop each, and its progress.
 
 Push and pull consumers differ only in what they do with the messages that it delivers.
-
-Next: cometmq.client.consumer.rebalance
 """
 
 import asyncio

@@ -4,8 +4,6 @@
     async def handle_all(messages: list[StoredMessage]) -> None: ...    # batch_listener=handle_all
 
 None or True: consumed. False, or any exception: not now, once more later.
-
-Next: cometmq.client.consumer.push.concurrent
 """
 
 import inspect

@@ -2,8 +2,6 @@
 
 Every member does so every 20 s, and at once when a broker tells that the group changed. Follows
 RebalanceImpl of RocketMQ 5.3.3.
-
-Next: cometmq.client.consumer.allocation
 """
 
 import logging

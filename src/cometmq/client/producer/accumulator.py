@@ -4,8 +4,6 @@ A message waits at most `batch_delay_ms` (with 0: until the loop's next turn), a
 when it has `batch_bytes`. Each sender gets the result of its own message. The price is RocketMQ's: all
 messages of a batch lie in one queue, and a Java broker stores the batch's id over theirs. Follows
 ProduceAccumulator of RocketMQ 5.3.3.
-
-Next: cometmq.client.producer.encoded_send
 """
 
 import asyncio

@@ -1,7 +1,4 @@
-"""Answers to brokers that ask what became of half messages whose sender is gone, by whoever knows it.
-
-Next: cometmq.client.producer.transactions
-"""
+"""Answers to brokers that ask what became of half messages whose sender is gone, by whoever knows it."""
 
 import asyncio
 import logging

@@ -5,8 +5,6 @@ r"""The encoded producer: sends messages that were encoded already, many in a ca
         outcomes = producer.send_each([EncodedMessage("orders", b"...", block)])
 
 For connectors, which make messages from columns and make no object for each. Made from `AsyncEncodedProducer`, for asyncio.
-
-Next: cometmq.client.producer.sender
 """
 
 import asyncio

@@ -1,7 +1,4 @@
-"""Encodes a message before its queue is known: header text and body, made once for all attempts.
-
-Next: cometmq.client.producer.sender
-"""
+"""Encodes a message before its queue is known: header text and body, made once for all attempts."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

@@ -5,8 +5,6 @@
 
 `send` gives a future at once and makes no task: await it, or gather many of them; it has every error, too. Those of one turn
 of the loop leave in one write for each broker. `cometmq.client.Producer` is the same for threads.
-
-Next: cometmq.client.producer.encoded_send
 """
 
 import asyncio

@@ -6,8 +6,6 @@ A selector is any function of the topic's queues and the message that gives one 
 
 keeps the messages of one order in one queue, hence in order. Follows RocketMQ 5.3.3:
 SelectMessageQueueByHash, SelectMessageQueueByRandom, TopicPublishInfo.selectOneMessageQueue.
-
-Next: cometmq.codec.headers.send
 """
 
 import random

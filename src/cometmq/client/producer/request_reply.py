@@ -9,8 +9,6 @@ and in the listener of the other side:
 The reply does not lie in a queue that the asker reads: brokers push it down the asker's own
 connection (PUSH_REPLY_MESSAGE_TO_CLIENT). Follows RequestResponseFuture and MessageUtil of RocketMQ
 5.3.3.
-
-Next: cometmq.broker.service.replies
 """
 
 import asyncio

@@ -5,8 +5,6 @@ ready: the channel tells the `PendingSend` itself of the answer, and that settle
 what must wait (a route, a connection) is prepared in a task. Plain sends leave together
 (`turn_sends`), and each that is not answered well becomes one of these. Follows
 DefaultMQProducerImpl.sendDefaultImpl of 5.3.3.
-
-Next: cometmq.net.channel
 """
 
 import asyncio

@@ -1,7 +1,4 @@
-"""The chain of steps that a send passes where settings ask for them: interceptors, batches.
-
-Next: cometmq.client.producer.accumulator
-"""
+"""The chain of steps that a send passes where settings ask for them: interceptors, batches."""
 
 import asyncio
 from collections.abc import Sequence

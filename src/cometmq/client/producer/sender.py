@@ -2,8 +2,6 @@
 
 Beyond the bounds of `ProducerSettings` a send waits for room here, in the order in which it came, so
 that a producer that is faster than its broker holds messages back instead of flooding the line.
-
-Next: cometmq.client.producer.send_attempts
 """
 
 import asyncio

@@ -6,8 +6,6 @@
 A broker that hears nothing asks (CHECK_TRANSACTION_STATE). What this process began it answers from memory;
 about all else it asks your `TransactionListener`, so a group with a listener also settles what a producer
 that died left open. Follows DefaultMQProducerImpl of RocketMQ 5.3.3.
-
-Next: cometmq.client.producer.sender
 """
 
 import asyncio

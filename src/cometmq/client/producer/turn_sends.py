@@ -2,8 +2,6 @@
 
 What is plain the kernel says (`kernel.pipelined_sends`). A send that is not answered well becomes a `PendingSend`, which knows
 what to do about it; there is no second way through attempts, faults and deadlines.
-
-Next: cometmq.kernel.pipelined_sends
 """
 
 import asyncio

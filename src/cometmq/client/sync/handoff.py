@@ -1,7 +1,4 @@
-"""One call of a blocking client on its way to the loop's thread and back.
-
-Next: cometmq.client.sync.portal
-"""
+"""One call of a blocking client on its way to the loop's thread and back."""
 
 import asyncio
 import concurrent.futures

@@ -1,7 +1,4 @@
-"""Answers read ahead on the loop, many for one crossing between threads.
-
-Next: cometmq.client.sync.portal
-"""
+"""Answers read ahead on the loop, many for one crossing between threads."""
 
 import asyncio
 from collections.abc import AsyncGenerator

@@ -2,8 +2,6 @@
 
 Names and labels are those of RocketMQ's own clients (rocketmq-clients, GaugeEnum and MetricLabels). A program's
 provider asks when it exports, from a thread of its own; nothing is counted for it meanwhile.
-
-Next: cometmq.client.consumer.group_member
 """
 
 from collections.abc import Callable, Iterable, Mapping

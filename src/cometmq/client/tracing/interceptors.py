@@ -1,8 +1,6 @@
 """Interceptors of sends and of calls of listeners: traces and OpenTelemetry, each only where settings ask for it.
 
 A send or a call of a listener that nobody intercepts runs no line of this.
-
-Next: cometmq.client.tracing.tracer
 """
 
 import asyncio

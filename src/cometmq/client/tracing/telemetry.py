@@ -5,8 +5,6 @@ conventions for messaging spans (system "rocketmq"). The context travels as user
 (`traceparent`), where clients of other languages look for it, too. Times are histograms under the names, labels and
 buckets of RocketMQ's own clients (rocketmq-clients, HistogramEnum and MetricLabels): `rocketmq_send_cost_time` and
 `rocketmq_process_time`, ms. Without a provider of the program's own OpenTelemetry drops both.
-
-Next: cometmq.client.tracing.interceptors
 """
 
 import asyncio

@@ -3,8 +3,6 @@
 Records wait in a bounded queue and go out in bunches, by sends of their own that nobody waits for. When
 they come faster than they can be sent they are dropped and counted. Follows AsyncTraceDispatcher and the
 trace hooks of RocketMQ 5.3.3.
-
-Next: cometmq.codec.trace
 """
 
 import asyncio

@@ -3,8 +3,6 @@
 A check point (tag `ck`) says which messages of a queue a group was given and until when they are
 hidden; an acknowledgement (`ack`, `bAck` for several) names a check point and offsets of it. Source:
 PopCheckPoint, AckMsg and BatchAckMsg of RocketMQ 5.3.3; docs/format/pop.md.
-
-Next: cometmq.broker.pop.journal
 """
 
 from functools import lru_cache

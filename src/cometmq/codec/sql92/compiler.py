@@ -5,8 +5,6 @@ for \x02name\x01; the last of two with one name counts. One of many properties w
 block for each: it takes the values by name (`split_block`), split once a message. What types meet in a
 comparison is known here, so a function holds nothing but the search and the comparison. Follows `evaluate` of
 ComparisonExpression, LogicExpression and UnaryExpression (RocketMQ 5.3.3).
-
-Next: cometmq.codec.sql92.filter
 """
 
 import math

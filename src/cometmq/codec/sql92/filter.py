@@ -1,7 +1,4 @@
-"""A compiled expression: `matches` says whether a message with this property block is wanted.
-
-Next: cometmq.broker.filtered_read
-"""
+"""A compiled expression: `matches` says whether a message with this property block is wanted."""
 
 from cometmq.codec.sql92.compiler import compile_for_values, compile_truth, split_block
 from cometmq.codec.sql92.parser import parse_counted

@@ -2,8 +2,6 @@
 
 A property is a string or missing, a constant has its own type, everything else is a truth value that
 may be unknown. Follows the classes in org.apache.rocketmq.filter.expression (RocketMQ 5.3.3).
-
-Next: cometmq.codec.sql92.compiler
 """
 
 from enum import Enum

@@ -3,8 +3,6 @@
 Follows the grammar of SelectorParser.jj and the `create` functions of ComparisonExpression
 (RocketMQ 5.3.3), their surprises included: NOT binds tighter than a comparison, 0.0 is no literal,
 and only numbers may be ordered. Differs in one thing: words behind the expression are an error.
-
-Next: cometmq.codec.sql92.compiler
 """
 
 import sys

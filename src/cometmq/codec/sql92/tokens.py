@@ -2,8 +2,6 @@
 
 Follows the token section of SelectorParser.jj (RocketMQ 5.3.3): keywords in any case, `--` comments
 up to a line's end, `/* */` comments, strings in single quotes with '' for a quote. Names are ASCII.
-
-Next: cometmq.codec.sql92.parser
 """
 
 import re

@@ -3,8 +3,6 @@
 Integer.valueOf and Long.valueOf take decimal digits with a sign, within 32 or 64 bits; Double.valueOf
 takes blanks around, an exponent, a suffix of f or d, NaN, Infinity and hexadecimal floats. What
 cannot be read ends the evaluation of the whole expression.
-
-Next: cometmq.codec.sql92.compiler
 """
 
 import math

@@ -1,7 +1,4 @@
-"""The audit: who changed what by this dashboard, when, and how it ended.
-
-Next: cometmq.dashboard.audit
-"""
+"""The audit: who changed what by this dashboard, when, and how it ended."""
 
 from starlette.responses import Response
 

@@ -1,7 +1,4 @@
-"""Brokers: who is there with which numbers, and the settings of each.
-
-Next: cometmq.dashboard.watcher
-"""
+"""Brokers: who is there with which numbers, and the settings of each."""
 
 from starlette.responses import Response
 

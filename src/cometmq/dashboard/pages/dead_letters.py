@@ -1,7 +1,4 @@
-"""Dead letters: which groups have some, those of one, once more into their topic, and all of them as a file.
-
-Next: cometmq.dashboard.browsing
-"""
+"""Dead letters: which groups have some, those of one, once more into their topic, and all of them as a file."""
 
 import asyncio
 import base64

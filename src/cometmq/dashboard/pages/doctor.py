@@ -1,7 +1,4 @@
-"""The page of the doctor: what of the cluster is not well, and what to do, as `cometmq doctor` says.
-
-Next: cometmq.client.admin.inspector
-"""
+"""The page of the doctor: what of the cluster is not well, and what to do, as `cometmq doctor` says."""
 
 from starlette.responses import Response
 

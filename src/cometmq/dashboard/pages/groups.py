@@ -1,7 +1,4 @@
-"""Consumer groups: the list, one with its lag by queue and its members, and what may be done to one.
-
-Next: cometmq.client.admin.inspector
-"""
+"""Consumer groups: the list, one with its lag by queue and its members, and what may be done to one."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,4 @@
-"""Spark's jobs: which ran, how far they are, and why one failed.
-
-Next: cometmq.dashboard.jobs
-"""
+"""Spark's jobs: which ran, how far they are, and why one failed."""
 
 import asyncio
 

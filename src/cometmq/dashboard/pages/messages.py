@@ -2,8 +2,6 @@
 
 A message's address is its place (broker, queue, offset): an offset message id names a host, and nobody's id makes the dashboard
 connect to a host that is no broker of the cluster.
-
-Next: cometmq.dashboard.browsing
 """
 
 import asyncio

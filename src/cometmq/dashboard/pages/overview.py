@@ -1,7 +1,4 @@
-"""The first page: what goes in and out, who is there, who is behind; and the line about troubles on every page.
-
-Next: cometmq.dashboard.watcher
-"""
+"""The first page: what goes in and out, who is there, who is behind; and the line about troubles on every page."""
 
 from starlette.responses import Response
 

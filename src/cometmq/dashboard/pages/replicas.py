@@ -1,7 +1,4 @@
-"""Replication: each master and slave, and how far its copy of the log is.
-
-Next: cometmq.client.admin
-"""
+"""Replication: each master and slave, and how far its copy of the log is."""
 
 from starlette.responses import Response
 

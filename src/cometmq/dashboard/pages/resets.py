@@ -1,7 +1,4 @@
-"""Resets of a group's offsets: first what would become of each queue, then the action.
-
-Next: cometmq.client.admin
-"""
+"""Resets of a group's offsets: first what would become of each queue, then the action."""
 
 import asyncio
 from typing import NamedTuple

@@ -1,7 +1,4 @@
-"""The live tail: messages of a topic as they come. Its place stands in the part that asks for the next; the server keeps nothing.
-
-Next: cometmq.dashboard.browsing
-"""
+"""The live tail: messages of a topic as they come. Its place stands in the part that asks for the next; the server keeps nothing."""
 
 import asyncio
 from collections.abc import Mapping

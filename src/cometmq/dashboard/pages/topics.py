@@ -1,7 +1,4 @@
-"""Topics: the list, one with its queues and readers, and what may be done to one.
-
-Next: cometmq.client.admin
-"""
+"""Topics: the list, one with its queues and readers, and what may be done to one."""
 
 import asyncio
 from collections.abc import Collection, Mapping

@@ -1,7 +1,4 @@
-"""The trace of a message as a graph: who sent it, where it was stored, which groups consumed it, how long each took.
-
-Next: cometmq.client.tracing
-"""
+"""The trace of a message as a graph: who sent it, where it was stored, which groups consumed it, how long each took."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple

@@ -2,8 +2,6 @@
 
 Every broker has its own, so what brokers say is shown with their names, and what is changed is changed at each. No
 page shows a password, and none is kept: what somebody types into a form goes to the brokers only.
-
-Next: cometmq.client.admin.accounts
 """
 
 from collections.abc import Sequence

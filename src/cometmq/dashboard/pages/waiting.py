@@ -2,8 +2,6 @@
 
 They lie in the system's topics. Which of a delay level still wait is a range of time; of the timer what went through its topic in the last
 days, with its time beside it; of half messages what the broker's own group has not checked yet.
-
-Next: cometmq.dashboard.browsing
 """
 
 import asyncio

@@ -1,8 +1,6 @@
 """Requests of operators: key-value configuration, permissions, topics, settings.
 
 Codes 100, 101, 102, 205, 216, 219, 318, 319, 327. Who may send which says nameserver.requests.
-
-Next: cometmq.nameserver.kv
 """
 
 import asyncio

@@ -1,7 +1,4 @@
-"""Requests of brokers: 103, 104, 217, 322, 901, 904.
-
-Next: cometmq.nameserver.routes
-"""
+"""Requests of brokers: 103, 104, 217, 322, 901, 904."""
 
 import asyncio
 from collections.abc import Awaitable, Mapping

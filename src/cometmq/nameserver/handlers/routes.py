@@ -1,7 +1,4 @@
-"""Requests of clients and tools: 105, 106, 206, 224, 304, 311, 312, 313, and 30003 of our own.
-
-Next: cometmq.nameserver.lookup
-"""
+"""Requests of clients and tools: 105, 106, 206, 224, 304, 311, 312, 313, and 30003 of our own."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,1 @@
-"""Records to Arrow columns, many at once.
-
-Next: cometmq.offline.columns.window
-"""
+"""Records to Arrow columns, many at once."""

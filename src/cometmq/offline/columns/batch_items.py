@@ -3,8 +3,6 @@
 An item is `| size 4 | 0 | 0 | flag 4 | body size 4 | body | properties size 2 | properties |` (docs/format/batch.md):
 the fixed parts of all rows are one numpy table, and Arrow joins them with bodies and properties, so that the items
 lie end to end in one buffer.
-
-Next: cometmq.codec.batch
 """
 
 from typing import Any

@@ -1,7 +1,4 @@
-"""Bodies as a column: taken from the buffer, the compressed ones unpacked one by one.
-
-Next: cometmq.codec.compression
-"""
+"""Bodies as a column: taken from the buffer, the compressed ones unpacked one by one."""
 
 from collections.abc import Iterator
 

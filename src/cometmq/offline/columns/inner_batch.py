@@ -4,8 +4,6 @@ Topics of type BatchCQ store a batch as one record whose body is the batch (`cod
 messages have the queue offsets from the record's own on. They are rare, so they are rewritten into
 ordinary records before decoding instead of being a second way through every column. Follows
 MessageDecoder.decodeMessage of RocketMQ 5.3.3.
-
-Next: cometmq.offline.columns.window_columns
 """
 
 from collections.abc import Iterator

@@ -2,8 +2,6 @@
 
 The names are those of the community's Scala connector where it had them, so its queries port. A read
 decodes only the columns that it is asked for.
-
-Next: cometmq.offline.columns.window
 """
 
 from collections.abc import Iterable, Sequence

@@ -4,8 +4,6 @@ A pull answer is records end to end (docs/format/record.md). One walk finds thei
 then gathers a field of all records in one call. Only the two hosts (IPv4 or IPv6) and the length
 of the topic's length (V1 or V2) move what follows them, so the positions behind are arrays made
 from the records' own flags and mixed records need no second path.
-
-Next: cometmq.offline.columns.window_columns
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,4 @@
-"""A window of records as one Arrow batch: only the columns asked for, each by its own rule.
-
-Next: cometmq.offline.rows
-"""
+"""A window of records as one Arrow batch: only the columns asked for, each by its own rule."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

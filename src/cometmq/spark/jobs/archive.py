@@ -1,7 +1,4 @@
-"""The jobs "archive" and "restore": a store's log or topics as Parquet files, and a store out of them.
-
-Next: cometmq.offline.archive
-"""
+"""The jobs "archive" and "restore": a store's log or topics as Parquet files, and a store out of them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

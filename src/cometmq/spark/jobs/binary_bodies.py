@@ -2,8 +2,6 @@
 
 What a form is (`avro_bodies`, `protobuf_bodies`) is its columns and a function that reads one body. A body
 that it cannot read, or whose values no column holds, has a reason in place of a value; it stops no other.
-
-Next: cometmq.spark.jobs.avro_bodies
 """
 
 from collections.abc import Callable

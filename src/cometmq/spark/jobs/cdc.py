@@ -2,8 +2,6 @@
 
 A message is a change as Debezium writes it, `{"op": "u", "before": …, "after": …, "ts_ms": …}`, with or
 without its envelope `{"payload": …}`. The newest change of a key wins, in whatever order they come.
-
-Next: cometmq.spark.jobs.versions
 """
 
 from dataclasses import dataclass

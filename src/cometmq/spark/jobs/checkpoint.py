@@ -1,7 +1,4 @@
-"""Reads a checkpoint of Spark: which query it is of, and how far its stream has read.
-
-Next: cometmq.spark.source.stream
-"""
+"""Reads a checkpoint of Spark: which query it is of, and how far its stream has read."""
 
 import json
 from typing import Any

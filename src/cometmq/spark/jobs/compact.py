@@ -1,8 +1,6 @@
 """The job "compact": of each key the last message, or the last few; an empty body deletes the key.
 
 A version of its table is laid out as an archive, so that it can be replayed.
-
-Next: cometmq.spark.jobs.versions
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""Two copies compared by a job: the engine of `offline.copy_compare`, its parts as tasks.
-
-Next: cometmq.offline.copy_compare
-"""
+"""Two copies compared by a job: the engine of `offline.copy_compare`, its parts as tasks."""
 
 from collections.abc import Callable, Mapping, Sequence
 

@@ -3,8 +3,6 @@
 The session is in this process, the driver in the server's. Spark has there neither tasks without a table (RDDs)
 nor a tracker of jobs, and it runs a function of micro-batches in a process of the server: what that notes in a
 manifest, the job never sees.
-
-Next: cometmq.spark.jobs.tasks
 """
 
 from pyspark.sql import SparkSession

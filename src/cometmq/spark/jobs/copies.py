@@ -1,7 +1,4 @@
-"""Copies of messages that a job compares: those of `offline.copies`, and topics of a cluster.
-
-Next: cometmq.offline.copies
-"""
+"""Copies of messages that a job compares: those of `offline.copies`, and topics of a cluster."""
 
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet

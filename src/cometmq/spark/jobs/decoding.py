@@ -1,8 +1,6 @@
 """Bodies as typed columns, and the reason where a body is none.
 
 JSON and CSV are Spark's own; Avro and Protobuf are read by their Python libraries (docs/design/0035).
-
-Next: cometmq.spark.jobs.binary_bodies
 """
 
 import json

@@ -5,8 +5,6 @@
 
 Deletions are noted before the table changes. A run that is killed in between does both again: whatever is merged
 twice is as if merged once, since only what is newer changes a row.
-
-Next: cometmq.spark.jobs.run
 """
 
 from collections.abc import Sequence

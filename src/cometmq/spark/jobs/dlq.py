@@ -1,8 +1,6 @@
 """The job "dlq replay": dead letters of a group go back to where they came from, on all cores.
 
 To look at them needs no Spark: `cometmq dlq list`, `stats` and `show`.
-
-Next: cometmq.spark.jobs.sending
 """
 
 from dataclasses import dataclass

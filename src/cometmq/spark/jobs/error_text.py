@@ -1,7 +1,4 @@
-"""One line for people of why a job failed: Spark's own errors are pages of text.
-
-Next: cometmq.spark.jobs.job
-"""
+"""One line for people of why a job failed: Spark's own errors are pages of text."""
 
 import re
 

@@ -1,7 +1,4 @@
-"""A field of a job's options: a default, and the help that the command line shows.
-
-Next: cometmq.spark.jobs.options
-"""
+"""A field of a job's options: a default, and the help that the command line shows."""
 
 from dataclasses import MISSING, field
 from typing import Any

@@ -6,8 +6,6 @@ Spark 4.3): files that it does not name are not there. It is one file, so a tabl
     _spark_metadata/0    "v1", then a line of JSON for each file: path, size, times, "action": "add"
 
 Paths are whole URIs, so a folder that was moved is read by its versions, or listed again by the next run.
-
-Next: cometmq.offline.place
 """
 
 import json

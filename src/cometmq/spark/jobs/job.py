@@ -1,7 +1,4 @@
-"""A job, and the report that it gives back.
-
-Next: cometmq.spark.jobs.run
-"""
+"""A job, and the report that it gives back."""
 
 import inspect
 from collections.abc import Callable, Sequence

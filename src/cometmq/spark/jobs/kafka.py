@@ -1,8 +1,6 @@
 """The jobs "import-kafka" and "export-kafka": topics from Kafka into a cluster, and back.
 
 They use Spark's own Kafka connector, which comes as a jar.
-
-Next: cometmq.spark.jobs.streaming
 """
 
 import json

@@ -5,8 +5,6 @@ manifest with the status "running" whose process is gone is one of a killed run.
 
     {"id": "table-1f0c…", "job": "table", "status": "done", "options": {…}, "ranges": […],
      "counts": {"rows": 1000}, "batch": 3, "before": {"rows": 750}, "files": […], …}
-
-Next: cometmq.spark.jobs.run
 """
 
 import hashlib

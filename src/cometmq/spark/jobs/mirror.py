@@ -2,8 +2,6 @@
 
 A queue of the source goes into one queue of the target, in its order. What was stored where is kept in
 `offsets/`: a consumer group that moves to the target begins where the map says.
-
-Next: cometmq.spark.jobs.sending
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,4 @@
-"""The options that every job takes.
-
-Next: cometmq.spark.jobs.job
-"""
+"""The options that every job takes."""
 
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal

@@ -1,8 +1,6 @@
 """The origin of a job's messages: topics of a cluster, a store's directory, an archive's files.
 
 All three give the columns of docs/spark/schema.md, as a batch or as a stream.
-
-Next: cometmq.spark.format
 """
 
 import os

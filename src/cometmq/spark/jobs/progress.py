@@ -1,7 +1,4 @@
-"""Shows the progress of a run on stderr: rows, rows/s, MB/s and the time left.
-
-Next: cometmq.spark.jobs.watching
-"""
+"""Shows the progress of a run on stderr: rows, rows/s, MB/s and the time left."""
 
 import json
 import sys

@@ -1,8 +1,6 @@
 """The job "rebuild-index": queue files and index files made anew from the log.
 
 They are made beside the old ones and put in their place at the end; the broker must be stopped.
-
-Next: cometmq.offline.rebuild_store
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""The job "replay": messages of a topic, a store or an archive go into a topic again.
-
-Next: cometmq.spark.jobs.sending
-"""
+"""The job "replay": messages of a topic, a store or an archive go into a topic again."""
 
 from dataclasses import dataclass
 

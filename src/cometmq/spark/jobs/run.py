@@ -1,9 +1,7 @@
 """One run of a job: its manifest, its progress, and whether there is anything left to do.
 
-    with running("table", options, place=options.to) as run:
-        ...
-
-Next: cometmq.spark.jobs.streaming
+with running("table", options, place=options.to) as run:
+...
 """
 
 import platform

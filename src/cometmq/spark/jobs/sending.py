@@ -2,8 +2,6 @@
 
 Messages keep their ids. Before a batch is sent, the manifest notes where the target's queues end;
 a batch that comes again is sent without those whose ids already stand behind these ends.
-
-Next: cometmq.spark.sink.writer
 """
 
 import json

@@ -1,7 +1,4 @@
-"""The job "sql": a question in SQL over topics, stores or archives.
-
-Next: cometmq.spark.jobs.origin
-"""
+"""The job "sql": a question in SQL over topics, stores or archives."""
 
 import re
 from dataclasses import dataclass, replace

@@ -1,7 +1,4 @@
-"""The job "stats": how many messages, how large, by topic, queue, tag, key, producer, window of time.
-
-Next: cometmq.spark.jobs.windows
-"""
+"""The job "stats": how many messages, how large, by topic, queue, tag, key, producer, window of time."""
 
 from dataclasses import dataclass
 from math import ceil

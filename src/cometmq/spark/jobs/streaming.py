@@ -2,8 +2,6 @@
 
 Spark writes what a micro-batch reads to its checkpoint before it runs it. So the same batch comes
 again after a kill, with the same number; what is written under that number is written once.
-
-Next: cometmq.spark.jobs.watching
 """
 
 from collections.abc import Callable

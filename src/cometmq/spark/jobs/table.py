@@ -3,8 +3,6 @@
 Of Parquet each micro-batch has a folder of its own, `batch=RUN-N`, so one that runs again writes over itself;
 of a Delta table it is a transaction. Bodies that do not fit lie beside the table, in `_bad`, with where they
 came from and the reason.
-
-Next: cometmq.spark.jobs.decoding
 """
 
 from dataclasses import dataclass

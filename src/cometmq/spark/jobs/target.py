@@ -1,7 +1,4 @@
-"""The place of a table that a job makes, and the form that the table has there.
-
-Next: cometmq.spark.jobs.table
-"""
+"""The place of a table that a job makes, and the form that the table has there."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol

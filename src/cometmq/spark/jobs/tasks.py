@@ -1,8 +1,6 @@
 """A job as tasks over parts of a store: what each has done goes into the manifest, so none runs twice.
 
 The tasks work on files themselves and give back a few rows: no message goes through the JVM.
-
-Next: cometmq.offline.plan
 """
 
 import json

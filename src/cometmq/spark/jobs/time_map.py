@@ -3,8 +3,6 @@
     delivered = start + (stored - first) / speed
 
 `first` and `start` are looked up once and noted in the manifest, so that a killed run goes on with them.
-
-Next: cometmq.spark.jobs.sending
 """
 
 import math

@@ -5,8 +5,6 @@
 
 The ranges of a round are noted before it begins, files are named after them, and `topics.json` says
 that they are there at the end: a killed round is finished, and what it wrote is written again.
-
-Next: cometmq.offline.topic_manifest
 """
 
 from collections.abc import Iterator, Sequence

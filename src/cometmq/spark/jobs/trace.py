@@ -1,8 +1,6 @@
 """The job "trace": what clients traced, as times, failures and messages that nobody consumed.
 
 With windows of time it says so of each; with `follow` it goes on, and writes a window when it is over.
-
-Next: cometmq.codec.trace
 """
 
 from dataclasses import dataclass, replace

@@ -1,7 +1,4 @@
-"""The job "verify": is what a store's files say true, and are two copies the same? On all cores.
-
-Next: cometmq.offline.part_check
-"""
+"""The job "verify": is what a store's files say true, and are two copies the same? On all cores."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

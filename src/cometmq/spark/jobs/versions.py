@@ -8,8 +8,6 @@
 The next version is made out of the last and the changes since when these are a share of it, when it is
 old, and when the run ends; of a small table by each micro-batch. The last two versions are kept: a reader of
 the one before the last can finish.
-
-Next: cometmq.spark.jobs.run
 """
 
 from collections.abc import Callable, Sequence

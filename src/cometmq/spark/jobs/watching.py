@@ -1,7 +1,4 @@
-"""Watches what Spark does for a run: tasks of a batch, micro-batches of a stream.
-
-Next: cometmq.spark.jobs.progress
-"""
+"""Watches what Spark does for a run: tasks of a batch, micro-batches of a stream."""
 
 import json
 from collections.abc import Iterable, Iterator

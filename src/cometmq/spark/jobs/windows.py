@@ -6,8 +6,6 @@
 A window is over when a row comes that is `late_ms` younger than its end. What comes for it even later is
 not left out, as a watermark of Spark's would: it makes another row of that window, in a later folder.
 All of it follows from the version before and the micro-batch, so one that runs again writes the same.
-
-Next: cometmq.spark.jobs.run
 """
 
 from collections.abc import Callable

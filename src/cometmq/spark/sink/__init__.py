@@ -1,4 +1,1 @@
-"""The sink: rows to messages, acknowledged.
-
-Next: cometmq.spark.sink.writer
-"""
+"""The sink: rows to messages, acknowledged."""

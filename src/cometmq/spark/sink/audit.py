@@ -2,8 +2,6 @@
 
 The driver writes it when Spark tells it that all tasks are done, or that one failed: from the commit
 messages of the tasks, which exist only when every row of theirs is acknowledged.
-
-Next: cometmq.spark.sink.task
 """
 
 import json

@@ -2,8 +2,6 @@
 
 The ledger decides. Before it is there nothing is committed; once it is there its list is committed,
 by whoever finds it, and nothing else of that batch ever (docs/design/0022-spark-sink.md).
-
-Next: cometmq.spark.sink.checks
 """
 
 import logging

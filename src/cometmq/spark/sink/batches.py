@@ -1,7 +1,4 @@
-"""Rows cut into requests: those of one place together, not too many and not too large.
-
-Next: cometmq.spark.sink.sender
-"""
+"""Rows cut into requests: those of one place together, not too many and not too large."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,4 @@
-"""The cluster that a sink writes, by way of the client's encoded producer: shared by the tasks of a process.
-
-Next: cometmq.client.producer.encoded_producer
-"""
+"""The cluster that a sink writes, by way of the client's encoded producer: shared by the tasks of a process."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future

@@ -1,8 +1,6 @@
 """The interface of a cluster that the sink needs.
 
 A send is raw: it takes encoded rows, and no `Message` is made for them.
-
-Next: cometmq.spark.sink.client_cluster
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,4 @@
-"""The columns that the sink takes, and where its rows go.
-
-Next: cometmq.spark.sink.encode
-"""
+"""The columns that the sink takes, and where its rows go."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

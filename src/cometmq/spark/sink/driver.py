@@ -1,7 +1,4 @@
-"""The driver's side of a transactional write: one client for each group, in the process that commits.
-
-Next: cometmq.spark.sink.batch_committer
-"""
+"""The driver's side of a transactional write: one client for each group, in the process that commits."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Rows as messages, many at once: bodies, properties and flags as columns, ready to be cut into requests.
 
 Most rows travel as items of a batch request (docs/format/batch.md), `offline.columns.batch_items`.
-
-Next: cometmq.spark.sink.batches
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,4 @@
-"""Half messages of a batch: where they lie, and who commits them or rolls them back.
-
-Next: cometmq.spark.sink.ledger
-"""
+"""Half messages of a batch: where they lie, and who commits them or rolls them back."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

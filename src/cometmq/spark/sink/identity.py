@@ -3,8 +3,6 @@
 An id is 16 bytes (28 with an IPv6 address), shown as hex digits (docs/format/message-id.md). Twelve of
 the 16 are free to say which row it is; the four between them are a time, which readers of ids take for
 the begin of their search. Docs: docs/format/spark-ledger.md.
-
-Next: cometmq.spark.sink.encode
 """
 
 from collections.abc import Callable

@@ -2,8 +2,6 @@
 
 A file for each batch, that appears whole or not at all and never twice: two drivers that run the same
 batch cannot both decide.
-
-Next: cometmq.spark.sink.batch_committer
 """
 
 import json

@@ -1,7 +1,4 @@
-"""The options of a write.
-
-Next: cometmq.spark.sink.settings
-"""
+"""The options of a write."""
 
 from cometmq.model.durations import duration_ms
 from cometmq.spark.options import (

@@ -2,8 +2,6 @@
 
 Several requests are under way at once, but never two for a queue that rows named or a key chose:
 those keep the order of the task even when a request is tried again.
-
-Next: cometmq.spark.sink.client_cluster
 """
 
 import logging

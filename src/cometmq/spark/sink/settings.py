@@ -1,7 +1,4 @@
-"""Settings of a sink: the options, checked together and typed.
-
-Next: cometmq.spark.sink.columns
-"""
+"""Settings of a sink: the options, checked together and typed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

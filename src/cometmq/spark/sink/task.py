@@ -1,7 +1,4 @@
-"""A task of the sink: its rows sent, and all of them acknowledged before Spark hears that it is done.
-
-Next: cometmq.spark.sink.sender
-"""
+"""A task of the sink: its rows sent, and all of them acknowledged before Spark hears that it is done."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

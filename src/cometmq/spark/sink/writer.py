@@ -2,8 +2,6 @@
 
 What they promise is the option `delivery` (docs/spark/delivery.md); a row is stored when its task's
 commit message exists.
-
-Next: cometmq.spark.sink.task
 """
 
 # ruff: noqa: N803  Spark gives these names.

@@ -1,4 +1,1 @@
-"""The source: which messages a read covers, and reading them.
-
-Next: cometmq.spark.source.batch
-"""
+"""The source: which messages a read covers, and reading them."""

@@ -1,7 +1,4 @@
-"""The batch source: a read with a fixed beginning and end.
-
-Next: cometmq.spark.source.pull
-"""
+"""The batch source: a read with a fixed beginning and end."""
 
 # ruff: noqa: N802  Spark gives these names.
 

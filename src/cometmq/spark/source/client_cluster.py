@@ -1,7 +1,4 @@
-"""The cluster that a source reads, by way of the client's queue reader: shared by the tasks of a process.
-
-Next: cometmq.client.consumer.pull.queue_reader
-"""
+"""The cluster that a source reads, by way of the client's queue reader: shared by the tasks of a process."""
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

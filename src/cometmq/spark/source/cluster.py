@@ -3,8 +3,6 @@
 Everything above this line is Spark and arithmetic; everything below is the client. Hot calls are
 raw (docs/design/0005-spark-sources.md): a pull gives the record bytes of an answer, and no object is
 made for a message.
-
-Next: cometmq.spark.source.client_cluster
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -2,8 +2,6 @@
 
 Spark checks every filter again, so a read may cover too much; it must never cover too little
 (docs/design/0021-spark-source.md).
-
-Next: cometmq.spark.source.planning
 """
 
 from collections.abc import Iterable, Iterator, Sequence

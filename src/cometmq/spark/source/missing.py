@@ -3,8 +3,6 @@
 A nameserver forgets a broker when its connection ends, so a route never says that something is
 missing. What can be known: whom our nameserver remembers, the brokers of an order configuration,
 and whom the user names with the option `brokers`, who then are all that must be there.
-
-Next: cometmq.spark.source.pull
 """
 
 import logging

@@ -1,7 +1,4 @@
-"""The options of a read.
-
-Next: cometmq.spark.source.settings
-"""
+"""The options of a read."""
 
 from enum import StrEnum
 

@@ -1,7 +1,4 @@
-"""Plans a read: the offsets that it covers, and its Spark tasks; arithmetic on ranges of queues.
-
-Next: cometmq.spark.source.stream
-"""
+"""Plans a read: the offsets that it covers, and its Spark tasks; arithmetic on ranges of queues."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet

@@ -2,8 +2,6 @@
 
 A task of many short ranges asks for several at once and decodes them together: then it costs
 about what one range costs (docs/design/0029-short-ranges.md).
-
-Next: cometmq.offline.columns.window
 """
 
 import logging

@@ -1,7 +1,4 @@
-"""Settings of a source: the options, checked together and typed.
-
-Next: cometmq.spark.source.planning
-"""
+"""Settings of a source: the options, checked together and typed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

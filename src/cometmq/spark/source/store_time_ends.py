@@ -8,8 +8,6 @@ aggregation what a reader that was always up to date would have given it.
 The search asks the brokers by time, all queues at once, and looks at no message but the first of
 each queue. It goes from the time of the last batch in growing steps until too much would come,
 then halves and interpolates between both.
-
-Next: cometmq.spark.source.pull
 """
 
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ Spark holds one instance in a process of the driver for the whole query, which p
 in the executors on what was pickled of it. The promise: every message between the first start and
 the last committed end is in exactly one micro-batch, and a batch that is run again has the same
 messages in the same tasks.
-
-Next: cometmq.spark.source.store_time_ends
 """
 
 # ruff: noqa: N802  Spark gives these names.

@@ -2,6 +2,4 @@
 
 What reads the files is `cometmq.offline`: plain functions, a split goes in and Arrow batches come out
 (docs/design/0023, 0052). Here stands what Spark asks for: schemas, options, readers, a writer.
-
-Next: cometmq.spark.store.format
 """

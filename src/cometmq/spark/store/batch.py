@@ -1,7 +1,4 @@
-"""The batch source of a store: what is there when the read is planned.
-
-Next: cometmq.spark.store.partitions
-"""
+"""The batch source of a store: what is there when the read is planned."""
 
 # ruff: noqa: N802  Spark gives these names.
 

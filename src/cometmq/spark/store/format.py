@@ -1,7 +1,4 @@
-"""The format "rocketmq-store": what Spark asks for a reader, a stream reader, a writer or a schema.
-
-Next: cometmq.spark.store.batch
-"""
+"""The format "rocketmq-store": what Spark asks for a reader, a stream reader, a writer or a schema."""
 
 # ruff: noqa: N802  Spark gives these names.
 

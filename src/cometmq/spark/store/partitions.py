@@ -2,8 +2,6 @@
 
 What the views beside the messages need is imported by who reads them: Spark asks new processes, one after the
 other, and most of them want messages.
-
-Next: cometmq.spark.store.views
 """
 
 from dataclasses import dataclass

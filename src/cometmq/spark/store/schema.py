@@ -1,7 +1,4 @@
-"""The columns of each view of a store.
-
-Next: cometmq.spark.store.partitions
-"""
+"""The columns of each view of a store."""
 
 from collections.abc import Sequence
 

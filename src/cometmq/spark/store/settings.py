@@ -1,7 +1,4 @@
-"""The options of the format "rocketmq-store", and what they say together.
-
-Next: cometmq.spark.store.partitions
-"""
+"""The options of the format "rocketmq-store", and what they say together."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

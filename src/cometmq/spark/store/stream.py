@@ -3,8 +3,6 @@
 A micro-batch has the records that start between two offsets, so any offset will do as an end, and a
 batch that runs again has the same records. A broker that deletes its oldest files faster than the
 stream reads is data loss, and said.
-
-Next: cometmq.offline.rows
 """
 
 # ruff: noqa: N802  Spark gives these names.

@@ -1,7 +1,4 @@
-"""The views of a store beside its messages: the rows that a task gives.
-
-Next: cometmq.offline.rows
-"""
+"""The views of a store beside its messages: the rows that a task gives."""
 
 from collections.abc import Callable, Iterator
 from itertools import groupby

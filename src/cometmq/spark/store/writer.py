@@ -1,8 +1,6 @@
 """Queue files written by Spark: rows of the view `packed-cq` go where their offsets say.
 
 Entry n of a queue is at byte 20 n, so rows may come in any order and more than once.
-
-Next: cometmq.offline.rebuild
 """
 
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ The log is on the device before the wheel that points into it, and both before t
 After an unclean end the log is read again from the file before the check's, and sets the wheel: so
 does TimerMessageStore.recover of RocketMQ 5.3.3. Units behind the check are remembered until the
 messages that the topic gives again have passed, so that none of them is added twice.
-
-Next: cometmq.broker.timer.feature
 """
 
 import logging

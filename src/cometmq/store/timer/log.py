@@ -2,8 +2,6 @@
 
 Files of the same size (mappedFileSizeTimerLog), holes until they are written: a full disk is an error
 of `write`, and the units stay in memory until there is room. Source: TimerLog of RocketMQ 5.3.3.
-
-Next: cometmq.store.timer.files
 """
 
 import errno

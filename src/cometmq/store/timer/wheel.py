@@ -3,8 +3,6 @@
 1,209,600 slots of 32 bytes, found by time alone; a slot whose time is another one is empty. They lie
 in memory that the system gives page by page, so what was never used costs nothing. Changed pages are
 written to the file, never the whole. Source: TimerWheel of RocketMQ 5.3.3.
-
-Next: cometmq.store.timer.log
 """
 
 import mmap

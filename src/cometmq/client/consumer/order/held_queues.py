@@ -2,8 +2,6 @@
 
 A lock counts for 30 s from the moment it was asked for, half of what the broker gives, so that it is over
 here before anybody else can have it. Follows RebalanceImpl.lock, lockAll and unlock of RocketMQ 5.3.3.
-
-Next: cometmq.client.consumer.order.lines
 """
 
 import asyncio

@@ -3,8 +3,6 @@
 What the listener refuses is given to it again after a pause, and the line waits; after `retries_max` tries
 it goes to the retry topic, and the line goes on. Without its lock a line stands still. Follows
 ConsumeMessageOrderlyService of RocketMQ 5.3.3.
-
-Next: cometmq.client.consumer.send_back
 """
 
 import asyncio

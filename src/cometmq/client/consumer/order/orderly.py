@@ -1,7 +1,4 @@
-"""Consumption in order: locks and lines of queues, and how queues come and go.
-
-Next: cometmq.client.consumer.order.held_queues
-"""
+"""Consumption in order: locks and lines of queues, and how queues come and go."""
 
 import asyncio
 from collections.abc import Callable, Iterable

@@ -3,8 +3,6 @@
 To the workers it looks like a `PullLoop`. What listeners finish is acknowledged many at a time; what they
 refuse is hidden for longer each time, and in the end goes to the dead letters. Follows
 DefaultMQPushConsumerImpl.popMessage and ConsumeMessagePopConcurrentlyService of RocketMQ 5.3.3.
-
-Next: cometmq.client.consumer.pop.pops
 """
 
 import asyncio

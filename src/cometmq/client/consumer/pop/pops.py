@@ -2,8 +2,6 @@
 
 A handle is the property POP_CK of a message; the broker that gave it understands it. Follows
 MQClientAPIImpl.processPopResponse of RocketMQ 5.3.3.
-
-Next: cometmq.client.consumer.pop.simple_consumer
 """
 
 import asyncio

@@ -10,8 +10,6 @@
 
 A message that is not acknowledged within its invisible time comes again, to any member of the group.
 Brokers of 5.x only. `cometmq.client.SimpleConsumer` is the same for threads.
-
-Next: cometmq.client.consumer.pop.pops
 """
 
 import asyncio

@@ -3,8 +3,6 @@
 A replica may lag behind its master, may have begun later, or may not be read at all. So what a
 replica gives is taken, and what it does not give is asked of the master before anybody believes
 that it is gone.
-
-Next: cometmq.client.consumer.pull.range_reader
 """
 
 import logging

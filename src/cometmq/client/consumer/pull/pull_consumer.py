@@ -10,8 +10,6 @@
         async for message in consumer: ...
 
 `cometmq.client.PullConsumer` is the same for threads.
-
-Next: cometmq.client.consumer.pull.pulls
 """
 
 from collections.abc import AsyncIterator, Iterable

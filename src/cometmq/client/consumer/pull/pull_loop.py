@@ -3,8 +3,6 @@
 The broker holds a pull that finds nothing for up to 15 s and answers when a message comes, so a loop
 costs nothing while its queue is quiet. Where an answer says that more is there, the next pull leaves before the messages of that
 answer are looked at, so that broker and client work at once. Follows DefaultMQPushConsumerImpl.pullMessage of 5.3.3.
-
-Next: cometmq.client.consumer.pull.process_queue
 """
 
 import asyncio

@@ -3,8 +3,6 @@
 A listener looks at few of a message's attributes, and pulls bring thousands of messages. So a message is made with its body, its
 queue and its offset; its properties are read when they are asked for, and what else there is all at once. From then on it
 is a `StoredMessage` as any other. Whether a record can be read was looked at when it came.
-
-Next: cometmq.client.consumer.pull.process_queue
 """
 
 from collections.abc import Mapping

@@ -2,8 +2,6 @@
 
 Both consumers use it: the pull consumer with its own subscription in each request, the push
 consumer with a long poll that the broker answers when something comes.
-
-Next: cometmq.client.consumer.pull.received
 """
 
 import asyncio

@@ -8,8 +8,6 @@
                 ...  # pull.body: records as they lie in the log
 
 For connectors, copies and checks. `cometmq.client.QueueReader` is the same for threads.
-
-Next: cometmq.client.consumer.pull.members
 """
 
 import logging

@@ -3,8 +3,6 @@
 Offsets of a queue have no gaps, so the next pull can be sent before the last one is answered. An
 answer that holds less than asked (a broker gives at most 32 messages, from disk at most 8 at a time)
 leaves a hole, which is asked for again; the steps then shrink to what the broker gives.
-
-Next: cometmq.client.consumer.pull.pulls
 """
 
 import asyncio

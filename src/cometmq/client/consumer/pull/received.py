@@ -1,7 +1,4 @@
-"""Makes the message that users get of a stored record: decompressed, with its ids and its first topic.
-
-Next: cometmq.kernel.messages
-"""
+"""Makes the message that users get of a stored record: decompressed, with its ids and its first topic."""
 
 import asyncio
 from collections.abc import Callable

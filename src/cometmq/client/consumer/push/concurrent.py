@@ -1,8 +1,6 @@
 """Runs a listener on messages, several at once: in threads where it is a `def`, else on the loop.
 
 What its answers mean, `cometmq.client.consumer.listeners` says.
-
-Next: cometmq.client.consumer.send_back
 """
 
 import asyncio

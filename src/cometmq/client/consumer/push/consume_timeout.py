@@ -4,8 +4,6 @@ A listener that hangs keeps its message, and with it the offset of the whole que
 (15 min) the message goes to the retry topic at level 3; what the listener says later counts no more.
 Follows ProcessQueue.cleanExpiredMsg of RocketMQ 5.3.3, which looks every 15 min; here it is 15 times as
 often.
-
-Next: cometmq.client.consumer.send_back
 """
 
 import logging

@@ -10,8 +10,6 @@
 The members of a group share the queues of its topics. A message is given again later when the
 listener raises or returns False, and may be given twice after a crash: handle it so that twice does no
 harm. `cometmq.client.PushConsumer` is the same for threads.
-
-Next: cometmq.client.consumer.group_member
 """
 
 import asyncio
