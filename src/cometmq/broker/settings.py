@@ -8,6 +8,7 @@ features that are not built yet (docs/operate/settings.md is made from this modu
 import os
 import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from cometmq.model.settings import (
 from cometmq.model.unsupported import asked_by_environment, judge
 from cometmq.store.conf_file import ConfFile
 from cometmq.store.real_disk import RealDisk
+from cometmq.store.settings import StoreSettings
 
 LISTEN_PORT = 10911
 LOOPBACK = "127.0.0.1"
@@ -196,6 +198,18 @@ class BrokerSettings(MetricsKeys):
                 f"brokerId={number}, brokerRole={role}: an id above 0 is a slave's; write brokerId=0, or "
                 "brokerRole=SLAVE"
             )
+
+    def store_settings(self) -> StoreSettings:
+        """Return the settings of the store; a slave's has no transientStorePool.
+
+        A slave acknowledges what must survive its own death. RocketMQ 5.3.3 gives a slave no pool either
+        (DefaultMessageStore.isTransientStorePoolEnable).
+
+        Raises:
+            SettingsError: as `StoreKeys.store_settings`.
+        """
+        settings = MetricsKeys.store_settings(self)
+        return replace(settings, pool_buffers=0) if self.is_slave else settings
 
     @property
     def is_slave(self) -> bool:

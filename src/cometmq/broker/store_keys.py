@@ -51,7 +51,7 @@ class StoreKeys(IndexKeys):
         is_whole_crc_checked: after an unclean stop a record that has one must fit it; differs: in
             RocketMQ one that has none is not valid either.
         is_pool_used: with ASYNC_FLUSH a send is answered before it is written: faster where the page
-            cache is busy, and the death of the process loses what was sent last.
+            cache is busy, and the death of the process loses what was sent last; a slave has none.
         pool_buffers: memory in which sends wait then, in buffers of 4 MiB; differs: RocketMQ's have
             the size of a log file.
         commit_interval_ms: how long they wait at most, ms.

@@ -93,7 +93,7 @@ class SlaveEnd:
         chance: bytes,
         now: float,
     ) -> None:
-        """`start` is `joint_start` of this log, which ends at `end`; `chance` is 32 bytes that nobody can guess."""
+        """`start` is `joint_start` of the kept part of this log, which ends at `end`; `chance` is 32 random bytes."""
         self._terms = terms
         self._broker_id = broker_id
         self._end = end
@@ -184,17 +184,24 @@ class SlaveEnd:
             f"another history: the two logs differ at physical offset {offset}"
         )
 
-    def outgoing(self, confirmed: int, now: float) -> bytes:
+    def outgoing(self, kept: int, now: float) -> bytes:
         """Take the bytes to be written now; empty: nothing.
 
         Args:
-            confirmed: up to here this log may be acknowledged.
+            kept: Physical offset up to which this log survives the death of its process.
             now: monotonic seconds.
+
+        Raises:
+            LinkError: The log was truncated behind what was acknowledged; close.
         """
         outgoing, self._outgoing = self._outgoing, b""
         if self._step is SlaveStep.COPYING:
             # Before the joint is known to fit nothing behind it is acknowledged.
-            end = max(confirmed if self.is_joined else self.start, self._reported)
+            if kept < self._reported:
+                raise LinkError(
+                    f"this log was truncated to {kept}, and its end at {self._reported} was acknowledged"
+                )
+            end = kept if self.is_joined else self._reported
             is_due = now - self._wrote_at >= self._terms.heartbeat_seconds
             if end > self._reported or is_due:
                 self._reported = end

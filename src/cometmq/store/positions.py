@@ -74,7 +74,11 @@ class Positions:
 
     @property
     def sendable(self) -> int:
-        """Up to where replicas may have the log: a master that loses its end must not be behind them."""
+        """Up to where the log survives the death of this process, and with SYNC_FLUSH that of the machine.
+
+        A master sends its slaves no more than this, so that it is never behind them after a restart. A slave
+        acknowledges no more than this.
+        """
         return self.flushed if self.needs_flush else self.committed
 
     def visible_limit(self) -> int:

@@ -43,7 +43,7 @@ class ReplicaSide:
 
     @property
     def sendable(self) -> int:
-        """Physical offset up to which copies may have the log: flushed with SYNC_FLUSH, else in its files."""
+        """Physical offset up to which copies may have the log, and a copy may acknowledge it (`Positions.sendable`)."""
         return self._positions.sendable
 
     @property

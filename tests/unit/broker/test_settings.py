@@ -278,6 +278,8 @@ def test_the_page_of_settings_is_up_to_date():
         ("transientStorePoolEnable=true\n", 5),
         ("transientStorePoolEnable=true\ntransientStorePoolSize=2\n", 2),
         ("transientStorePoolEnable=true\nflushDiskType=SYNC_FLUSH\n", 0),
+        ("transientStorePoolEnable=true\nbrokerRole=SLAVE\nbrokerId=1\n", 0),
+        ("transientStorePoolEnable=true\nbrokerRole=SYNC_MASTER\n", 5),
     ],
 )
 def test_the_transient_pool_is_for_asynchronous_flush(tmp_path, lines, buffers):

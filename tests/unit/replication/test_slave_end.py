@@ -100,6 +100,17 @@ def test_nothing_behind_the_joint_is_acknowledged_before_it_fits():
     assert end.outgoing(110, 5.0) == REPORT.pack(110)
 
 
+def test_a_log_that_was_truncated_behind_what_it_acknowledged_is_acknowledged_no_more():
+    """Each heartbeat repeated the old end, and the master counted a copy that was gone."""
+    end = slave_end(40, 100)
+    end.outgoing(100, 0.0)
+    list(end.received(frame(40, LOG[40:110]), 0.0))
+    end.compared(100)
+    assert end.outgoing(110, 0.0) == REPORT.pack(110)
+    with pytest.raises(LinkError, match="truncated to 70, and its end at 110"):
+        end.outgoing(70, 5.0)
+
+
 @pytest.mark.parametrize("step", [1, 5, 13, 4_096])
 def test_what_comes_is_the_same_however_it_is_cut(step):
     content = frame(0, LOG[:700]) + frame(700, b"") + frame(700, LOG[700:])
@@ -264,7 +275,7 @@ def test_two_ends_copy_a_log_however_their_bytes_are_cut(start, secret, cuts):
         turn += 1
         assert turn < 10_000
         cut = cuts[turn % len(cuts)]
-        to_master += slave.outgoing(len(copied) if slave.is_joined else 0, 0.0)
+        to_master += slave.outgoing(len(copied), 0.0)
         master.received(to_master[:cut], BOUNDS, 0.0)
         to_master = to_master[cut:]
         to_slave += master.outgoing(0.0)

@@ -183,7 +183,8 @@ class LogCopier:
     async def _connect(self, address: str) -> MasterLink | None:
         store, size = self._store, self._side.file_size
         end = store.max_offset
-        start = joint_start(store.min_offset, end, size)
+        # The first report says where it begins, and acknowledges that: no more than what a restart finds.
+        start = joint_start(store.min_offset, min(end, self._side.sendable), size)
         loop = asyncio.get_running_loop()
         try:
             joint = await loop.run_in_executor(self._pool, self._read, start, end)

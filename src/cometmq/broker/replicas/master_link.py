@@ -145,8 +145,13 @@ class MasterLink(asyncio.BufferedProtocol):
     def _report(self) -> None:
         if self._transport is None or self._transport.is_closing():
             return
-        confirmed = self._store.positions.confirmed
-        outgoing = self.end.outgoing(confirmed, self._clock.monotonic())
+        kept, positions = self._store.replica_side.sendable, self._store.positions
+        assert kept <= min(positions.confirmed, positions.committed)
+        try:
+            outgoing = self.end.outgoing(kept, self._clock.monotonic())
+        except LinkError as error:
+            self._end(error)
+            return
         if outgoing:
             self._transport.write(outgoing)
             self.written_ms = self._clock.now_ms()

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing
 
 import pytest
 
+from cometmq.broker.replicas.copier import LogCopier
 from cometmq.broker.replicas.intake import PIECE_SIZE
 from cometmq.broker.settings import BrokerRole
 from cometmq.broker.store_keys import FlushDiskType
 from cometmq.codec.record import PHYSICAL_OFFSET_AT, blank_tail
-from cometmq.codec.replication import FRAME_HEAD
+from cometmq.codec.replication import FRAME_HEAD, REPORT
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import StoreReadOnly
-from cometmq.net.loop import loop_network
+from cometmq.net.loop import loop_clock, loop_network
 from cometmq.net.network import Accepted
 from cometmq.replication.terms import LinkTerms
 from cometmq.store.message_store import MessageStore
@@ -155,6 +157,50 @@ async def test_a_sync_master_and_its_slave_promise_two_copies(tmp_path, flush):
                 assert slave.store.max_offset == end
                 assert slave.store.flushed_offset == end or not is_sync
         assert await send(served) == ResponseCode.SLAVE_NOT_AVAILABLE
+
+
+async def test_a_copy_acknowledges_nothing_that_lies_in_its_memory_alone(tmp_path):
+    """A kill of both members lost what waited in the slave's transientStorePool, acknowledged by two."""
+    settings = StoreSettings(commitlog_file_size=1 << 20, pool_buffers=1)
+    async with (
+        master(tmp_path / "m", BrokerRole.SYNC_MASTER) as served,
+        slave_of(served, tmp_path / "s", settings) as slave,
+    ):
+        await eventually(lambda: slave.master.is_active)
+        for number in range(10):
+            assert await send(served, b"%d" % number) == ResponseCode.SUCCESS
+            assert slave.store.positions.committed == served.broker._store.max_offset
+
+
+async def test_a_copy_that_connects_acknowledges_nothing_that_is_not_flushed_under_sync_flush(
+    tmp_path,
+):
+    """It asked from the start of its last file on, and so acknowledged the file before, flushed or not."""
+    async with master(tmp_path / "m") as served:
+        for _ in range(14):
+            await send(served, bytes(90_000))
+        log = log_of(served.broker._store)
+    settings = StoreSettings(commitlog_file_size=1 << 20, flush_sync=True)
+    come, bound = asyncio.Queue[Accepted](), loop_network().bind("127.0.0.1", 0)
+    bound.listen(come.put_nowait)
+    with (
+        closing(MessageStore.open(tmp_path / "s", settings, clock=HandClock())) as store,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        assert append_all(store, 0, log) > (1 << 20)
+        assert store.flushed_offset == 0
+        copier = LogCopier(
+            store, broker_id=1, own_ip=None, terms=LinkTerms(), clock=loop_clock(), pool=pool,
+            on_written=lambda: None,
+        )  # fmt: skip
+        copier.serve()
+        copier.master_told(f"127.0.0.1:{bound.port}")
+        byte_master = ByteSlave()  # It only keeps what it is told.
+        await (await come.get()).attach(byte_master)
+        await eventually(lambda: len(byte_master.received) >= 2 * REPORT.size)
+        assert byte_master.received[: REPORT.size] == REPORT.pack(0)
+        await copier.close()
+    bound.close()
 
 
 async def test_two_slaves_of_one_address_are_two_copies(tmp_path):
