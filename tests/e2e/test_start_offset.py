@@ -1,20 +1,36 @@
-"""Where a new group begins that asks while somebody sends: a real broker, and the message between two questions."""
+"""Where a group begins: while somebody sends, after a short first run, and in queues that were added while it was away."""
 
 from __future__ import annotations
 
+import asyncio
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
 from cometmq.client import (
     Admin,
+    AsyncAdmin,
     AsyncProducer,
+    AsyncPullConsumer,
+    AsyncPushConsumer,
     ConsumeFrom,
+    ConsumerSettings,
     Message,
     MessageQueue,
+    ProducerSettings,
     PushSettings,
+    StoredMessage,
 )
 from cometmq.client.api.offsets import OffsetApi
 from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.consumer.group_member import GroupMember
 from cometmq.client.consumer.offset_store import ClusterOffsets, ConsumedProgress
 from cometmq.client.consumer.start_offset import StartOffset
-from cometmq.embedded import Embedded
+from cometmq.embedded import AsyncEmbedded, Embedded
+from tests.support import processes
 
 QUEUE = MessageQueue("young", "broker-a", 0)
 
@@ -42,7 +58,183 @@ async def test_the_first_message_of_a_queue_is_not_passed_over() -> None:
                 offsets = Interrupted(instance, producer)
                 progress = ConsumedProgress(ClusterOffsets(offsets, "new"))
                 settings = PushSettings(consume_from=ConsumeFrom.LAST)
-                start = StartOffset(progress, offsets, settings, instance.clock)
+                start = StartOffset(
+                    progress, offsets, settings, instance.clock, instance.known, "new"
+                )
                 assert await start.find(QUEUE) == 0
         finally:
             await instance.close()
+
+
+# As where the log is larger than the memory: no first message counts as being in memory.
+COLD = {"accessMessageInMemoryMaxRatio": 0}
+TOPIC, GROUP, QUEUES = "history", "deployed", 4
+QUICK: dict[str, Any] = {"rebalance_interval_ms": 200, "route_interval_ms": 200}
+LAST = PushSettings(consume_from=ConsumeFrom.LAST, **QUICK)
+SECONDS_MAX = 20.0
+
+
+async def until(look, what: str) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while not look():
+        assert time.monotonic() < deadline, f"{what}: not within {SECONDS_MAX} s"
+        await asyncio.sleep(0.02)
+
+
+async def fill(nameserver: str, count: int, text: str, broker: str | None = None) -> set[bytes]:
+    """Send two messages to each of so many queues; their bodies."""
+    sent: set[bytes] = set()
+    async with AsyncProducer(
+        nameserver, settings=ProducerSettings(route_interval_ms=200)
+    ) as producer:
+        async with asyncio.timeout(SECONDS_MAX):
+            while True:
+                queues = [
+                    each
+                    for each in await producer.queues(TOPIC)
+                    if broker in (None, each.broker_name)
+                ]
+                if len(queues) >= count:
+                    break
+                await asyncio.sleep(0.05)
+        for n in range(2):
+            for queue in queues:
+                body = f"{text} {queue} {n}".encode()
+                await producer.send(Message(TOPIC, body), queue=queue)
+                sent.add(body)
+    return sent
+
+
+def is_pulling(member: GroupMember, count: int) -> bool:
+    loops = list(member.loops.values())
+    own = [loop for loop in loops if loop.queue.topic == TOPIC]
+    return len(own) == count and all(loop.pulled_ms for loop in own)
+
+
+async def run_push(
+    nameserver: str, settings: PushSettings, count: int, expected: int
+) -> set[bytes]:
+    """Consume until all queues are pulled and so many messages have come; their bodies."""
+    got: set[bytes] = set()
+
+    async def listen(message: StoredMessage) -> None:
+        got.add(message.body)
+
+    async with AsyncPushConsumer(
+        nameserver, group=GROUP, listener=listen, subscriptions=[TOPIC], settings=settings
+    ) as consumer:
+        await until(lambda: is_pulling(consumer._member, count), "all queues are pulled")
+        await until(lambda: len(got) >= expected, f"{expected} messages")
+    return got
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+async def test_a_group_that_closes_before_its_first_answer_keeps_where_it_began(orderly):
+    settings = replace(LAST, orderly=orderly)
+    async with AsyncEmbedded(settings=COLD) as cluster:
+        async with AsyncAdmin(cluster.nameserver) as admin:
+            await admin.create_topic(TOPIC, queues=QUEUES)
+        await fill(cluster.nameserver, QUEUES, "history")
+        assert not await run_push(cluster.nameserver, settings, QUEUES, 0)
+        sent = await fill(cluster.nameserver, QUEUES, "new")
+        assert await run_push(cluster.nameserver, settings, QUEUES, len(sent)) == sent
+
+
+async def test_a_pull_consumer_that_closes_before_its_first_answer_keeps_where_it_began():
+    settings = ConsumerSettings(consume_from=ConsumeFrom.LAST, **QUICK)
+
+    async def run(expected: int) -> set[bytes]:
+        got: set[bytes] = set()
+        async with AsyncPullConsumer(
+            cluster.nameserver, group=GROUP, subscriptions=[TOPIC], settings=settings
+        ) as consumer:
+            await until(lambda: is_pulling(consumer._member, QUEUES), "all queues are pulled")
+            async with asyncio.timeout(SECONDS_MAX):
+                while len(got) < expected:
+                    got |= {each.body for each in await consumer.receive()}
+        return got
+
+    async with AsyncEmbedded(settings=COLD) as cluster:
+        async with AsyncAdmin(cluster.nameserver) as admin:
+            await admin.create_topic(TOPIC, queues=QUEUES)
+        await fill(cluster.nameserver, QUEUES, "history")
+        assert not await run(0)
+        sent = await fill(cluster.nameserver, QUEUES, "new")
+        assert await run(len(sent)) == sent
+
+
+async def test_a_place_that_was_sought_is_kept_by_a_consumer_that_closes_at_once():
+    settings = ConsumerSettings(consume_from=ConsumeFrom.FIRST, **QUICK)
+    queue = MessageQueue(TOPIC, "broker-a", 0)
+    async with AsyncEmbedded() as cluster:
+        async with AsyncAdmin(cluster.nameserver) as admin:
+            await admin.create_topic(TOPIC, queues=1)
+        await fill(cluster.nameserver, 1, "old")
+        async with AsyncPullConsumer(
+            cluster.nameserver, group=GROUP, subscriptions=[TOPIC], settings=settings
+        ) as consumer:
+            await until(lambda: is_pulling(consumer._member, 1), "the queue is pulled")
+            consumer._member.pause()
+            await consumer.seek(queue, 1)
+        async with AsyncPullConsumer(cluster.nameserver, group=GROUP) as consumer:
+            assert await consumer.committed(queue) == 1
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+async def test_a_queue_that_was_added_while_the_group_was_away_begins_at_its_first_message(
+    tmp_path: Path, is_restarted: bool
+):
+    async with AsyncEmbedded(tmp_path, settings=COLD) as cluster:
+        async with AsyncAdmin(cluster.nameserver) as admin:
+            await admin.create_topic(TOPIC, queues=QUEUES)
+        await fill(cluster.nameserver, QUEUES, "history")
+        assert not await run_push(cluster.nameserver, LAST, QUEUES, 0)
+        if not is_restarted:
+            sent = await _added(cluster.nameserver)
+            assert await run_push(cluster.nameserver, LAST, 2 * QUEUES, len(sent)) == sent
+            return
+    async with AsyncEmbedded(tmp_path, settings=COLD) as cluster:
+        sent = await _added(cluster.nameserver)
+        assert await run_push(cluster.nameserver, LAST, 2 * QUEUES, len(sent)) == sent
+
+
+async def _added(nameserver: str) -> set[bytes]:
+    """Add queues to the topic, and send to all."""
+    async with AsyncAdmin(nameserver) as admin:
+        await admin.create_topic(TOPIC, queues=2 * QUEUES)
+    return await fill(nameserver, 2 * QUEUES, "away")
+
+
+async def test_a_broker_that_was_added_while_the_group_was_away_begins_at_its_first_message(
+    tmp_path: Path,
+):
+    names = processes.nameserver(tmp_path / "names")
+    first = processes.broker(tmp_path / "a", names.address, settings=COLD)
+    second = processes.broker(
+        tmp_path / "b", names.address, settings={**COLD, "brokerName": "broker-b"}
+    )
+    with names, first:
+        async with AsyncAdmin(names.address) as admin:
+            await admin.create_topic(TOPIC, queues=QUEUES)
+        await fill(names.address, QUEUES, "history")
+        assert not await run_push(names.address, LAST, QUEUES, 0)
+        with second:
+            async with AsyncAdmin(names.address) as admin:
+                await admin.create_topic(TOPIC, queues=QUEUES)
+            sent = await fill(names.address, QUEUES, "away", broker="broker-b")
+            assert await run_push(names.address, LAST, 2 * QUEUES, len(sent)) == sent
+
+
+async def test_a_new_group_still_begins_at_the_end_of_each_queue(tmp_path: Path):
+    """Not at the first message of one queue because it has just begun in another."""
+    async with AsyncEmbedded(tmp_path, settings=COLD) as cluster:
+        async with AsyncAdmin(cluster.nameserver) as admin:
+            await admin.create_topic(TOPIC, queues=QUEUES)
+        async with AsyncProducer(cluster.nameserver) as producer:
+            queues = await producer.queues(TOPIC)
+            # The last message of the log counts as being in memory: it must not be a queue's first.
+            for queue in (*queues, queues[0]):
+                await producer.send(Message(TOPIC, b"history"), queue=queue)
+        assert not await run_push(cluster.nameserver, LAST, QUEUES, 0)
+        sent = await fill(cluster.nameserver, QUEUES, "new")
+        assert await run_push(cluster.nameserver, LAST, QUEUES, len(sent)) == sent

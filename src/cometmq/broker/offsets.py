@@ -64,6 +64,8 @@ class Offsets:
         self._clock = clock
         self._version = DataVersion(clock.now_ms())
         self._offsets: dict[str, dict[int, int]] = {}
+        # When a group committed its first offset in a topic, ms since 1970, if that was since the start.
+        self._began_ms: dict[str, int] = {}
         self.resets: dict[str, dict[int, int]] = {}
         self._size = 0
         # Of a slave: what groups committed here, beyond what its master said last; None: not a slave's.
@@ -96,6 +98,7 @@ class Offsets:
         if queues is None:
             queues = self._offsets[key] = {}
             self._size += _size_of(key, queues)
+            self._began_ms[key] = self._clock.now_ms()
         known = queues.get(queue_id)
         if known != offset:  # Each pull tells it, changed or not.
             queues[queue_id] = offset
@@ -211,6 +214,7 @@ class Offsets:
                 self._size -= _OFFSET_SIZE
             if not queues and key in self._offsets:
                 self._size -= _size_of(key, self._offsets.pop(key))
+                self._began_ms.pop(key, None)
             if lost:
                 self.resets.pop(key, None)
                 self.saver.changed()
@@ -238,6 +242,10 @@ class Offsets:
     def of(self, group: str, topic: str) -> dict[int, int]:
         """All offsets of a group in a topic, by queue."""
         return dict(self._offsets.get(topic + TOPIC_GROUP_SEPARATOR + group, {}))
+
+    def began_ms(self, group: str, topic: str) -> int | None:
+        """Return when a group committed its first offset in a topic, ms; None if that was before this start."""
+        return self._began_ms.get(topic + TOPIC_GROUP_SEPARATOR + group)
 
     def copy(self, group: str, other_group: str, topic: str) -> None:
         """Set another group's offsets in a topic to those of this group, if it has any."""
@@ -272,6 +280,7 @@ class Offsets:
     def _drop(self, is_gone: Callable[[str], bool]) -> None:
         for key in [key for key in self._offsets if is_gone(key)]:
             self._size -= _size_of(key, self._offsets.pop(key))
+            self._began_ms.pop(key, None)
             self.resets.pop(key, None)
             if self._grown is not None:
                 self._grown.pop(key, None)

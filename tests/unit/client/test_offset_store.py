@@ -28,12 +28,12 @@ class Stored:
 async def test_only_what_changed_is_stored():
     stored = Stored()
     progress = ConsumedProgress(stored)
-    progress.update(FIRST, 5)
-    progress.update(SECOND, 7)
+    progress.place(FIRST).offset = 5
+    progress.place(SECOND).offset = 7
     await progress.store()
-    progress.update(FIRST, 5)
+    progress.place(FIRST).offset = 5
     await progress.store()
-    progress.update(FIRST, 6)
+    progress.place(FIRST).offset = 6
     await progress.store()
     assert stored.rounds == [{FIRST: 5, SECOND: 7}, {FIRST: 6}]
 
@@ -41,7 +41,7 @@ async def test_only_what_changed_is_stored():
 async def test_what_could_not_be_stored_is_tried_again():
     stored = Stored()
     progress = ConsumedProgress(stored)
-    progress.update(FIRST, 5)
+    progress.place(FIRST).offset = 5
     stored.error = OSError("disk")
     with pytest.raises(OSError, match="disk"):
         await progress.store()
@@ -53,10 +53,10 @@ async def test_what_could_not_be_stored_is_tried_again():
 async def test_a_queue_that_was_given_up_is_not_stored_later():
     stored = Stored()
     progress = ConsumedProgress(stored)
-    progress.update(FIRST, 5)
-    progress.update(SECOND, 7)
+    progress.place(FIRST).offset = 5
+    progress.place(SECOND).offset = 7
     await progress.store([FIRST])
-    progress.update(FIRST, 6)
+    progress.place(FIRST).offset = 6
     progress.forget(FIRST)
     await progress.store()
     assert stored.rounds == [{FIRST: 5}, {SECOND: 7}]

@@ -49,10 +49,10 @@ class OffsetHandler:
 
     # --- of consumer groups
 
-    def query(self, command: Command, _peer: Peer) -> Answer:
+    async def query(self, command: Command, _peer: Peer) -> Answer:
         """QUERY_CONSUMER_OFFSET 14."""
         request = decode_fields(QueryConsumerOffset, command.fields)
-        return _offset(self._committed.find(request))
+        return _offset(await self._machines.run(self._committed.find(request)))
 
     def update(self, command: Command, _peer: Peer) -> Answer:
         """UPDATE_CONSUMER_OFFSET 15; clients send it oneway as a rule."""

@@ -3,6 +3,8 @@
 Follows ConsumerManageProcessor and AdminBrokerProcessor of RocketMQ 5.3.3.
 """
 
+from collections.abc import Mapping
+
 from cometmq.broker.groups import Groups
 from cometmq.broker.machines.steps import Steps, elsewhere
 from cometmq.broker.offsets import BEYOND_MAX, Offsets
@@ -15,9 +17,9 @@ from cometmq.codec.headers.offset import (
 )
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
+from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
 
-NO_QUEUE = -1  # What Java answers for the least offset of a queue that was never written.
 NO_TIME_MS = -1
 
 
@@ -32,11 +34,11 @@ class CommittedOffsets:
         self._groups = groups
         self._offsets = offsets
 
-    def find(self, request: QueryConsumerOffset) -> int:
-        """The offset at which a group goes on in a queue.
+    def find(self, request: QueryConsumerOffset) -> Steps[int]:
+        """Return the offset at which a group goes on in a queue.
 
         Raises:
-            RequestError: QUERY_NOT_FOUND: it has not been there, and begins where it was told to.
+            RequestError: QUERY_NOT_FOUND: the group has no offset there and begins by its own rule.
         """
         offset = self._offsets.get(request.consumer_group, request.topic, request.queue_id)
         if offset is not None:
@@ -49,6 +51,9 @@ class CommittedOffsets:
         if self._is_young(request.topic, request.queue_id):
             # A new group on a topic whose beginning is still there begins at the beginning.
             return 0
+        queue = self._store.queue(request.topic, request.queue_id)
+        if queue is not None and (yield from self._is_younger_than_group(request, queue)):
+            return queue.min_offset
         raise RequestError(
             ResponseCode.QUERY_NOT_FOUND,
             "Not found, V3_0_6_SNAPSHOT maybe this consumer boot first",
@@ -61,6 +66,42 @@ class CommittedOffsets:
             return False
         first = self._store.get(topic, queue_id, 0, max_count=1)
         return not first.suggest_slave
+
+    def _is_younger_than_group(
+        self, request: QueryConsumerOffset, queue: ConsumeQueue
+    ) -> Steps[bool]:
+        """Return whether a queue was added to a topic that the group consumed before the queue's first message.
+
+        Differs: with RocketMQ the group begins at the end of such a queue (its issue 9307), and never sees what
+        was sent while it was away. A group that is new in the topic must not begin at the start of one queue
+        because it has just committed its offset of another. So the first message must be younger than the
+        group's first commit. After a start of the broker that time is not known: then the first message must
+        be younger than all messages that the group consumed in other queues.
+        """
+        group, topic = request.consumer_group, request.topic
+        if queue.min_offset > 0:
+            return False  # An old queue whose first messages were deleted.
+        others = self._offsets.of(group, topic)
+        if not others or queue.max_offset == 0:
+            return False
+        began_ms = self._offsets.began_ms(group, topic)
+
+        def is_younger() -> bool:
+            until_ms = self._consumed_until_ms(topic, others) if began_ms is None else began_ms
+            return 0 <= until_ms < self._store.earliest_store_time(queue)
+
+        return (yield from elsewhere(is_younger))
+
+    def _consumed_until_ms(self, topic: str, offsets: Mapping[int, int]) -> int:
+        """Return the store time of the youngest consumed message, ms; -1 without one. May wait for the device."""
+        times_ms = [-1]
+        for queue_id, offset in offsets.items():
+            queue = self._store.queue(topic, queue_id)
+            if queue is not None and offset > 0:
+                # A deleted message was older than the first that is still there.
+                last = max(offset - 1, queue.min_offset)
+                times_ms.append(self._store.store_time_at(queue, last))
+        return max(times_ms)
 
     def commit(self, request: UpdateConsumerOffset) -> bool:
         """Keep where a group stands; False where it was sent elsewhere meanwhile, and nothing is kept.
@@ -124,9 +165,9 @@ class QueueOffsets:
         return 0 if queue is None else queue.max_offset
 
     def beginning(self, request: QueueRequest) -> int:
-        """The offset of the first message that is there; `NO_QUEUE` for a queue never written."""
+        """Return the offset of the first message that is still there; 0 for a queue never written."""
         queue = self._store.queue(request.topic, request.queue_id)
-        return NO_QUEUE if queue is None else queue.min_offset
+        return 0 if queue is None else queue.min_offset
 
     def earliest_ms(self, request: QueueRequest) -> Steps[int]:
         """The store time of the first message, ms since 1970; `NO_TIME_MS` where there is none."""

@@ -11,6 +11,7 @@ from cometmq.codec.headers.offset import (
     QueryConsumerOffset,
     QueueRequest,
     SearchOffset,
+    TimestampResponse,
     UpdateConsumerOffset,
 )
 from cometmq.codec.remoting import Command
@@ -61,6 +62,14 @@ class OffsetApi:
         time or earlier, which a broker of 5.x knows.
         """
         return await self._ask(queue, _by_time(queue, timestamp_ms, upper=upper))
+
+    async def first_stored_ms(self, queue: MessageQueue) -> int:
+        """Return the store time of the first message that is still there, ms since 1970; -1 without one."""
+        header = QueueRequest(queue.topic, queue.queue_id)
+        command = Command(RequestCode.GET_EARLIEST_MSG_STORETIME, fields=encode_fields(header))
+        answer = await self._finds.ask(await self._finds.broker_of(queue), command)
+        what = f"the answer to {request_name(command.code)} of {queue}"
+        return read_fields(TimestampResponse, answer, what).timestamp
 
     # --- of many
 

@@ -166,7 +166,14 @@ class GroupMember:
             self._gate,
             self.counts,
             instance.clock,
-            StartOffset(self.progress, OffsetApi(instance), settings, instance.clock).find,
+            StartOffset(
+                self.progress,
+                OffsetApi(instance),
+                settings,
+                instance.clock,
+                instance.known,
+                None if settings.broadcasting else self.group,
+            ).find,
             deliver,
             discard,
         )
@@ -423,7 +430,6 @@ class GroupMember:
             if loop is not None and offset >= 0:
                 _log.info("%s is reset to %s", queue, offset)
                 loop.seek(offset)
-                self.progress.update(queue, offset)
         await self._store()
 
 

@@ -145,10 +145,6 @@ class ConsumedProgress:
         """The stored offset of a queue; None when there is none."""
         return await self._store.read(queue)
 
-    def update(self, queue: MessageQueue, offset: int) -> None:
-        """Note that everything before `offset` is consumed."""
-        self.place(queue).offset = offset
-
     def forget(self, queue: MessageQueue) -> None:
         """Forget a queue that belongs to someone else now."""
         self._places.pop(queue, None)

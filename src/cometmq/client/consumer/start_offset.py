@@ -3,10 +3,14 @@
 Follows RebalancePushImpl.computePullFromWhereWithException of RocketMQ 5.3.3.
 """
 
+from collections.abc import Awaitable, Callable
+
 from cometmq.client.api.offsets import OffsetApi
+from cometmq.client.connection.routes import KnownTopic
 from cometmq.client.consumer.offset_store import ConsumedProgress
 from cometmq.client.settings import ConsumeFrom, ConsumerSettings
 from cometmq.model.clock import Clock
+from cometmq.model.errors import BrokerRefused
 from cometmq.model.names import is_retry_topic
 from cometmq.model.queue import MessageQueue
 
@@ -22,6 +26,8 @@ class StartOffset:
         offsets: the brokers' answers about queues.
         settings: the rule.
         clock: for the time of the start.
+        known: gives the queues of a topic.
+        group: whose offsets brokers have; None: a broadcasting member's, which are its own.
     """
 
     def __init__(
@@ -30,14 +36,20 @@ class StartOffset:
         offsets: OffsetApi,
         settings: ConsumerSettings,
         clock: Clock,
+        known: Callable[[str], Awaitable[KnownTopic]],
+        group: str | None,
     ) -> None:
         self._progress = progress
         self._offsets = offsets
+        self._known = known
+        self._group = group
+        # Queues whose start this member found by the rule: what it commits there says nothing of the group's past.
+        self._ruled: set[MessageQueue] = set()
         self._rule = settings.consume_from
         self._timestamp_ms = settings.consume_timestamp_ms or clock.now_ms() - _BEFORE_START_MS
 
     async def find(self, queue: MessageQueue) -> int:
-        """The first offset to pull.
+        """Return the first offset to pull.
 
         Raises:
             BrokerRefused, BrokerNotFound, TopicNotFound, NetError, CodecError: the broker could
@@ -46,6 +58,7 @@ class StartOffset:
         stored = await self._progress.read(queue)
         if stored is not None and stored >= 0:
             return stored
+        self._ruled.add(queue)
         is_retry = is_retry_topic(queue.topic)
         match self._rule:
             case ConsumeFrom.FIRST:
@@ -65,4 +78,37 @@ class StartOffset:
         # A broker says of a queue that still has its first message that a new group begins with it, but says
         # nothing of an empty one: a message that came between the two questions would be passed over.
         stored = await self._progress.read(queue)
-        return end if stored is None or stored < 0 else stored
+        if stored is not None and stored >= 0:
+            return stored
+        return 0 if await self._is_younger_than_group(queue) else end
+
+    async def _is_younger_than_group(self, queue: MessageQueue) -> bool:
+        """Return whether a queue was added on another broker while the group was away.
+
+        A broker knows this of its own queues only. The queue is younger if its first message was stored after
+        everything that the group consumed at the other brokers. Without an answer the group's rule applies.
+        """
+        if self._group is None:
+            return False
+        others = [
+            each
+            for each in (await self._known(queue.topic)).read_queues
+            if each.broker_name != queue.broker_name and each not in self._ruled
+        ]
+        committed = await self._offsets.committed_offsets(self._group, others)
+        consumed = {
+            each: offset
+            for each, offset in committed.items()
+            if isinstance(offset, int) and offset > 0
+        }
+        if not consumed or await self._offsets.min_offset(queue) > 0:
+            return False
+        try:
+            first_ms = await self._offsets.first_stored_ms(queue)
+        except BrokerRefused:
+            return False
+        then = await self._offsets.offsets_by_time(dict.fromkeys(consumed, first_ms))
+        return all(
+            isinstance(offset := then[each], int) and offset >= consumed[each]
+            for each in consumed
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cometmq.broker.offsets import BEYOND_MAX
-from cometmq.broker.service.offsets import NO_QUEUE, NO_TIME_MS, CommittedOffsets, QueueOffsets
+from cometmq.broker.service.offsets import NO_TIME_MS, CommittedOffsets, QueueOffsets
 from cometmq.codec.headers.offset import (
     QueryConsumerOffset,
     QueueRequest,
@@ -29,24 +29,29 @@ def bounds(tables):
     return QueueOffsets(tables.store)
 
 
+def found(tables, committed, request: QueryConsumerOffset) -> int:
+    offset: int = tables.world.run(committed.find(request))
+    return offset
+
+
 async def test_a_group_goes_on_where_it_committed(tables, committed):
     put(tables.store, b"a", b"b", b"c")
     assert committed.commit(UpdateConsumerOffset("g", "orders", 0, 2))
-    assert committed.find(QueryConsumerOffset("g", "orders", 0)) == 2
+    assert found(tables, committed, QueryConsumerOffset("g", "orders", 0)) == 2
     # Also backwards, as in RocketMQ.
     assert committed.commit(UpdateConsumerOffset("g", "orders", 0, 1))
-    assert committed.find(QueryConsumerOffset("g", "orders", 0)) == 1
+    assert found(tables, committed, QueryConsumerOffset("g", "orders", 0)) == 1
 
 
 async def test_a_new_group_begins_at_a_young_queues_beginning(tables, committed):
     put(tables.store, b"a")
-    assert committed.find(QueryConsumerOffset("new", "orders", 0)) == 0
+    assert found(tables, committed, QueryConsumerOffset("new", "orders", 0)) == 0
     for request in (
         QueryConsumerOffset("new", "orders", 1),
         QueryConsumerOffset("new", "orders", 0, set_zero_if_not_found=False),
     ):
         with pytest.raises(RequestError) as refused:
-            committed.find(request)
+            found(tables, committed, request)
         assert refused.value.code == ResponseCode.QUERY_NOT_FOUND
 
 
@@ -78,7 +83,7 @@ async def test_a_commit_of_before_a_reset_is_not_kept(tables, committed):
     put(tables.store, b"a", b"b")
     tables.offsets.reset("g", "orders", 0, offset=0)
     assert not committed.commit(UpdateConsumerOffset("g", "orders", 0, 2))
-    assert committed.find(QueryConsumerOffset("g", "orders", 0)) == 0
+    assert found(tables, committed, QueryConsumerOffset("g", "orders", 0)) == 0
 
 
 async def test_a_queue_has_a_beginning_an_end_and_times(tables, bounds):
@@ -94,9 +99,64 @@ async def test_a_queue_has_a_beginning_an_end_and_times(tables, bounds):
     assert run(bounds.by_time(SearchOffset("orders", 0, begun_ms + 1000, "upper"))) == 2
 
 
+@pytest.fixture
+def out_of_memory(tables, monkeypatch):
+    """Let no message count as being in memory, as in a log that is larger than the memory."""
+    monkeypatch.setattr(CommittedOffsets, "_is_young", lambda *_: False)
+
+
+def restart(tables) -> None:
+    """Forget what a broker knows of its offsets beside the file."""
+    tables.offsets._began_ms.clear()
+
+
+@pytest.mark.usefixtures("out_of_memory")
+@pytest.mark.parametrize("is_restarted", [False, True])
+async def test_a_queue_that_was_added_while_a_group_was_away_begins_at_its_first_message(
+    tables, committed, is_restarted
+):
+    put(tables.store, b"a", b"b")
+    assert committed.commit(UpdateConsumerOffset("g", "orders", 0, 2))
+    if is_restarted:
+        restart(tables)
+    tables.world.pass_time(1.0)
+    put(tables.store, b"c", b"d", queue_id=1)
+    assert found(tables, committed, QueryConsumerOffset("g", "orders", 1)) == 0
+
+
+@pytest.mark.usefixtures("out_of_memory")
+@pytest.mark.parametrize("is_restarted", [False, True])
+async def test_a_new_group_does_not_begin_at_the_start_because_it_committed_elsewhere(
+    tables, committed, is_restarted
+):
+    put(tables.store, b"a", queue_id=1)
+    tables.world.pass_time(1.0)
+    put(tables.store, b"b")
+    tables.world.pass_time(1.0)
+    assert committed.commit(UpdateConsumerOffset("g", "orders", 0, 1))
+    if is_restarted:
+        restart(tables)
+    with pytest.raises(RequestError) as refused:
+        found(tables, committed, QueryConsumerOffset("g", "orders", 1))
+    assert refused.value.code == ResponseCode.QUERY_NOT_FOUND
+
+
+@pytest.mark.usefixtures("out_of_memory")
+async def test_a_group_that_is_new_in_a_topic_skips_a_queue_younger_than_what_it_committed(
+    tables, committed
+):
+    put(tables.store, b"a")
+    tables.world.pass_time(1.0)
+    put(tables.store, b"b", queue_id=1)
+    tables.world.pass_time(1.0)
+    assert committed.commit(UpdateConsumerOffset("g", "orders", 0, 1))
+    with pytest.raises(RequestError):
+        found(tables, committed, QueryConsumerOffset("g", "orders", 1))
+
+
 async def test_a_queue_that_was_never_written_is_empty(tables, bounds):
     queue = QueueRequest("orders", 1)
-    assert (bounds.beginning(queue), bounds.end(queue)) == (NO_QUEUE, 0)
+    assert (bounds.beginning(queue), bounds.end(queue)) == (0, 0)
     assert tables.world.run(bounds.earliest_ms(queue)) == NO_TIME_MS
     assert tables.world.run(bounds.by_time(SearchOffset("orders", 1, 0))) == 0
     # To ask makes no queue.

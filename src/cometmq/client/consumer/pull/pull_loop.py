@@ -168,7 +168,8 @@ class PullLoop:
         if self._next_offset is None:
             start = await self._reading.find_start(self.queue)
             if self._next_offset is None:  # Else someone sought meanwhile.
-                self._next_offset = start
+                # A position at once: a member that closes before its first answer must not lose it.
+                self._next_offset = self._place.offset = start
         if not self._is_roomy():
             await self._wait_room()
         asked = self._asked_ahead(self._next_offset)
@@ -260,7 +261,6 @@ class PullLoop:
                 self.queue, offset, pull.min_offset, pull.max_offset, pull.next_offset,
             )  # fmt: skip
             self.seek(pull.next_offset)
-            self._place.offset = pull.next_offset
             await self._pause_in_vain(asked)
             return
         if pull.next_offset < offset:
@@ -342,9 +342,9 @@ class PullLoop:
         self._has_room.set()
 
     def seek(self, offset: int) -> None:
-        """Go on at another offset; what was pulled and not consumed is forgotten."""
+        """Move to another offset, which is the position from now on; drop pulled messages that are not consumed."""
         self.process_queue = ProcessQueue()
-        self._next_offset = offset
+        self._next_offset = self._place.offset = offset
         self._has_room.set()
         self._moved.set()
         self._drop_ahead()
