@@ -24,7 +24,7 @@ from cometmq.access.user import User
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError, SettingsError
 from cometmq.model.frozen import dataclass
-from cometmq.model.rights import Access, Resource, Right
+from cometmq.model.rights import EVERYBODY, Access, Asker, Resource, Right
 
 _log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class AuthUser:
     )
 
     def may(self, access: Access, right: Right, ip: str) -> bool:
-        """See `Asker`."""
+        """See `User`."""
         if self.is_super:
             return True
         if not self.is_authorized:
@@ -197,11 +197,13 @@ class AuthFile:
 
     # --- changes; each waits for the disk, in a thread
 
-    def put_user(self, name: str, values: Any, *, is_new: bool) -> None:
-        """Make a user, or change him.
+    def put_user(
+        self, name: str, values: Any, *, is_new: bool, asker: Asker = EVERYBODY
+    ) -> None:
+        """Make a user, or change him, if the asker may: Super users are for Super users to change.
 
         Raises:
-            RequestError: he is there already, or is not.
+            RequestError: he is there already, or is not; or the asker may not.
             SettingsError: a value cannot be used.
             OSError: it could not be written.
         """
@@ -214,18 +216,26 @@ class AuthFile:
                 raise RequestError(ResponseCode.NO_PERMISSION, "The user is not exist")
             if is_new and len(users) >= USERS_MAX:
                 raise SettingsError(f"there are {USERS_MAX} users, which is the most")
-            users[name] = self._changed_by(before, name, values)
+            after = users[name] = self._changed_by(before, name, values)
+            _check_super(before, after, asker)
 
         self._edit(edit)
 
-    def delete_user(self, name: str) -> None:
-        """Take a user away, with his policies; where there is none, nothing happens.
+    def delete_user(self, name: str, *, asker: Asker = EVERYBODY) -> bool:
+        """Delete a user with his policies, if the asker may; whether there was one.
 
         Raises:
+            RequestError: the asker may not.
             OSError: it could not be written.
         """
-        if self.current.find(name) is not None:
-            self._edit(lambda users: users.pop(name, None))
+        if self.current.find(name) is None:
+            return False
+
+        def edit(users: dict[str, AuthUser]) -> None:
+            _check_super(users.pop(name, None), None, asker)
+
+        self._edit(edit)
+        return True
 
     def put_policies(self, name: str, policies: UserPolicies) -> None:
         """Add entries to the policies of a user; one of the same resource takes the place of what was.
@@ -323,13 +333,31 @@ class AuthFile:
     def _edit(self, edit: Callable[[dict[str, AuthUser]], object]) -> None:
         with self._changing, short_switch_interval():
             users = dict(self.current.users)
-            edit(users)
             before = self.current.users
+            edit(users)
+            if _has_super(before) and not _has_super(users):
+                raise RequestError(
+                    ResponseCode.INVALID_PARAMETER,
+                    "the last Super user stays Super and enabled: nobody could make users any more",
+                )
             write_whole_file(self.path, _encoded(users.values()))
             self.current = self.current.changed(users)
             # Freed at once, what was decided of all of them keeps every other thread waiting.
             for user in before.values():
                 user.decided.clear()
+
+
+def _check_super(before: AuthUser | None, after: AuthUser | None, asker: Asker) -> None:
+    """Refuse a change of a Super user, or one that makes a Super user, unless a Super user asks for it."""
+    is_about_super = any(user is not None and user.is_super for user in (before, after))
+    if is_about_super and not asker.is_super:
+        raise RequestError(
+            ResponseCode.SYSTEM_ERROR, "The super user can only be update by super user"
+        )
+
+
+def _has_super(users: Mapping[str, AuthUser]) -> bool:
+    return any(user.is_super and user.is_enabled for user in users.values())
 
 
 def _encoded(users: Iterable[AuthUser]) -> bytes:

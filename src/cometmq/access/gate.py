@@ -24,7 +24,7 @@ from cometmq.codec.signature import (
 from cometmq.kernel import KnownSigner
 from cometmq.model.codes import ResponseCode, request_name
 from cometmq.model.errors import CodecError, RequestError
-from cometmq.model.rights import Access, Action, Right
+from cometmq.model.rights import EVERYBODY, NOBODY, Access, Action, Asker, Right
 from cometmq.model.text import cut, printable
 from cometmq.net.peer import Peer
 from cometmq.net.requests import RequestRule
@@ -65,6 +65,60 @@ class UsersInForce(Protocol):
     def current(self) -> UserTable: ...  # noqa: D102
 
 
+class KnownAsker:
+    """A user at an address; it is looked up each time, so that what is withdrawn is gone at once."""
+
+    __slots__ = ("_ip", "_users", "name")
+
+    def __init__(self, users: UsersInForce, name: str, ip: str) -> None:
+        self._users = users
+        self._ip = ip
+        self.name = name
+
+    @property
+    def user(self) -> User | None:
+        """The user as it is now; None: it is gone or disabled."""
+        user = self._users.current.find(self.name)
+        return user if user is not None and user.is_enabled else None
+
+    @property
+    def is_super(self) -> bool:
+        """See `Asker`."""
+        user = self.user
+        return user is not None and user.is_super
+
+    @property
+    def is_known(self) -> bool:
+        """See `Asker`."""
+        return self.user is not None
+
+    def may(self, access: Access, right: Right) -> bool:
+        """See `Asker`."""
+        user = self.user
+        return user is not None and user.may(access, right, self._ip)
+
+
+class WhiteAsker:
+    """Somebody at an address that need not sign: everything is allowed for as long as the address is white."""
+
+    name = "nobody who is known"
+
+    def __init__(self, users: UsersInForce, ip: str) -> None:
+        self._users = users
+        self._ip = ip
+
+    @property
+    def is_super(self) -> bool:
+        """See `Asker`."""
+        return self._users.current.is_unasked(self._ip)
+
+    is_known = is_super
+
+    def may(self, _access: Access, _right: Right) -> bool:
+        """See `Asker`."""
+        return self.is_super
+
+
 class AccessGate:
     """Lets pass what a user has signed and may do."""
 
@@ -89,23 +143,27 @@ class AccessGate:
         """Every request is."""
         return True
 
-    def check(self, rule: RequestRule, request: Command | RawCommand, peer: Peer) -> None:
-        """Ask who sent a request, and check that he may.
+    def check(self, rule: RequestRule, request: Command | RawCommand, peer: Peer) -> Asker:
+        """Ask who sent a request, check that he may, and return him.
 
         Raises:
             RequestError: NO_PERMISSION: he may not, or is nobody.
             CodecError: what the request touches cannot be read.
         """
         table = self._users.current
-        peer.user = None
-        if table.is_unasked(peer.ip) or self._is_open(table, rule, peer):
-            return
+        if table.is_unasked(peer.ip):
+            return WhiteAsker(self._users, peer.ip)
+        if self._is_open(table, rule, peer):
+            # The records that such a request finds are as open as it is. Nothing else follows from it.
+            return EVERYBODY if rule.is_asked_again else NOBODY
         user = self._user(table, rule, request, peer)
-        peer.user = user
+        asker = peer.signed_by
+        if asker is None or asker.name != user.name:
+            asker = peer.signed_by = KnownAsker(self._users, user.name, peer.ip)
         is_admins = rule.right is Right.ADMINISTRATOR
         is_free = user.is_super or table.is_right_spared(rule.code)
         if is_free and not is_admins:
-            return
+            return asker
         touched = rule.accesses(request[6], request[7])
         if not is_free:
             if not (touched or rule.is_asked_again or rule.right is Right.ANYBODY):
@@ -126,6 +184,7 @@ class AccessGate:
             and any(access.actions & _CHANGES for access in touched)
         ):
             raise _refused(rule, peer, user, _IN_THE_CLEAR)
+        return asker
 
     def signer_of(self, peer: Peer) -> KnownSigner | None:
         """See `ByteGate`: who asked last on a connection, while he is a user who may ask.
@@ -133,7 +192,7 @@ class AccessGate:
         Whoever has not signed there yet, has changed his name, or may not, is asked one by one (`check`), as is a send that is
         unusual: so nothing is decided here that `check` would not.
         """
-        last = peer.user
+        last = peer.signed_by
         if last is None or not peer.has_signed:
             return None
         user = self._users.current.find(last.name)
@@ -151,7 +210,7 @@ class AccessGate:
         self, rules: Sequence[RequestRule], topic: bytes, signer: KnownSigner, peer: Peer
     ) -> bool:
         """See `ByteGate`: as `check` would by each of the rules."""
-        last, table = peer.user, self._users.current
+        last, table = peer.signed_by, self._users.current
         user = None if last is None else table.find(last.name)
         if user is None or not all(
             _may_send(user, table, rule, topic, peer.ip) for rule in rules

@@ -2,11 +2,25 @@
 
 from typing import Protocol
 
-from cometmq.model.rights import Asker
+from cometmq.model.rights import Access, Right
 
 
-class User(Asker, Protocol):
+class User(Protocol):
     """Somebody who signs his requests; his name is the access key."""
+
+    @property
+    def name(self) -> str:
+        """The access key."""
+        ...
+
+    @property
+    def is_super(self) -> bool:
+        """Whether the user may do everything."""
+        ...
+
+    def may(self, access: Access, right: Right, ip: str) -> bool:
+        """Return whether the user may do something by a request of this right from an address."""
+        ...
 
     @property
     def secret(self) -> bytes:

@@ -31,7 +31,7 @@ from cometmq.model.clock import Clock
 from cometmq.model.frozen import dataclass
 from cometmq.model.settings import SettingsInForce
 from cometmq.net.channels import Channels
-from cometmq.net.requests import Answers, BatchHandler, Handler
+from cometmq.net.requests import Answers, AnyHandler
 from cometmq.store.config_file import ConfigFile
 from cometmq.store.disk import Disk
 from cometmq.store.message_store import MessageStore
@@ -97,7 +97,7 @@ class Feature:
         master_tables: what it has of a master where this broker is a slave.
     """
 
-    answers: Mapping[int, Handler | BatchHandler] = {}
+    answers: Mapping[int, AnyHandler] = {}
     master_tables: Sequence[MasterTable] = ()
 
     def facts(self) -> Mapping[str, str]:

@@ -57,11 +57,14 @@ class Access(NamedTuple):
 
 
 class Asker(Protocol):
-    """Somebody whose rights are known."""
+    """The sender of a request, at its address.
+
+    An asker may be kept: its answers follow the rights that are in force at the moment of the question.
+    """
 
     @property
     def name(self) -> str:
-        """The name that the asker gives himself."""
+        """The user's name."""
         ...
 
     @property
@@ -69,6 +72,28 @@ class Asker(Protocol):
         """Whether the asker may do everything."""
         ...
 
-    def may(self, access: Access, right: Right, ip: str) -> bool:
-        """Whether the asker may do a thing, by a request of this right from an address."""
+    @property
+    def is_known(self) -> bool:
+        """Whether the server would still answer this user."""
         ...
+
+    def may(self, access: Access, right: Right) -> bool:
+        """Return whether the asker may do something by a request of this right."""
+        ...
+
+
+class _Same(NamedTuple):
+    """An asker whose rights never change."""
+
+    name: str
+    is_super: bool
+    is_known: bool = True
+
+    def may(self, _access: Access, _right: Right) -> bool:
+        return self.is_super
+
+
+# The asker at a server without access control, and the server itself.
+EVERYBODY: Asker = _Same("nobody who is known", is_super=True)
+# The sender of a request that needs no signature although access control is on. It has no right.
+NOBODY: Asker = _Same("nobody who is known", is_super=False)

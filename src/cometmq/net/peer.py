@@ -57,7 +57,8 @@ class Peer(PeerEnd, asyncio.Protocol):
         is_on_own_machine: whether it sits on this machine.
         is_encrypted: whether it talks over TLS.
         has_signed: whether a request of it had a good signature.
-        user: who asked last, where users are known (access.gate); for a handler that runs now.
+        signed_by: the user who signed here last. Only the gate (access.gate) may read it: by the time that a
+            handler runs, the next request may have changed it. A handler is given its asker.
         is_closed: whether the connection is gone.
         on_close: called once with the peer when the connection is gone.
         network: whose connection it is where connections are counted (`net.connections`).
@@ -73,7 +74,7 @@ class Peer(PeerEnd, asyncio.Protocol):
         "_is_gathering", "_is_held", "_is_unwanted", "_joined", "_joined_at", "_server",
         "_transport", "_turn", "_wire", "_writer", "address", "has_signed",
         "has_spoken", "ip", "is_closed", "is_encrypted", "is_on_own_machine",
-        "network", "on_close", "partial_size", "silent_since", "tasks", "user",
+        "network", "on_close", "partial_size", "signed_by", "silent_since", "tasks",
     )  # fmt: skip
 
     def __init__(self, server: "Server", name: tuple[str, int], local: str) -> None:
@@ -91,7 +92,7 @@ class Peer(PeerEnd, asyncio.Protocol):
         self.is_on_own_machine = is_own_machine(self.ip, plain_ip(local))
         self.network = network_of(self.ip, is_own=self.is_on_own_machine)
         self.is_encrypted = False
-        self.user: Asker | None = None
+        self.signed_by: Asker | None = None
         self.has_signed = False
         self.is_closed = False
         self.on_close: list[Callable[[Peer], None]] = []

@@ -15,13 +15,14 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.frozen import dataclass
 from cometmq.model.names import RETRY_PREFIX
-from cometmq.model.rights import ANY_NAME, Access, Action, Resource, Right
+from cometmq.model.rights import ANY_NAME, EVERYBODY, Access, Action, Asker, Resource, Right
 from cometmq.net.answer import Answer, answer_to_error
 
 if TYPE_CHECKING:
     from cometmq.net.peer import Peer
 
 Handler = Callable[[Command, "Peer"], Awaitable[Answer | None] | Answer | None]
+AskedHandler = Callable[[Command, "Peer", Asker], Awaitable[Answer | None] | Answer | None]
 # What one connection asks in a turn of the loop.
 Read = tuple["Peer", list[RawCommand]]
 # Sends bytes to a connection.
@@ -39,6 +40,17 @@ class Finder(NamedTuple):
 
     words: str
     find: Find
+
+
+class WithAsker(NamedTuple):
+    """A handler that needs to know who asks.
+
+    Attributes:
+        handler: Called with the asker of this very request. The connection does not know it: the requests of a pipeline
+            may be signed by different users, and a coroutine runs when later ones have been checked.
+    """
+
+    handler: AskedHandler
 
 
 @runtime_checkable
@@ -144,7 +156,8 @@ def refuse_all(commands: list[RawCommand], peer: "Peer", error: BaseException) -
 
 
 # What one part of a server answers, by code.
-Answers = Mapping[int, Handler | BatchHandler]
+AnyHandler = Handler | WithAsker | BatchHandler
+Answers = Mapping[int, AnyHandler]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +197,8 @@ class Gate(Protocol):
         """Whether any request of a code could be refused."""
         ...
 
-    def check(self, rule: RequestRule, request: Command | RawCommand, peer: "Peer") -> None:
-        """Let a request pass, or refuse it.
+    def check(self, rule: RequestRule, request: Command | RawCommand, peer: "Peer") -> Asker:
+        """Let a request pass and return who asks, or refuse it.
 
         Raises:
             RequestError: NO_PERMISSION: it may not.
@@ -232,7 +245,7 @@ class OwnMachineGate:
         """Only administration is."""
         return rule.right is Right.ADMINISTRATOR
 
-    def check(self, rule: RequestRule, _request: Command | RawCommand, peer: "Peer") -> None:
+    def check(self, rule: RequestRule, _request: Command | RawCommand, peer: "Peer") -> Asker:
         """Look where the peer sits."""
         if (
             rule.right is Right.ADMINISTRATOR
@@ -240,6 +253,7 @@ class OwnMachineGate:
             and not self._may(rule, peer)
         ):
             raise RequestError(ResponseCode.NO_PERMISSION, self._words(rule, peer))
+        return EVERYBODY
 
 
 class RequestTable:
@@ -268,17 +282,16 @@ class RequestTable:
                 rule, is_asked = self.rules[code], gate.is_asked(self.rules[code])
                 is_new = code not in self.handlers and code not in self.batches
                 assert is_new, f"two handlers for {code}"
-                assert rule.is_batch != callable(answer), f"{code} as a batch?"
-                if not callable(answer):
+                is_batch = isinstance(answer, BatchHandler)
+                assert rule.is_batch == is_batch, f"{code} as a batch?"
+                if isinstance(answer, BatchHandler):
                     # Codes of one handler stay one batch: it stores them with one write.
                     gated = behind.setdefault(answer, _GatedBatch(answer, self.rules, gate))
                     self.batches[int(code)] = gated if is_asked else answer
                     if is_asked:
                         asked.add(answer)
                 else:
-                    self.handlers[int(code)] = (
-                        _gated(answer, rule, gate) if is_asked else answer
-                    )
+                    self.handlers[int(code)] = _gated(answer, rule, gate if is_asked else None)
         missing = self.rules.keys() - self.handlers.keys() - self.batches.keys()
         assert not missing, f"nobody answers {sorted(missing)}"
         self._find_intake(behind.keys(), asked, gate)
@@ -305,7 +318,21 @@ class RequestTable:
         return None if any(map(gate.is_asked, rules)) else intake
 
 
-def _gated(handler: Handler, rule: RequestRule, gate: Gate) -> Handler:
+def _gated(handler: Handler | WithAsker, rule: RequestRule, gate: Gate | None) -> Handler:
+    """Put a handler behind the gate, if requests of its rule are asked, and give it the asker that it needs."""
+    if isinstance(handler, WithAsker):
+        with_asker = handler.handler
+
+        def name_asker(
+            command: Command, peer: "Peer"
+        ) -> Awaitable[Answer | None] | Answer | None:
+            asker = EVERYBODY if gate is None else gate.check(rule, command, peer)
+            return with_asker(command, peer, asker)
+
+        return name_asker
+    if gate is None:
+        return handler
+
     def pass_gate(command: Command, peer: "Peer") -> Awaitable[Answer | None] | Answer | None:
         gate.check(rule, command, peer)
         return handler(command, peer)
@@ -390,16 +417,17 @@ class _GatedIntake:
                 return position
 
 
-def may_of(peer: "Peer", *actions: Action) -> Callable[[str], bool] | None:
-    """Whether who asks now may do any of this to a topic, for a handler that finds a record by its place.
+def may_of(asker: Asker, *actions: Action) -> Callable[[str], bool]:
+    """Return a test whether an asker may do any of this to a topic, for a handler that finds a record by its place."""
+    if asker is EVERYBODY:
+        return any_topic
+    wanted = frozenset(actions)
+    return lambda name: asker.may(topic_access(name, wanted), Right.READER)
 
-    None where there are no users: everybody may. It is asked for before anything is awaited: the next request of a connection may be
-    another user's.
-    """
-    user, ip, wanted = peer.user, peer.ip, frozenset(actions)
-    if user is None:
-        return None
-    return lambda name: user.may(topic_access(name, wanted), Right.READER, ip)
+
+def any_topic(_name: str) -> bool:
+    """Allow any topic: what `may_of` gives for `EVERYBODY`."""
+    return True
 
 
 # --- what requests touch

@@ -52,7 +52,7 @@ class Asking:
         self.ip, self.address = ip, f"{ip}:1"
         self.is_on_own_machine = is_on_own_machine
         self.is_encrypted = False
-        self.user: Any = None
+        self.signed_by: Any = None
         self.has_signed, self.network = False, ip
         self.answers = []
 

@@ -5,7 +5,8 @@ Code 54, which answered the accounts with their secrets (CVE-2024-23321), is gon
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import orjson
 
@@ -23,9 +24,10 @@ from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
 from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import RequestError, SettingsError
+from cometmq.model.rights import Asker
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
-from cometmq.net.requests import Answers
+from cometmq.net.requests import Answers, WithAsker
 
 _audit = logging.getLogger("cometmq.audit")
 
@@ -41,13 +43,13 @@ class AccountHandler:
         self._files = files
         self._edits = AccountEdits(files, parts.clock)
         self.answers: Answers = {
-            RequestCode.UPDATE_AND_CREATE_ACL_CONFIG: self.change,
-            RequestCode.DELETE_ACL_CONFIG: self.delete,
+            RequestCode.UPDATE_AND_CREATE_ACL_CONFIG: WithAsker(self.change),
+            RequestCode.DELETE_ACL_CONFIG: WithAsker(self.delete),
             RequestCode.GET_BROKER_CLUSTER_ACL_INFO: self.tell_versions,
-            RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: self.set_white,
+            RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: WithAsker(self.set_white),
         }
 
-    async def change(self, command: Command, peer: Peer) -> Answer:
+    def change(self, command: Command, peer: Peer, asker: Asker) -> Coroutine[Any, Any, Answer]:
         """UPDATE_AND_CREATE_ACL_CONFIG 50."""
         request = decode_fields(UpdateAccount, command.fields)
         change = AccountChange(
@@ -60,27 +62,30 @@ class AccountHandler:
             topics=request.topic_perms,
             groups=request.group_perms,
         )
-        return await _done(
-            lambda: self._edits.change(change), _UPDATE_FAILED, "an account", peer
+        return _done(
+            lambda: self._edits.change(change), _UPDATE_FAILED, "an account", peer, asker
         )
 
-    async def delete(self, command: Command, peer: Peer) -> Answer:
+    def delete(self, command: Command, peer: Peer, asker: Asker) -> Coroutine[Any, Any, Answer]:
         """DELETE_ACL_CONFIG 51."""
         access_key = decode_fields(DeleteAccount, command.fields).access_key
-        return await _done(
-            lambda: self._edits.delete(access_key), _DELETE_FAILED, "an account", peer
+        return _done(
+            lambda: self._edits.delete(access_key), _DELETE_FAILED, "an account", peer, asker
         )
 
-    async def set_white(self, command: Command, peer: Peer) -> Answer:
+    def set_white(
+        self, command: Command, peer: Peer, asker: Asker
+    ) -> Coroutine[Any, Any, Answer]:
         """UPDATE_GLOBAL_WHITE_ADDRS_CONFIG 53."""
         request = decode_fields(UpdateWhiteAddresses, command.fields)
-        return await _done(
+        return _done(
             lambda: self._edits.set_white(
                 request.global_white_addrs, request.acl_file_full_path
             ),
             _WHITE_FAILED,
             "white addresses",
             peer,
+            asker,
         )
 
     def tell_versions(self, _command: Command, _peer: Peer) -> Answer:
@@ -110,8 +115,9 @@ def _version(files: AccountFiles, path: str) -> dict[str, int]:
     return DataVersion(timestamp, counter).to_json()
 
 
-async def _done(work: Callable[[], None], code: int, what: str, peer: Peer) -> Answer:
-    who = "nobody who is known" if peer.user is None else peer.user.name
+async def _done(
+    work: Callable[[], None], code: int, what: str, peer: Peer, asker: Asker
+) -> Answer:
     try:
         await asyncio.to_thread(work)
     except SettingsError as error:
@@ -119,5 +125,5 @@ async def _done(work: Callable[[], None], code: int, what: str, peer: Peer) -> A
     except OSError as error:
         why = error.strerror or "it cannot be written"
         raise RequestError(code, f"{why}; nothing is changed") from None
-    _audit.info("user %s at %s changed %s", who, peer.address, what)
+    _audit.info("user %s at %s changed %s", asker.name, peer.address, what)
     return Answer()

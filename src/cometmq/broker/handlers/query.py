@@ -12,10 +12,10 @@ from cometmq.codec.headers.query import (
 )
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
-from cometmq.model.rights import Action
+from cometmq.model.rights import Action, Asker
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
-from cometmq.net.requests import Answers, may_of
+from cometmq.net.requests import Answers, WithAsker, may_of
 
 
 class QueryHandler:
@@ -26,24 +26,24 @@ class QueryHandler:
         self._lookup = lookup
         self._machines = machines
         self.answers: Answers = {
-            RequestCode.QUERY_MESSAGE: self.query,
-            RequestCode.VIEW_MESSAGE_BY_ID: self.view,
+            RequestCode.QUERY_MESSAGE: WithAsker(self.query),
+            RequestCode.VIEW_MESSAGE_BY_ID: WithAsker(self.view),
         }
 
-    def query(self, command: Command, peer: Peer) -> Awaitable[Answer]:
+    def query(self, command: Command, _peer: Peer, asker: Asker) -> Awaitable[Answer]:
         """QUERY_MESSAGE 12."""
-        return self._query(command, may_of(peer, Action.SUB, Action.GET))
+        return self._query(command, may_of(asker, Action.SUB, Action.GET))
 
-    async def _query(self, command: Command, may: Callable[[str], bool] | None) -> Answer:
+    async def _query(self, command: Command, may: Callable[[str], bool]) -> Answer:
         request = decode_fields(QueryMessageRequest, command.fields)
         found = await self._machines.run(self._lookup.by_key(request, may))
         header = encode_fields(QueryMessageResponse(found.last_ms, found.last_offset))
         return Answer(fields=header, body=list(found.records))
 
-    def view(self, command: Command, peer: Peer) -> Awaitable[Answer]:
+    def view(self, command: Command, _peer: Peer, asker: Asker) -> Awaitable[Answer]:
         """VIEW_MESSAGE_BY_ID 33."""
-        return self._view(command, may_of(peer, Action.GET))
+        return self._view(command, may_of(asker, Action.GET))
 
-    async def _view(self, command: Command, may: Callable[[str], bool] | None) -> Answer:
+    async def _view(self, command: Command, may: Callable[[str], bool]) -> Answer:
         request = decode_fields(ViewMessageRequest, command.fields)
         return Answer(body=await self._machines.run(self._lookup.by_offset(request, may)))

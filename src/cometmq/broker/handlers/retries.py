@@ -8,10 +8,10 @@ from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.send_back import SendBackRequest
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
-from cometmq.model.rights import Action
+from cometmq.model.rights import Action, Asker
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
-from cometmq.net.requests import may_of
+from cometmq.net.requests import WithAsker, may_of
 
 
 class RetryHandler(Feature):
@@ -28,12 +28,14 @@ class RetryHandler(Feature):
             pool=parts.pool,
             chance=parts.chance,
         )
-        self.answers = {RequestCode.CONSUMER_SEND_MSG_BACK: self.give_back}
+        self.answers = {RequestCode.CONSUMER_SEND_MSG_BACK: WithAsker(self.give_back)}
 
-    def give_back(self, command: Command, peer: Peer) -> Awaitable[Answer] | Answer:
+    def give_back(
+        self, command: Command, _peer: Peer, asker: Asker
+    ) -> Awaitable[Answer] | Answer:
         """CONSUMER_SEND_MSG_BACK 36; the answer comes when the message is stored again."""
         request = decode_fields(SendBackRequest, command.fields)
-        may = may_of(peer, Action.SUB)
+        may = may_of(asker, Action.SUB)
         storing = self._retries.give_back(request, version=command.version, may=may)
         return Answer() if storing is None else _answer_stored(storing)
 

@@ -10,7 +10,7 @@ from cometmq.broker.handlers.refusals import refusing
 from cometmq.model.codes import RequestCode as Code
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
-from cometmq.net.requests import Answers, BatchHandler, Handler, Read, refuse_all
+from cometmq.net.requests import Answers, AnyHandler, BatchHandler, Read, refuse_all
 
 _NO_SENDS = "this broker is a slave, and takes no message; its master does"
 # The words of AdminBrokerProcessor.validateSlave of RocketMQ 5.3.3.
@@ -71,7 +71,7 @@ def slave_answers(answers: Iterable[Answers], *, is_read: bool) -> list[Answers]
     batches = {refusal: _RefusedBatch(*refusal) for refusal in set(refused.values())}
     single = {refusal: refusing(*refusal) for refusal in set(refused.values())}
 
-    def instead(code: int, answer: Handler | BatchHandler) -> Handler | BatchHandler:
+    def instead(code: int, answer: AnyHandler) -> AnyHandler:
         refusal = refused.get(code)
         if refusal is None:
             return answer

@@ -7,10 +7,10 @@ from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.transaction import EndTransaction, ResumeCheck
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
-from cometmq.model.rights import Action
+from cometmq.model.rights import Action, Asker
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
-from cometmq.net.requests import Answers, may_of
+from cometmq.net.requests import Answers, WithAsker, may_of
 
 
 class TransactionHandler:
@@ -19,18 +19,18 @@ class TransactionHandler:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
         self.answers: Answers = {
-            RequestCode.END_TRANSACTION: self.end,
+            RequestCode.END_TRANSACTION: WithAsker(self.end),
             RequestCode.RESUME_CHECK_HALF_MESSAGE: self.resume,
         }
 
-    def end(self, command: Command, peer: Peer) -> Answer | Awaitable[Answer]:
+    def end(self, command: Command, _peer: Peer, asker: Asker) -> Answer | Awaitable[Answer]:
         """END_TRANSACTION 37.
 
         Differs: who does not know yet is answered, too; clients send it one-way and never see the answer, and
         whoever waits for one need not wait for its timeout.
         """
         request = decode_fields(EndTransaction, command.fields)
-        may = may_of(peer, Action.PUB)
+        may = may_of(asker, Action.PUB)
         return _answer(self._transactions.end(request, command.remark, may))
 
     def resume(self, command: Command, _peer: Peer) -> Answer | Awaitable[Answer]:

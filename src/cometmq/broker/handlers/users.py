@@ -12,7 +12,6 @@ from typing import Any
 import orjson
 
 from cometmq.access.auth_users import (
-    SUPER,
     AuthFile,
     AuthUser,
     name_of,
@@ -23,9 +22,10 @@ from cometmq.access.switch_interval import short_switch_interval
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError, SettingsError
+from cometmq.model.rights import Asker
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
-from cometmq.net.requests import Answers
+from cometmq.net.requests import Answers, WithAsker
 
 _audit = logging.getLogger("cometmq.audit")
 
@@ -42,48 +42,52 @@ class UserHandler:
     def __init__(self, users: AuthFile) -> None:
         self._users = users
         self.answers: Answers = {
-            RequestCode.AUTH_CREATE_USER: self.create_user,
-            RequestCode.AUTH_UPDATE_USER: self.update_user,
-            RequestCode.AUTH_DELETE_USER: self.delete_user,
+            RequestCode.AUTH_CREATE_USER: WithAsker(self.create_user),
+            RequestCode.AUTH_UPDATE_USER: WithAsker(self.update_user),
+            RequestCode.AUTH_DELETE_USER: WithAsker(self.delete_user),
             RequestCode.AUTH_GET_USER: self.get_user,
             RequestCode.AUTH_LIST_USER: self.list_users,
-            RequestCode.AUTH_CREATE_ACL: self.put_policies,
-            RequestCode.AUTH_UPDATE_ACL: self.put_policies,
-            RequestCode.AUTH_DELETE_ACL: self.delete_policies,
+            RequestCode.AUTH_CREATE_ACL: WithAsker(self.put_policies),
+            RequestCode.AUTH_UPDATE_ACL: WithAsker(self.put_policies),
+            RequestCode.AUTH_DELETE_ACL: WithAsker(self.delete_policies),
             RequestCode.AUTH_GET_ACL: self.get_policies,
             RequestCode.AUTH_LIST_ACL: self.list_policies,
         }
 
-    async def create_user(self, command: Command, peer: Peer) -> Answer:
+    def create_user(
+        self, command: Command, peer: Peer, asker: Asker
+    ) -> Coroutine[Any, Any, Answer]:
         """AUTH_CREATE_USER 3001."""
-        return await self._put_user(command, peer, is_new=True)
+        return self._put_user(command, peer, asker, is_new=True)
 
-    async def update_user(self, command: Command, peer: Peer) -> Answer:
+    def update_user(
+        self, command: Command, peer: Peer, asker: Asker
+    ) -> Coroutine[Any, Any, Answer]:
         """AUTH_UPDATE_USER 3002."""
-        return await self._put_user(command, peer, is_new=False)
+        return self._put_user(command, peer, asker, is_new=False)
 
     def _put_user(
-        self, command: Command, peer: Peer, *, is_new: bool
+        self, command: Command, peer: Peer, asker: Asker, *, is_new: bool
     ) -> Coroutine[Any, Any, Answer]:
         users, name = self._users, _username(command)
         values = _json(command)
-        wants_super = str(values.get("userType") or "").lower() == SUPER.lower()
-        self._check_super(users, name, peer, wants_super=wants_super)
         if values.get("password") == _HIDDEN:
             raise _invalid(
                 f"password: {_HIDDEN} stands in answers in its place, so a copy has none; name the password"
             )
-        return _done(lambda: users.put_user(name, values, is_new=is_new), f"user {name}", peer)
+        return _done(
+            lambda: users.put_user(name, values, is_new=is_new, asker=asker),
+            f"user {name}",
+            peer,
+            asker,
+        )
 
-    async def delete_user(self, command: Command, peer: Peer) -> Answer:
+    def delete_user(
+        self, command: Command, peer: Peer, asker: Asker
+    ) -> Coroutine[Any, Any, Answer]:
         """AUTH_DELETE_USER 3003."""
         users, name = self._users, _username(command)
-        self._check_super(users, name, peer, wants_super=False)
-        user = users.current.find(name)
-        supers = [each for each in users.current.users.values() if each.is_super]
-        if user is not None and supers == [user]:
-            raise _invalid("the last Super user stays: nobody could make users any more")
-        return await _done(lambda: users.delete_user(name), f"user {name}", peer)
+        return _done(lambda: users.delete_user(name, asker=asker), f"user {name}", peer, asker)
 
     def get_user(self, command: Command, _peer: Peer) -> Answer:
         """AUTH_GET_USER 3004."""
@@ -97,7 +101,9 @@ class UserHandler:
         found = (user.to_json() for name, user in sorted(known.items()) if part in name)
         return await asyncio.to_thread(listed, found, "filter")
 
-    async def put_policies(self, command: Command, peer: Peer) -> Answer:
+    def put_policies(
+        self, command: Command, peer: Peer, asker: Asker
+    ) -> Coroutine[Any, Any, Answer]:
         """AUTH_CREATE_ACL 3006 and AUTH_UPDATE_ACL 3007."""
         users = self._users
         body = _json(command)
@@ -106,19 +112,22 @@ class UserHandler:
             policies = read_policies(body.get("policies"))
         except SettingsError as error:
             raise _invalid(str(error)) from None
-        return await _done(
-            lambda: users.put_policies(name, policies), f"the policies of {name}", peer
+        return _done(
+            lambda: users.put_policies(name, policies), f"the policies of {name}", peer, asker
         )
 
-    async def delete_policies(self, command: Command, peer: Peer) -> Answer:
+    def delete_policies(
+        self, command: Command, peer: Peer, asker: Asker
+    ) -> Coroutine[Any, Any, Answer]:
         """AUTH_DELETE_ACL 3008."""
         users, name = self._users, _subject(command, {})
         policy = command.fields.get("policyType") or CUSTOM
         resource = command.fields.get("resource")
-        return await _done(
+        return _done(
             lambda: users.delete_policies(name, policy, resource),
             f"the policies of {name}",
             peer,
+            asker,
         )
 
     def get_policies(self, command: Command, _peer: Peer) -> Answer:
@@ -139,17 +148,6 @@ class UserHandler:
             if subject in f"User:{name}" and (policies := user.policies.about(resource)).entries
         )
         return await asyncio.to_thread(listed, found, "subjectFilter or resourceFilter")
-
-    def _check_super(
-        self, users: AuthFile, name: str, peer: Peer, *, wants_super: bool
-    ) -> None:
-        target = users.current.find(name)
-        is_about_super = wants_super or (target is not None and target.is_super)
-        if is_about_super and peer.user is not None and not peer.user.is_super:
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR,
-                "The super user can only be update by super user",
-            )
 
 
 def _username(command: Command) -> str:
@@ -203,14 +201,15 @@ def _invalid(remark: str) -> RequestError:
     return RequestError(ResponseCode.INVALID_PARAMETER, remark)
 
 
-async def _done(work: Callable[[], None], what: str, peer: Peer) -> Answer:
-    who = "nobody who is known" if peer.user is None else peer.user.name
+async def _done(work: Callable[[], bool | None], what: str, peer: Peer, asker: Asker) -> Answer:
+    """Change users in a thread, and note who did it; `work` returns False if there was nothing to change."""
     try:
-        await asyncio.to_thread(work)
+        is_changed = await asyncio.to_thread(work) is not False
     except SettingsError as error:
         raise _invalid(f"{error}; nothing is changed") from None
     except OSError as error:
         why = error.strerror or "it cannot be written"
         raise RequestError(ResponseCode.SYSTEM_ERROR, f"{why}; nothing is changed") from None
-    _audit.info("user %s at %s changed %s", who, peer.address, what)
+    if is_changed:
+        _audit.info("user %s at %s changed %s", asker.name, peer.address, what)
     return Answer()

@@ -29,7 +29,7 @@ class MessageLookup:
         self._unique_count = unique_count
 
     def by_key(
-        self, request: QueryMessageRequest, may: Callable[[str], bool] | None = None
+        self, request: QueryMessageRequest, may: Callable[[str], bool]
     ) -> Steps[FoundMessages]:
         """Messages of a topic under a key, the newest of them.
 
@@ -49,9 +49,8 @@ class MessageLookup:
             end_ms=request.end_timestamp,
         )
         found = yield from elsewhere(search.run)
-        if may is not None:
-            shown = [record for record in found.records if may(topic_of(record))]
-            found = found._replace(records=shown)
+        shown = [record for record in found.records if may(topic_of(record))]
+        found = found._replace(records=shown)
         if not found.records:
             raise RequestError(
                 ResponseCode.QUERY_NOT_FOUND,
@@ -61,7 +60,7 @@ class MessageLookup:
         return found
 
     def by_offset(
-        self, request: ViewMessageRequest, may: Callable[[str], bool] | None = None
+        self, request: ViewMessageRequest, may: Callable[[str], bool]
     ) -> Steps[bytes]:
         """The record that begins at a place of the log.
 
@@ -76,7 +75,7 @@ class MessageLookup:
         if self._store.min_offset <= offset < self._store.dispatched_offset:
             record = yield from elsewhere(lambda: self._store.read_record(offset))
         # Whoever may not see it does not learn that it is there.
-        if record is None or not (may is None or may(topic_of(record))):
+        if record is None or not may(topic_of(record)):
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}"
             )

@@ -64,7 +64,7 @@ class Retries:
         request: SendBackRequest,
         *,
         version: int,
-        may: Callable[[str], bool] | None = None,
+        may: Callable[[str], bool],
     ) -> Awaitable[None] | None:
         """Take a message back; it is stored when that is done. None: its group wants no retries.
 
@@ -100,12 +100,12 @@ class Retries:
         request: SendBackRequest,
         group: GroupConfig,
         tries_max: int,
-        may: Callable[[str], bool] | None,
+        may: Callable[[str], bool],
     ) -> None:
         sys_flag = TOPIC_UNIT_SUB if request.unit_mode else 0
         retry = self._topic(retry_topic(group.name), group.retry_queues, sys_flag)
         record = await self._read(request.offset)
-        if may is not None and not may(record.topic):
+        if not may(record.topic):
             raise _no_record(request.offset)
         if record.reconsume_times >= tries_max or request.delay_level < 0:
             dead = self._topic(dead_letter_topic(group.name), _DEAD_LETTER_QUEUES)

@@ -55,9 +55,7 @@ class TransactionEnds:
         self._topics = topics
         self._clock = clock
 
-    def end(
-        self, request: EndTransaction, may: Callable[[str], bool] | None = None
-    ) -> Steps[str | None]:
+    def end(self, request: EndTransaction, may: Callable[[str], bool]) -> Steps[str | None]:
         """Do what a producer says, who `may` send to these topics; gives what it should know, if anything.
 
         Raises:
@@ -73,7 +71,7 @@ class TransactionEnds:
         if record is None:
             raise _refused("Find prepared transaction message failed")
         properties = record.properties()
-        if may is not None and not may(properties.get(keys_of.REAL_TOPIC, "")):
+        if not may(properties.get(keys_of.REAL_TOPIC, "")):
             raise RequestError(
                 ResponseCode.NO_PERMISSION,
                 "the transaction is of a topic that this user may not send to",

@@ -175,7 +175,7 @@ class Transactions(Feature):
     # --- requests
 
     def end(
-        self, request: EndTransaction, remark: str | None, may: Callable[[str], bool] | None
+        self, request: EndTransaction, remark: str | None, may: Callable[[str], bool]
     ) -> "asyncio.Future[str | None] | str | None":
         """End a transaction of a topic that whoever says it `may` send to.
 

@@ -16,6 +16,7 @@ from cometmq.codec.record import Record, decode_record
 from cometmq.model.flags import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 from cometmq.model.names import HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from cometmq.model.topic import TopicConfig
+from cometmq.net.requests import any_topic
 from tests.support.hand_broker import HandBroker
 from tests.support.store_puts import HOST_V4
 
@@ -97,7 +98,7 @@ class Life:
         return Half(key_of(number), offset, physical_offset)
 
     def end(self, half: Half, how: int, **more: Any) -> str | None:
-        return self.world.run(self.ends.end(half.end(how, **more)))
+        return self.world.run(self.ends.end(half.end(how, **more), any_topic))
 
     def check(self) -> None:
         self.world.run(self.checks.check())

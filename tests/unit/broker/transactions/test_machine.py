@@ -19,6 +19,7 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RecordIllegal, RequestError, StoreBusy, StoreError
 from cometmq.model.flags import TRANSACTION_COMMIT, TRANSACTION_MASK
 from cometmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from cometmq.net.requests import any_topic
 from tests.support.hand_world import Outcome
 from tests.unit.broker.transactions.by_hand import COMMIT, ROLLBACK, Half, Life, begin, key_of
 
@@ -34,7 +35,7 @@ def test_ends_of_one_turn_share_a_write_and_an_op():
     life = begin()
     halves = [life.half(number) for number in range(4)]
     outcomes = [
-        life.world.begin(life.ends.end(half.end(how)))
+        life.world.begin(life.ends.end(half.end(how), any_topic))
         for half, how in zip(halves, [COMMIT, ROLLBACK] * 2, strict=True)
     ]
     assert life.paid() == []
@@ -50,8 +51,10 @@ def test_ends_of_one_turn_share_a_write_and_an_op():
 def test_a_second_end_of_the_same_turn_waits_for_the_first_and_does_nothing():
     life = begin()
     half = life.half(1)
-    first, second = (life.world.begin(life.ends.end(half.end(COMMIT))) for _ in range(2))
-    other = life.world.begin(life.ends.end(half.end(ROLLBACK)))
+    first, second = (
+        life.world.begin(life.ends.end(half.end(COMMIT), any_topic)) for _ in range(2)
+    )
+    other = life.world.begin(life.ends.end(half.end(ROLLBACK), any_topic))
     with pytest.raises(RequestError, match="was committed before"):
         other.get()
     assert not first.is_over
@@ -63,8 +66,8 @@ def test_a_second_end_of_the_same_turn_waits_for_the_first_and_does_nothing():
 def test_an_end_that_cannot_be_written_is_told_to_all_and_leaves_it_open():
     life = begin()
     halves = [life.half(number) for number in range(2)]
-    outcomes = [life.world.begin(life.ends.end(half.end(COMMIT))) for half in halves]
-    outcomes.append(life.world.begin(life.ends.end(halves[0].end(COMMIT))))
+    outcomes = [life.world.begin(life.ends.end(half.end(COMMIT), any_topic)) for half in halves]
+    outcomes.append(life.world.begin(life.ends.end(halves[0].end(COMMIT), any_topic)))
     life.broker.disk.fail("pwrite", code=errno.ENOSPC)
     life.world.settle()
     for outcome in outcomes:
@@ -89,7 +92,7 @@ def test_one_that_fits_no_log_file_as_a_message_harms_no_other_of_its_turn():
     overhead = life.broker.records(HALF_TOPIC)[0].store_size
     room = life.broker.settings.commitlog_file_size - overhead - 30
     halves = [life.half(0), life.half(1, b"x" * room, REAL_TOPIC=name), life.half(2)]
-    outcomes = [life.world.begin(life.ends.end(half.end(COMMIT))) for half in halves]
+    outcomes = [life.world.begin(life.ends.end(half.end(COMMIT), any_topic)) for half in halves]
     life.world.settle()
     assert [type(each.error) for each in outcomes] == [type(None), RecordIllegal, type(None)]
     assert life.paid() == [b"0", b"2"]
@@ -100,7 +103,7 @@ def test_with_sync_flush_an_end_is_answered_when_it_is_on_the_device():
     life = begin(flush_disk_type=FlushDiskType.SYNC_FLUSH)
     half = life.half(1)
     life.world.is_flushed = None
-    outcome = life.world.begin(life.ends.end(half.end(COMMIT)))
+    outcome = life.world.begin(life.ends.end(half.end(COMMIT), any_topic))
     life.world.settle()
     assert not outcome.is_over
     life.world.flush(is_there=False)
@@ -247,7 +250,7 @@ def test_an_end_between_the_reads_of_a_round_is_not_undone():
     half = life.half(1)
     life = life.killed()  # Not sure of it: the round looks it up first, elsewhere.
     life.broker.clock.turn(1)
-    ending = life.world.begin(life.ends.end(half.end(ROLLBACK)))
+    ending = life.world.begin(life.ends.end(half.end(ROLLBACK), any_topic))
     checking = life.world.begin(life.checks.check())
     life.world.settle()
     checking.get()
@@ -328,7 +331,7 @@ class Books:
 
     def end(self) -> None:
         half = self.draw(st.sampled_from(self.halves))
-        ending = self.life.ends.end(half.end(self.says[half.key]))
+        ending = self.life.ends.end(half.end(self.says[half.key]), any_topic)
         self.outcomes.append(self.life.world.begin(ending))
 
     def check(self) -> None:
@@ -416,7 +419,7 @@ def test_an_end_that_was_on_its_way_when_the_log_was_truncated_is_told_so():
     half = life.half(1)
     end = life.broker.store.max_offset
     life.half(2)
-    outcome = life.world.begin(life.ends.end(half.end(COMMIT)))
+    outcome = life.world.begin(life.ends.end(half.end(COMMIT), any_topic))
     truncate(life, end)
     life.world.settle()
     with pytest.raises(StoreBusy, match="end it again"):
