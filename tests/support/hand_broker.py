@@ -76,6 +76,7 @@ class HandBroker:
         self.counters = Counters(self.clock)
         self.inner = InnerPuts(
             store=self.store,
+            topics=self.topics,
             lanes=Lanes(
                 self.store, region="DefaultRegion", is_trace_on=False, counters=self.counters
             ),

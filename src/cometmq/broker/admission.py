@@ -237,7 +237,7 @@ class Admission:
         queue_id = request.queue_id
         # Differs: RocketMQ takes any negative id for "choose one".
         if queue_id == -1 and topic.write_queues > 0:
-            return self._chance.randrange(topic.write_queues)
+            return self._chance.randrange(topic.shared_queues)
         if not 0 <= queue_id < topic.queue_count:
             raise RequestError(
                 ResponseCode.INVALID_PARAMETER,
@@ -258,6 +258,8 @@ class Admission:
             )
         if self._locks.is_group_ordered(name):
             # A consumer in order has tried by itself; a retry would come out of order.
+            return True
+        if group.retry_queues <= 0:
             return True
         tries_max = (
             group.retry_max_times

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from cometmq.broker.counters.counters import Counters
 from cometmq.broker.lanes import Lanes
 from cometmq.broker.machines.steps import Steps, confirmed
+from cometmq.broker.topics import Topics
 from cometmq.codec.properties import encode_properties
 from cometmq.model.errors import StoreError
 from cometmq.model.frozen import dataclass
@@ -27,8 +28,8 @@ class InnerMessage:
     """A message of the broker's own.
 
     Attributes:
-        topic: where it goes; it exists.
-        queue_id: of the topic.
+        topic: Where it goes. Only the name counts at the put; the queues are those that the topic has then.
+        queue_id: The wanted queue. If the topic has fewer queues at the put, another queue gets the message.
         body: bytes as the record holds them (compressed when `sys_flag` says so).
         properties: all of them; nothing is added.
         flag: the user's flag.
@@ -64,12 +65,14 @@ class InnerPuts:
         self,
         *,
         store: MessageStore,
+        topics: Topics,
         lanes: Lanes,
         counters: Counters,
         on_written: Callable[[], None],
     ) -> None:
         """`on_written` is what follows each write (broker.flusher)."""
         self._store = store
+        self._topics = topics
         self._lanes = lanes
         self._counters = counters
         self._on_written = on_written
@@ -139,7 +142,13 @@ class InnerPuts:
         return await _outcome(self._store.wait_flushed, end) is Durability.OK
 
     def _pack(self, message: InnerMessage) -> Put:
-        lane = self._lanes.open(message.topic, message.queue_id, is_kept=False)
+        topic = self._topics.get(message.topic.name) or message.topic
+        queue_id = message.queue_id
+        if (
+            not message.is_due_coded
+        ):  # The delay topic has a queue for each level, whatever its table says.
+            queue_id %= topic.shared_queues
+        lane = self._lanes.open(topic, queue_id, is_kept=False)
         tag = message.properties.get(TAGS)
         code = java_hash(tag) if tag else 0
         return (

@@ -352,6 +352,7 @@ class Broker:
             turns=self._turns,
             inner=InnerPuts(
                 store=self._store,
+                topics=self._topics,
                 lanes=self._lanes,
                 counters=self._counters,
                 on_written=self._flusher.written,

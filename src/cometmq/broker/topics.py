@@ -282,15 +282,29 @@ class Topics:
             )
 
     def ensure(self, name: str, *, queues: int, perm: int, sys_flag: int = 0) -> TopicConfig:
-        """The topic, made when it is missing: a group's retry and dead-letter topics.
+        """Return a group's retry or dead-letter topic; create it if it is missing, enlarge it if it has fewer queues.
+
+        Args:
+            name: The topic.
+            queues: The least number of queues; a topic has at least one.
+            perm: The permission of a new topic.
+            sys_flag: The unit bits of a new topic.
 
         Raises:
-            RequestError: its name is too long for a directory.
+            RequestError: The name is too long for a directory, or there are too many topics.
         """
         names.check_length(name)
+        queues = min(max(queues, 1), QUEUES_MAX)
         found = self._topics.get(name)
         if found is None:
             found = TopicConfig(name, queues, queues, perm, sys_flag=sys_flag)
+            self.put(found)
+        elif min(found.read_queues, found.write_queues) < queues:
+            found = replace(
+                found,
+                read_queues=max(found.read_queues, queues),
+                write_queues=max(found.write_queues, queues),
+            )
             self.put(found)
         return found
 

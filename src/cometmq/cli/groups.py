@@ -101,7 +101,12 @@ Orderly = Annotated[
     bool | None, typer.Option("--orderly/--no-orderly", help="Is it popped in order? (5.x)")
 ]
 RetryQueues = Annotated[
-    int | None, typer.Option("--retry-queues", min=0, help="Queues of its retry topic.")
+    int | None,
+    typer.Option(
+        "--retry-queues",
+        min=0,
+        help="Queues of its retry topic; 0: a refused message is a dead letter at once.",
+    ),
 ]
 RetryMax = Annotated[
     int | None,

@@ -34,3 +34,12 @@ class TopicConfig:
     def queue_count(self) -> int:
         """Queues that exist in the store: the larger of the two counts."""
         return max(self.read_queues, self.write_queues)
+
+    @property
+    def shared_queues(self) -> int:
+        """The number of queues that are both written and read; all queues if that number is 0.
+
+        The broker stores its own messages in these queues only. A topic has fewer read than write queues, or no
+        write queues, while an operator changes their number.
+        """
+        return min(self.read_queues, self.write_queues) or self.queue_count

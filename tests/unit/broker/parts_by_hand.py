@@ -65,6 +65,7 @@ def make_parts(
         return ConfigFile(f"{settings.store_directory}/config/{name}", RealDisk())
 
     counters = Counters(clock)
+    topics = Topics(file("topics.json"), settings, clock=clock, pool=pool)
     lanes = Lanes(store, region="DefaultRegion", is_trace_on=True, counters=counters)
     offsets, others = file("consumerOffset.json"), file("lmqConsumerOffset.json")
     return Parts(
@@ -77,7 +78,7 @@ def make_parts(
         pool=pool,
         chance=random.Random(1),
         world=HandWorld(clock),
-        topics=Topics(file("topics.json"), settings, clock=clock, pool=pool),
+        topics=topics,
         groups=Groups(file("subscriptionGroup.json"), in_force.current, clock=clock, pool=pool),
         offsets=Offsets(offsets, clock=clock, pool=pool, other_file=others, is_light=False),
         members=Members(clock, timeout_ms=120_000, is_notified=lambda _: True),
@@ -88,7 +89,7 @@ def make_parts(
         channels=Channels(clock),
         turns=Turns(clock),
         inner=InnerPuts(
-            store=store, lanes=lanes, counters=counters, on_written=lambda: None
+            store=store, topics=topics, lanes=lanes, counters=counters, on_written=lambda: None
         ),
         config_file=file,
         replication=lambda: ALONE,

@@ -94,11 +94,19 @@ async def test_the_groups_number_of_tries_counts_for_old_clients(consumed):
     assert len(await lying_in(served, SCHEDULE, 2)) == 1
 
 
-async def test_a_group_that_wants_no_retries_gets_none(consumed):
+@pytest.mark.parametrize("queues", [0, -1])
+async def test_what_a_group_without_retry_queues_refuses_is_a_dead_letter_and_not_gone(
+    consumed, queues
+):
     served, _, record = consumed
-    await served.broker._groups.put(GroupConfig("billing", retry_queues=0))
+    await served.broker._groups.put(GroupConfig("billing", retry_queues=queues))
     assert (await give_back(served, record)).code == ResponseCode.SUCCESS
     assert await lying_in(served, SCHEDULE, 2) == []
+    assert [each.body for each in await lying_in(served, DEAD)] == [b"body"]
+    # As a client of 5.x sends it by itself, where the broker refuses to take it back.
+    sent = await send(served, b"own", {"RETRY_TOPIC": "Orders"}, RETRY)
+    assert sent.code == ResponseCode.SUCCESS
+    assert [each.body for each in await lying_in(served, DEAD)] == [b"body", b"own"]
 
 
 async def test_a_unit_is_noted_in_the_retry_topic(consumed):

@@ -138,3 +138,15 @@ def test_the_worst_comes_first() -> None:
 def test_the_time_of_a_broker_is_its_start_and_its_age() -> None:
     age = "[ 1 days, 2 hours, 3 minutes, 4 seconds ]"
     assert broker_now_ms({"bootTimestamp": "1000", "runtime": age}) == 93_785_000
+
+
+def test_messages_that_no_consumer_finds_are_a_symptom_of_their_broker():
+    facts = numbers(messagesBehindReadQueues='{"%RETRY%billing": 36, "orders": 40}')
+    (found,) = symptoms_of(facts)
+    assert (found.check, found.subject, found.severity) == ("queues", "a:0", "bad")
+    assert "40 of orders, 36 of %RETRY%billing" in found.text
+
+
+@pytest.mark.parametrize("text", ["{}", "", "[1]", "no", '{"a": "b"}'])
+def test_a_broker_without_such_messages_or_that_does_not_count_them_is_well(text):
+    assert symptoms_of(numbers(messagesBehindReadQueues=text)) == []

@@ -111,5 +111,5 @@ def _groups(parts: Parts, machines: Machines) -> GroupHandler:
     comparison = GroupComparison(
         store=parts.store, topics=parts.topics, offsets=parts.offsets, members=parts.members
     )
-    administration = GroupAdministration(parts.groups, parts.offsets)
+    administration = GroupAdministration(parts.groups, parts.offsets, parts.topics)
     return GroupHandler(administration, comparison, groups=parts.groups, machines=machines)

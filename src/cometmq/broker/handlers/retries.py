@@ -30,14 +30,12 @@ class RetryHandler(Feature):
         )
         self.answers = {RequestCode.CONSUMER_SEND_MSG_BACK: WithAsker(self.give_back)}
 
-    def give_back(
-        self, command: Command, _peer: Peer, asker: Asker
-    ) -> Awaitable[Answer] | Answer:
+    def give_back(self, command: Command, _peer: Peer, asker: Asker) -> Awaitable[Answer]:
         """CONSUMER_SEND_MSG_BACK 36; the answer comes when the message is stored again."""
         request = decode_fields(SendBackRequest, command.fields)
         may = may_of(asker, Action.SUB)
         storing = self._retries.give_back(request, version=command.version, may=may)
-        return Answer() if storing is None else _answer_stored(storing)
+        return _answer_stored(storing)
 
 
 async def _answer_stored(storing: Awaitable[None]) -> Answer:

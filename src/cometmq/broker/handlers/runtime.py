@@ -5,10 +5,12 @@ What this design has not (thread pools and their queues) stands there with 0, fo
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from json import dumps
 
 from cometmq.broker.machines.on_loop import Machines
 from cometmq.broker.machines.steps import Steps, elsewhere
 from cometmq.broker.parts import Parts
+from cometmq.broker.service.unread_queues import UnreadQueues
 from cometmq.codec.bodies.kv import encode_kv_table
 from cometmq.codec.record import decode_record
 from cometmq.codec.remoting import Command
@@ -44,6 +46,9 @@ class RuntimeHandler:
         self._settings, self._store = parts.settings, parts.store
         self._counters, self._clock = parts.counters, parts.clock
         self._started_ms = parts.clock.now_ms()
+        self._unread = UnreadQueues(
+            store=parts.store, topics=parts.topics, offsets=parts.offsets
+        )
         self.answers: Answers = {
             RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime,
         }
@@ -61,7 +66,9 @@ class RuntimeHandler:
         }
         for facts in self._facts:
             table |= facts()
-        # Java's brokers tell neither.
+        # Java's brokers report none of the following three.
+        unread = await self._machines.run(self._unread.counts())
+        table["messagesBehindReadQueues"] = dumps(unread)
         used = in_use()
         table |= {} if used is None else {"openFileDescriptors": str(used)}
         table["maxFileDescriptors"] = str(limit())

@@ -12,13 +12,14 @@ from collections.abc import Iterator, Sequence
 from cometmq.broker.groups import Groups
 from cometmq.broker.members import Members
 from cometmq.broker.offsets import Offsets
-from cometmq.broker.topics import Topics
+from cometmq.broker.topics import QUEUES_MAX, Topics
 from cometmq.codec.headers.console import CloneOffsetsRequest, CorrectionOffsetRequest
 from cometmq.codec.headers.topic import DeleteGroup
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
+from cometmq.model.flags import PERM_READ_WRITE
 from cometmq.model.group import GroupConfig
-from cometmq.model.names import check_group
+from cometmq.model.names import check_group, retry_topic
 from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
@@ -31,9 +32,10 @@ AHEAD_OF_ALL = (1 << 63) - 1  # Long.MAX_VALUE: the group compared is behind all
 class GroupAdministration:
     """Changes groups. A change is on disk when the future that it gives is done."""
 
-    def __init__(self, groups: Groups, offsets: Offsets) -> None:
+    def __init__(self, groups: Groups, offsets: Offsets, topics: Topics) -> None:
         self._groups = groups
         self._offsets = offsets
+        self._topics = topics
 
     async def change(self, configs: Sequence[GroupConfig]) -> None:
         """Make or change groups: all of them, or none where one is refused for what it says.
@@ -47,6 +49,9 @@ class GroupAdministration:
         for config in configs:
             self._groups.check_room(config.name)
             saving = self._groups.put(config)
+            retry = retry_topic(config.name)
+            if self._topics.get(retry) is not None:
+                self._topics.ensure(retry, queues=config.retry_queues, perm=PERM_READ_WRITE)
         if saving is not None:
             await asyncio.shield(saving)
 
@@ -138,4 +143,10 @@ def _check(group: GroupConfig) -> None:
             ResponseCode.INVALID_PARAMETER,
             f"the retry policy {policy!r:.40} of group {group.name} is not there yet; "
             f"{_DELAY_LEVELS} follows the delay levels",
+        )
+    if group.retry_queues > QUEUES_MAX:
+        raise RequestError(
+            ResponseCode.INVALID_PARAMETER,
+            f"group {group.name} wants {group.retry_queues} retry queues (retryQueueNums); a topic has at most "
+            f"{QUEUES_MAX}; 0 makes a dead letter of each refused message",
         )

@@ -65,8 +65,8 @@ class Retries:
         *,
         version: int,
         may: Callable[[str], bool],
-    ) -> Awaitable[None] | None:
-        """Take a message back; it is stored when that is done. None: its group wants no retries.
+    ) -> Awaitable[None]:
+        """Take a message back; it is stored when that is done.
 
         Args:
             request: which message, whose, and how it is to go on.
@@ -88,11 +88,12 @@ class Retries:
                 ResponseCode.NO_PERMISSION,
                 f"the broker[{settings.broker_name}] sending message is forbidden",
             )
-        if group.retry_queues <= 0:
-            return None  # Follows RocketMQ: the group wants no retries, and no word of it.
         tries_max = group.retry_max_times
         if version >= VERSION_OWN_RETRIES and request.max_reconsume_times is not None:
             tries_max = request.max_reconsume_times
+        if group.retry_queues <= 0:
+            # Differs: RocketMQ answers success and drops the message.
+            tries_max = 0
         return self._store_again(request, group, tries_max, may)
 
     async def _store_again(
@@ -102,20 +103,22 @@ class Retries:
         tries_max: int,
         may: Callable[[str], bool],
     ) -> None:
-        sys_flag = TOPIC_UNIT_SUB if request.unit_mode else 0
-        retry = self._topic(retry_topic(group.name), group.retry_queues, sys_flag)
         record = await self._read(request.offset)
         if not may(record.topic):
             raise _no_record(request.offset)
-        if record.reconsume_times >= tries_max or request.delay_level < 0:
-            dead = self._topic(dead_letter_topic(group.name), _DEAD_LETTER_QUEUES)
-            name, message = dead.name, self._dead_letter(record, dead)
+        # Nothing waits between here and the put, so the topic has the queue that is drawn.
+        sys_flag = TOPIC_UNIT_SUB if request.unit_mode else 0
+        topic = self._topic(retry_topic(group.name), group.retry_queues, sys_flag)
+        is_dead = record.reconsume_times >= tries_max or request.delay_level < 0
+        if is_dead:
+            topic = self._topic(dead_letter_topic(group.name), _DEAD_LETTER_QUEUES)
+            message = self._dead_letter(record, topic)
         else:
-            queue_id = self._chance.randrange(group.retry_queues)
-            name, message = retry.name, self._retry(record, retry, queue_id, request)
+            queue_id = self._chance.randrange(topic.shared_queues)
+            message = self._retry(record, topic, queue_id, request)
         results = self._inner.put(message)
-        self._count(message, group.name, is_dead=name != retry.name)
-        saving = self._topics.saving_of(name)
+        self._count(message, group.name, is_dead=is_dead)
+        saving = self._topics.saving_of(topic.name)
         if saving is not None:
             await asyncio.shield(saving)
         await self._inner.flushed(results)

@@ -4,6 +4,7 @@ A symptom is bad, or a note: something that somebody may have meant so. Where a 
 but that it could not be asked.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -160,6 +161,8 @@ def _of_numbers(facts: ClusterFacts) -> Iterator[Symptom]:
             yield from _of_disk(subject, each.runtime)
             yield from _of_descriptors(subject, each.runtime)
             yield from _of_clock(subject, each.runtime, facts.asked_ms.get(each.address))
+            if each.broker_id == MASTER_ID:
+                yield from _of_unread_queues(subject, each.runtime)
 
 
 def _of_disk(subject: str, numbers: Mapping[str, str]) -> Iterator[Symptom]:
@@ -186,6 +189,29 @@ def _of_descriptors(subject: str, numbers: Mapping[str, str]) -> Iterator[Sympto
             "descriptors", subject, BAD, f"{used:.0f} of {most:.0f} descriptors are open",
             "raise the limit (ulimit -n, LimitNOFILE=) and start it again, or find who opens so many connections",
         )  # fmt: skip
+
+
+def _of_unread_queues(subject: str, numbers: Mapping[str, str]) -> Iterator[Symptom]:
+    try:
+        counts = json.loads(numbers.get("messagesBehindReadQueues", "{}"))
+        pairs = sorted(
+            ((int(count), str(topic)) for topic, count in counts.items()), reverse=True
+        )
+    except (ValueError, TypeError, AttributeError):
+        return  # Another make of broker, or a broken answer.
+    if not pairs:
+        return
+    named = ", ".join(f"{count} of {topic}" for count, topic in pairs[:_QUEUES_NAMED])
+    more = (
+        f" and of {len(pairs) - _QUEUES_NAMED} more topics"
+        if len(pairs) > _QUEUES_NAMED
+        else ""
+    )
+    yield Symptom(
+        "queues", subject, BAD,
+        f"messages lie behind the last read queue of their topic, where no consumer finds them: {named}{more}",
+        "give the topic as many queues as before (cometmq topic create TOPIC --queues N), until they are consumed",
+    )  # fmt: skip
 
 
 def _of_clock(
