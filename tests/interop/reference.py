@@ -1,4 +1,4 @@
-"""The reference: Apache RocketMQ 5.3.3 (Java), its nameserver, broker and `mqadmin`, on free ports.
+"""The reference: Apache RocketMQ (Java, 5.3.3 unless a test names another version), on free ports.
 
 The jars come through Maven once, into the project's cache folder. Heaps are small (tests send little) and
 everything that Java writes (store, logs, home, temporary files) stays in the test's own folder.
@@ -24,6 +24,7 @@ from tests.support.frames import ask
 from tests.support.processes import Program, broker_port, free_port, wait_until, write_conf
 
 VERSION = "5.3.3"
+NEWEST = "5.5.0"
 HERE = Path(__file__).resolve().parent
 CACHE = Path(os.environ.get("COMETMQ_CACHE") or HERE.parent.parent / ".cache")
 NAMESERVER = "org.apache.rocketmq.namesrv.NamesrvStartup"
@@ -145,12 +146,19 @@ def command(
 
 
 def nameserver(
-    folder: Path, *, port: int | None = None, options: Sequence[str] = (), **settings: object
+    folder: Path,
+    *,
+    port: int | None = None,
+    version: str = VERSION,
+    options: Sequence[str] = (),
+    **settings: object,
 ) -> Program:
     """A Java nameserver; not yet started."""
     port = port or free_port()
     conf = write_conf(folder / "namesrv.conf", {"listenPort": port, **settings})
-    started = command(NAMESERVER, folder, ["-c", conf], heap="128m", options=options)
+    started = command(
+        NAMESERVER, folder, ["-c", conf], heap="128m", version=version, options=options
+    )
     return Program(started, log=folder / "nameserver.log", port=port)
 
 

@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 
-from tests.interop import clients
+from tests.interop import clients, reference
 
 SCENARIOS = [
     "admin_cluster_info",
@@ -81,7 +81,7 @@ SCENARIOS_OF_5 = [
 ]
 CLIENTS = [
     (version, header) for version in ("5.3.3", "4.9.7") for header in ("JSON", "ROCKETMQ")
-]
+] + [(reference.NEWEST, "JSON")]
 
 
 def scenarios_of(version: str) -> list[str]:

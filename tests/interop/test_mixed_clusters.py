@@ -25,7 +25,7 @@ def our_nameserver(tmp_path) -> Iterator[Program]:
 
 
 @pytest.mark.parametrize("compressed", ["false", "true"])
-@pytest.mark.parametrize("version", ["5.3.3", "4.9.7"])
+@pytest.mark.parametrize("version", [reference.NEWEST, "5.3.3", "4.9.7"])
 def test_a_java_broker_registers_with_our_nameserver(
     tmp_path, our_nameserver, version, compressed
 ):
@@ -56,14 +56,15 @@ def test_the_route_of_a_java_broker_that_died_is_gone_at_once(tmp_path, our_name
     )
 
 
-def test_our_broker_registers_with_a_java_nameserver(tmp_path):
-    names = reference.nameserver(tmp_path / "nameserver").start()
+@pytest.mark.parametrize("version", [reference.NEWEST, reference.VERSION])
+def test_our_broker_registers_with_a_java_nameserver(tmp_path, version):
+    names = reference.nameserver(tmp_path / "nameserver", version=version).start()
     try:
         with processes.broker(
             tmp_path / "broker", names.address, settings=clients.BROKER_SETTINGS
         ):
             reference.wait_registered(names.address)
-            results = clients.run_scenarios(names.address, SOME_SCENARIOS)
+            results = clients.run_scenarios(names.address, SOME_SCENARIOS, client=version)
             assert {name: result for name, result in results.items() if not result.passed} == {}
             assert set(results) == set(SOME_SCENARIOS)
         wait_until(

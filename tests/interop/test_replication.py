@@ -31,13 +31,16 @@ from tests.support.replica import copying
 FILE_SIZE = 1 << 20
 TOPIC, GROUP = "Replicated", "Readers"
 COMMITTED = 7
-OURS, V5, V4 = "ours", "5.3.3", "4.9.7"
+OURS, V5, V4, NEWEST = "ours", reference.VERSION, "4.9.7", reference.NEWEST
 # Small files, so that there are several and their blank ends are copied, too.
 SETTINGS: dict[str, object] = {"mappedFileSizeCommitLog": FILE_SIZE, "defaultTopicQueueNums": 4}
 # Java writes offsets each 5 s and registers each 30 s; 10 s is the least that it takes.
 OF_JAVA = {"flushConsumerOffsetInterval": 500, "registerNameServerPeriod": 10_000}
-# Those that wait for a slave of 5.3.3 first: the others' work lies in that time.
-PAIRS = [(V5, V5), (OURS, V5), (V5, OURS), (V4, OURS), (OURS, V4), (OURS, OURS)]
+# Those that wait for a slave of Java 5 first: the others' work lies in that time.
+PAIRS = [
+    (V5, V5), (OURS, V5), (OURS, NEWEST), (V5, OURS), (NEWEST, OURS), (V4, OURS), (OURS, V4),
+    (OURS, OURS),
+]  # fmt: skip
 AT_A_TIME = 3
 # A slave of 5.3.3 asks for tables a minute after its start, and each minute then.
 TABLES_SECONDS_MAX = 100
@@ -239,7 +242,9 @@ def check_pair(folder: Path, master: str, slave: str) -> None:
         )
         wait_same_tables(both, has_timer=has_timer)
         # 5.3.3's asks for more than a broker of 4.9 answers.
-        check_what_mqadmin_tells(both, folder, version=V4 if V4 in (master, slave) else V5)
+        makes = {master, slave}
+        version = V4 if V4 in makes else NEWEST if NEWEST in makes else V5
+        check_what_mqadmin_tells(both, folder, version=version)
         if slave == OURS:
             check_offsets_come_back(both)
 

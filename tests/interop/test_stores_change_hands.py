@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ COUNT = 3_000
 TOPIC = "ChangesHands"
 SETTINGS: dict[str, object] = {"autoCreateTopicEnable": "true", "defaultTopicQueueNums": 4}
 Broker = Callable[..., Program]
+NEWEST: Broker = partial(reference.broker, version=reference.NEWEST)
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
 
@@ -31,9 +33,21 @@ def bodies() -> list[bytes]:
         (processes.broker, signal.SIGTERM, reference.broker),
         (processes.broker, signal.SIGKILL, reference.broker),
         (reference.broker, signal.SIGKILL, processes.broker),
+        (processes.broker, signal.SIGTERM, NEWEST),
+        (processes.broker, signal.SIGKILL, NEWEST),
+        (NEWEST, signal.SIGTERM, processes.broker),
+        (NEWEST, signal.SIGKILL, processes.broker),
     ],
     # A Java broker that stops cleanly before ours starts is in test_relay.
-    ids=["ours stops, then Java", "ours is killed, then Java", "Java is killed, then ours"],
+    ids=[
+        "ours stops, then Java",
+        "ours is killed, then Java",
+        "Java is killed, then ours",
+        "ours stops, then the newest Java",
+        "ours is killed, then the newest Java",
+        "the newest Java stops, then ours",
+        "the newest Java is killed, then ours",
+    ],
 )
 def test_every_message_is_read_by_the_other_broker(tmp_path, first, how, second):
     names = reference.nameserver(tmp_path / "nameserver").start()

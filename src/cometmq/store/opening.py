@@ -3,9 +3,11 @@
 Two things are refused. A store of which a part lies where we do not read (RocksDB, DLedger, a tier
 elsewhere) would open without that part, and be built on as if the rest were all. A store without its
 log (a disk that is not mounted, a path with a slip) would lose its queues and index to the log that
-is not there. Paths are those of RocketMQ 5.3.3 and 5.4.
+is not there. Paths are those of RocketMQ 5.3.3, 5.4 and 5.5.
 """
 
+import logging
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -15,7 +17,11 @@ from cometmq.store.checkpoint import CheckpointFiles
 from cometmq.store.disk import Disk, read_file
 from cometmq.store.file_chain import NAME_DIGITS
 
+logger = logging.getLogger(__name__)
+
 _MARK = "CURRENT"  # Every RocksDB directory has this file.
+_WRITE_AHEAD_LOG = re.compile(r"[0-9]+\.log")
+_TABLE_SUFFIXES = (".sst", ".ldb", ".blob")
 _DLEDGER_PREFIX = "dledger-"  # dledger-<dLegerSelfId>/data is its log.
 # RocksDB as well, and nothing of a store: users and policies (auth 2.0).
 _NOT_OF_THE_STORE = ("config/users", "config/acls")
@@ -81,22 +87,50 @@ def message_parts(names: Iterable[str], exists: Callable[[str], bool]) -> Iterat
         )
 
 
-def rocksdb_parts(names_of: Callable[[str], Sequence[str]]) -> Iterator[OtherPart]:
-    """Find parts of a directory that lie in RocksDB.
+def rocksdb_parts(disk: Disk, root: str) -> Iterator[OtherPart]:
+    """Find parts of a directory that lie in RocksDB; note and skip databases without an entry.
+
+    RocketMQ 5.5 opens a database `rocksdbstore` at each start and writes nothing to it with its default settings.
 
     Args:
-        names_of: the names in a folder below the store directory; none where it is no folder.
+        disk: The disk of the store.
+        root: The store directory (storePathRootDir).
     """
     for folder in ("", "config/"):
-        for name in names_of(folder):
+        for name in disk.list_names(f"{root}/{folder}".rstrip("/")):
             path = folder + name
             if path in ("config", "consumequeue", *_NOT_OF_THE_STORE):
                 continue
-            inside = names_of(path)
-            if _MARK in inside or (inside and path in _IN_ROCKSDB):
-                default = ("a database", "move it away where it is not needed")
-                what, remedy = _IN_ROCKSDB.get(path, default)
-                yield OtherPart(path, f"{what} in RocksDB", remedy)
+            inside = disk.list_names(f"{root}/{path}")
+            if not (_MARK in inside or (inside and path in _IN_ROCKSDB)):
+                continue
+            if _is_empty_database(disk, f"{root}/{path}", inside):
+                logger.info("%s/%s is a RocksDB database without an entry: skipped", root, path)
+                continue
+            default = ("a database", "move it away where it is not needed")
+            what, remedy = _IN_ROCKSDB.get(path, default)
+            yield OtherPart(path, f"{what} in RocksDB", remedy)
+
+
+def _is_empty_database(disk: Disk, path: str, names: Sequence[str]) -> bool:
+    """Return whether a RocksDB directory is complete and its database has no entry.
+
+    Entries are in table and blob files, or in a write-ahead log (`NUMBER.log`) that is not empty. An open or
+    closed database has at least one write-ahead log.
+    """
+    logs = [name for name in names if _WRITE_AHEAD_LOG.fullmatch(name)]
+    has_tables = any(name.endswith(_TABLE_SUFFIXES) for name in names)
+    if not logs or has_tables or _MARK not in names:
+        return False
+    return not any(_size(disk, f"{path}/{name}") for name in logs)
+
+
+def _size(disk: Disk, path: str) -> int:
+    fd = disk.open(path, write=False)
+    try:
+        return disk.size(fd)
+    finally:
+        disk.close(fd)
 
 
 def refuse(root: str, parts: Iterable[OtherPart]) -> None:
@@ -127,7 +161,7 @@ def check_kind(disk: Disk, root: str, *, is_for_messages: bool = False) -> None:
     found = message_parts(disk.list_names(root), lambda path: disk.exists(f"{root}/{path}"))
     refuse(root, found)
     if not is_for_messages:
-        refuse(root, rocksdb_parts(lambda path: disk.list_names(f"{root}/{path}".rstrip("/"))))
+        refuse(root, rocksdb_parts(disk, root))
 
 
 # --- a log that is not there

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -63,6 +64,48 @@ def test_users_and_empty_folders_are_no_reason(store, name):
     if name in ("config/users", "config/acls"):
         (store / name / "CURRENT").write_text("MANIFEST-000005\n")
     open_store(store).close()
+
+
+def database(folder: Path, *, log: bytes = b"", table: str = "") -> Path:
+    """The files of a RocksDB database, as RocketMQ 5.5.0 leaves them; `table` names one of its tables."""
+    folder.mkdir(parents=True)
+    (folder / "CURRENT").write_text("MANIFEST-000005\n")
+    (folder / "MANIFEST-000005").write_bytes(b"x" * 170)
+    (folder / "OPTIONS-000009").write_text("[Version]\n")
+    for name in ("IDENTITY", "LOCK"):
+        (folder / name).touch()
+    (folder / "000004.log").write_bytes(log)
+    if table:
+        (folder / table).touch()
+    return folder
+
+
+@pytest.mark.parametrize("place", ["rocksdbstore", "kvStore", "config/topics", "config/rdb"])
+def test_a_database_without_an_entry_is_noted_and_skipped(store, place, caplog):
+    """RocketMQ 5.5.0 makes an empty `rocksdbstore` with its default settings."""
+    before = sorted(database(store / place).iterdir())
+    with caplog.at_level("INFO"):
+        open_store(store).close()
+    assert f"{place} is a RocksDB database without an entry" in caplog.text
+    assert sorted((store / place).iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "filled",
+    [{"log": b"x"}, {"table": "000007.sst"}, {"table": "000007.blob"}],
+    ids=["log", "table", "blob"],
+)
+@pytest.mark.parametrize("place", ["rocksdbstore", "config/topics"])
+def test_a_database_with_an_entry_is_refused(store, place, filled):
+    database(store / place, **filled)
+    with pytest.raises(StoreDamaged, match=f"{place} holds .*move"):
+        open_store(store)
+
+
+def test_a_database_without_its_log_is_refused(store):
+    (database(store / "rocksdbstore") / "000004.log").unlink()
+    with pytest.raises(StoreDamaged, match="rocksdbstore holds .*move"):
+        open_store(store)
 
 
 @pytest.mark.parametrize("left", ["checkpoint.cometmq", "checkpoint", "consumequeue", "config"])
