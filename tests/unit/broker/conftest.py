@@ -12,10 +12,18 @@ import pytest
 from cometmq.broker.server import Broker
 from cometmq.broker.settings import BrokerSettings
 from cometmq.codec.remoting import Command
+from cometmq.kernel import KERNEL
 from cometmq.model.clock import Clock
 from cometmq.net.channels import Channels
 from cometmq.net.loop import loop_clock
 from cometmq.net.virtual_loop import VirtualLoop
+
+# The tests of the fast path. A broker without the compiled kernel has none (test_sends.py).
+collect_ignore = (
+    []
+    if KERNEL == "fast"
+    else ["test_ack_intake.py", "test_column_sends_twins.py", "test_pull_intake.py"]
+)
 
 
 class Served:

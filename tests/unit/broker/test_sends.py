@@ -11,6 +11,7 @@ from cometmq.codec.batch import encode_batch
 from cometmq.codec.properties import decode_properties, encode_properties
 from cometmq.codec.record import decode_record, decode_records
 from cometmq.codec.remoting import Command
+from cometmq.kernel import KERNEL
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.net.channels import Channels
 from cometmq.net.loop import loop_clock
@@ -383,3 +384,10 @@ async def test_any_queue_of_a_topic_without_write_queues_is_refused_by_name(serv
     )
     assert answer.code == ResponseCode.INVALID_PARAMETER
     assert "0 write" in answer.remark
+
+
+async def test_a_broker_without_a_compiler_has_no_fast_path_that_costs_more_than_it_saves(
+    served,
+):
+    intake = served.broker._server.dispatcher.intake
+    assert (intake is not None) == (KERNEL == "fast")
