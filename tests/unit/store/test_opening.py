@@ -104,7 +104,7 @@ def test_a_database_with_an_entry_is_refused(store, place, filled):
 
 def test_a_database_without_its_log_is_refused(store):
     (database(store / "rocksdbstore") / "000004.log").unlink()
-    with pytest.raises(StoreDamaged, match="rocksdbstore holds .*move"):
+    with pytest.raises(StoreDamaged, match=r"rocksdbstore holds .*move"):
         open_store(store)
 
 
