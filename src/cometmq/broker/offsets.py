@@ -9,6 +9,7 @@ consumerOffset.json, as ConsumerOffsetManager of RocketMQ 5.3.3 keeps it; with l
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
+from itertools import islice
 
 from cometmq.broker.saving import Saver
 from cometmq.codec.bodies.consumer_offset import (
@@ -20,6 +21,7 @@ from cometmq.codec.bodies.consumer_offset import (
 )
 from cometmq.model.clock import Clock
 from cometmq.model.data_version import DataVersion
+from cometmq.model.names import SYSTEM_GROUP_PREFIX
 from cometmq.store.config_file import ConfigFile
 
 _log = logging.getLogger(__name__)
@@ -31,6 +33,7 @@ _OFFSET_SIZE = 120
 # How far beyond a queue's end a group may stand: as far as a broker may lose with its last second, or a tool may
 # be ahead of the messages that it copies.
 BEYOND_MAX = 1_024
+_SHOWN_MAX = 20  # Groups in topics in one line of the log.
 
 
 class Offsets:
@@ -153,6 +156,42 @@ class Offsets:
             del self.resets[key]
         return offset
 
+    # --- a start as a master
+
+    def keep_within(self, end_of: Callable[[str, int], int | None]) -> None:
+        """Set each offset beyond the end of its queue to that end.
+
+        The queue has lost its last messages, or never had them: offsets come to a slave faster than the log,
+        and a power cut may take the log's end alone. A group would skip every message up to its offset. Each
+        member learns of its new offset with its next pull, since it may hold a larger one in memory.
+
+        Args:
+            end_of: Returns the end of a queue by topic and number; None if that is not known.
+        """
+        lowered: dict[str, int] = {}
+        for key, queues in self._offsets.items():
+            topic, _, group = key.partition(TOPIC_GROUP_SEPARATOR)
+            if group.startswith(SYSTEM_GROUP_PREFIX):
+                continue  # Its feature knows what its offsets mean.
+            for queue_id, offset in queues.items():
+                end = end_of(topic, queue_id)
+                if end is not None and offset > end:
+                    lowered[key] = lowered.get(key, 0) + 1
+                    self.reset(group, topic, queue_id, offset=end)
+        if lowered:
+            shown = ", ".join(
+                f"{group} in {topic} ({count} queues)"
+                for (topic, _, group), count in (
+                    (key.partition(TOPIC_GROUP_SEPARATOR), count)
+                    for key, count in islice(lowered.items(), _SHOWN_MAX)
+                )
+            )
+            _log.warning(
+                "%d offsets were beyond the end of their queues, and are set to that end, else their groups "
+                "would skip new messages: %s%s. Messages that were consumed are not in the log here",
+                sum(lowered.values()), shown, ", ..." if len(lowered) > _SHOWN_MAX else "",
+            )  # fmt: skip
+
     # --- of a slave
 
     def follow(self) -> None:
@@ -268,6 +307,13 @@ class Offsets:
         """The sum of the offsets of one "topic@group"; None where it has none."""
         queues = self._offsets.get(key)
         return None if queues is None else sum(queues.values())
+
+    def forget_queue(self, group: str, topic: str, queue_id: int) -> None:
+        """Forget the offset of a group in one queue."""
+        others = self.of(group, topic)
+        others.pop(queue_id, None)
+        key = topic + TOPIC_GROUP_SEPARATOR + group
+        self.drop_lost([key], {key: others})
 
     def forget_topic(self, topic: str) -> None:
         """The topic is gone."""

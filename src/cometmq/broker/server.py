@@ -46,6 +46,7 @@ from cometmq.codec.headers.nameserver import RegisterBrokerResponse
 from cometmq.codec.host import encode_host
 from cometmq.model.clock import Clock
 from cometmq.model.errors import NetError
+from cometmq.model.names import LMQ_PREFIX
 from cometmq.net.channels import Channels
 from cometmq.net.dispatcher import Dispatcher
 from cometmq.net.loop import BeatTimers, loop_chance
@@ -244,6 +245,9 @@ class Broker:
             table.load()
             self._closing.push_async_callback(table.close)
         self._topics.make_again(self._store.queue_counts(), self._store.batch_topics())
+        # After a clean stop an offset beyond the end is its group's own: a tool may be ahead of what it copies.
+        if not (settings.is_slave or self._store.was_clean or self._store.needs_restart):
+            self._offsets.keep_within(self._end_of)
         self._counters = Counters(clock, self._topics.is_system)
         self._members = Members(
             clock, timeout_ms=settings.client_timeout_ms, is_notified=self._is_notified
@@ -252,6 +256,13 @@ class Broker:
         self._polls = LongPolls(clock)
         self._store.on_arrival = self._polls.arrived
         self._flusher = Flusher(self._store, self._clock)
+
+    def _end_of(self, topic: str, queue_id: int) -> int | None:
+        """The end of a queue; None of a light queue that is not served here."""
+        queue = self._store.queue(topic, queue_id)
+        if queue is None:
+            return None if topic.startswith(LMQ_PREFIX) else 0
+        return queue.max_offset
 
     def _is_notified(self, name: str) -> bool:
         group = self._groups.peek(name)

@@ -51,6 +51,7 @@ class StoreDirectory:
         extended: tags codes that a Java broker keeps elsewhere.
         checkpoints: its checkpoint files.
         abort: the marker of a stop that was not clean.
+        was_clean: whether the last stop was.
         derived_queues: how the log makes the queues.
         derived: all that is built from the log; to be filled in before `recover`.
     """
@@ -62,6 +63,7 @@ class StoreDirectory:
         self._settings = settings
         self._disk = disk
         self.read_only = read_only
+        self.was_clean = True
         self._lock = DirectoryLock(disk, path)
         self.abort = AbortMarker(disk, path)
         self.checkpoints = CheckpointFiles(disk, path)
@@ -112,7 +114,7 @@ class StoreDirectory:
         check_kind(self._disk, self.path, is_for_messages=self.read_only)
         check_log(self._disk, self.path, self.log.chain.directories, self.checkpoints)
         self._take()
-        is_clean = not self.abort.is_set()
+        self.was_clean = is_clean = not self.abort.is_set()
         self.checkpoints.load()
         self.log.chain.load(read_only=self.read_only)
         if not self.read_only:

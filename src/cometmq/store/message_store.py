@@ -478,6 +478,11 @@ class MessageStore:
         return self._background.needs_restart
 
     @property
+    def was_clean(self) -> bool:
+        """Whether the stop before this start was clean, so that the log has lost nothing."""
+        return self._directory.was_clean
+
+    @property
     def min_offset(self) -> int:
         """Physical offset of the oldest log file."""
         return self._log.chain.start

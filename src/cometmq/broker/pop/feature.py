@@ -92,6 +92,7 @@ class PopFeature(Feature):
         """
         self._is_running = True
         self._orders.load()
+        self._orders.truncated(self._journal.end_of)  # The log may have lost its end since.
         oldest = self._parts.offsets.table().version.timestamp - _OFFSETS_AGE_MS
         found = await self._machines.run(self._journal.read_on())
         for point in sorted(found, key=_pop_time):

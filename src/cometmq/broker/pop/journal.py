@@ -75,10 +75,18 @@ class Journal:
         ]
 
     def _begin(self, queue_id: int) -> int:
-        last_done = self._parts.offsets.get(REVIVE_GROUP, self._topic.name, queue_id)
-        queue = self._parts.store.queue(self._topic.name, queue_id)
-        least = 0 if queue is None else queue.min_offset
-        return least if last_done is None else max(last_done + 1, least)
+        offsets, topic = self._parts.offsets, self._topic.name
+        queue = self._parts.store.queue(topic, queue_id)
+        least, end = (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
+        last_done = offsets.get(REVIVE_GROUP, topic, queue_id)
+        if last_done is not None and last_done >= end:
+            # Of records that the log has lost, or that never came here.
+            last_done = end - 1 if end else None
+            if last_done is None:
+                offsets.forget_queue(REVIVE_GROUP, topic, queue_id)
+            else:
+                offsets.commit(REVIVE_GROUP, topic, queue_id, offset=last_done)
+        return least if last_done is None else min(max(last_done + 1, least), end)
 
     def queues(self) -> list[ConsumeQueue]:
         """The queues of the revive topic: what others write there is to be read."""

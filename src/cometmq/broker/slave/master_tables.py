@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 
 from cometmq.broker.groups import Groups
@@ -9,13 +10,17 @@ from cometmq.broker.machines.steps import Steps, turn_end
 from cometmq.broker.offsets import OFFSETS_SIZE_MAX, Offsets
 from cometmq.broker.slave.master_table import MasterTable
 from cometmq.broker.topics import QUEUES_MAX, Topics
-from cometmq.codec.bodies.consumer_offset import OffsetTable, decode_offset_table
+from cometmq.codec.bodies.consumer_offset import (
+    TOPIC_GROUP_SEPARATOR,
+    OffsetTable,
+    decode_offset_table,
+)
 from cometmq.codec.bodies.group_config import GroupTable, decode_group_table
 from cometmq.codec.bodies.json_object import load_object
 from cometmq.codec.bodies.topic_config import TopicTable, topic_table
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import CodecError
-from cometmq.model.names import group_fault, topic_fault
+from cometmq.model.names import SYSTEM_GROUP_PREFIX, group_fault, topic_fault
 from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
@@ -51,9 +56,17 @@ class OwnTables:
             MasterTable(
                 RequestCode.GET_ALL_CONSUMER_OFFSET,
                 decode_offset_table,
-                self._take_offsets,
+                partial(self._take_offsets, of_system=False),
                 # Something was committed here: the same body may settle it.
                 state=lambda: object() if offsets.has_grown else None,
+            ),
+            # The broker's own groups stand where the log holds what ended transactions and pops before: one
+            # that is ahead of the log would pass over what is open.
+            MasterTable(
+                RequestCode.GET_ALL_CONSUMER_OFFSET,
+                decode_offset_table,
+                partial(self._take_offsets, of_system=True),
+                needs_log=True,
             ),
             MasterTable(
                 RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
@@ -101,20 +114,33 @@ class OwnTables:
             self._offsets.forget_group(name)
             yield from turn_end()
 
-    def _take_offsets(self, table: OffsetTable, end: int | None) -> Steps[None]:
-        waiting, refused = iter(table.offsets.items()), 0
+    def _take_offsets(
+        self, table: OffsetTable, end: int | None, *, of_system: bool
+    ) -> Steps[None]:
+        theirs = {
+            key: queues
+            for key, queues in table.offsets.items()
+            if _is_of_system(key) is of_system
+        }
+        waiting, refused = iter(theirs.items()), 0
         while some := list(islice(waiting, _OFFSETS_AT_ONCE)):
             refused += self._offsets.take(some)
             yield from turn_end()
-        known = iter(() if end is None else [key for key, _ in self._offsets.places()])
+        places = () if end is None else self._offsets.places()
+        known = iter([key for key, _ in places if _is_of_system(key) is of_system])
         while names := list(islice(known, _OFFSETS_AT_ONCE)):
-            self._offsets.drop_lost(names, table.offsets)
+            self._offsets.drop_lost(names, theirs)
             yield from turn_end()
         if refused:
             _log.warning(
                 "offsets of %d groups in topics are not copied: all may take %d bytes; delete groups "
                 "that nobody uses", refused, OFFSETS_SIZE_MAX,
             )  # fmt: skip
+
+
+def _is_of_system(key: str) -> bool:
+    """Whether "topic@group" is of one of the broker's own groups."""
+    return key.partition(TOPIC_GROUP_SEPARATOR)[2].startswith(SYSTEM_GROUP_PREFIX)
 
 
 def read_topics(body: bytes) -> TopicTable:

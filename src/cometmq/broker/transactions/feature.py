@@ -41,7 +41,7 @@ class Transactions(Feature):
         """Nothing is read yet."""
         self._parts = parts
         self._settings = parts.settings
-        half_messages, ops = self._cursor(HALF_TOPIC), self._cursor(OP_HALF_TOPIC)
+        half_messages, ops = self._cursors()
         self._table = TransactionTable(next_op=ops.offset)
         self._queues = TransactionQueues(
             self._table,
@@ -79,11 +79,28 @@ class Transactions(Feature):
         # Positions before each part of the log.
         self._marks: PutMarks[tuple[int, int]] = PutMarks()
 
-    def _cursor(self, topic: str) -> QueueCursor:
-        """A cursor from where the last life of this store began to compare, as far as the queue goes."""
-        parts = self._parts
-        start = self._clipped(topic, parts.offsets.get(TRANSACTION_GROUP, topic, 0) or 0)
-        return QueueCursor(parts.store, parts.pool, topic, 0, offset=start)
+    def _cursors(self) -> tuple[QueueCursor, QueueCursor]:
+        """The cursors of half messages and ops, from where the last life of this store began to compare.
+
+        Offsets beyond a queue's end speak of another log: half messages before them may be open here. All
+        that is there is compared then, and the index shows which transactions were committed.
+        """
+        topics = (HALF_TOPIC, OP_HALF_TOPIC)
+        starts = [self._parts.offsets.get(TRANSACTION_GROUP, topic, 0) or 0 for topic in topics]
+        ends = [self._clipped(topic, 1 << 62) for topic in topics]
+        if starts[0] > ends[0] or starts[1] > ends[1]:
+            _log.warning(
+                "Offsets of transactions were beyond the end of their queues; all half messages are read again"
+            )
+            starts = [0, 0]
+        half_messages, ops = (
+            QueueCursor(
+                self._parts.store, self._parts.pool, topic, 0,
+                offset=self._clipped(topic, start),
+            )
+            for topic, start in zip(topics, starts, strict=True)
+        )  # fmt: skip
+        return half_messages, ops
 
     async def start(self) -> None:
         """Read what is open."""

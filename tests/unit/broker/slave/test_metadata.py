@@ -28,6 +28,7 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import ConnectError
 from cometmq.model.group import GroupConfig
+from cometmq.model.names import HALF_TOPIC, TRANSACTION_GROUP
 from cometmq.model.topic import TopicConfig
 from cometmq.store.config_file import ConfigFile
 from cometmq.store.real_disk import RealDisk
@@ -61,6 +62,9 @@ class Master:
         self.asked: list[tuple[int, dict[str, str]]] = []
         self.on_answer: Callable[[], None] = lambda: None
         self.version = 1
+        self.answers[Code.GET_BROKER_RUNTIME_INFO] = Told(
+            encode_kv_table({"commitLogMaxOffset": "0"})
+        )
         self.give(offsets={}, topics=[], groups=[])
 
     def give(self, *, topics=None, groups=None, offsets=None) -> None:
@@ -479,6 +483,27 @@ async def test_deliveries_are_not_believed_of_another_log_and_never_go_back(dela
     delays.give(4, log_end=10)
     delays.round()
     assert delays.delivered.offsets == {3: 6}
+
+
+async def test_offsets_of_the_brokers_own_groups_wait_for_the_log_and_those_of_users_do_not(
+    slave,
+):
+    """What ended a transaction may not be here yet: a half message before the offset would never be asked about."""
+    half = f"{HALF_TOPIC}@{TRANSACTION_GROUP}"
+    slave.master.give(offsets={half: {0: 7}, "Orders@G": {0: 7}})
+    slave.master.answers[Code.GET_BROKER_RUNTIME_INFO] = Told(
+        encode_kv_table({"commitLogMaxOffset": "1000"})
+    )
+    slave.log_end = 999
+    slave.round()
+    assert slave.parts.offsets.table().offsets == {"Orders@G": {0: 7}}
+    slave.log_end = 1_000
+    slave.round()
+    assert slave.parts.offsets.table().offsets == {half: {0: 7}, "Orders@G": {0: 7}}
+    slave.master.give(offsets={"Orders@G": {0: 8}})
+    slave.round()
+    slave.round()
+    assert slave.parts.offsets.table().offsets == {"Orders@G": {0: 8}}
 
 
 @pytest.mark.parametrize("end", ["", "x", "-1"])
