@@ -31,8 +31,8 @@ def keyed_put(store: MessageStore, number: int) -> Put:
 
 def found(store: MessageStore, key: str) -> list[int]:
     """Physical offsets under a key, the hash's other keys left out."""
-    search = store.index.search("orders", key, max_count=10_000, begin_ms=0, end_ms=ALL_TIME)
-    offsets = search.run().offsets
+    search = store.index.search("orders", key, begin_ms=0, end_ms=ALL_TIME)
+    offsets = list(search.run().offsets)
     assert len(set(offsets)) == len(offsets)
     kept = []
     for offset in offsets:

@@ -90,9 +90,7 @@ def keys_of(store: MessageStore) -> dict[tuple[str, str], list[int]]:
     found: dict[tuple[str, str], list[int]] = {}
     for topic in TOPICS:
         for key in KEYS:
-            search = store.index.search(
-                topic, key, max_count=10_000, begin_ms=0, end_ms=ALL_TIME
-            )
+            search = store.index.search(topic, key, begin_ms=0, end_ms=ALL_TIME)
             found[topic, key] = []
             for offset in search.run().offsets:
                 record = store.read_record(offset)

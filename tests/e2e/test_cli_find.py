@@ -91,6 +91,40 @@ def test_wrong_arguments_are_explained_with_status_2(cluster, how):
     assert done.stderr
 
 
+def test_a_key_with_another_white_space_than_a_space_is_found_under_its_name(cluster):
+    from cometmq.client import Admin, Message, Producer
+
+    topic, keys = "ChineseKeys", ("订单\u3000号", "合同\u00a0七", "a\tb")
+    with Admin(cluster.nameserver) as admin, Producer(cluster.nameserver) as producer:
+        admin.create_topic(topic, queues=1)
+        for key in keys:
+            producer.send(Message(topic, key.encode(), keys=key))
+        for key in keys:
+            (found,) = admin.messages_by_key(topic, key)
+            assert (found.keys, found.body) == ((key,), key.encode())
+            (shown,) = find(cluster, topic, "--key", key)
+            assert shown["keys"] == [key]
+        assert admin.messages_by_key(topic, "订单") == []
+
+
+def test_a_message_is_found_by_a_begin_just_before_it(cluster):
+    from cometmq.client import Admin, Message, Producer
+
+    topic = "JustBefore"
+    with Admin(cluster.nameserver) as admin, Producer(cluster.nameserver) as producer:
+        admin.create_topic(topic, queues=1)
+        for number in range(10):
+            producer.send(Message(topic, b"%d" % number, keys=f"n{number}"))
+        for number in range(10):
+            (all_time,) = admin.messages_by_key(topic, f"n{number}")
+            at = all_time.stored_ms
+            assert admin.messages_by_key(topic, f"n{number}", begin_ms=at, end_ms=at) == [
+                all_time
+            ]
+            assert admin.messages_by_key(topic, f"n{number}", begin_ms=at + 1) == []
+            assert admin.messages_by_key(topic, f"n{number}", end_ms=at - 1) == []
+
+
 def test_the_client_gives_messages(cluster, sent):
     from cometmq.client import Admin
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -88,9 +89,7 @@ def test_every_key_finds_its_messages(name, directory, read_only):
         properties = line["properties"]
         keys = [properties.get("UNIQ_KEY"), *properties.get("KEYS", "").split()]
         for key in filter(None, keys):
-            search = store.index.search(
-                line["topic"], key, max_count=2000, begin_ms=0, end_ms=ALL_TIME
-            )
+            search = store.index.search(line["topic"], key, begin_ms=0, end_ms=ALL_TIME)
             assert line["physical_offset"] in search.run().offsets
     store.close()
 
@@ -99,10 +98,8 @@ def test_a_search_gives_the_newest_and_no_more_than_asked(directory):
     store = open_copy(directory, is_safe=True)
 
     def search(count: int, begin_ms: int = 0, end_ms: int = ALL_TIME) -> list[int]:
-        asked = store.index.search(
-            "GoldenOrders", "key-9", max_count=count, begin_ms=begin_ms, end_ms=end_ms
-        )
-        return asked.run().offsets
+        asked = store.index.search("GoldenOrders", "key-9", begin_ms=begin_ms, end_ms=end_ms)
+        return list(islice(asked.run().offsets, count))
 
     offsets = search(100)
     assert offsets == sorted(offsets, reverse=True)

@@ -162,6 +162,12 @@ def record_size(*, body: int, topic: int, properties: int, sys_flag: int = 0) ->
     return head + body + topic + SHORT_SIZE + properties
 
 
+def store_time(record: bytes | memoryview) -> int:
+    """Return the store time of a record, ms since 1970; its first `STORE_TIME_AT` + 20 bytes are enough."""
+    at = store_time_at(int.from_bytes(record[SYS_FLAG_AT : SYS_FLAG_AT + 4]))
+    return int.from_bytes(record[at : at + 8], signed=True)
+
+
 def store_time_at(sys_flag: int) -> int:
     """The position of the store time, bytes from the record's start."""
     return STORE_TIME_AT + HOST_V6_EXTRA if sys_flag & BORN_HOST_V6 else STORE_TIME_AT

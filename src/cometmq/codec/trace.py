@@ -16,6 +16,7 @@ from enum import IntEnum, StrEnum
 
 from cometmq.model.errors import CodecError
 from cometmq.model.frozen import dataclass
+from cometmq.model.properties import split_keys
 from cometmq.model.trace import FIELD_END, RECORD_END
 
 _NULL = "null"
@@ -101,7 +102,7 @@ def encode_traces(traces: Iterable[Trace]) -> bytes:
 
 def trace_keys(traces: Iterable[Trace]) -> tuple[str, ...]:
     """The keys of that message: all message ids and keys that it tells of, each once."""
-    words = (word for trace in traces for word in (trace.message_id, *trace.keys.split()))
+    words = (word for trace in traces for word in (trace.message_id, *split_keys(trace.keys)))
     return tuple(dict.fromkeys(words))
 
 

@@ -25,12 +25,12 @@ class FormRefused(CometError):
 
 
 def text_of(fields: Mapping[str, str], name: str, *, most: int = TEXT_MAX) -> str:
-    """A field without white space around it; empty where it is missing.
+    """Return a field without spaces, tabs and ends of lines around it; empty if it is missing.
 
     Raises:
         WrongInput: it is too long.
     """
-    text = fields.get(name, "").strip()
+    text = fields.get(name, "").strip(" \t\r\n")
     if len(text) > most:
         raise WrongInput(f"{name}: {len(text)} characters; {most} is the most")
     return text

@@ -26,7 +26,9 @@ class Message:
         topic: where to.
         body: the payload, bytes; encode text yourself.
         tag: at most one, what subscriptions filter by.
-        keys: words by which the message can be found; a single string is one key.
+        keys: texts by which the message can be found, each without a space. A single string is one key; with
+            spaces in it, it is stored as it is and means several, as with Java's `setKeys(String)`: U+0020
+            alone separates keys.
         properties: your own names and values, text without \x01 and \x02.
         flag: a number that RocketMQ carries and never reads.
         delay_level: 0, or 1..18 for RocketMQ's fixed delays.
@@ -108,8 +110,8 @@ class Message:
 
     @property
     def key_words(self) -> tuple[str, ...]:
-        """The keys, one word each."""
-        return tuple(self.keys.split()) if isinstance(self.keys, str) else tuple(self.keys)
+        """Return the keys, one text each."""
+        return keys_of.split_keys(self.keys) if isinstance(self.keys, str) else tuple(self.keys)
 
     def stored_properties(self) -> dict[str, str]:
         """The properties as the wire carries them, tag and keys among them."""
@@ -117,7 +119,11 @@ class Message:
         if self.tag:
             stored[keys_of.TAGS] = self.tag
         if self.keys:
-            stored[keys_of.KEYS] = " ".join(self.key_words)
+            stored[keys_of.KEYS] = (
+                self.keys
+                if isinstance(self.keys, str)
+                else keys_of.KEY_SEPARATOR.join(self.keys)
+            )
         if self.delay_level:
             stored[keys_of.DELAY] = str(self.delay_level)
         if self.deliver is not None:
@@ -225,8 +231,8 @@ class StoredMessage(_FromRecord):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys, one word each."""
-        return tuple(self.properties.get(keys_of.KEYS, "").split())
+        """Return the keys, one text each."""
+        return keys_of.split_keys(self.properties.get(keys_of.KEYS, ""))
 
     @property
     def user_properties(self) -> dict[str, str]:

@@ -6,6 +6,7 @@ value in the stored block (docs/format/properties.md).
 
 NAME_SEPARATOR = "\x01"
 PROPERTY_SEPARATOR = "\x02"
+KEY_SEPARATOR = " "
 
 KEYS = "KEYS"
 TAGS = "TAGS"
@@ -68,3 +69,11 @@ RESERVED = frozenset(
         "BORN_TIMESTAMP", "__CRC32#", "DLQ_ORIGIN_TOPIC", "DLQ_ORIGIN_MESSAGE_ID",
     )
 )  # fmt: skip
+
+
+def split_keys(stored: str) -> tuple[str, ...]:
+    """Return the keys in a stored KEYS property: separated by U+0020 alone, as the index and Java separate them.
+
+    `str.split()` also separates at tabs, U+00A0, U+3000 and more, which are part of a key.
+    """
+    return tuple(key for key in stored.split(KEY_SEPARATOR) if key)

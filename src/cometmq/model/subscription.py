@@ -12,6 +12,7 @@ from cometmq.model.java_hash import java_hash
 ALL = "*"
 TAG = "TAG"
 SQL92 = "SQL92"
+_JAVA_BLANKS = bytes(range(0x21)).decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +45,24 @@ class Subscription:
         return not self.tags or tag in self.tags
 
 
+def trimmed(text: str) -> str:
+    """Return a text without the characters up to U+0020 around it, as Java's `String.trim` does.
+
+    `str.strip()` also takes U+00A0 and U+3000 away, which are part of a tag.
+    """
+    return text.strip(_JAVA_BLANKS)
+
+
 def parse_subscription(topic: str, expression: str | None, *, version: int = 0) -> Subscription:
     """A tag expression such as `TagA || TagB`; None, empty and `*` mean everything.
 
     Raises:
         SubscriptionError: when the expression holds no tag at all.
     """
-    text = (expression or "").strip()
+    text = trimmed(expression or "")
     if not text or text == ALL:
         return Subscription(topic, version=version)
-    tags = tuple(dict.fromkeys(tag.strip() for tag in text.split("||") if tag.strip()))
+    tags = tuple(dict.fromkeys(tag for each in text.split("||") if (tag := trimmed(each))))
     if not tags:
         raise SubscriptionError(
             f"the tag expression {expression!r:.80} of topic {topic!r:.80} has no tag; "

@@ -296,15 +296,12 @@ class Index:
 
     # --- asking and deleting
 
-    def search(
-        self, topic: str, key: str, *, max_count: int, begin_ms: int, end_ms: int
-    ) -> IndexSearch:
+    def search(self, topic: str, key: str, *, begin_ms: int, end_ms: int) -> IndexSearch:
         """Prepare a search.
 
         Args:
             topic: of the messages.
             key: a word of their KEYS, or their unique key.
-            max_count: most records.
             begin_ms: from this store time on.
             end_ms: up to this store time.
         """
@@ -322,7 +319,6 @@ class Index:
             ],
             key_hash=wanted,
             slot_count=self.shape.slots,
-            max_count=max_count,
             begin_ms=begin_ms,
             end_ms=end_ms,
         )

@@ -2,8 +2,9 @@
 
 It is prepared on the thread that owns the store and carried out anywhere: what grows is looked up
 before (the newest entry of the slot), entries behind it do not change any more. The rules are
-IndexService.queryOffset and IndexFile.selectPhyOffset of RocketMQ 5.3.3: an entry knows its time
-to the second, and a hash may stand for several keys, so whoever asks looks at the records too.
+IndexService.queryOffset and IndexFile.selectPhyOffset of RocketMQ 5.3.3. An entry knows its time to the
+second, rounded down, and a hash may stand for several keys: both are candidates only, and the caller compares
+the records.
 """
 
 from bisect import bisect_right
@@ -46,12 +47,14 @@ class IndexAnswer(NamedTuple):
     """The result of a search in the index.
 
     Attributes:
-        offsets: physical offsets of records whose key has the hash, the newest first.
+        offsets: physical offsets of records whose key has the hash and whose store time may be one that was
+            asked for, the newest first, each once; they are looked up as they are taken, which may wait for
+            the device and raise OSError.
         last_ms: store time of the newest record indexed, ms.
         last_offset: its physical offset.
     """
 
-    offsets: list[int]
+    offsets: Iterator[int]
     last_ms: int
     last_offset: int
 
@@ -66,7 +69,6 @@ class IndexSearch:
         *,
         key_hash: int,
         slot_count: int,
-        max_count: int,
         begin_ms: int,
         end_ms: int,
     ) -> None:
@@ -74,40 +76,37 @@ class IndexSearch:
         self._views = views  # The newest last.
         self._key_hash = key_hash
         self._slot_count = slot_count
-        self._max_count = max_count
         self._begin_ms = begin_ms
         self._end_ms = end_ms
 
     def run(self) -> IndexAnswer:
-        """Find the records.
-
-        Raises:
-            OSError: the disk failed.
-        """
+        """Return the records that may be those asked for."""
         if not self._views:
-            return IndexAnswer([], 0, 0)
+            return IndexAnswer(iter(()), 0, 0)
         newest = self._views[-1].header
-        found: dict[int, None] = {}  # A record may stand twice: Java enters some again.
+        return IndexAnswer(self._offsets(), newest.end_timestamp, newest.end_offset)
+
+    def _offsets(self) -> Iterator[int]:
+        found: set[int] = set()  # A record may stand twice: Java enters some again.
         for view in reversed(self._views):
             if self._overlaps(view.header):
                 with suppress(FileNotFoundError):  # Its messages were deleted meanwhile.
-                    self._look(view, found)
-            if view.header.begin_timestamp < self._begin_ms or len(found) >= self._max_count:
+                    for offset in self._look(view):
+                        if offset not in found:
+                            found.add(offset)
+                            yield offset
+            if view.header.begin_timestamp < self._begin_ms:
                 break
-        return IndexAnswer(list(found), newest.end_timestamp, newest.end_offset)
 
     def _overlaps(self, header: IndexHeader) -> bool:
         """Whether a file may have messages of the time asked for (isTimeMatched)."""
         return header.begin_timestamp <= self._end_ms and header.end_timestamp >= self._begin_ms
 
-    def _look(self, view: IndexView, found: dict[int, None]) -> None:
+    def _look(self, view: IndexView) -> Iterator[int]:
         """Walk the chain of one file."""
         fd = self._disk.open(view.path, write=False)
         try:
-            for offset in self._matches(fd, view):
-                if len(found) >= self._max_count:
-                    break
-                found[offset] = None
+            yield from self._matches(fd, view)
         finally:
             self._disk.close(fd)
 
@@ -119,10 +118,12 @@ class IndexSearch:
         while 0 < number < count:
             entry = self._entry(fd, number)
             time_ms = begin_file_ms + entry.seconds * 1000
-            if entry.key_hash == self._key_hash and self._begin_ms <= time_ms <= self._end_ms:
+            # The record was stored within the second that begins then.
+            is_before = time_ms + 999 < self._begin_ms
+            if entry.key_hash == self._key_hash and not is_before and time_ms <= self._end_ms:
                 yield entry.physical_offset
             # Chains lead back in time; one that does not was broken by a power cut.
-            if time_ms < self._begin_ms or entry.previous >= number:
+            if is_before or entry.previous >= number:
                 return
             number = entry.previous
             late = late + 1 if time_ms > self._end_ms else 0

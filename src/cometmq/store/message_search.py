@@ -1,13 +1,16 @@
 """Messages by key: what the index finds, read from the log.
 
-The index gives at most so many offsets, the newest; the messages come in the order of the log,
-as DefaultMessageStore.queryMessage of RocketMQ 5.3.3 has them. Those under other keys of the same
-hash are among them: whoever asks compares.
+The newest messages come, in the order of the log, as DefaultMessageStore.queryMessage of RocketMQ 5.3.3 has
+them. Messages under other keys of the same hash are among them: the caller compares keys.
+
+Differs: RocketMQ compares the times of the index, which are rounded down to seconds, so that a message is
+missing that was stored in the first second behind the begin. Here the record's own store time counts.
 """
 
 from collections.abc import Callable
 from typing import NamedTuple
 
+from cometmq.codec.record import store_time
 from cometmq.store.index_search import IndexSearch
 
 
@@ -32,12 +35,24 @@ class MessageSearch:
         self,
         search: IndexSearch,
         read_record: Callable[[int], bytes | None],
+        times_ms: range,
         *,
+        count_max: int,
         bytes_max: int,
     ) -> None:
-        """`bytes_max` bounds the records together; the newest are kept."""
+        """Bound the answer: the newest records are kept.
+
+        Args:
+            search: finds the candidates.
+            read_record: gives the record at a physical offset; None if it was deleted.
+            times_ms: the store times that are wanted.
+            count_max: most records.
+            bytes_max: most bytes of all records together, but for the first.
+        """
         self._search = search
         self._read_record = read_record
+        self._times_ms = times_ms
+        self._count_max = count_max
         self._bytes_max = bytes_max
 
     def run(self) -> FoundMessages:
@@ -50,8 +65,12 @@ class MessageSearch:
         records: list[bytes] = []
         size = 0
         for offset in offsets:
+            if len(records) >= self._count_max:
+                break
             record = self._read_record(offset)
             if record is None:  # Its log file is deleted.
+                continue
+            if store_time(record) not in self._times_ms:
                 continue
             size += len(record)
             if size > self._bytes_max and records:

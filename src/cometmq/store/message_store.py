@@ -425,12 +425,18 @@ class MessageStore:
             topic: of the messages.
             key: a word of their KEYS, or their unique key.
             max_count: most of them, the newest; maxMsgsNumBatch holds, too.
-            begin_ms: from this store time on; the index knows times to the second.
-            end_ms: up to this store time.
+            begin_ms: stored at this time or later, ms since 1970.
+            end_ms: stored at this time or earlier.
         """
         most = min(max_count, self.settings.index.answer_count_max)
-        wanted = self.index.search(topic, key, max_count=most, begin_ms=begin_ms, end_ms=end_ms)
-        return MessageSearch(wanted, self.read_record, bytes_max=ANSWER_BYTES_MAX)
+        wanted = self.index.search(topic, key, begin_ms=begin_ms, end_ms=end_ms)
+        return MessageSearch(
+            wanted,
+            self.read_record,
+            range(begin_ms, end_ms + 1),
+            count_max=most,
+            bytes_max=ANSWER_BYTES_MAX,
+        )
 
     # --- delete, positions
 

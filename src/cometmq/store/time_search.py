@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 
 from cometmq.codec.queue_entry import BLANK_SIZE, QUEUE_ENTRY, place_of_entry
-from cometmq.codec.record import STORE_TIME_AT, SYS_FLAG_AT, store_time_at
+from cometmq.codec.record import STORE_TIME_AT, store_time
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.queue_files import QueueFiles
@@ -46,11 +46,7 @@ class TimeSearch:
     def store_time_of(self, physical_offset: int) -> int:
         """Store time of the record at a physical offset; -1 where there is none."""
         head = self._log.read(physical_offset, _HEAD_SIZE)
-        if head is None:
-            return -1
-        sys_flag = int.from_bytes(head[SYS_FLAG_AT : SYS_FLAG_AT + 4])
-        at = store_time_at(sys_flag)
-        return int.from_bytes(head[at : at + 8], signed=True)
+        return -1 if head is None else store_time(head)
 
 
 def offset_by_time(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from cometmq.codec.message_id import decode_message_id
 from cometmq.codec.record import decode_records
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.net.loop import loop_clock
 from tests.unit.broker.conftest import Served, serve
 from tests.unit.broker.test_sends import short_fields
 
@@ -51,6 +54,22 @@ async def test_a_message_is_found_by_each_word_of_its_keys_and_by_its_unique_key
     assert bodies(found) == [b"1", b"4", b"7"], "the oldest first"
     assert bodies(await query(served, "UNIQUE8", _UNIQUE_KEY_QUERY="true")) == [b"8"]
     assert len(bodies(await query(served, "all"))) == 9
+
+
+async def test_a_unique_id_of_a_producer_whose_clock_is_ahead_is_found(served):
+    """mqadmin and dashboards begin 1 s before the time in the id, which is the producer's."""
+    sent_ms = loop_clock().now_ms()
+    await send(served, 1, keys="one")
+    for ahead_ms in (300, 60_000, 300_000):
+        asked: dict[str, Any] = {
+            "beginTimestamp": sent_ms + ahead_ms - 1000,
+            "_UNIQUE_KEY_QUERY": "true",
+        }
+        assert bodies(await query(served, "UNIQUE1", **asked)) == [b"1"]
+    late: dict[str, Any] = {"beginTimestamp": sent_ms + 3_600_000}
+    unknown = await query(served, "UNIQUE1", **late, _UNIQUE_KEY_QUERY="true")
+    assert unknown.code == ResponseCode.QUERY_NOT_FOUND
+    assert (await query(served, "one", **late)).code == ResponseCode.QUERY_NOT_FOUND
 
 
 async def test_the_newest_are_given_when_there_are_more_than_asked_for(served):

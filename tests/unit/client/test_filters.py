@@ -21,6 +21,8 @@ def wrong(value: object) -> Any:
     [
         (Tag(), ()), (Tag("*"), ()), (Tag(""), ()), (Tag("paid"), ("paid",)),
         (Tag("paid", "sent"), ("paid", "sent")), (Tag("paid || sent||paid"), ("paid", "sent")),
+        # Java's trim takes what is up to U+0020, and no other white space.
+        (Tag("付\u3000 || \t\u00a0a\x1f"), ("付\u3000", "\u00a0a")),
     ],
 )  # fmt: skip
 def test_tags_are_given_one_by_one_or_as_rocketmq_writes_them(

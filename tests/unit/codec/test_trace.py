@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,11 @@ def test_records_are_read_back():
     traces = [PUB, BEFORE, AFTER]
     assert decode_traces(encode_traces(traces)) == traces
     assert trace_keys(traces) == (ID, "order-17")
+
+
+def test_a_key_of_a_trace_is_not_cut_at_what_python_calls_white_space():
+    trace = replace(PUB, keys="订单\u3000号 b")
+    assert trace_keys([trace]) == (ID, "订单\u3000号", "b")
 
 
 @pytest.mark.parametrize(

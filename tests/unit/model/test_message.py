@@ -67,3 +67,34 @@ def test_a_naive_time_is_local_time():
 def test_a_delivery_that_cannot_be_is_refused(given, words):
     with pytest.raises(MessageError, match=words):
         Message("T", b"x", **given)
+
+
+# --- keys: U+0020 alone separates them
+
+
+# Ideographic space, no-break space, tab, line separator, unit separator, next line.
+NO_SEPARATORS = ("\u3000", "\u00a0", "\t", "\u2028", "\x1f", "\x85")
+
+
+@pytest.mark.parametrize("sign", NO_SEPARATORS)
+def test_a_key_is_not_cut_at_what_python_calls_white_space(sign):
+    key = f"订单{sign}号"
+    message = Message("T", b"", keys=key)
+    assert message.key_words == (key,)
+    assert message.stored_properties()["KEYS"] == key
+    assert stored_with(f"{key} other").keys == (key, "other")
+
+
+def test_a_string_of_keys_is_stored_as_it_is_and_separated_at_spaces():
+    message = Message("T", b"", keys=" a  b ")
+    assert message.stored_properties()["KEYS"] == " a  b "
+    assert message.key_words == ("a", "b")
+    assert stored_with(" a  b ").keys == ("a", "b")
+    assert Message("T", b"", keys=("a", "b")).stored_properties()["KEYS"] == "a b"
+
+
+def stored_with(keys: str) -> StoredMessage:
+    return make_stored_message(
+        MessageQueue("T", "b", 1), 2, "a", "b", b"x", {"KEYS": keys}, 3, "h:1", 4, "s:2", 5, 6, 7,
+        8, 9, 10, 11,
+    )  # fmt: skip

@@ -188,6 +188,21 @@ def test_the_index_names_the_offsets_of_keys_and_ids():
     assert len(narrowed(cluster, EqualTo(("msgId",), "k3"), subscribe="t")) == len(found)
 
 
+@pytest.mark.parametrize("sign", ["\u3000", "\u00a0", "\t"])
+def test_the_index_is_asked_for_the_whole_key_with_any_white_space_but_a_space(sign):
+    cluster = cluster_of()
+    key = f"订单{sign}号"
+    # Another message has the part before as its key, and the index knows its place alone.
+    cluster.index["订单"] = IndexedMessages(
+        frozenset({(MessageQueue("t", "a", 0), 3)}), {"a": 1 << 60, "b": 1 << 60}
+    )
+    cluster.index[key] = IndexedMessages(
+        frozenset({(MessageQueue("t", "a", 0), 7)}), {"a": 1 << 60, "b": 1 << 60}
+    )
+    found = narrowed(cluster, EqualTo(("keys",), f" {key} other"), subscribe="t")
+    assert [row["queueOffset"] for row in found] == [7]
+
+
 @pytest.mark.parametrize(
     ("given", "options"),
     [

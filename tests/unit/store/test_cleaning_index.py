@@ -35,9 +35,7 @@ def test_index_files_before_the_log_go_and_what_is_left_is_found():
     assert store.index.files[0].header.end_offset >= store.min_offset
 
     def is_found(number: int) -> bool:
-        search = store.index.search(
-            "orders", f"U{number}", max_count=9, begin_ms=0, end_ms=ALL_TIME
-        )
+        search = store.index.search("orders", f"U{number}", begin_ms=0, end_ms=ALL_TIME)
         records = map(store.read_record, search.run().offsets)
         return any(record is not None and b"body %d" % number in record for record in records)
 

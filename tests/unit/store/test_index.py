@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import random
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import pytest
 
 from cometmq.codec.index_file import decode_header
 from cometmq.codec.properties import encode_properties
+from cometmq.codec.record import store_time
 from cometmq.model.errors import StoreDamaged, StoreFull
 from cometmq.store import index_search
 from cometmq.store.appender import Put
@@ -60,8 +62,8 @@ class Shelf:
         self, key: str, *, topic: str = "orders", count: int = 100, **times: int
     ) -> list[int]:
         asked = {"begin_ms": 0, "end_ms": 1 << 62, **times}
-        search = self.store.index.search(topic, key, max_count=count, **asked)
-        return search.run().offsets
+        search = self.store.index.search(topic, key, **asked)
+        return list(islice(search.run().offsets, count))
 
     def checkpoint(self) -> CheckpointJob:
         """A checkpoint that is due and not made yet."""
@@ -141,7 +143,7 @@ def test_names_are_in_order_even_when_the_clock_is_set_back():
     assert names == sorted(set(names))
 
 
-def test_times_are_held_to_the_second():
+def test_times_are_held_to_the_second_and_a_message_of_a_second_may_be_any_of_it():
     shelf = Shelf()
     begin = shelf.clock.now_ms()
     first = shelf.put("a")
@@ -149,7 +151,39 @@ def test_times_are_held_to_the_second():
     second = shelf.put("a")
     assert shelf.find("a", begin_ms=begin + 1000) == [second]
     assert shelf.find("a", end_ms=begin + 1000) == [first]
-    assert shelf.find("a", begin_ms=begin + 2001) == []  # As in Java: it counts as 2 s later.
+    assert shelf.find("a", begin_ms=begin + 2500) == [second]
+    assert shelf.find("a", begin_ms=begin + 2501) == []
+    assert shelf.find("a", end_ms=begin + 2000) == [second, first]
+
+
+def found_at(shelf: Shelf, begin_ms: int, end_ms: int, most: int = 100) -> list[int]:
+    """The store times of the messages under a key."""
+    search = shelf.store.search("orders", "a", max_count=most, begin_ms=begin_ms, end_ms=end_ms)
+    return [store_time(record) for record in search.run().records]
+
+
+def test_a_message_of_the_first_second_behind_the_begin_is_found():
+    """The index rounds its times down to the second; the time of the record counts."""
+    shelf = Shelf(entries=1000)
+    first_ms = shelf.clock.now_ms()
+    times_ms = []
+    for _ in range(40):
+        times_ms.append(shelf.clock.now_ms())
+        shelf.put("a")
+        shelf.clock.turn(0.3)
+    for begin_ms in range(first_ms - 1, first_ms + 3000, 77):
+        for end_ms in (begin_ms, begin_ms + 250, begin_ms + 2000):
+            wanted = [each for each in times_ms if begin_ms <= each <= end_ms]
+            assert found_at(shelf, begin_ms, end_ms) == wanted
+
+
+def test_messages_behind_the_end_take_no_place_of_those_before_it():
+    shelf = Shelf(entries=1000)
+    first_ms = shelf.clock.now_ms()
+    for _ in range(10):
+        shelf.put("a")
+        shelf.clock.turn(0.05)
+    assert found_at(shelf, first_ms, first_ms + 100, most=2) == [first_ms + 50, first_ms + 100]
 
 
 @pytest.mark.parametrize("others", [0, 1, 50])
@@ -315,9 +349,9 @@ def test_a_search_goes_on_while_its_file_is_deleted():
     shelf = Shelf()
     for number in range(15):
         shelf.put("a", f"k{number}")
-    search = shelf.store.index.search("orders", "a", max_count=100, begin_ms=0, end_ms=1 << 62)
+    search = shelf.store.index.search("orders", "a", begin_ms=0, end_ms=1 << 62)
     delete_before(shelf.store.index, 1 << 40)
-    assert 0 < len(search.run().offsets) < 15
+    assert 0 < len(list(search.run().offsets)) < 15
 
 
 def test_a_file_of_another_size_is_an_error_that_names_it_and_the_settings():

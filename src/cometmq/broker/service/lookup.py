@@ -19,6 +19,10 @@ from cometmq.model.errors import RequestError
 from cometmq.store.message_search import FoundMessages
 from cometmq.store.message_store import MessageStore
 
+# How far the clocks of a producer and a broker may be apart: who looks for a unique id (mqadmin, dashboards) begins
+# 1 s before the time in the id, which is the producer's, and RocketMQ finds nothing where that clock is ahead.
+CLOCKS_APART_MS = 10 * 60 * 1000
+
 
 class MessageLookup:
     """Finds single messages."""
@@ -41,12 +45,13 @@ class MessageLookup:
             RequestError: QUERY_NOT_FOUND: there is none.
         """
         is_unique = request.unique_key_query == "true"
+        slack_ms = CLOCKS_APART_MS if is_unique else 0
         search = self._store.search(
             request.topic,
             request.key,
             max_count=self._unique_count if is_unique else request.max_num,
-            begin_ms=request.begin_timestamp,
-            end_ms=request.end_timestamp,
+            begin_ms=request.begin_timestamp - slack_ms,
+            end_ms=request.end_timestamp + slack_ms,
         )
         found = yield from elsewhere(search.run)
         shown = [record for record in found.records if may(topic_of(record))]

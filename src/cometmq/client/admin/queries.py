@@ -36,14 +36,18 @@ class MessageQueries:
     async def by_key(
         self, topic: str, key: str, *, count_max: int, begin_ms: int, end_ms: int | None
     ) -> list[StoredMessage]:
-        """Messages with a word in their KEYS, from all brokers of the topic, the oldest first."""
+        """Return messages with a key in their KEYS, from all brokers of the topic, the oldest first."""
         end_ms = ALL_TIME if end_ms is None else end_ms
+        # Java brokers compare times of the index, which are up to 999 ms before a message's own.
+        asked = await self._ask_all(
+            topic, key, count_max=count_max, begin_ms=max(begin_ms - 999, 0), end_ms=end_ms
+        )
         found = [
             message
-            for message in await self._ask_all(
-                topic, key, count_max=count_max, begin_ms=begin_ms, end_ms=end_ms
-            )
-            if message.topic == topic and key in message.keys
+            for message in asked
+            if message.topic == topic
+            and key in message.keys
+            and begin_ms <= message.stored_ms <= end_ms
         ]
         return found[-count_max:] if count_max > 0 else []
 

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from cometmq.codec.sql92 import sql92_filter
 from cometmq.model.errors import SubscriptionError
 from cometmq.model.subscription import ALL as EVERY_TAG
-from cometmq.model.subscription import SQL92, Subscription, parse_subscription
+from cometmq.model.subscription import SQL92, Subscription, parse_subscription, trimmed
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -39,7 +39,7 @@ class Tag:
                 raise SubscriptionError(f"a tag is text, not {type(tag).__name__}: {tag!r:.80}")
         expression = " || ".join(tags)
         # A star beside tags would be taken for a tag of that name by brokers.
-        if EVERY_TAG in (tag.strip() for tag in expression.split("||")) and len(tags) > 1:
+        if EVERY_TAG in (trimmed(tag) for tag in expression.split("||")) and len(tags) > 1:
             raise SubscriptionError(
                 f"Tag({expression!r:.80}): * stands alone, it means every tag"
             )

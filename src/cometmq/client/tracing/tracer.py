@@ -93,7 +93,7 @@ class Tracer:
                 group=self._group,
                 topic=message.topic,
                 tags=message.tag or "",
-                keys=" ".join(message.key_words),
+                keys=keys_of.KEY_SEPARATOR.join(message.key_words),
                 store_host=self._instance.routes.address(result.queue.broker_name) or "",
                 body_size=len(message.body),
                 took_ms=self._instance.clock.now_ms() - began_ms,
@@ -118,7 +118,7 @@ class Tracer:
                     group=self._group,
                     request_id=request_id,
                     tries=message.reconsume_times,
-                    keys=" ".join(message.keys),
+                    keys=keys_of.KEY_SEPARATOR.join(message.keys),
                 )
             )
 
@@ -132,7 +132,7 @@ class Tracer:
                         time_ms=began_ms,
                         group=self._group,
                         request_id=request_id,
-                        keys=" ".join(message.keys),
+                        keys=keys_of.KEY_SEPARATOR.join(message.keys),
                         took_ms=took_ms,
                         is_success=outcome is TraceOutcome.SUCCESS,
                         outcome=outcome,

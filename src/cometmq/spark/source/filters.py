@@ -10,7 +10,9 @@ from typing import Any
 
 from cometmq.client import ALL, IndexedMessages, Tag
 from cometmq.model.names import is_system_topic
+from cometmq.model.properties import split_keys
 from cometmq.model.queue import MessageQueue
+from cometmq.model.subscription import trimmed
 from cometmq.offline.conditions import LEAST, MOST, STORE_TIME_MARGIN_MS, Conditions
 from cometmq.spark.source.cluster import SourceCluster, all_known
 from cometmq.spark.source.planning import PlannedRange
@@ -112,8 +114,8 @@ def _looked_up(
     """
     ranges: list[PlannedRange] = []
     for topic in sorted({each.queue.topic for each in parts}):
-        # A column has all keys, with blanks between: the first is enough to find it.
-        keys = [word if is_id else (word.split() or [""])[0] for word in words]
+        # The column has all keys of a message: the first is enough to find it.
+        keys = [word if is_id else next(iter(split_keys(word)), "") for word in words]
         found = [cluster.indexed(topic, key, is_id=is_id) if key else None for key in keys]
         known = [each for each in found if each is not None]
         if len(known) < len(found):
@@ -147,7 +149,7 @@ def _places_in(
 
 def _is_word(tag: Any) -> bool:
     """Whether a tag can stand in an expression."""
-    return isinstance(tag, str) and tag == tag.strip() != "*" and bool(tag) and "|" not in tag
+    return isinstance(tag, str) and tag == trimmed(tag) != "*" and bool(tag) and "|" not in tag
 
 
 def _names(settings: SourceSettings) -> Iterable[str]:
