@@ -33,6 +33,8 @@ _TAG_SIZE = 150
 TELL_SECONDS = 0.1
 _TOLD_PER_SECOND = 2000
 _TOLD_AT_ONCE = 256  # Then others have their turn.
+# Queues whose first pull is remembered, of all groups together: some 20 MB.
+FIRST_PULLS_MAX = 100_000
 
 
 @dataclass(slots=True)
@@ -66,6 +68,8 @@ class ConsumerGroup:
     from_where: str = FROM_LAST
     told: float = -math.inf  # When its members were told of a change last, monotonic seconds.
     is_telling: bool = False  # They will be told soon.
+    # The first offset that a member pulled, by topic and queue, if the group had committed none.
+    first_pulls: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def client_ids(self) -> list[str]:
         """Each member once; one that has just reconnected may still have two connections."""
@@ -112,6 +116,7 @@ class Members:
         self._consumers: dict[str, ConsumerGroup] = {}
         self._held: dict[ClientPeer, _Share] = {}
         self._size = 0
+        self._first_pull_count = 0
 
     # --- reading
 
@@ -149,6 +154,29 @@ class Members:
         """The subscription of a group to a topic, as its heartbeats say; None where there is none."""
         found = self._consumers.get(group)
         return None if found is None else found.subscriptions.get(topic)
+
+    # --- where groups without offsets began
+
+    def first_pull(self, group: str, topic: str, queue_id: int) -> int | None:
+        """Return the first offset of a queue that a living member pulled while the group had committed none."""
+        found = self._consumers.get(group)
+        return None if found is None else found.first_pulls.get((topic, queue_id))
+
+    def note_first_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Remember the offset of a pull, unless an earlier one of the queue is remembered."""
+        found = self._consumers.get(group)
+        if found is None or self._first_pull_count >= FIRST_PULLS_MAX:
+            return
+        if (topic, queue_id) not in found.first_pulls:
+            found.first_pulls[topic, queue_id] = offset
+            self._first_pull_count += 1
+
+    def forget_topic(self, topic: str) -> None:
+        """Forget the pulls of a topic that was deleted."""
+        for group in self._consumers.values():
+            for key in [key for key in group.first_pulls if key[0] == topic]:
+                del group.first_pulls[key]
+                self._first_pull_count -= 1
 
     # --- heartbeats
 
@@ -301,6 +329,7 @@ class Members:
         if group.clients:
             self._notify(group)
         else:
+            self._first_pull_count -= len(group.first_pulls)
             del self._consumers[name]
 
     # --- telling

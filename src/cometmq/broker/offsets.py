@@ -94,6 +94,10 @@ class Offsets:
         queues = self._offsets.get(topic + TOPIC_GROUP_SEPARATOR + group)
         return None if queues is None else queues.get(queue_id)
 
+    def has_any(self, group: str, topic: str) -> bool:
+        """Return whether the group has an offset in some queue of the topic."""
+        return topic + TOPIC_GROUP_SEPARATOR + group in self._offsets
+
     def commit(self, group: str, topic: str, queue_id: int, *, offset: int) -> None:
         """The group will go on at `offset`; a smaller one than before is taken, as in RocketMQ."""
         key = topic + TOPIC_GROUP_SEPARATOR + group

@@ -21,6 +21,7 @@ from cometmq.broker.long_polls import LongPolls
 from cometmq.broker.machines.runner import World
 from cometmq.broker.members import Members
 from cometmq.broker.offsets import Offsets
+from cometmq.broker.positions import GroupPositions
 from cometmq.broker.replicas.state import ReplicationState
 from cometmq.broker.reroute import Reroute
 from cometmq.broker.settings import BrokerSettings
@@ -56,6 +57,7 @@ class Parts:
         inner: puts of the broker's own messages.
         cold: who has read how much that was not in memory.
         reroutes: to be appended to by who stores sends elsewhere.
+        positions: what groups have not consumed.
         replication: tells how the copies of the log stand.
         registered: tells whether a nameserver knows this broker.
         config_file: gives a file of the folder config by its name.
@@ -83,6 +85,7 @@ class Parts:
     turns: Turns
     inner: InnerPuts
     config_file: Callable[[str], ConfigFile]
+    positions: GroupPositions
     replication: Callable[[], ReplicationState]
     registered: Callable[[], bool]
     guard: AccessGuard = AccessGuard()

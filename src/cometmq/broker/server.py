@@ -31,6 +31,7 @@ from cometmq.broker.machines.runner import NEVER
 from cometmq.broker.members import Members
 from cometmq.broker.offsets import Offsets
 from cometmq.broker.parts import Parts
+from cometmq.broker.positions import GroupPositions
 from cometmq.broker.registered_topics import RegisteredTopics
 from cometmq.broker.registrar import Registrar
 from cometmq.broker.registration import Registration, registrar_of
@@ -370,6 +371,9 @@ class Broker:
             ),
             config_file=self._config_file,
             guard=self._guard,
+            positions=GroupPositions(
+                self._store, topics=self._topics, offsets=self._offsets, members=self._members
+            ),
             replication=self._replicas.state,
             registered=self._registrar.is_known,
         )

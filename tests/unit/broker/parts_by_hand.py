@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from cometmq.broker.cold_readers import ColdReaders
@@ -18,6 +19,7 @@ from cometmq.broker.long_polls import LongPolls
 from cometmq.broker.members import Members
 from cometmq.broker.offsets import Offsets
 from cometmq.broker.parts import Parts
+from cometmq.broker.positions import GroupPositions
 from cometmq.broker.replicas.state import ReplicationState
 from cometmq.broker.settings import BrokerSettings
 from cometmq.broker.topics import Topics
@@ -55,19 +57,23 @@ def parts_by_hand(folder: Path, clock: HandClock, **settings: object) -> Iterato
             store.close()
 
 
+def config_file(settings: BrokerSettings, name: str) -> ConfigFile:
+    return ConfigFile(f"{settings.store_directory}/config/{name}", RealDisk())
+
+
 def make_parts(
     store: MessageStore, settings: BrokerSettings, clock: HandClock, pool: ThreadPoolExecutor
 ) -> Parts:
     """Parts as `broker.server` makes them; their tables are not loaded yet."""
     in_force = SettingsInForce(settings)
 
-    def file(name: str) -> ConfigFile:
-        return ConfigFile(f"{settings.store_directory}/config/{name}", RealDisk())
-
-    counters = Counters(clock)
-    topics = Topics(file("topics.json"), settings, clock=clock, pool=pool)
+    file, counters = partial(config_file, settings), Counters(clock)
     lanes = Lanes(store, region="DefaultRegion", is_trace_on=True, counters=counters)
-    offsets, others = file("consumerOffset.json"), file("lmqConsumerOffset.json")
+    topics = Topics(file("topics.json"), settings, clock=clock, pool=pool)
+    members = Members(clock, timeout_ms=120_000, is_notified=lambda _: True)
+    offsets = Offsets(
+        file("consumerOffset.json"), clock=clock, pool=pool, other_file=file("lmqConsumerOffset.json")
+    )  # fmt: skip
     return Parts(
         settings=in_force.current,
         in_force=in_force,
@@ -80,8 +86,8 @@ def make_parts(
         world=HandWorld(clock),
         topics=topics,
         groups=Groups(file("subscriptionGroup.json"), in_force.current, clock=clock, pool=pool),
-        offsets=Offsets(offsets, clock=clock, pool=pool, other_file=others, is_light=False),
-        members=Members(clock, timeout_ms=120_000, is_notified=lambda _: True),
+        offsets=offsets,
+        members=members,
         locks=QueueLocks(file("queueLocks.json"), clock=clock, pool=pool),
         polls=LongPolls(clock),
         counters=counters,
@@ -92,6 +98,7 @@ def make_parts(
             store=store, topics=topics, lanes=lanes, counters=counters, on_written=lambda: None
         ),
         config_file=file,
+        positions=GroupPositions(store, topics=topics, offsets=offsets, members=members),
         replication=lambda: ALONE,
         registered=lambda: True,
     )  # fmt: skip

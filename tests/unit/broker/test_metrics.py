@@ -120,12 +120,26 @@ def test_what_dashboards_ask_is_there(query):
     assert names
     for name in names:
         metric = METRICS[name]
-        known = {*metric.labels, "cluster", "node_id", "node_type", "le"}
+        # Prometheus adds the instance that it scrapes.
+        known = {*metric.labels, "cluster", "node_id", "node_type", "le", "instance"}
         asked = [
             *re.findall(r"(\w+)=", " ".join(MATCHER.findall(query))),
             *(each.strip() for group in BY.findall(query) for each in group.split(",")),
         ]
         assert set(asked) <= known, name
+
+
+# What a master and its slave both show, or each broker of the same clients.
+SHOWN_TWICE = re.compile(
+    r"rocketmq_(consumer_(?!lag_latency)\w+|producer_connections|half_messages|timing_messages)"
+)
+
+
+@pytest.mark.parametrize("query", queries())
+def test_no_query_counts_a_master_and_its_slave_or_a_client_of_two_brokers_twice(query):
+    for match in SHOWN_TWICE.finditer(query):
+        before = query[: match.start()]
+        assert "max by" in before or "max(sum by (instance)" in before or "sum" not in before
 
 
 async def test_a_broker_shows_what_it_did_as_prometheus_reads_it(tmp_path):

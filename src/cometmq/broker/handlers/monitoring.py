@@ -59,6 +59,7 @@ class MonitoringHandler(Feature):
             "rocketmq_consumer_inflight_messages": lags.in_flight,
             "rocketmq_consumer_queueing_latency_milliseconds": lags.ages_ms,
             "rocketmq_consumer_ready_messages": lags.ready,
+            "rocketmq_send_to_dlq_messages_total": lags.dead_letters,
             "rocketmq_storage_message_reserve_time_milliseconds": self._reserve_time,
         }
         self._page = MetricsPage(common, sources, series_max=settings.metrics_series_max)

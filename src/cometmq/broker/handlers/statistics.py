@@ -49,7 +49,7 @@ class StatisticsHandler(Feature):
             store=parts.store,
             topics=parts.topics,
             offsets=parts.offsets,
-            members=parts.members,
+            positions=parts.positions,
             rates=self._rates,
             clock=parts.clock,
         )
@@ -109,7 +109,8 @@ class StatisticsHandler(Feature):
     def groups_of_topic(self, command: Command, _peer: Peer) -> Answer:
         """QUERY_TOPIC_CONSUME_BY_WHO 300."""
         topic = decode_fields(TopicRequest, command.fields).topic
-        return Answer(body=encode_group_list(self._statistics.groups_of_topic(topic)))
+        groups = {*self._offsets.groups_of(topic), *self._members.groups_of(topic)}
+        return Answer(body=encode_group_list(groups))
 
     async def group(self, command: Command, _peer: Peer) -> Answer:
         """GET_CONSUME_STATS 208."""

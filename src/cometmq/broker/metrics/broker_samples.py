@@ -88,10 +88,6 @@ class BrokerSamples:
             "rocketmq_throughput_out_total": lambda: (
                 (_got_labels(each), each.size) for each in counters.gets.wholes()
             ),
-            "rocketmq_send_to_dlq_messages_total": lambda: (
-                ((each.of.group, each.of.topic, _word(each.of.is_system)), each.count)
-                for each in counters.dead.wholes()
-            ),
         }
 
     def _put_labels(self, tally: Tally) -> tuple[str, ...]:

@@ -3,13 +3,13 @@
 Looked at in steps when a page is made; the times need the log, and are read in a thread, of so many queues at most.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from cometmq.broker.machines.steps import Steps, elsewhere, turn_end
 from cometmq.broker.metrics.page import Sample
 from cometmq.broker.parts import Parts
-from cometmq.codec.bodies.consumer_offset import TOPIC_GROUP_SEPARATOR
+from cometmq.broker.positions import Place
 from cometmq.model.names import is_retry_topic, is_system_group, is_system_topic
 from cometmq.store.consume_queue import ConsumeQueue
 
@@ -18,7 +18,6 @@ ROWS_MAX = 50_000
 TIMES_MAX = 2_000
 _AT_ONCE = 250  # Groups of topics; 8 queues each take 1 ms then.
 _TIMES_AT_ONCE = 100
-IN_FLIGHT = "rocketmq_consumer_inflight_messages"
 
 
 class Lag(NamedTuple):
@@ -38,7 +37,11 @@ class Lag(NamedTuple):
 
 
 class Lags:
-    """The lag of all groups at the last look."""
+    """The lag of all groups at the last look.
+
+    A slave has none to tell while its master is there, which tells the same: a sum over both would count it twice.
+    Neither has a group whose members broadcast: each of them keeps its own offsets.
+    """
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -47,17 +50,9 @@ class Lags:
 
     def look(self) -> Steps[None]:
         """Look at all groups."""
-        lags: list[Lag] = []
-        held = self._in_flight()
-        for number, (place, offsets) in enumerate(self._parts.offsets.places()[:ROWS_MAX]):
-            topic, _, group = place.partition(TOPIC_GROUP_SEPARATOR)
-            if not is_system_group(group):
-                lags.append(self._lag(group, topic, offsets, held))
-            if number % _AT_ONCE == _AT_ONCE - 1:
-                yield from turn_end()
-        self._lags = lags
-        wanted = [lag for lag in lags if lag.oldest]
-        ages: dict[tuple[str, str, str, str], int] = {lag.labels: 0 for lag in lags}
+        self._lags = yield from self._looked_up()
+        wanted = [lag for lag in self._lags if lag.oldest]
+        ages: dict[tuple[str, str, str, str], int] = {lag.labels: 0 for lag in self._lags}
         left = TIMES_MAX
         while wanted and left > 0:
             some, wanted = wanted[:_TIMES_AT_ONCE], wanted[_TIMES_AT_ONCE:]
@@ -67,31 +62,39 @@ class Lags:
             del ages[lag.labels]  # Nobody looked.
         self._ages_ms = ages
 
-    def _lag(
-        self,
-        group: str,
-        topic: str,
-        offsets: dict[int, int],
-        held: dict[tuple[str, ...], int],
-    ) -> Lag:
+    def _looked_up(self) -> Steps[list[Lag]]:
+        lags: list[Lag] = []
+        positions = self._parts.positions
+        if self._parts.settings.is_slave and self._parts.replication().has_master:
+            return lags
+        in_flight = yield from positions.in_flight()
+        for number, (group, topic) in enumerate(positions.pairs()[:ROWS_MAX]):
+            if not (is_system_group(group) or positions.is_broadcast(group)):
+                lags.append(self._lag(group, topic, in_flight))
+            if number % _AT_ONCE == _AT_ONCE - 1:
+                yield from turn_end()
+        return lags
+
+    def _lag(self, group: str, topic: str, in_flight: Mapping[Place, int]) -> Lag:
         is_retry = "true" if is_retry_topic(topic) else "false"
         labels = (group, topic, is_retry, "true" if is_system_topic(topic) else "false")
-        messages, oldest = 0, []
-        for queue_id, offset in list(offsets.items()):
-            queue = self._parts.store.queue(topic, queue_id)
-            behind = 0 if queue is None else queue.max_offset - offset
-            if queue is not None and behind > 0:
-                messages += behind
-                oldest.append((queue, max(offset, queue.min_offset)))
-        return Lag(labels, messages, held.get(labels, 0), oldest)
-
-    def _in_flight(self) -> dict[tuple[str, ...], int]:
-        return {
-            gauge.labels: int(gauge.value)
-            for ask in self._parts.counters.events.gauges
-            for gauge in ask()
-            if gauge.name == IN_FLIGHT
-        }
+        messages, held, oldest = 0, 0, []
+        config = self._parts.topics.get(topic)
+        # Light queues have no configuration.
+        ids = (
+            self._parts.offsets.of(group, topic)
+            if config is None
+            else range(config.read_queues)
+        )
+        for queue_id in ids:
+            position = self._parts.positions.of(group, topic, queue_id, in_flight)
+            queue, held = position.queue, held + position.in_flight
+            if queue is not None and position.lag > 0:
+                messages += position.lag
+                oldest.append(
+                    (queue, max(position.next - position.in_flight, queue.min_offset))
+                )
+        return Lag(labels, messages, held, oldest)
 
     def _ages(self, lags: list[Lag]) -> dict[tuple[str, str, str, str], int]:
         """The age of the first message of each lag, ms; may wait for the device; any thread."""
@@ -120,3 +123,16 @@ class Lags:
     def ages_ms(self) -> Iterator[Sample]:
         """The age of the oldest message that is not consumed, ms, by labels."""
         yield from self._ages_ms.items()
+
+    def dead_letters(self) -> Iterator[Sample]:
+        """Messages that became dead letters; 0 for each group and topic that had none, so that its first one is an increase."""
+        counted = set()
+        for each in self._parts.counters.dead.wholes():
+            counted.add((each.of.group, each.of.topic))
+            yield (
+                (each.of.group, each.of.topic, "true" if each.of.is_system else "false"),
+                each.count,
+            )
+        for group, topic, is_retry, is_system in (lag.labels for lag in self._lags):
+            if is_retry == "false" and (group, topic) not in counted:
+                yield (group, topic, is_system), 0

@@ -1,7 +1,6 @@
 """Pop, put together: its requests, and the timer that keeps its promises; and queues that the broker shares out."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
@@ -30,7 +29,6 @@ from cometmq.broker.slave.master_table import MasterTable
 from cometmq.codec.bodies.assignment import RequestModeConfig, decode_request_modes
 from cometmq.model.clock import seconds_until
 from cometmq.model.codes import RequestCode
-from cometmq.model.names import is_retry_topic, is_system_topic
 
 _PERIOD_SECONDS = PERIOD_MS / 1000
 
@@ -73,6 +71,7 @@ class PopFeature(Feature):
         acks = Acks(parts, journal=self._journal, orders=self._orders, waiting=self._waiting)
         peeking = Peeking(parts, popping, reader, self._offsets, parts.chance)
         parts.counters.events.gauges.append(self._gauges)
+        parts.positions.pops = self._offsets
         self._machines = Machines(parts.world, "pop")
         self._is_running = False
         self.answers = {
@@ -125,14 +124,6 @@ class PopFeature(Feature):
 
     def _gauges(self) -> Iterator[Gauge]:
         yield Gauge("rocketmq_pop_checkpoint_buffer_size", (), len(self._check_points))
-        counts: Counter[tuple[str, str]] = Counter()
-        for point in self._check_points.points():
-            left = point.all_bits & ~point.acknowledged
-            counts[point.body.topic, point.body.group] += left.bit_count()
-        for (topic, group), count in counts.items():
-            kind = "true" if is_retry_topic(topic) else "false"
-            labels = (group, topic, kind, "true" if is_system_topic(topic) else "false")
-            yield Gauge("rocketmq_consumer_inflight_messages", labels, count)
 
     def truncated(self, end: int) -> None:
         """The log ends here now: nothing behind it is handed out, and what was handed out before it stays so."""

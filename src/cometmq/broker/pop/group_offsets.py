@@ -5,6 +5,10 @@ out once a check point of it is on the device, or all of it is acknowledged; unt
 known to `CheckPointTable` only.
 """
 
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from cometmq.broker.machines.steps import Steps, elsewhere
 from cometmq.broker.offsets import Offsets
 from cometmq.broker.pop.check_points import CheckPoint, CheckPointTable, Place
 from cometmq.codec.headers.pop import FROM_MIN
@@ -36,6 +40,11 @@ class GroupOffsets:
         if unsaid is None:
             return said
         return unsaid if said is None else max(unsaid, said)
+
+    def in_flight(self) -> Steps[Mapping[Place, int]]:
+        """Count the messages of each queue and group that are neither acknowledged nor delivered again."""
+        points = self._check_points.points()
+        return (yield from elsewhere(lambda: _counted(points))) if points else {}
 
     def begin(self, place: Place, queue: ConsumeQueue | None, init_mode: int) -> int:
         """The offset at which a new group begins (PopMessageProcessor.getInitOffset)."""
@@ -81,3 +90,11 @@ class GroupOffsets:
             self._offsets.commit(*place, offset=body.start_offset)
         elif said is None or body.start_offset >= said:
             self._offsets.commit(*place, offset=body.offsets[-1] + 1)
+
+
+def _counted(points: Iterable[CheckPoint]) -> Counter[Place]:
+    counts: Counter[Place] = Counter()
+    for point in points:
+        left = point.all_bits & ~point.acknowledged
+        counts[point.body.group, point.body.topic, point.body.queue_id] += left.bit_count()
+    return counts

@@ -142,13 +142,15 @@ class FoundPulls:
             offsets.commit_brought(
                 group.name, queue.topic, queue_id, commit_offset, queue.max_offset
             )
-        tally = tallies.get(queue_id) or self._tally(known, queue_id)
+        tally = tallies.get(queue_id) or self._tally(known, queue_id, offset)
         self._counters.count_pull(tally, count, size, began)
         return frame, size
 
-    def _tally(self, known: KnownPull, queue_id: int) -> Tally:
-        """The tally of what a group gets of a queue."""
+    def _tally(self, known: KnownPull, queue_id: int, offset: int) -> Tally:
+        """The tally of what a group gets of a queue, of which the first pull with this header is at `offset`."""
         admitted = known.admitted
+        if not known.is_committing:
+            self._pulls.note_first(known.request, queue_id, offset)
         tally = self._counters.gets.of(known.request.topic, admitted.group.name, queue_id)
         if len(admitted.tallies) < TALLIES_MAX:
             admitted.tallies[queue_id] = tally

@@ -157,6 +157,7 @@ class Pulls:
         self._store = store
         self._filters = Filters(settings, members)
         self._offsets = offsets
+        self._members = members
         self._polls = polls
         self._counters = counters
         self._turns = turns
@@ -264,13 +265,19 @@ class Pulls:
         )
 
     def _commit(self, pull: Pull, max_offset: int) -> None:
-        """Keep the offset that a pull brings."""
+        """Keep the offset that a pull brings; of one that brings none, where it begins."""
         request = pull.request
-        if pull.may_hold and request.sys_flag & PULL_COMMIT_OFFSET:
+        if not request.sys_flag & PULL_COMMIT_OFFSET:
+            self.note_first(request, request.queue_id, request.queue_offset)
+        elif pull.may_hold:
             self._offsets.commit_brought(
                 request.consumer_group, request.topic, request.queue_id,
                 request.commit_offset, max_offset,
             )  # fmt: skip
+
+    def note_first(self, request: PullRequest, queue_id: int, offset: int) -> None:
+        """Remember where a group without an offset begins in a queue: its lag counts from there."""
+        self._members.note_first_pull(request.consumer_group, request.topic, queue_id, offset)
 
     async def _read_cold(
         self, pull: Pull, wanted: MessageFilter, result: GetResult

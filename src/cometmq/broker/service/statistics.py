@@ -5,11 +5,11 @@ the pool. A topic's rate of puts is counted from store times, a group's from the
 offsets, so that no send and no pull counts for it. Follows AdminBrokerProcessor of RocketMQ 5.3.3.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cometmq.broker.machines.steps import Steps, elsewhere
-from cometmq.broker.members import Members
 from cometmq.broker.offsets import Offsets, topics_by_group
+from cometmq.broker.positions import GroupPositions, Place, Position
 from cometmq.broker.service.rates import WINDOW_SECONDS, ConsumeRateSamples
 from cometmq.broker.topics import Topics
 from cometmq.codec.bodies.stats import (
@@ -27,11 +27,11 @@ from cometmq.model.topic import TopicConfig
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
 
-# A group, one of its topics, and the queues of that.
-_Work = tuple[str, str, dict[MessageQueue, ConsumeQueue | None]]
+# A group, one of its topics, and the group's position in each queue of the topic.
+_Work = tuple[str, str, dict[MessageQueue, Position]]
 
 # What is looked up on the loop before the rest of it has its turn: some 3 ms.
-QUEUES_IN_A_TURN = 2_000
+QUEUES_IN_A_TURN = 1_000
 
 
 class ProgressStatistics:
@@ -44,7 +44,7 @@ class ProgressStatistics:
         store: MessageStore,
         topics: Topics,
         offsets: Offsets,
-        members: Members,
+        positions: GroupPositions,
         rates: ConsumeRateSamples,
         clock: Clock,
     ) -> None:
@@ -53,7 +53,7 @@ class ProgressStatistics:
         self._store = store
         self._topics = topics
         self._offsets = offsets
-        self._members = members
+        self._positions = positions
         self._rates = rates
         self._clock = clock
 
@@ -83,32 +83,32 @@ class ProgressStatistics:
                 put_count += last - self._store.offset_by_time(queue, since_ms)
         return TopicStats(bounds, put_count / WINDOW_SECONDS)
 
-    def groups_of_topic(self, topic: str) -> set[str]:
-        """Groups that are there, and groups that have offsets."""
-        return {*self._offsets.groups_of(topic), *self._members.groups_of(topic)}
-
     # --- groups
 
     def of_group(
         self, group: str, named: list[str] | None, *, only_ordered: bool = False
     ) -> Steps[list[ConsumeStats]]:
-        """The progress of a group in the named topics, or in all in which it has offsets."""
-        topics = self._wanted(group, self._offsets.topics_of(group)) if named is None else named
-        work = self._work(group, topics, only_ordered=only_ordered)
+        """The progress of a group in the named topics, or in all that it consumes."""
+        in_flight = yield from self._positions.in_flight()
+        topics = named
+        if topics is None:
+            topics = self._positions.topics_of(group, self._offsets.topics_of(group))
+        work = self._work(group, topics, in_flight, only_ordered=only_ordered)
         return (yield from elsewhere(lambda: [self._progress(*each) for each in work]))
 
     def of_groups(
         self, groups: Sequence[str], *, only_ordered: bool
     ) -> Steps[dict[str, list[ConsumeStats]]]:
         """The progress of several groups, or of them in ordered topics only; some of them in each turn."""
+        in_flight = yield from self._positions.in_flight()
         offsets = self._offsets.places()
         topics = yield from elsewhere(lambda: topics_by_group(key for key, _ in offsets))
         stats: dict[str, list[ConsumeStats]] = {group: [] for group in groups}
         work: list[_Work] = []
         count = 0
         for group in groups:
-            wanted = self._wanted(group, topics.get(group, []))
-            added = self._work(group, wanted, only_ordered=only_ordered)
+            wanted = self._positions.topics_of(group, topics.get(group, []))
+            added = self._work(group, wanted, in_flight, only_ordered=only_ordered)
             work += added
             count += sum(len(queues) for _, _, queues in added)
             if count >= QUEUES_IN_A_TURN:
@@ -122,34 +122,43 @@ class ProgressStatistics:
         for (group, _, _), each in zip(work, found, strict=True):
             stats[group].append(each)
 
-    def _work(self, group: str, topics: list[str], *, only_ordered: bool) -> list[_Work]:
-        """The queues of each topic that is there."""
+    def _work(
+        self,
+        group: str,
+        topics: list[str],
+        in_flight: Mapping[Place, int],
+        *,
+        only_ordered: bool,
+    ) -> list[_Work]:
+        """The positions in the queues of each topic that is there."""
         configs = [
             config
             for name in topics
             if (config := self._topics.get(name)) is not None
             and (config.ordered or not only_ordered)
         ]
-        return [(group, each.name, self._queues(each, each.read_queues)) for each in configs]
-
-    def _wanted(self, group: str, topics: list[str]) -> list[str]:
-        """The topics of a group's offsets, without those that a live group does not consume any more."""
-        members = self._members.consumer_group(group)
-        if members is None or not members.subscriptions:
-            return topics
-        return [topic for topic in topics if topic in members.subscriptions]
+        position = self._positions.of
+        return [
+            (group, each.name, {
+                name: position(group, each.name, name.queue_id, in_flight)
+                for name in self._names(each, each.read_queues)
+            })
+            for each in configs
+        ]  # fmt: skip
 
     def _progress(
-        self, group: str, topic: str, queues: dict[MessageQueue, ConsumeQueue | None]
+        self, group: str, topic: str, positions: dict[MessageQueue, Position]
     ) -> ConsumeStats:
         table = {}
-        for name, queue in queues.items():
-            offset = max(self._offsets.get(group, topic, name.queue_id) or 0, 0)
-            last = 0 if queue is None else queue.max_offset
+        for name, position in positions.items():
+            # Tools subtract: the end minus the consumer's offset is the lag, the puller's minus the consumer's is in flight.
+            offset = position.next - position.in_flight
             consumed_ms = 0
-            if queue is not None and offset > 0:
-                consumed_ms = max(self._store.store_time_at(queue, offset - 1), 0)
-            table[name] = QueueProgress(last, offset, offset, consumed_ms)
+            if position.queue is not None and position.is_committed and offset > 0:
+                consumed_ms = max(self._store.store_time_at(position.queue, offset - 1), 0)
+            table[name] = QueueProgress(
+                position.end, offset, position.next, consumed_ms, position.is_committed
+            )
         return ConsumeStats(table, self._rates.rate(group, topic))
 
     def time_spans(self, topic: str, group: str) -> Steps[list[TimeSpan]]:
@@ -159,28 +168,31 @@ class ProgressStatistics:
             RequestError: TOPIC_NOT_EXIST.
         """
         config = self._topic(topic)
-        queues = self._queues(config, config.write_queues)
+        positions = {
+            name: self._positions.of(group, topic, name.queue_id, {})
+            for name in self._names(config, config.write_queues)
+        }
         return (
             yield from elsewhere(
-                lambda: [self._span(group, name, queue) for name, queue in queues.items()]
+                lambda: [self._span(name, each) for name, each in positions.items()]
             )
         )
 
-    def _span(self, group: str, name: MessageQueue, queue: ConsumeQueue | None) -> TimeSpan:
+    def _span(self, name: MessageQueue, position: Position) -> TimeSpan:
+        """The times of a queue, and the age of the next message that a group is given."""
+        queue, offset = position.queue, position.next
         if queue is None:
             return TimeSpan(name, -1, -1, -1, 0)
         time_at = self._store.store_time_at
-        offset = self._offsets.get(group, name.topic, name.queue_id) or 0
         min_ms = time_at(queue, queue.min_offset)
         delay_ms = 0
         if offset < queue.max_offset:
-            next_ms = time_at(queue, max(offset, queue.min_offset))
-            delay_ms = self._clock.now_ms() - next_ms
+            delay_ms = self._clock.now_ms() - time_at(queue, offset)
         return TimeSpan(
             name,
             min_ms,
             time_at(queue, queue.max_offset - 1),
-            time_at(queue, offset - 1) if offset > 0 else min_ms,
+            time_at(queue, offset - 1) if offset > queue.min_offset else min_ms,
             delay_ms,
         )
 
@@ -192,11 +204,11 @@ class ProgressStatistics:
             raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
         return config
 
+    def _names(self, config: TopicConfig, count: int) -> list[MessageQueue]:
+        return [MessageQueue(config.name, self._broker_name, number) for number in range(count)]
+
     def _queues(
         self, config: TopicConfig, count: int
     ) -> dict[MessageQueue, ConsumeQueue | None]:
-        name, broker = config.name, self._broker_name
-        return {
-            MessageQueue(name, broker, number): self._store.queue(name, number)
-            for number in range(count)
-        }
+        names = self._names(config, count)
+        return {name: self._store.queue(name.topic, name.queue_id) for name in names}

@@ -54,17 +54,19 @@ class QueueProgress:
         consumer_offset: the next that the group consumes.
         pull_offset: the next that it pulls.
         consumed_ms: store time of the last message it consumed; 0 without one.
+        is_committed: Whether the group has committed an offset. If not, `consumer_offset` is where it would begin.
     """
 
     broker_offset: int
     consumer_offset: int
     pull_offset: int = 0
     consumed_ms: int = 0
+    is_committed: bool = True
 
     @property
     def lag(self) -> int:
         """Messages that are not consumed yet."""
-        return self.broker_offset - self.consumer_offset
+        return max(self.broker_offset - self.consumer_offset, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +146,9 @@ def _consume_stats_text(stats: ConsumeStats) -> str:
 
 
 def _progress_text(progress: QueueProgress) -> str:
+    own = "" if progress.is_committed else '"committed":false,'
     return (
-        f'{{"brokerOffset":{progress.broker_offset},"consumerOffset":{progress.consumer_offset}'
+        f'{{"brokerOffset":{progress.broker_offset},{own}"consumerOffset":{progress.consumer_offset}'
         f',"lastTimestamp":{progress.consumed_ms},"pullOffset":{progress.pull_offset}}}'
     )
 
@@ -167,6 +170,7 @@ def _consume_stats(body: JsonObject) -> ConsumeStats:
             part.int64("consumerOffset"),
             part.int64("pullOffset", 0),
             part.int64("lastTimestamp", 0),
+            part.raw().get("committed") is not False,
         ),
     )
     return ConsumeStats(queues, _rate(body.raw().get("consumeTps")))

@@ -1,0 +1,186 @@
+"""The lag of groups, as the answer to GET_CONSUME_STATS and /metrics give it: both by one rule."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+
+import pytest
+
+from cometmq.broker.handlers import monitoring
+from cometmq.codec.bodies.heartbeat import (
+    BROADCASTING,
+    CLUSTERING,
+    ConsumerPart,
+    Heartbeat,
+    encode_heartbeat,
+)
+from cometmq.codec.bodies.stats import decode_all_consume_stats, decode_consume_stats
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode
+from cometmq.model.subscription import parse_subscription
+from cometmq.net.channels import Channels
+from cometmq.net.loop import loop_clock
+from tests.unit.broker.billing import QUEUE, commit, pull_fields, send
+from tests.unit.broker.conftest import serve
+from tests.unit.broker.test_metrics import get, values
+from tests.unit.broker.test_pop import ACK, handles, names, pop_fields
+
+PULL = RequestCode.PULL_MESSAGE
+
+
+@pytest.fixture(autouse=True)
+def each_page_is_new(monkeypatch):
+    monkeypatch.setattr(monitoring, "AGE_SECONDS", 0.0)
+
+
+@asynccontextmanager
+async def member(served, *topics: str, model: str = CLUSTERING, group: str = "billing"):
+    """A connected member of a group."""
+    channels = Channels(loop_clock())
+    wanted = tuple(parse_subscription(topic, "*", version=1) for topic in topics)
+    part = ConsumerPart(group, wanted, model=model)
+    beat = Command(
+        RequestCode.HEART_BEAT, body=encode_heartbeat(Heartbeat("me@1", (), (part,)))
+    )
+    assert (await channels.call(served.broker.address, beat)).code == 0
+    yield channels
+    await channels.close()
+
+
+async def progress(served, group: str = "billing"):
+    answer = await served.ask(RequestCode.GET_CONSUME_STATS, {"consumerGroup": group})
+    return decode_consume_stats(answer.body)
+
+
+async def lags(served, topic: str = "orders", group: str = "billing"):
+    """The lag of a group in a topic: as consoles hear it alone and of all groups, and as metrics have it."""
+    alone = await progress(served, group)
+    answer = await served.ask(RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"})
+    together = [
+        each.lag
+        for part in decode_all_consume_stats(answer.body).get(group, ())
+        for queue, each in part.queues.items()
+        if queue.topic == topic
+    ]
+    here = [each.lag for queue, each in alone.queues.items() if queue.topic == topic]
+    assert sum(here) == sum(together)
+    _, text = await get(served, "/metrics")
+    return sum(here), values(text).get(("rocketmq_consumer_lag_messages", topic, group))
+
+
+async def test_a_group_that_hangs_in_its_first_message_lags_by_all_of_them(tmp_path):
+    async with serve(tmp_path) as served:
+        for queue in "0011":
+            await send(served, queue=queue)
+        async with member(served, "orders"):
+            assert await lags(served) == (4, 4)
+            stats = await progress(served)
+            assert not any(each.is_committed for each in stats.queues.values())
+
+
+async def test_queues_without_an_offset_count_beside_those_that_have_one(tmp_path):
+    async with serve(tmp_path) as served:
+        for queue in "0011":
+            await send(served, queue=queue)
+        await commit(served, 2)
+        assert await lags(served) == (2, 2)
+        stats = await progress(served)
+        assert [each.is_committed for each in stats.queues.values()][:2] == [True, False]
+
+
+async def test_a_group_that_began_at_the_end_does_not_lag_by_what_was_there_before(tmp_path):
+    async with serve(tmp_path) as served:
+        for _ in range(3):
+            await send(served)
+        async with member(served, "orders") as channels:
+            fields = {**pull_fields(3), "suspendTimeoutMillis": "0"}
+            await channels.call(served.broker.address, Command(PULL, fields=fields))
+            assert await lags(served) == (0, 0)
+            await send(served)
+            # It pulls on, and hangs: what it has pulled is not consumed.
+            for offset in (3, 4):
+                fields = {**pull_fields(offset), "suspendTimeoutMillis": "0"}
+                await channels.call(served.broker.address, Command(PULL, fields=fields))
+            assert await lags(served) == (1, 1)
+
+
+async def test_the_first_pull_counts_also_where_it_gets_messages_at_once(tmp_path):
+    async with serve(tmp_path) as served:
+        for _ in range(3):
+            await send(served)
+        async with member(served, "orders") as channels:
+            for offset in (1, 2):
+                command = Command(PULL, fields=pull_fields(offset))
+                assert (await channels.call(served.broker.address, command)).code == 0
+            assert await lags(served) == (2, 2)
+
+
+async def test_a_topic_made_again_knows_no_pull_of_the_old_one(tmp_path):
+    async with serve(tmp_path) as served:
+        for _ in range(3):
+            await send(served)
+        async with member(served, "orders") as channels:
+            command = Command(PULL, fields=pull_fields(2))
+            assert (await channels.call(served.broker.address, command)).code == 0
+            delete = {"topic": "orders"}
+            assert (await served.ask(RequestCode.DELETE_TOPIC_IN_BROKER, delete)).code == 0
+            for _ in range(5):
+                await send(served)
+            assert await lags(served) == (5, 5)
+
+
+async def test_messages_that_are_deleted_do_not_wait(tmp_path):
+    async with serve(tmp_path) as served:
+        for _ in range(4):
+            await send(served)
+        await commit(served, 1)
+        served.broker._store.queue("orders", 0).min_offset = 3
+        assert await lags(served) == (1, 1)
+
+
+async def test_popped_messages_wait_until_they_are_acknowledged(tmp_path):
+    async with serve(tmp_path) as served:
+        for _ in range(5):
+            await send(served)
+        fields = pop_fields(consumerGroup="billing", topic="orders", maxMsgNums=3)
+        popped = await served.ask(RequestCode.POP_MESSAGE, fields)
+        assert popped.code == 0
+        assert await lags(served) == (5, 5)
+        [here] = [
+            each for queue, each in (await progress(served)).queues.items() if queue == QUEUE
+        ]
+        assert here.pull_offset - here.consumer_offset == 3
+        # The second and the third are done with, and the first is not.
+        for handle in handles(popped)[1:]:
+            ack = names(handle) | {"consumerGroup": "billing", "topic": "orders"}
+            assert (await served.ask(ACK, ack)).code == 0
+        assert await lags(served) == (3, 3)
+        _, text = await get(served, "/metrics")
+        assert values(text)["rocketmq_consumer_inflight_messages", "orders", "billing"] == 1
+        assert values(text)["rocketmq_consumer_ready_messages", "orders", "billing"] == 2
+
+
+async def test_a_group_that_broadcasts_has_no_lag_at_the_broker(tmp_path):
+    async with serve(tmp_path) as served:
+        await send(served)
+        async with member(served, "orders", model=BROADCASTING):
+            assert await lags(served) == (0, None)
+
+
+async def test_a_topic_that_members_do_not_want_any_more_is_no_lag(tmp_path):
+    async with serve(tmp_path) as served:
+        await send(served)
+        await commit(served, 0)
+        await send(served, topic="others")
+        async with member(served, "others"):
+            assert await lags(served) == (0, None)
+            assert await lags(served, "others") == (1, 1)
+
+
+async def test_the_first_dead_letter_of_a_group_is_an_increase(tmp_path):
+    async with serve(tmp_path) as served:
+        await send(served)
+        async with member(served, "orders"):
+            _, text = await get(served, "/metrics")
+            name = "rocketmq_send_to_dlq_messages_total"
+            assert values(text)[name, "orders", "billing"] == 0
