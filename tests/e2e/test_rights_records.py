@@ -19,12 +19,19 @@ from tests.attacks.stranger import Stranger
 from tests.support.accounts import ADMIN, CANARY, account, guarded_cluster
 
 EVE = Credentials("eve-the-reader", f"{CANARY}-eve")
+MAL = Credentials("mal-of-most-topics", f"{CANARY}-mal")
+PAT = Credentials("pat-the-writer", f"{CANARY}-pat")
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     own = account(EVE, topicPerms=["mine=PUB|SUB"], groupPerms=["eves=SUB"])
-    with guarded_cluster(tmp_path_factory.mktemp("guarded"), own) as programs:
+    all_but_one = account(
+        MAL, defaultTopicPerm="PUB|SUB", defaultGroupPerm="SUB", topicPerms=["secret=DENY"]
+    )
+    writer = account(PAT, topicPerms=["mine=PUB"])
+    folder = tmp_path_factory.mktemp("guarded")
+    with guarded_cluster(folder, own, all_but_one, writer) as programs:
         yield programs
 
 
@@ -92,3 +99,89 @@ def test_a_transaction_of_another_topic_is_not_ended(cluster):
         assert ask(EVE, 37, {**end, "topic": "mine"}).code == ResponseCode.NO_PERMISSION
         assert ask(EVE, 37, {**end, "topic": "secret"}).code == ResponseCode.NO_PERMISSION
         assert ask(ADMIN, 37, end).code == ResponseCode.SUCCESS
+
+
+def send_fields(topic, key, properties="", flag="0"):
+    return {
+        "a": "g", "b": topic, "c": "TBW102", "d": "4", "e": "0", "f": flag, "g": "1700000000000", "h": "0",
+        "i": f"UNIQ_KEY\x01{key}\x02{properties}", "j": "0", "k": "false", "m": "false",
+    }  # fmt: skip
+
+
+def reads_of(topic, key):
+    """Requests that give messages of a topic."""
+    queue = {"consumerGroup": "mals", "topic": topic, "queueId": "0"}
+    pull = {
+        **queue, "queueOffset": "0", "maxMsgNums": "32", "sysFlag": "4", "commitOffset": "0",
+        "suspendTimeoutMillis": "0", "subVersion": "0", "subscription": "*", "expressionType": "TAG",
+    }  # fmt: skip
+    pop = {
+        **queue, "maxMsgNums": "32", "invisibleTime": "30000", "pollTime": "0", "bornTime": "0",
+        "initMode": "0", "exp": "*", "expType": "TAG", "order": "false",
+    }  # fmt: skip
+    by_key = {
+        "topic": topic,
+        "key": key,
+        "maxNum": "9",
+        "beginTimestamp": "0",
+        "endTimestamp": "9" * 13,
+    }
+    return (11, pull), (200050, pop), (12, by_key)
+
+
+@pytest.mark.parametrize(
+    ("topic", "properties", "flag"),
+    [
+        ("SCHEDULE_TOPIC_XXXX", "DELAY\x0118\x02", "0"),
+        ("rmq_sys_wheel_timer", "TIMER_DELAY_SEC\x016000\x02", "0"),
+        ("RMQ_SYS_TRANS_HALF_TOPIC", "TRAN_MSG\x01true\x02PGROUP\x01g\x02", "4"),
+    ],
+)
+def test_messages_of_a_denied_topic_were_read_where_they_wait(cluster, topic, properties, flag):
+    """A right to all topics covered those in which messages wait."""
+    names, broker = cluster
+    with Admin(names.address, settings=ClientSettings(credentials=ADMIN)) as admin:
+        admin.create_topic("secret", queues=1)
+    with Stranger(broker.address) as asked:
+
+        def ask(who, code, fields, body=b""):
+            return asked.ask(
+                code, Signer(who).signed(Command(code, fields=fields, body=body)).fields, body
+            )
+
+        fields = send_fields("secret", "B" * 32, properties, flag)
+        sent = ask(ADMIN, 310, fields, b"confidential")
+        assert sent.code == ResponseCode.SUCCESS, sent.remark
+        offset = str(int(sent.fields["msgId"][16:], 16))
+        by_id = ask(MAL, 33, {"offset": offset, "topic": "mine"})
+        assert (by_id.code, by_id.body) == (ResponseCode.SYSTEM_ERROR, b"")
+        for name in ("secret", topic):
+            assert ask(MAL, 33, {"offset": offset, "topic": name}).code == 16
+        back = {"group": "mals", "offset": offset, "delayLevel": "1", "originTopic": topic}
+        assert (
+            ask(MAL, 36, {**back, "maxReconsumeTimes": "3"}).code == ResponseCode.SYSTEM_ERROR
+        )
+        for code, fields in reads_of(topic, "B" * 32):
+            answer = ask(MAL, code, fields)
+            assert (answer.code, answer.body) == (ResponseCode.NO_PERMISSION, b""), code
+        assert ask(ADMIN, 33, {"offset": offset, "topic": topic}).body
+
+
+@pytest.mark.parametrize("topic", ["mine", "RMQ_SYS_TRACE_TOPIC"])
+def test_a_right_to_send_was_one_to_read_bodies_by_their_ids(cluster, topic):
+    """Of ACL 1.0; and nobody needed any right for traces."""
+    _, broker = cluster
+    with Stranger(broker.address) as asked:
+
+        def ask(who, code, fields, body=b""):
+            return asked.ask(
+                code, Signer(who).signed(Command(code, fields=fields, body=body)).fields, body
+            )
+
+        sent = ask(PAT, 310, send_fields(topic, "C" * 32), b"confidential")
+        assert sent.code == ResponseCode.SUCCESS, sent.remark
+        offset = str(int(sent.fields["msgId"][16:], 16))
+        seen = ask(PAT, 33, {"offset": offset, "topic": topic})
+        assert (seen.code, seen.body) == (ResponseCode.NO_PERMISSION, b"")
+        assert bool(ask(EVE, 33, {"offset": offset, "topic": "mine"}).body) == (topic == "mine")
+        assert ask(PAT, 30, {"topic": "mine", "queueId": "0"}).code == ResponseCode.SUCCESS

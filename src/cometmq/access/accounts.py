@@ -11,7 +11,7 @@ from cometmq.access.address_pattern import AddressPattern
 from cometmq.access.user import User
 from cometmq.model.frozen import dataclass
 from cometmq.model.names import DEFAULT_TOPIC, TRACE_TOPIC
-from cometmq.model.rights import ANY_NAME, Access, Action, Resource, Right
+from cometmq.model.rights import ANY_NAME, Access, Action, Resource, Right, needs_its_name
 
 # Names and secrets are longer than this (AclConstants.ACCESS_KEY_MIN_LENGTH).
 KEY_LENGTH = 6
@@ -64,14 +64,18 @@ class Account:
         """See `User`: who may send to a topic or consume it may also read about it; its messages are for who may consume it."""
         if self.is_super:
             return True
-        resource, name, actions = access
+        resource, name, actions, shows_messages = access
         if resource is Resource.CLUSTER:
             # At nameservers clients ask for brokers and keys; at brokers no such row is for anybody.
             return right is Right.ANYBODY and actions == _READS
         if name == ANY_NAME:
             return False
-        wanted = _ANY if actions == _READS else actions
-        if resource is Resource.GROUP:
+        wanted = actions
+        if actions == _READS:
+            wanted = _SUB if shows_messages else _ANY
+        if needs_its_name(access):
+            held = self.topics.get(name, DENIED)
+        elif resource is Resource.GROUP:
             held = self.groups.get(name, self.default_group)
         else:
             held = self.topics.get(name, self.default_topic) | _OF_EVERYBODY.get(name, DENIED)

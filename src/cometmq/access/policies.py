@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from cometmq.model.errors import SettingsError
 from cometmq.model.frozen import dataclass
-from cometmq.model.rights import ANY_NAME, Access, Action, Resource
+from cometmq.model.rights import ANY_NAME, Access, Action, Resource, needs_its_name
 
 ALLOW, DENY = "Allow", "Deny"
 CUSTOM, DEFAULT = "Custom", "Default"
@@ -74,8 +74,8 @@ class PolicyEntry:
         if access.name == ANY_NAME and access.resource is not Resource.CLUSTER:
             # All of a kind: allowed by what allows all, and denied by what denies one.
             is_named = self.level <= 1 or not self.is_allowed
-        elif self.level == _EXACT:
-            is_named = access.name == self.name
+        elif self.level == _EXACT or needs_its_name(access):
+            is_named = self.level == _EXACT and access.name == self.name
         else:
             is_named = access.name.startswith(self.name)
         # The addresses last: few entries get so far.

@@ -24,9 +24,9 @@ from cometmq.model.errors import RequestError
 from cometmq.model.flags import INNER_BATCH, NEED_UNWRAP, PERM_READ_WRITE, is_writable
 from cometmq.model.frozen import dataclass
 from cometmq.model.names import (
-    NOT_SENDABLE_TOPICS,
     RETRY_PREFIX,
     WHEEL_TIMER_TOPIC,
+    check_sendable,
     check_topic,
     dead_letter_topic,
 )
@@ -40,7 +40,7 @@ AnySend = SendRequest | SendRequestV2
 _NO_DELAY = "-1"
 # Bits of a record's sysFlag that say how it is written, which no sender knows: with those of IPv6 hosts nobody
 # can read it, and its queue stands still for every consumer; with those of an inner batch it is taken for one.
-_OF_BROKERS = HOST_BITS | INNER_BATCH | NEED_UNWRAP
+FLAGS_OF_BROKERS = HOST_BITS | INNER_BATCH | NEED_UNWRAP
 
 
 class Sender(Protocol):
@@ -127,7 +127,7 @@ class Admission:
         self._check_time()
         topic, queue_id, properties = self._target(request, sender)
         is_batch = bool(request.batch) or is_batch
-        sys_flag = request.sys_flag & ~_OF_BROKERS
+        sys_flag = request.sys_flag & ~FLAGS_OF_BROKERS
         sent = RoutedSend(
             topic, queue_id, properties, sys_flag, request.topic, is_batch=is_batch
         )
@@ -204,10 +204,7 @@ class Admission:
                 f"the broker[{self._settings.broker_name}] sending message is forbidden",
             )
         check_topic(name, code=ResponseCode.MESSAGE_ILLEGAL)
-        if name in NOT_SENDABLE_TOPICS:
-            raise RequestError(
-                ResponseCode.NO_PERMISSION, f"Sending message to topic[{name}] is forbidden."
-            )
+        check_sendable(name)
         if topic is None:
             topic = self._make_topic(request, sender)
         if not is_writable(topic.perm):

@@ -10,7 +10,7 @@ import json
 from cometmq.broker.counters.counters import Counters
 from cometmq.kernel import LaneTable, rows
 from cometmq.model.flags import MULTI_TAGS
-from cometmq.model.names import DLQ_PREFIX, RETRY_PREFIX
+from cometmq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_written_by_brokers
 from cometmq.model.topic import TopicConfig
 from cometmq.store.appender import encode_topic_block
 from cometmq.store.consume_queue import ConsumeQueue
@@ -64,6 +64,7 @@ class Lanes:
             and not topic.name.startswith((RETRY_PREFIX, DLQ_PREFIX))
         )
         if is_straight and is_kept:
+            assert not is_written_by_brokers(topic.name), "no client sends there"
             self.straight.keep(topic.name, queue_id, lane)
         return lane
 

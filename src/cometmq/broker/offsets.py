@@ -21,7 +21,7 @@ from cometmq.codec.bodies.consumer_offset import (
 )
 from cometmq.model.clock import Clock
 from cometmq.model.data_version import DataVersion
-from cometmq.model.names import SYSTEM_GROUP_PREFIX
+from cometmq.model.names import is_group_of_brokers
 from cometmq.store.config_file import ConfigFile
 
 _log = logging.getLogger(__name__)
@@ -118,8 +118,13 @@ class Offsets:
     def commit_brought(
         self, group: str, topic: str, queue_id: int, offset: int, queue_end: int
     ) -> None:
-        """Keep the offset that a pull brings; one far beyond the queue's end, or without room, is left alone."""
+        """Keep the offset that a pull brings.
+
+        Ignored are offsets far beyond the queue's end, without room, and of groups of the broker itself.
+        """
         if self.get(group, topic, queue_id) == offset:  # Of most pulls.
+            return
+        if is_group_of_brokers(group):
             return
         if 0 <= offset <= queue_end + BEYOND_MAX and self.has_room(group, topic, queue_id):
             self.commit(group, topic, queue_id, offset=offset)
@@ -175,7 +180,7 @@ class Offsets:
         lowered: dict[str, int] = {}
         for key, queues in self._offsets.items():
             topic, _, group = key.partition(TOPIC_GROUP_SEPARATOR)
-            if group.startswith(SYSTEM_GROUP_PREFIX):
+            if is_group_of_brokers(group):
                 continue  # Its feature knows what its offsets mean.
             for queue_id, offset in queues.items():
                 end = end_of(topic, queue_id)

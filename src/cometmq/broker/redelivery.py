@@ -14,7 +14,7 @@ from cometmq.codec.record import HOST_BITS, Record
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import CodecError, RecordIllegal
 from cometmq.model.flags import TRANSACTION_MASK
-from cometmq.model.names import NOT_SENDABLE_TOPICS, topic_fault
+from cometmq.model.names import REVIVE_LOG_PREFIX, is_written_by_brokers, topic_fault
 from cometmq.model.topic import TopicConfig
 from cometmq.store.appender import PutResult
 
@@ -63,6 +63,12 @@ def once_more(
     )
 
 
+def topic_of(record: Record) -> str:
+    """The topic whose rights a record needs: the one that it is bound for while it waits in a topic of the broker."""
+    waits = is_written_by_brokers(record.topic)
+    return (record.properties().get(keys_of.REAL_TOPIC) if waits else None) or record.topic
+
+
 def real_place(
     record: Record, properties: dict[str, str], topics: Topics
 ) -> tuple[TopicConfig, int] | None:
@@ -72,12 +78,13 @@ def real_place(
     is there when the topic is made again.
     """
     name, queue = properties.get(keys_of.REAL_TOPIC, ""), properties.get(keys_of.REAL_QID, "")
-    # A client can write to the timer's topic itself, so nothing here may be believed.
+    # A store may hold messages that clients sent to the timer's topic before brokers refused that.
     topic = topics.get(name)
     fault = topic_fault(name) if topic is None else None
     if topic is not None and is_batch_topic(topic.attributes):
         fault = "It is a batch topic, which this broker reads and does not write."
-    if name in NOT_SENDABLE_TOPICS:
+    # A timer that RocketMQ wrote holds check points of pop.
+    if is_written_by_brokers(name) and not name.startswith(REVIVE_LOG_PREFIX):
         fault = "The system alone writes there."
     if fault is None and not (queue.isdecimal() and len(queue) < 10):
         fault = f"The queue {queue!r:.40} is no number."

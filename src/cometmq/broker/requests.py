@@ -52,7 +52,7 @@ _MESSAGES = (
     Rule(
         Code.VIEW_MESSAGE_BY_ID,
         READER,
-        (named_or_cluster(topic("topic", GET), GET),),
+        (named_or_cluster(topic("topic", GET, shows_messages=True), GET),),
         is_asked_again=True,
     ),
     Rule(Code.POP_MESSAGE, READER, _SUB),

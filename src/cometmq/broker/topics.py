@@ -146,7 +146,7 @@ class Topics:
             make(names.SCHEDULE_TOPIC, _DELAY_QUEUES, _DELAY_QUEUES),
             make(f"{cluster}_{names.REPLY_TOPIC_SUFFIX}", 1, 1),
             make(
-                f"rmq_sys_REVIVE_LOG_{cluster}",
+                f"{names.REVIVE_LOG_PREFIX}{cluster}",
                 settings.revive_queues,
                 settings.revive_queues,
             ),

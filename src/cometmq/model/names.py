@@ -15,6 +15,10 @@ DLQ_PREFIX = "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+# Check points and acknowledgements of pop; the cluster's name follows.
+REVIVE_LOG_PREFIX = "rmq_sys_REVIVE_LOG_"
+# Traces of clients with AccessChannel.CLOUD; the region follows (TraceConstants.TRACE_TOPIC_PREFIX).
+TRACE_DATA_PREFIX = "rmq_sys_TRACE_DATA_"
 
 DEFAULT_TOPIC = "TBW102"  # New topics inherit from it (AUTO_CREATE_TOPIC_KEY_TOPIC).
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
@@ -50,8 +54,8 @@ SYSTEM_TOPICS = frozenset(
         CHECKPOINT_TOPIC,
     )
 )
-# What users may not send to: the system writes there itself.
-NOT_SENDABLE_TOPICS = frozenset(
+# TopicValidator.NOT_ALLOWED_SEND_TOPIC_SET; see `is_written_by_brokers`.
+_NOT_SENDABLE_TOPICS = frozenset(
     (
         SCHEDULE_TOPIC,
         HALF_TOPIC,
@@ -120,9 +124,25 @@ def is_system_topic(topic: str) -> bool:
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)
 
 
+def is_written_by_brokers(topic: str) -> bool:
+    """Whether brokers alone write messages to a topic, because they act on what they read there.
+
+    Differs: RocketMQ lets clients send to each topic that begins with `rmq_sys_`. Clients have a reason only for
+    traces of AccessChannel.CLOUD.
+    """
+    return topic in _NOT_SENDABLE_TOPICS or (
+        topic.startswith(SYSTEM_TOPIC_PREFIX) and not topic.startswith(TRACE_DATA_PREFIX)
+    )
+
+
+def is_group_of_brokers(group: str) -> bool:
+    """Whether the offsets of a group are the broker's own notes of its progress."""
+    return group.startswith(SYSTEM_GROUP_PREFIX)
+
+
 def is_system_group(group: str) -> bool:
     """Whether the system owns this consumer group."""
-    return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
+    return group in SYSTEM_GROUPS or is_group_of_brokers(group)
 
 
 def length_fault(topic: str) -> str | None:
@@ -179,6 +199,31 @@ def check_topic(
     fault = topic_fault(topic, is_any_length=is_any_length)
     if fault is not None:
         raise RequestError(code, fault)
+
+
+def check_sendable(topic: str) -> None:
+    """Refuse a topic to which brokers alone write.
+
+    Raises:
+        RequestError: NO_PERMISSION.
+    """
+    if is_written_by_brokers(topic):
+        raise RequestError(
+            ResponseCode.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden."
+        )
+
+
+def check_group_of_clients(group: str) -> None:
+    """Refuse a group whose offsets only the broker may change.
+
+    Raises:
+        RequestError: NO_PERMISSION.
+    """
+    if is_group_of_brokers(group):
+        raise RequestError(
+            ResponseCode.NO_PERMISSION,
+            f"the offsets of group {group} are notes of the broker itself; use another group",
+        )
 
 
 def check_length(topic: str, *, code: int = ResponseCode.MESSAGE_ILLEGAL) -> None:

@@ -7,6 +7,8 @@ which were written for it mean the same here.
 from enum import Enum
 from typing import NamedTuple, Protocol
 
+from cometmq.model.names import is_written_by_brokers
+
 
 class Right(Enum):
     """The right that a request needs where no access control is configured."""
@@ -49,11 +51,25 @@ class Access(NamedTuple):
         resource: the kind of what it touches.
         name: of the topic or group, or `ANY_NAME`.
         actions: any of them is enough.
+        shows_messages: whether it gives bodies of messages, and not only facts about a topic.
     """
 
     resource: Resource
     name: str
     actions: frozenset[Action]
+    shows_messages: bool = False
+
+
+def needs_its_name(access: Access) -> bool:
+    """Whether only a right to this very topic allows an access, and no right to all topics or to a prefix.
+
+    Messages of every topic wait in the topics of the broker itself.
+    """
+    return (
+        access.resource is Resource.TOPIC
+        and (access.shows_messages or Action.SUB in access.actions)
+        and is_written_by_brokers(access.name)
+    )
 
 
 class Asker(Protocol):

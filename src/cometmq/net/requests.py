@@ -417,12 +417,16 @@ class _GatedIntake:
                 return position
 
 
-def may_of(asker: Asker, *actions: Action) -> Callable[[str], bool]:
+def may_of(
+    asker: Asker, *actions: Action, shows_messages: bool = False
+) -> Callable[[str], bool]:
     """Return a test whether an asker may do any of this to a topic, for a handler that finds a record by its place."""
     if asker is EVERYBODY:
         return any_topic
     wanted = frozenset(actions)
-    return lambda name: asker.may(topic_access(name, wanted), Right.READER)
+    return lambda name: asker.may(
+        topic_access(name, wanted, shows_messages=shows_messages), Right.READER
+    )
 
 
 def any_topic(_name: str) -> bool:
@@ -433,16 +437,23 @@ def any_topic(_name: str) -> bool:
 # --- what requests touch
 
 
-def topic(field: str, *actions: Action) -> Finder:
+def topic(field: str, *actions: Action, shows_messages: bool = False) -> Finder:
     """The topic that a field names; a group's retry topic belongs to the group.
 
     Where the field is missing nothing is found: the handler refuses a request that needs it.
+
+    Args:
+        field: of the header.
+        actions: any of them is enough.
+        shows_messages: see `Access`.
     """
     wanted = frozenset(actions)
 
     def find(fields: Mapping[str, str], _body: bytes) -> tuple[Access, ...]:
         name = fields.get(field)
-        return (topic_access(name, wanted),) if name else ()
+        if not name:
+            return ()
+        return (topic_access(name, wanted, shows_messages=shows_messages),)
 
     return Finder(said("topic", f"`{field}`", actions), find)
 
@@ -486,10 +497,12 @@ def said(kind: str, where: str, actions: Iterable[Action]) -> str:
     return f"{kind} {where}: {may}" if where else f"{kind}: {may}"
 
 
-def topic_access(name: str, actions: frozenset[Action]) -> Access:
+def topic_access(
+    name: str, actions: frozenset[Action], *, shows_messages: bool = False
+) -> Access:
     """The access to a topic; a retry topic is its group's, and members of the group write to it."""
     if name.startswith(RETRY_PREFIX):
         group_name = name.removeprefix(RETRY_PREFIX)
         of_group = {Action.SUB if action is Action.PUB else action for action in actions}
-        return Access(Resource.GROUP, group_name, frozenset(of_group))
-    return Access(Resource.TOPIC, name, actions)
+        return Access(Resource.GROUP, group_name, frozenset(of_group), shows_messages)
+    return Access(Resource.TOPIC, name, actions, shows_messages)

@@ -63,7 +63,7 @@ def with_user(tmp_path, rights=None, **values):
 def granting(rule, command, sources=()):
     """Policies that allow all that a request does, and nothing else."""
     entries = []
-    for kind, name, actions in rule.accesses(command.fields, command.body):
+    for kind, name, actions, _ in rule.accesses(command.fields, command.body):
         named = CLUSTER if kind is Resource.CLUSTER else name
         entries.append(
             entry(f"{kind.value}:{named}", min(actions, key=str).value, sources=sources)

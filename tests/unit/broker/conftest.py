@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cometmq.broker.inner_puts import InnerMessage
 from cometmq.broker.server import Broker
 from cometmq.broker.settings import BrokerSettings
 from cometmq.codec.remoting import Command
@@ -48,6 +49,19 @@ async def eventually(look, *, seconds: float = 30):
             if answer:
                 return answer
             await asyncio.sleep(0.01)
+
+
+def put_as_broker(served: Served, topic: str, body: bytes, properties, queue_id: int = 0):
+    """Write a message as the broker does, where no client may: one that a Java broker left in the store, say."""
+    (parts,) = {
+        id(each._parts): each._parts
+        for each in served.broker._features
+        if hasattr(each, "_parts")
+    }.values()
+    config = parts.topics.get(topic)
+    host, now_ms = parts.store.store_host, parts.clock.now_ms()
+    message = InnerMessage(config, queue_id, body, properties, born_ms=now_ms, born_host=host)
+    return parts.inner.put(message)
 
 
 def virtual_loop() -> VirtualLoop:

@@ -14,7 +14,7 @@ from cometmq.codec.bodies.pop_journal import (
     encode_check_point,
 )
 from cometmq.model.codes import RequestCode, ResponseCode
-from tests.unit.broker.conftest import eventually, serve
+from tests.unit.broker.conftest import eventually, put_as_broker, serve
 from tests.unit.broker.test_pop import (
     ACK,
     HIDDEN_OVER_A_RESTART_MS,
@@ -115,7 +115,7 @@ async def test_what_another_broker_wrote_into_the_revive_topic_counts(served):
     ack = AckBody("Orders", "java", 0, 0, now - 1_000, (0,), "broker-a")
     revive = "rmq_sys_REVIVE_LOG_DefaultCluster"
     for tag, body in (("ck", encode_check_point(theirs)), encode_ack(ack)):
-        await send(served, body, topic=revive, queue_id=3, TAGS=tag)
+        put_as_broker(served, revive, body, {"TAGS": tag}, queue_id=3)
     again = await pop(served, consumerGroup="java", pollTime=30_000)
     assert bodies(again) == [b"2"]
 
@@ -134,9 +134,9 @@ async def test_a_check_point_that_came_by_a_timer_waits_for_its_acknowledgements
     now = served.broker._clock.now_ms()
     point = CheckPointBody("Orders", "java", 0, 0, (0, 1), now - 3_000, 3_000)
     revive = "rmq_sys_REVIVE_LOG_DefaultCluster"
-    await send(served, encode_check_point(point), topic=revive, TAGS="ck")
+    put_as_broker(served, revive, encode_check_point(point), {"TAGS": "ck"})
     await asyncio.sleep(0.3)
     tag, body = encode_ack(AckBody("Orders", "java", 0, 0, now - 3_000, (1,)))
-    await send(served, body, topic=revive, TAGS=tag)
+    put_as_broker(served, revive, body, {"TAGS": tag})
     again = await pop(served, consumerGroup="java", pollTime=30_000)
     assert bodies(again) == [b"1"]

@@ -11,7 +11,7 @@ from cometmq.codec.timer_files import decode_check
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.topic import TopicConfig
 from tests.support.hand_clock import HandClock
-from tests.unit.broker.conftest import eventually
+from tests.unit.broker.conftest import eventually, put_as_broker
 from tests.unit.broker.waiting import by_hand, delivered, lying_in, send, stays_empty
 
 TIMER = "rmq_sys_wheel_timer"
@@ -158,6 +158,20 @@ async def test_it_can_be_taken_back(timed):
     assert len(await lying_in(served, "Orders")) == 1
 
 
+async def test_a_message_of_one_topic_took_back_one_of_another(timed):
+    served, clock = timed
+    await send(served, b"victim", {"TIMER_DELAY_SEC": "5", "UNIQ_KEY": KEY})
+    forged = {"TIMER_DELAY_SEC": "5", "UNIQ_KEY": "m", "TIMER_DEL_UNIQKEY": f"Orders+{KEY}"}
+    answer = await send(served, b"m", forged, topic="Mine")
+    assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+    assert "names no message of topic Mine" in answer.remark
+    own = await send(served, b"m", {**forged, "TIMER_DEL_UNIQKEY": "Orders+other"})
+    assert own.code == ResponseCode.SUCCESS
+    await in_wheel(served, 2)
+    clock.turn(5)
+    assert [record.body for record in await delivered(served, 1)] == [b"victim"]
+
+
 async def test_what_cannot_be_taken_back_is_refused_by_name(timed):
     served, clock = timed
     sent = await send(served, b"b", {"TIMER_DELAY_SEC": "5"})
@@ -188,13 +202,13 @@ async def test_a_clock_that_was_set_back_loses_nothing(timed):
     assert {record.body for record in await delivered(served, 2)} == {b"before", b"after"}
 
 
-async def test_what_a_client_puts_into_the_timers_topic_itself_harms_nobody(timed):
+async def test_what_clients_once_put_into_the_timers_topic_harms_nobody(timed):
     served, clock = timed
     for properties in (
         {"TIMER_OUT_MS": "x"}, {"TIMER_OUT_MS": "1", "REAL_TOPIC": "../x", "REAL_QID": "0"},
         {"TIMER_OUT_MS": "1", "REAL_TOPIC": "Orders", "REAL_QID": "-1"}, {"k": "v"},
     ):  # fmt: skip
-        assert (await send(served, b"bad", properties, TIMER)).code == ResponseCode.SUCCESS
+        put_as_broker(served, TIMER, b"bad", properties)
     await send(served, b"good", {"TIMER_DELAY_SEC": "1"})
     await in_wheel(served, 5)
     clock.turn(1)
@@ -225,7 +239,7 @@ async def test_a_topic_that_is_there_gets_its_messages_whatever_its_name(timed):
     served, _ = timed
     await served.broker._topics.put(TopicConfig("%RETRY%group+topic", 1, 1))
     properties = {"TIMER_OUT_MS": "1", "REAL_TOPIC": "%RETRY%group+topic", "REAL_QID": "0"}
-    await send(served, b"pop", properties, TIMER)
+    put_as_broker(served, TIMER, b"pop", properties)
     store = served.broker._store
     queue = await eventually(lambda: store.queue("%RETRY%group+topic", 0))
     assert len(store.entries(queue, 0, 9)) == 1

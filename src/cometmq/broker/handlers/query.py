@@ -42,7 +42,7 @@ class QueryHandler:
 
     def view(self, command: Command, _peer: Peer, asker: Asker) -> Awaitable[Answer]:
         """VIEW_MESSAGE_BY_ID 33."""
-        return self._view(command, may_of(asker, Action.GET))
+        return self._view(command, may_of(asker, Action.GET, shows_messages=True))
 
     async def _view(self, command: Command, may: Callable[[str], bool]) -> Answer:
         request = decode_fields(ViewMessageRequest, command.fields)

@@ -35,6 +35,7 @@ from cometmq.codec.bodies.pop_journal import (
 )
 from cometmq.codec.record import Record
 from cometmq.model.errors import CodecError, StoreError
+from cometmq.model.names import REVIVE_LOG_PREFIX
 from cometmq.model.properties import TAGS, TIMER_DELIVER_MS
 from cometmq.store.appender import PutResult
 from cometmq.store.consume_queue import ConsumeQueue
@@ -58,7 +59,7 @@ class Journal:
 
     def __init__(self, parts: Parts) -> None:
         """Nothing is read yet."""
-        name = f"rmq_sys_REVIVE_LOG_{parts.settings.cluster_name}"
+        name = f"{REVIVE_LOG_PREFIX}{parts.settings.cluster_name}"
         topic = parts.topics.get(name)
         assert topic is not None, "made with the table of topics"
         self.check_points = CheckPointTable(topic.queue_count)

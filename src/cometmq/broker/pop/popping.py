@@ -22,7 +22,12 @@ from cometmq.codec.headers.pop import NotificationRequest, PollingInfoRequest, P
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import is_readable
-from cometmq.model.names import check_length, is_retry_topic, pop_retry_topic
+from cometmq.model.names import (
+    check_group_of_clients,
+    check_length,
+    is_retry_topic,
+    pop_retry_topic,
+)
 from cometmq.model.topic import TopicConfig
 from cometmq.store.reader import GetStatus
 
@@ -224,6 +229,7 @@ class Popping:
         Raises:
             RequestError: this one.
         """
+        check_group_of_clients(name)
         group = self._parts.groups.get(name)
         if group is None:
             raise RequestError(

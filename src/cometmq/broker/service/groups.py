@@ -19,7 +19,7 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import PERM_READ_WRITE
 from cometmq.model.group import GroupConfig
-from cometmq.model.names import check_group, retry_topic
+from cometmq.model.names import check_group, check_group_of_clients, retry_topic
 from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
@@ -57,6 +57,7 @@ class GroupAdministration:
 
     async def delete(self, request: DeleteGroup, asker: str) -> None:
         """Forget a group, and where it stands where that is wanted; `asker` is for the log."""
+        check_group_of_clients(request.group_name)
         _log.info("deleting group %s, asked by %s", request.group_name, asker)
         saving = self._groups.delete(request.group_name)
         if request.clean_offset:
@@ -123,6 +124,7 @@ class GroupComparison:
         Topics that are gone are passed over, and those that the other group's members do not want any
         more, unless the request says that they are offline.
         """
+        check_group_of_clients(request.dest_group)
         topic = (request.topic or "").strip()
         for name in [topic] if topic else self._offsets.topics_of(request.src_group):
             is_there = self._topics.get(name) is not None

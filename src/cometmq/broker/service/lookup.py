@@ -7,6 +7,7 @@ messages are left out, they are the oldest (Java's client would drop such an ans
 from collections.abc import Callable
 
 from cometmq.broker.machines.steps import Steps, elsewhere
+from cometmq.broker.redelivery import topic_of
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.query import (
     QueryMessageRequest,
@@ -54,7 +55,7 @@ class MessageLookup:
             end_ms=request.end_timestamp + slack_ms,
         )
         found = yield from elsewhere(search.run)
-        shown = [record for record in found.records if may(topic_of(record))]
+        shown = [each for each in found.records if may(topic_of(decode_record(each)))]
         found = found._replace(records=shown)
         if not found.records:
             raise RequestError(
@@ -80,13 +81,8 @@ class MessageLookup:
         if self._store.min_offset <= offset < self._store.dispatched_offset:
             record = yield from elsewhere(lambda: self._store.read_record(offset))
         # Whoever may not see it does not learn that it is there.
-        if record is None or not may(topic_of(record)):
+        if record is None or not may(topic_of(decode_record(record))):
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}"
             )
         return record
-
-
-def topic_of(record: bytes) -> str:
-    """The topic of a record."""
-    return decode_record(record).topic

@@ -17,6 +17,7 @@ from cometmq.codec.headers.offset import (
 )
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
+from cometmq.model.names import check_group_of_clients
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
 
@@ -125,6 +126,7 @@ class CommittedOffsets:
 
     def _check(self, request: UpdateConsumerOffset) -> None:
         topic, queue_id, offset = request.topic, request.queue_id, request.commit_offset
+        check_group_of_clients(request.consumer_group)
         if self._groups.get(request.consumer_group) is None:
             raise RequestError(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,

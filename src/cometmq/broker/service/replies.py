@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable
 from typing import NamedTuple
 
-from cometmq.broker.admission import AnySend, Sender
+from cometmq.broker.admission import FLAGS_OF_BROKERS, AnySend, Sender
 from cometmq.broker.inner_puts import InnerMessage, InnerPuts
 from cometmq.broker.members import Members
 from cometmq.broker.settings import BrokerSettings
@@ -26,7 +26,8 @@ from cometmq.model import properties as keys_of
 from cometmq.model.clock import Clock
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import ConnectionLost, RequestError, RequestTimeout, StoreError
-from cometmq.model.flags import is_writable
+from cometmq.model.flags import TRANSACTION_MASK, is_writable
+from cometmq.model.names import check_sendable
 from cometmq.model.topic import TopicConfig
 from cometmq.store.message_store import MessageStore
 
@@ -89,6 +90,7 @@ class Replies:
         return self._reply(body, request, topic, sender)
 
     def _topic_of(self, request: AnySend) -> TopicConfig:
+        check_sendable(request.topic)
         topic = self._topics.get(request.topic)
         if topic is None:
             raise RequestError(
@@ -127,7 +129,7 @@ class Replies:
             request.born_timestamp,
             sender.host,
             request.flag,
-            request.sys_flag,
+            request.sys_flag & ~FLAGS_OF_BROKERS & ~TRANSACTION_MASK,
             request.reconsume_times or 0,
         )
         return self._stored(message)

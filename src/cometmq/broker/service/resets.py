@@ -19,6 +19,7 @@ from cometmq.broker.topics import Topics
 from cometmq.codec.headers.console import ResetOffsetRequest
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
+from cometmq.model.names import check_group_of_clients
 from cometmq.model.queue import MessageQueue
 from cometmq.model.topic import TopicConfig
 from cometmq.store.message_store import MessageStore
@@ -68,6 +69,7 @@ class GroupResets:
         Raises:
             RequestError: no such topic, group or offset; its members should move it and there are none.
         """
+        check_group_of_clients(request.group)
         topic = self._topics.get(request.topic)
         if topic is None:
             raise RequestError(

@@ -10,8 +10,7 @@ from typing import NamedTuple
 from cometmq.broker.inner_puts import InnerMessage, InnerPuts
 from cometmq.broker.reroute import RoutedSend
 from cometmq.broker.settings import BrokerSettings
-from cometmq.broker.timer.running import delete_key
-from cometmq.broker.timer.times import TimedSends
+from cometmq.broker.timer.times import TimedSends, delete_key
 from cometmq.broker.topics import Topics
 from cometmq.codec.headers.recall import RecallRequest
 from cometmq.codec.recall_handle import RecallHandle, decode_recall_handle

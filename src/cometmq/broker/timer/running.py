@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from cometmq.broker.inner_puts import InnerMessage
 from cometmq.broker.redelivery import BATCH_SIZE_MAX, once_more, real_place
-from cometmq.broker.timer.times import timer_topic
+from cometmq.broker.timer.times import delete_key, is_of_topic, timer_topic
 from cometmq.broker.topics import Topics
 from cometmq.codec.properties import PROPERTIES_SIZE_MAX, join_blocks
 from cometmq.codec.record import Record, decode_record
@@ -115,7 +115,9 @@ class RunningSlot:
                 if unit.magic & UNIT_DELETE and not unit.magic & UNIT_ROLL:
                     found = self._read(unit)
                     if found is not None:
-                        deleted.add(found.properties.get(keys_of.TIMER_DEL_UNIQKEY, ""))
+                        key = found.properties.get(keys_of.TIMER_DEL_UNIQKEY, "")
+                        if is_of_topic(key, found.properties.get(keys_of.REAL_TOPIC, "")):
+                            deleted.add(key)
                 else:
                     keys.append((self._within_slot(unit) << _POSITION_BITS) | position)
         except (CodecError, OSError) as error:
@@ -185,7 +187,7 @@ class RunningSlot:
             properties[keys_of.TIMER_ENQUEUE_MS] = str(unit.write_ms)
             properties[keys_of.TIMER_DEQUEUE_MS] = str(now_ms)
             properties[keys_of.TIMER_ROLL_TIMES] = str(
-                int(times) + 1 if times.isdecimal() else 1
+                int(times) + 1 if times.isdecimal() and len(times) < 10 else 1
             )
             return once_more(record, timer_topic(self._topics), 0, properties)
         if self._deleted:
@@ -230,8 +232,3 @@ def _marked(block: bytes, enqueued_ms: int, now_ms: int) -> bytes:
     if len(block) + len(marks) >= PROPERTIES_SIZE_MAX:
         return block
     return join_blocks(block, marks)
-
-
-def delete_key(topic: str, unique_key: str) -> str:
-    """The key of a message that takes another one back (TimerMessageStore.buildDeleteKey)."""
-    return f"{topic}+{unique_key}"

@@ -16,6 +16,8 @@ from cometmq.model.names import WHEEL_TIMER_TOPIC
 from cometmq.model.topic import TopicConfig
 
 _SECOND_MS = 1000
+# Notes of the timer about its own work, which it believes.
+_OF_THE_TIMER = (keys_of.TIMER_ROLL_TIMES, keys_of.TIMER_ENQUEUE_MS, keys_of.TIMER_DEQUEUE_MS)
 _DIGITS_MAX = 18  # Of a number that fits 64 bits.
 
 
@@ -47,6 +49,7 @@ class TimedSends:
                 ResponseCode.SYSTEM_ERROR,
                 "the message asks for a time, and timerWheelEnable is false",
             )
+        _check_taken_back(properties, sent.topic.name)
         now_ms = self._clock.now_ms()
         deliver_ms = wanted_ms(properties, now_ms)
         if deliver_ms is None:
@@ -64,7 +67,7 @@ class TimedSends:
             time_us=(deliver_ms - now_ms) * 1_000,
         )
         properties = {
-            **properties,
+            **{name: text for name, text in properties.items() if name not in _OF_THE_TIMER},
             # The slot before, for a time at which one begins: it is over when that time comes.
             keys_of.TIMER_OUT_MS: str(self._slot_before(deliver_ms)),
             keys_of.REAL_TOPIC: sent.topic.name,
@@ -80,6 +83,26 @@ class TimedSends:
 def timer_topic(topics: Topics) -> TopicConfig:
     """The topic in which they wait."""
     return topics.get(WHEEL_TIMER_TOPIC) or TopicConfig(WHEEL_TIMER_TOPIC, 1, 1)
+
+
+def delete_key(topic: str, unique_key: str) -> str:
+    """The key of a message that takes another one back (TimerMessageStore.buildDeleteKey)."""
+    return f"{topic}+{unique_key}"
+
+
+def is_of_topic(key: str, topic: str) -> bool:
+    """Whether a key of `delete_key` names a message of a topic."""
+    return key.startswith(delete_key(topic, ""))
+
+
+def _check_taken_back(properties: dict[str, str], topic: str) -> None:
+    """Refuse to take back a message of another topic. Differs: RocketMQ takes back one of any topic."""
+    key = properties.get(keys_of.TIMER_DEL_UNIQKEY)
+    if key is not None and not is_of_topic(key, topic):
+        raise _illegal(
+            f"{keys_of.TIMER_DEL_UNIQKEY} names no message of topic {topic}; send it to the topic "
+            "of the message that it takes back"
+        )
 
 
 def _asks_for_time(properties: dict[str, str]) -> bool:

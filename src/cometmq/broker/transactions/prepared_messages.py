@@ -24,6 +24,8 @@ from cometmq.model.topic import TopicConfig
 _DELAYS = (
     keys_of.DELAY, keys_of.TIMER_DELAY_SEC, keys_of.TIMER_DELAY_MS, keys_of.TIMER_DELIVER_MS,
 )  # fmt: skip
+# Notes of the broker about its checks, which it believes.
+_OF_THE_BROKER = (keys_of.TRAN_PREPARED_QUEUE_OFFSET, keys_of.TRANSACTION_CHECK_TIMES)
 REMOVE_TAG = "d"  # TransactionalMessageUtil.REMOVE_TAG: these half messages are done.
 # transactionOpMsgMaxSize of BrokerConfig: bytes of an op's body, about.
 _OP_SIZE_MAX = 4096
@@ -62,7 +64,9 @@ def as_half(sent: RoutedSend, half_topic: TopicConfig) -> RoutedSend:
                 f"the property {name} asks for delayed delivery, which a message of a "
                 "transaction cannot have; send it without",
             )
-    properties = dict(sent.properties)
+    properties = {
+        name: text for name, text in sent.properties.items() if name not in _OF_THE_BROKER
+    }
     message_id = properties.get(keys_of.UNIQ_KEY)
     if message_id:
         properties[keys_of.TRANSACTION_ID] = message_id

@@ -15,7 +15,7 @@ from cometmq.model.clock import Clock
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import CodecError, MessageError
 from cometmq.model.message import Message, StoredMessage
-from cometmq.model.names import DEFAULT_TOPIC, NOT_SENDABLE_TOPICS
+from cometmq.model.names import DEFAULT_TOPIC, is_written_by_brokers
 from cometmq.model.namespace import namespace_of
 
 _SEND = int(RequestCode.SEND_MESSAGE_V2)
@@ -109,7 +109,7 @@ class SendEncoder:
 
     def _front(self, topic: str, code: int) -> tuple[str, str]:
         """The part of the header that all messages of a topic share; the topic is checked the first time."""
-        if topic in NOT_SENDABLE_TOPICS:
+        if is_written_by_brokers(topic):
             raise MessageError(
                 f"the topic {topic!r} belongs to the system; nobody may send to it"
             )

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from cometmq.broker.inner_puts import InnerMessage
 from cometmq.broker.machines.runner import KeptMachine
 from cometmq.broker.timer.delivery import LOOK_SECONDS, TimedDelivery
-from cometmq.broker.timer.running import delete_key
-from cometmq.broker.timer.times import timer_topic
+from cometmq.broker.timer.times import delete_key, timer_topic
 from cometmq.codec.timer_files import TimerCheck, decode_check
 from cometmq.model.topic import TopicConfig
 from cometmq.store.timer.files import TimerFiles
@@ -57,7 +56,9 @@ class Timed:
         for topic in topics:
             self.waiting[topic] += step
 
-    def send(self, body: bytes, due_ms: int, *, key: str = "", takes_back: str = "") -> None:
+    def send(
+        self, body: bytes, due_ms: int, *, key: str = "", takes_back: str = "", **more: str
+    ) -> None:
         """Store a message as the reroute of a send would."""
         precision = self.broker.settings.timer_precision_ms
         marks = {
@@ -68,6 +69,7 @@ class Timed:
             marks["UNIQ_KEY"] = key
         if takes_back:
             marks["TIMER_DEL_UNIQKEY"] = delete_key("Orders", takes_back)
+        marks |= more
         now_ms = self.broker.clock.now_ms()
         topic = timer_topic(self.broker.topics)
         self.broker.put(InnerMessage(topic, 0, body, marks, born_ms=now_ms, born_host=HOST_V4))
@@ -94,6 +96,24 @@ def test_it_leaves_at_its_millisecond():
     dequeued = int(record.properties()["TIMER_DEQUEUE_MS"])
     assert (record.body, START + 5_300 <= dequeued <= START + 5_301) == (b"later", True)
     assert timed.waiting["Orders"] == 0
+
+
+def test_a_record_of_another_topic_is_no_reason_to_drop_a_message():
+    """A store may hold what clients wrote before such sends were refused."""
+    timed = Timed()
+    timed.send(b"victim", START + 5_300, key="k")
+    timed.send(b"forged", START + 5_300, takes_back="k", REAL_TOPIC="Mine")
+    timed.world.pass_time(6)
+    assert timed.orders() == [b"victim"]
+
+
+def test_a_count_of_rolls_that_is_no_number_stops_no_timer():
+    timed = Timed()
+    far = START + 1_000 * (timed.broker.settings.timer_roll_window_slots + 10)
+    timed.send(b"far", far, TIMER_ROLL_TIMES="9" * 5_000)
+    timed.send(b"victim", START + 5_300)
+    timed.world.pass_time(far / 1000 - START / 1000 + 2)
+    assert timed.orders() == [b"victim", b"far"]
 
 
 def test_three_days_are_a_few_looks_where_nobody_sets_the_clock():

@@ -1,0 +1,170 @@
+"""Topics that the broker acts on: it alone writes there, and it alone moves the groups that note its progress."""
+
+from __future__ import annotations
+
+import pytest
+
+from cometmq.codec.batch import encode_batch
+from cometmq.codec.bodies.pop_journal import CheckPointBody, encode_check_point
+from cometmq.codec.properties import encode_properties
+from cometmq.codec.record import decode_record
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.net.answer import Answer
+from tests.unit.broker.test_replies import BACK, Asker
+from tests.unit.broker.test_sends import KEY, long_fields, short_fields
+
+REVIVE_LOG = "rmq_sys_REVIVE_LOG_DefaultCluster"
+OF_BROKERS = (
+    "SCHEDULE_TOPIC_XXXX",
+    "RMQ_SYS_TRANS_HALF_TOPIC",
+    "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+    "TRANS_CHECK_MAX_TIME_TOPIC",
+    "SELF_TEST_TOPIC",
+    "OFFSET_MOVED_EVENT",
+    "rmq_sys_wheel_timer",
+    REVIVE_LOG,
+    "rmq_sys_REVIVE_LOG_OtherCluster",
+    "rmq_sys_SYNC_BROKER_MEMBER_broker-a",
+    "rmq_sys_not_there_yet",
+)
+PROPERTIES = {"UNIQ_KEY": KEY, "TAGS": "ck", "REAL_TOPIC": "Orders", "REAL_QID": "0"}
+
+
+def requests(topic: str):
+    """A message for a topic, by every request that carries one."""
+    v2 = short_fields(topic, 0, PROPERTIES)
+    batch = encode_batch([(0, b"b", encode_properties(PROPERTIES))] * 2)
+    back = short_fields(topic, 0, PROPERTIES)
+    back["i"] += BACK
+    long_back = long_fields(topic, 0, PROPERTIES)
+    long_back["properties"] += BACK
+    timed = short_fields(topic, 0, {**PROPERTIES, "TIMER_DELAY_MS": "5000"})
+    delayed = short_fields(topic, 0, {**PROPERTIES, "DELAY": "1"})
+    half = short_fields(
+        topic, 0, {**PROPERTIES, "TRAN_MSG": "true", "PGROUP": "g"}, sysFlag="4"
+    )
+    return {
+        "send": (RequestCode.SEND_MESSAGE, long_fields(topic, 0, PROPERTIES), b"b"),
+        "send V2": (RequestCode.SEND_MESSAGE_V2, v2, b"b"),
+        "send V2, without a queue": (RequestCode.SEND_MESSAGE_V2, {**v2, "e": "-1"}, b"b"),
+        "a batch": (RequestCode.SEND_BATCH_MESSAGE, {**v2, "m": "true"}, batch),
+        "a batch as V2": (RequestCode.SEND_MESSAGE_V2, {**v2, "m": "true"}, batch),
+        "a reply": (RequestCode.SEND_REPLY_MESSAGE, long_back, b"b"),
+        "a reply V2": (RequestCode.SEND_REPLY_MESSAGE_V2, back, b"b"),
+        "a timed message": (RequestCode.SEND_MESSAGE_V2, timed, b"b"),
+        "a delayed message": (RequestCode.SEND_MESSAGE_V2, delayed, b"b"),
+        "a half message": (RequestCode.SEND_MESSAGE_V2, half, b"b"),
+    }
+
+
+WAYS = tuple(requests(""))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("topic", OF_BROKERS)
+async def test_a_client_wrote_where_the_broker_believes_what_it_reads(served, topic, way):
+    asker = Asker(served, Answer())
+    await asker.greet()
+    end = served.broker._store.max_offset
+    code, fields, body = requests(topic)[way]
+    for _ in range(2):  # The second would find an open queue.
+        answer = await served.ask(code, fields, body)
+        assert answer.code == ResponseCode.NO_PERMISSION
+        assert topic in answer.remark
+    assert served.broker._store.max_offset == end
+    assert not asker.got
+    await asker.channels.close()
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        "RMQ_SYS_TRACE_TOPIC", "rmq_sys_TRACE_DATA_cn-hangzhou", "BenchmarkTest", "TBW102", "DefaultCluster",
+        "broker-a", "DefaultCluster_REPLY_TOPIC", "%DLQ%g", "Orders",
+    ],
+)  # fmt: skip
+async def test_official_clients_and_tools_send_to_these(served, topic):
+    answer = await served.ask(RequestCode.SEND_MESSAGE_V2, short_fields(topic), b"b")
+    assert answer.code == ResponseCode.SUCCESS, answer.remark
+
+
+async def test_a_reply_was_stored_with_flags_that_hide_its_queue(served):
+    asker = Asker(served, Answer())
+    await asker.greet()
+    fields = short_fields("DefaultCluster_REPLY_TOPIC", sysFlag=str(4 | 16 | 32 | 128))
+    fields["i"] = BACK
+    answer = await served.ask(RequestCode.SEND_REPLY_MESSAGE_V2, fields, b"b")
+    assert answer.code == 0, answer.remark
+    offset = str(int(answer.fields["msgId"][-16:], 16))
+    view = await served.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": offset})
+    assert decode_record(view.body).sys_flag == 0
+    await asker.channels.close()
+
+
+async def test_a_forged_check_point_gave_messages_of_a_topic_to_a_group(served):
+    await served.ask(RequestCode.SEND_MESSAGE_V2, short_fields(), b"confidential")
+    point = CheckPointBody("Orders", "mal", 0, 0, (0,), 1, 1, broker_name="broker-a")
+    body = encode_check_point(point, revive_offset=0, acknowledged=0)
+    for code in (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE):
+        answer = await served.ask(code, short_fields(REVIVE_LOG, 0, PROPERTIES), body)
+        assert answer.code == ResponseCode.NO_PERMISSION
+
+
+@pytest.mark.parametrize(
+    ("group", "topic"),
+    [
+        ("CID_RMQ_SYS_TRANS", "RMQ_SYS_TRANS_HALF_TOPIC"),
+        ("CID_RMQ_SYS_TRANS", "RMQ_SYS_TRANS_OP_HALF_TOPIC"),
+        ("CID_RMQ_SYS_REVIVE_GROUP", REVIVE_LOG),
+    ],
+)
+async def test_a_client_moved_the_brokers_own_notes_of_its_progress(served, group, topic):
+    offsets = served.broker._offsets
+    await served.ask(RequestCode.UPDATE_CONSUMER_OFFSET, {
+        "consumerGroup": "other", "topic": topic, "queueId": "0", "commitOffset": "7",
+    })  # fmt: skip
+    before = offsets.of(group, topic)
+    place = {"consumerGroup": group, "topic": topic, "queueId": "0"}
+    pull = {
+        **place, "queueOffset": "0", "maxMsgNums": "1", "sysFlag": "5", "commitOffset": "9",
+        "suspendTimeoutMillis": "0", "subVersion": "0", "subscription": "*", "expressionType": "TAG",
+    }  # fmt: skip
+    pop = {
+        **place, "maxMsgNums": "1", "invisibleTime": "30000", "pollTime": "0", "bornTime": "0", "initMode": "0",
+        "exp": "*", "expType": "TAG", "order": "false",
+    }  # fmt: skip
+    refused = [
+        (RequestCode.UPDATE_CONSUMER_OFFSET, {**place, "commitOffset": "9"}),
+        (RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
+         {"topic": topic, "group": group, "timestamp": "-1", "isForce": "true", "queueId": "0", "offset": "0"}),
+        (RequestCode.CLONE_GROUP_OFFSET,
+         {"srcGroup": "other", "destGroup": group, "topic": topic, "offline": "true"}),
+        (RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": group, "cleanOffset": "true"}),
+        (RequestCode.POP_MESSAGE, pop),
+    ]  # fmt: skip
+    for code, fields in refused:
+        answer = await served.ask(code, fields)
+        assert answer.code == ResponseCode.NO_PERMISSION, (code, answer.remark)
+        assert group in answer.remark
+    await served.ask(RequestCode.PULL_MESSAGE, pull)
+    assert offsets.of(group, topic) == before
+
+
+async def test_a_sender_wrote_the_notes_of_timer_and_checks(served):
+    forged = {
+        "TIMER_ROLL_TIMES": "9" * 5_000, "TIMER_ENQUEUE_MS": "1", "TIMER_DEQUEUE_MS": "1",
+        "TRANSACTION_CHECK_TIMES": "15", "TRAN_PREPARED_QUEUE_OFFSET": "0", "mine": "1",
+    }  # fmt: skip
+    for more, notes in (
+        ({"TIMER_DELAY_MS": "60000"}, ("TIMER_ROLL_TIMES", "TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS")),
+        ({"TRAN_MSG": "true", "PGROUP": "g"}, ("TRANSACTION_CHECK_TIMES", "TRAN_PREPARED_QUEUE_OFFSET")),
+    ):  # fmt: skip
+        flag = "4" if "TRAN_MSG" in more else "0"
+        fields = short_fields("Orders", 0, {"UNIQ_KEY": KEY, **forged, **more}, sysFlag=flag)
+        answer = await served.ask(RequestCode.SEND_MESSAGE_V2, fields, b"b")
+        offset = str(int(answer.fields["msgId"][-16:], 16))
+        view = await served.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": offset})
+        properties = decode_record(view.body).properties()
+        assert properties["REAL_TOPIC"] == "Orders"
+        assert properties["mine"] == "1"
+        assert not properties.keys() & set(notes)
