@@ -5,6 +5,7 @@
     PLACE/_archive/archive.json     what the archive holds
     PLACE/_archive/config/…         the broker's configuration, as it was last
     PLACE/_archive/sizes.json       the sizes of its files
+    PLACE/_archive/queues.json      the oldest message of each queue: which records are of deleted topics
 
 Readers of Parquet folders pass over what begins with `_`.
 
@@ -31,9 +32,10 @@ from cometmq.offline.archive_files import (
 from cometmq.offline.columns.schema import stored_schema
 from cometmq.offline.findings import OnFinding, warn
 from cometmq.offline.folder import StoreFolder
+from cometmq.offline.lives import KnownQueues
 from cometmq.offline.log_end import check_has_records, present_end, used_files
 from cometmq.offline.plan import LogRange, plan_tasks
-from cometmq.offline.rebuild import found_settings
+from cometmq.offline.rebuild import found_settings, known_queues_in
 from cometmq.offline.rows import Mode, RowRules, message_batches
 from cometmq.offline.splits import SPLIT_BYTES, Split
 from cometmq.offline.store_sizes import keep_sizes
@@ -44,6 +46,7 @@ ARCHIVE_FILE = "_archive/archive.json"
 KEPT_CONFIG = "_archive/config"
 _CONFIG = "config"
 SPLITS = "_archive/splits"
+QUEUES_FILE = "_archive/queues.json"
 
 
 @dataclass(frozen=True)
@@ -204,6 +207,7 @@ def finish_archive(
     target = StoreFolder(rules.place)
     target.files.create_dir(target.path("_archive"), recursive=True)
     _keep_config(folder, target)
+    _keep_queues(folder, target)
     manifest = known.with_ranges((split.lo, split.hi) for split in splits)
     content = {
         "logFileSize": size,
@@ -218,6 +222,27 @@ def finish_archive(
     disk, start = RealDisk(), max(archived_to(RealDisk(), folder.root), files[0].start)
     covered = [hi for lo, hi in manifest.ranges if lo <= start]
     return note_archived(disk, folder.root, max([start, *covered]), rules.place)
+
+
+def kept_queues(source: StoreFolder) -> KnownQueues | None:
+    """Return what the store's queue files showed when it was archived; None if nobody noted it.
+
+    Raises:
+        SettingsError: it was written by a later version.
+        StoreDamaged: it is damaged.
+    """
+    return read_kept(source, QUEUES_FILE, KnownQueues.of_json)
+
+
+def _keep_queues(folder: StoreFolder, target: StoreFolder) -> None:
+    """Note which queues there are, so that a restored store has no message of a deleted topic.
+
+    If the queue files are damaged, what was noted before stays: it is still true.
+    """
+    known = known_queues_in(folder)
+    if known is not None:
+        content = {**known.to_json(), "v": KEPT_VERSION}
+        write_whole(target, QUEUES_FILE, json.dumps(content).encode())
 
 
 def _keep_config(folder: StoreFolder, target: StoreFolder) -> None:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cometmq.model.errors import CodecError, SettingsError, StoreDamaged
-from cometmq.offline.archive import read_manifest
+from cometmq.offline.archive import kept_queues, read_manifest
 from cometmq.offline.archive_files import NONE
 from cometmq.offline.columns.pieces import contents, same
 from cometmq.offline.columns.schema import RAW_RECORD
@@ -119,7 +119,7 @@ def coverage_of_archive(place: str) -> Coverage:
     """
     manifest = read_manifest(place)
     if manifest is not None:
-        return Coverage(physical=manifest.ranges)
+        return Coverage(physical=manifest.ranges, known=kept_queues(StoreFolder(place)))
     topics = read_topic_manifest(place)
     if topics is None:
         raise SettingsError(

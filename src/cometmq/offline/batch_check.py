@@ -1,6 +1,7 @@
 """Compares batch queues with the log: every batch has its entry, and nothing else has one."""
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from cometmq.codec.other_queues import BatchEntry
@@ -44,28 +45,71 @@ class BatchCheck:
                 self.wanted.append(BatchWanted(record.topic, record.queue_id, entry))
 
 
-def judge_batches(store: FoundStore, wanted: Iterable[BatchWanted], findings: Findings) -> int:
+def judge_batches(
+    store: FoundStore,
+    wanted: Iterable[BatchWanted],
+    findings: Findings,
+    *,
+    topics: AbstractSet[str] = frozenset(),
+) -> int:
     """Compare all batch queues with what the whole log asks for; gives how many entries are right.
+
+    Args:
+        store: the directory.
+        wanted: the entries that the log asks for, in its order.
+        findings: what is found goes there.
+        topics: topics that exist, by the broker's configuration.
 
     Raises:
         OSError: the disk failed.
     """
     queues = BatchQueues(store.disk, store.root, store.log, QueueTable(), read_only=True)
     queues.load(is_clean=True, log_start=store.log.chain.start)
-    asked: dict[tuple[str, int], list[BatchEntry]] = {}
+    asked: dict[tuple[str, int], _Asked] = {}
     for topic, queue_id, entry in wanted:
-        asked.setdefault((topic, queue_id), []).append(entry)
+        asked.setdefault((topic, queue_id), _Asked([], [])).take(entry)
+    deleted: dict[str, int] = {}  # The topic was deleted after the record at this place.
+    for (topic, _), of_log in asked.items():
+        for entry in of_log.dead[-1:]:
+            deleted[topic] = max(deleted.get(topic, 0), entry.physical_offset)
     count = 0
     names = {(queue.topic, queue.queue_id) for queue in queues}
     for key in sorted(names | asked.keys()):
         queue = queues.find(*key)
         stored = queues.living_entries(queue) if queue is not None else []
-        of_log = asked.get(key, [])
-        count += len(set(stored) & set(of_log))
-        if stored == of_log:
-            continue
-        lacking, strange = set(of_log) - set(stored), set(stored) - set(of_log)
-        what = f"{len(lacking)} entries are missing, {len(strange)} are of no record"
+        living, dead = asked.get(key, _Asked([], []))
         where = f"{key[0]}/{key[1]} (batches)"
+        if queue is None and living:
+            is_over = living[-1].physical_offset < deleted.get(key[0], 0)
+            if is_over or key[0] not in topics:
+                living, dead = [], [*dead, *living]
+        if dead:
+            findings.add(
+                "queue", where, f"{len(dead)} records of a deleted topic", is_error=False
+            )
+        count += len(set(stored) & set(living))
+        if stored == living:
+            continue
+        lacking, strange = set(living) - set(stored), set(stored) - set(living)
+        what = f"{len(lacking)} entries are missing, {len(strange)} are of no record"
         findings.add("queue", where, what, is_error=store.is_clean)
     return count
+
+
+class _Asked(NamedTuple):
+    """The entries that the log asks for in one queue.
+
+    Attributes:
+        living: of the queue's last life (`lives`).
+        dead: of earlier ones.
+    """
+
+    living: list[BatchEntry]
+    dead: list[BatchEntry]
+
+    def take(self, entry: BatchEntry) -> None:
+        """Add the next entry of the log."""
+        if self.living and not entry.first_offset:
+            self.dead.extend(self.living)
+            self.living.clear()
+        self.living.append(entry)

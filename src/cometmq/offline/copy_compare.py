@@ -191,7 +191,10 @@ class CopyReading:
                 at = batch.schema.get_field_index("brokerName")
                 blank = pa.repeat(pa.scalar("", pa.string()), batch.num_rows)
                 batch = batch.set_column(at, batch.schema.field(at), blank)
-            keep = self.coverage[1 - side].holds(batch)
+            mine, other = self.coverage[side], self.coverage[1 - side]
+            keep = other.holds(batch) & mine.is_alive(batch)
+            if mine.physical is not None or other.physical is not None:  # Of one log.
+                keep &= other.is_alive(batch)
             if self.until_ms is not None:
                 stored = np.asarray(batch.column("storeTimestamp").view(pa.int64()))
                 keep &= stored < self.until_ms * 1000

@@ -12,8 +12,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cometmq.offline.columns.window import Flags, Longs
+from cometmq.offline.delay_levels import USUAL_LEVELS_MS
 from cometmq.offline.folder import StoreFolder
+from cometmq.offline.lives import KnownQueues
 from cometmq.offline.queue_reader import queue_files, read_queue_file
+from cometmq.offline.rebuild import known_queues_in, logged_queues
 
 Queue = tuple[str, str, int]
 """Topic, broker (empty where nobody says it), number."""
@@ -28,11 +31,13 @@ class Coverage:
         firsts: the first offset that it holds of each queue; a queue that is not named: all of it.
         physical: ranges of physical offsets; None: any.
         ranges: ranges of queue offsets; None: any.
+        known: its queues, which say what is of a deleted topic of the same name; None: nothing is.
     """
 
     firsts: Mapping[Queue, int] = field(default_factory=dict)
     physical: Sequence[Range] | None = None
     ranges: Mapping[Queue, Sequence[Range]] | None = None
+    known: KnownQueues | None = None
 
     def without_brokers(self) -> "Coverage":
         """The coverage for queues whose broker is unknown."""
@@ -54,6 +59,18 @@ class Coverage:
             keep[rows] &= offsets[rows] >= self.firsts.get(queue, 0)
             if self.ranges is not None:
                 keep[rows] &= _within(offsets[rows], self.ranges.get(queue, ()))
+        return keep
+
+    def is_alive(self, batch: pa.RecordBatch) -> Flags:
+        """Marks the messages of a batch, by their places in the copy's log, that are of no deleted topic."""
+        keep = np.ones(batch.num_rows, np.bool_)
+        if self.known is None:
+            return keep
+        offsets = np.asarray(batch.column("queueOffset"))
+        places = np.asarray(batch.column("commitLogOffset"))
+        for (topic, _, queue_id), rows in queue_runs(batch):
+            dead = self.known.are_dead(topic, queue_id, offsets[rows], places[rows])
+            keep[rows] &= ~dead
         return keep
 
 
@@ -91,8 +108,9 @@ def coverage_of_store(folder: StoreFolder) -> Coverage:
     """
     start = folder.log_files()[0].start
     firsts: dict[Queue, int] = {}
+    known = known_queues_in(folder) or logged_queues(folder, USUAL_LEVELS_MS)
     if not start:
-        return Coverage()
+        return Coverage(known=known)
     for file in queue_files(folder):
         queue = (file.topic, "", file.queue_id)
         if queue in firsts:
@@ -103,4 +121,4 @@ def coverage_of_store(folder: StoreFolder) -> Coverage:
             firsts[queue] = int(found.offsets[alive[0]])
         elif file.is_last and len(found.offsets):
             firsts[queue] = int(found.offsets[-1]) + 1
-    return Coverage(firsts)
+    return Coverage(firsts, known=known)

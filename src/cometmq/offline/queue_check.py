@@ -14,12 +14,14 @@ from cometmq.kernel.rows import Wanted
 from cometmq.model.names import SCHEDULE_TOPIC
 from cometmq.offline.findings import Findings
 from cometmq.offline.found import FoundStore
+from cometmq.offline.lives import FirstEntry, first_entry, queue_loader
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.disk import Buffer
 from cometmq.store.extended_queues import ExtendedQueues
 from cometmq.store.queue_files import QueueFiles
 from cometmq.store.stored_record import places_of
 
+_EVERYTHING = 1 << 63
 _GATHERED_MAX = 500_000  # Entries of all queues that wait to be compared: 10 MB.
 
 
@@ -33,6 +35,12 @@ class QueueCount(NamedTuple):
         missing: records of the part that have none.
         first_missing: queue offset of the first such record.
         missing_at: its physical offset.
+        last_missing_at: physical offset of the last such record.
+        dead: records of the part that are of an earlier life of the queue.
+        last_dead_at: physical offset of the last such record.
+        undispatched: records of the part that have no entry because an unclean stop came first.
+        first_undispatched: queue offset of the first such record.
+        undispatched_at: its physical offset.
     """
 
     topic: str
@@ -41,6 +49,31 @@ class QueueCount(NamedTuple):
     missing: int = 0
     first_missing: int = 0
     missing_at: int = 0
+    last_missing_at: int = 0
+    dead: int = 0
+    last_dead_at: int = 0
+    undispatched: int = 0
+    first_undispatched: int = 0
+    undispatched_at: int = 0
+
+    def plus(self, later: "QueueCount") -> "QueueCount":
+        """Add the count of a later part of the log."""
+        first = self if self.missing else later
+        young = self if self.undispatched else later
+        return QueueCount(
+            self.topic,
+            self.queue_id,
+            self.matched + later.matched,
+            self.missing + later.missing,
+            first.first_missing,
+            first.missing_at,
+            max(self.last_missing_at, later.last_missing_at),
+            self.dead + later.dead,
+            max(self.last_dead_at, later.last_dead_at),
+            self.undispatched + later.undispatched,
+            young.first_undispatched,
+            young.undispatched_at,
+        )
 
 
 class _UncheckedRun:
@@ -48,16 +81,20 @@ class _UncheckedRun:
 
     Attributes:
         gathered: [queue offset behind the last of them, the entries]; see `kernel.rows.Wanted`.
+        counts: of the entries that were compared.
+        first: the oldest living entry of the queue's files; it is looked up when an entry differs.
+        is_first_known: whether it was looked up.
     """
 
-    __slots__ = ("first_missing", "gathered", "matched", "missing", "queue")
+    __slots__ = ("counts", "first", "gathered", "is_first_known", "matched", "queue")
 
     def __init__(self, queue: ConsumeQueue, offset: int) -> None:
         self.queue = queue
         self.gathered: list[Any] = [offset, bytearray()]
         self.matched = 0
-        self.missing = 0
-        self.first_missing = (0, 0)  # Its queue offset and physical offset.
+        self.counts = QueueCount(queue.topic, queue.queue_id, 0)
+        self.first: FirstEntry | None = None
+        self.is_first_known = False
 
 
 class QueueCheck:
@@ -74,11 +111,14 @@ class QueueCheck:
             store: the directory.
             findings: what is found goes there.
         """
+        self._store = store
         self._findings = findings
+        self._loader, self._files = queue_loader(store)
+        progress = store.checkpoints.progress
+        known = min(progress.dispatched, progress.flushed) if progress is not None else 0
+        self._dispatched = _EVERYTHING if store.is_clean else known
         self._extended = ExtendedQueues(store.disk, store.root)
         self._levels_ms = store.settings.delay_levels_ms
-        root = f"{store.root}/consumequeue"
-        self._files = QueueFiles(store.disk, root, store.settings.queue_entries_per_file)
         self._runs: dict[tuple[str, int], _UncheckedRun] = {}
         self._gathered = 0  # Records since everything was compared.
         self.wanted: Wanted = {}
@@ -116,8 +156,8 @@ class QueueCheck:
         """The part has been walked: what it says of each queue."""
         self._compare_all()
         return [
-            QueueCount(*key, run.matched, run.missing, *run.first_missing)
-            for key, run in self._runs.items()
+            run.counts._replace(matched=run.matched + run.counts.matched)
+            for run in self._runs.values()
         ]
 
     def _compare_all(self) -> None:
@@ -153,17 +193,40 @@ class QueueCheck:
         if (at, size, code) == (wanted_at, wanted_size, wanted_code):
             run.matched += 1
             return
-        if size == 0 or stored == BLANK_ENTRY or code == GAP_CODE:
-            if not run.missing:
-                run.first_missing = offset, wanted_at
-            run.missing += 1
-        elif at <= wanted_at:  # Else its topic was deleted and made again since.
+        if self._is_dead(run, offset, wanted_at):
+            run.counts = run.counts.plus(_one(run, dead=1, last_dead_at=wanted_at))
+        elif size == 0 or stored == BLANK_ENTRY or code == GAP_CODE:
+            run.counts = run.counts.plus(self._lacking(run, offset, wanted_at))
+        else:
             self._findings.add(
                 "queue",
                 f"{run.queue.topic}/{run.queue.queue_id} at {offset}",
                 f"has (offset {at}, size {size}, code {code}); its record says "
                 f"({wanted_at}, {wanted_size}, {wanted_code})",
             )
+
+    def _lacking(self, run: _UncheckedRun, offset: int, place: int) -> QueueCount:
+        """Count a record that has no entry."""
+        if place >= self._dispatched:
+            return _one(run, undispatched=1, first_undispatched=offset, undispatched_at=place)
+        return _one(
+            run, missing=1, first_missing=offset, missing_at=place, last_missing_at=place
+        )
+
+    def _is_dead(self, run: _UncheckedRun, offset: int, place: int) -> bool:
+        """Whether a record is of a deleted topic of the same name."""
+        if not run.is_first_known:
+            run.is_first_known = True
+            queue, start = run.queue, self._store.log.chain.start
+            loaded = self._loader.load_queue(
+                queue.topic, queue.queue_id, log_start=start, dispatched=None
+            )
+            run.first = first_entry(self._store, loaded, self._files)
+        return run.first is not None and run.first.outlives(offset, place)
+
+
+def _one(run: _UncheckedRun, **counts: int) -> QueueCount:
+    return QueueCount(run.queue.topic, run.queue.queue_id, 0, **counts)
 
 
 def read_entries(files: QueueFiles, queue: ConsumeQueue, start: int, count: int) -> bytes:

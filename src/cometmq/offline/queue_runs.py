@@ -20,7 +20,7 @@ from cometmq.codec.record import PHYSICAL_OFFSET_AT, QUEUE_ID_AT, decode_record
 from cometmq.kernel import java_hash_many
 from cometmq.model import flags
 from cometmq.model import properties as keys_of
-from cometmq.model.names import SCHEDULE_TOPIC
+from cometmq.model.names import LMQ_PREFIX, SCHEDULE_TOPIC
 from cometmq.offline.columns.pieces import take_text
 from cometmq.offline.columns.properties import PropertyColumn
 from cometmq.offline.columns.window import Flags, Longs, RecordWindow
@@ -43,12 +43,14 @@ class EntryRun(NamedTuple):
         queue_id: its number.
         first: queue offset of the first entry.
         entries: what the queue's files hold for them.
+        is_named: messages of another topic name the queue as a further one of theirs.
     """
 
     topic: str
     queue_id: int
     first: int
     entries: Entries
+    is_named: bool = False
 
     @property
     def end(self) -> int:
@@ -70,7 +72,8 @@ class QueueRuns:
     def __init__(self, delay_levels_ms: Sequence[int], topics: Sequence[str] = ()) -> None:
         self._delay_levels_ms = delay_levels_ms
         self._wanted = frozenset(topics)
-        self._topics: dict[str, int] = {}
+        # Topics by their names, and apart from them those that messages of other topics name.
+        self._topics: dict[tuple[str, bool], int] = {}
         self._parts: list[tuple[Longs, Longs, Longs, Longs, Longs, Longs]] = []
         self.batches = 0
 
@@ -86,7 +89,7 @@ class QueueRuns:
         octets = pa.py_buffer(window.buffer)
         topics = self._topic_codes(take_text(octets, window.topic))
         codes, odd = tags_codes(PropertyColumn(take_text(octets, window.properties)))
-        odd |= topics == self._topics.get(SCHEDULE_TOPIC, -1)
+        odd |= topics == self._topics.get((SCHEDULE_TOPIC, False), -1)
         part = (
             topics,
             window.int32(QUEUE_ID_AT),
@@ -101,13 +104,13 @@ class QueueRuns:
         self._parts.append(part if plain.all() else _kept(part, plain))
 
     def runs(self) -> Iterator[EntryRun]:
-        """All entries, by topic and queue, each run in the order of its offsets."""
+        """All entries, by topic and queue, in the order of the log."""
         if not self._parts:
             return
         topic, queue, offset, at, size, code = (
             np.concatenate(columns) for columns in zip(*self._parts, strict=True)
         )
-        order = np.lexsort((offset, queue, topic))
+        order = np.lexsort((at, queue, topic))
         topic, queue, offset = topic[order], queue[order], offset[order]
         entries = np.empty(len(order), ENTRY)
         entries["offset"], entries["size"], entries["tags"] = (
@@ -121,8 +124,9 @@ class QueueRuns:
         names = list(self._topics)
         for first, stop in zip([0, *breaks], [*breaks, len(order)], strict=True):
             if first < stop:
-                name, number = names[topic[first]], int(queue[first])
-                yield EntryRun(name, number, int(offset[first]), entries[first:stop])
+                name, is_named = names[topic[first]]
+                number, begin = int(queue[first]), int(offset[first])
+                yield EntryRun(name, number, begin, entries[first:stop], is_named)
 
     def _topic_codes(self, texts: pa.Array) -> Longs:
         """The number of each row's topic; -1 for one that is not wanted or can have no queue."""
@@ -131,18 +135,20 @@ class QueueRuns:
         found: Longs = numbers[np.asarray(encoded.indices)].astype(np.int64)
         return found
 
-    def _number(self, topic: str) -> int:
+    def _number(self, topic: str, *, is_named: bool = False) -> int:
         if not is_directory_name(topic) or (self._wanted and topic not in self._wanted):
             return -1
-        return self._topics.setdefault(topic, len(self._topics))
+        return self._topics.setdefault((topic, is_named), len(self._topics))
 
     def _take_odd(self, window: RecordWindow, odd: Flags) -> None:
         """Records that are looked at one by one."""
         rows = []
         for start in window.starts[odd].tolist():
             record = decode_record(window.buffer, start)
-            for topic, queue_id, offset, code in places_of(record, self._delay_levels_ms):
-                number = self._number(topic)
+            places = places_of(record, self._delay_levels_ms)
+            for place, (topic, queue_id, offset, code) in enumerate(places):
+                is_named = place > 0 and not topic.startswith(LMQ_PREFIX)
+                number = self._number(topic, is_named=is_named)
                 if number >= 0:
                     at, size = record.physical_offset, record.store_size
                     rows.append((number, queue_id, offset, at, size, code))

@@ -5,14 +5,11 @@ from collections.abc import Iterable, Iterator
 from cometmq.codec.queue_entry import BLANK_ENTRY, GAP_CODE, QUEUE_ENTRY
 from cometmq.offline.findings import Findings
 from cometmq.offline.found import FoundStore, QueueId
+from cometmq.offline.lives import its_record, queue_loader, queues_of
 from cometmq.offline.queue_check import QueueCount, read_entries
 from cometmq.store.consume_queue import ConsumeQueue
-from cometmq.store.consume_queues import ConsumeQueues
-from cometmq.store.log_end import record_at
 from cometmq.store.queue_files import QueueFiles
-from cometmq.store.queue_loading import LoadedQueue, QueueLoader
-from cometmq.store.queue_table import QueueTable
-from cometmq.store.stored_record import places_of
+from cometmq.store.queue_loading import LoadedQueue
 
 _RUN_ENTRIES_MAX = 3200  # Entries of a queue are looked at one by one in runs of so many.
 
@@ -37,12 +34,10 @@ class QueueVerdict:
         self._store = store
         self._findings = findings
         self._topics = topics
-        root = f"{store.root}/consumequeue"
-        self._files = QueueFiles(store.disk, root, store.settings.queue_entries_per_file)
-        queues = ConsumeQueues(QueueTable(), self._files, read_only=True)
-        loader = QueueLoader(store.disk, queues)
+        loader, self._files = queue_loader(store)
         loaded = loader.load(log_start=store.log.chain.start, dispatched=None)
         loader.check_sizes()
+        self._known = queues_of(store, loaded, self._files)
         self._loaded = {QueueId(one.queue.topic, one.queue.queue_id): one for one in loaded}
 
     def finish(self, counts: Iterable[QueueCount], log_end: int) -> int:
@@ -59,9 +54,11 @@ class QueueVerdict:
             OSError: the disk failed.
         """
         queues = _added(counts)
+        deleted: dict[str, int] = {}  # The topic was deleted after the record at this place.
+        for (topic, _), count in queues.items():
+            deleted[topic] = max(deleted.get(topic, 0), count.last_dead_at)
         for queue_id, count in queues.items():
-            if count.missing:
-                self._judge_missing(queue_id, count)
+            self._judge(queue_id, count, deleted[queue_id.topic])
         for queue_id, loaded in self._loaded.items():
             if loaded.has_gap:
                 self._findings.add(
@@ -73,30 +70,45 @@ class QueueVerdict:
                 self._look_for_strays(queue_id, loaded, log_end)
         return sum(count.matched for count in queues.values())
 
-    def _judge_missing(self, queue_id: QueueId, count: QueueCount) -> None:
-        """Say whether missing entries are an error."""
-        what = (
-            f"{count.missing} entries from {count.first_missing} on are missing (log: "
-            f"{count.missing_at})"
-        )
-        is_deleted = queue_id not in self._loaded and queue_id.topic not in self._topics
-        if is_deleted:
-            self._findings.add(
-                "queue",
-                str(queue_id),
-                f"{count.missing} records of a deleted topic",
-                is_error=False,
-            )
-            return
-        progress = self._store.checkpoints.progress
-        is_young = progress is None or count.missing_at >= min(
-            progress.dispatched, progress.flushed
-        )
-        if not self._store.is_clean and is_young:
-            what += "; the next start builds them"
+    def _judge(self, queue_id: QueueId, count: QueueCount, deleted: int) -> None:
+        """Report what a queue lacks.
+
+        Args:
+            queue_id: the queue.
+            count: what all parts of the log say of it.
+            deleted: physical offset of the last record of its topic that is known to be dead.
+        """
+        dead, missing, undispatched = count.dead, count.missing, count.undispatched
+        if queue_id not in self._loaded and queue_id.topic not in self._topics:
+            dead, missing, undispatched = dead + missing + undispatched, 0, 0
+        elif missing and self._are_dead(queue_id, count, deleted):
+            dead, missing = dead + missing, 0
+        if dead:
+            what = f"{dead} records of a deleted topic"
+            if queue_id in self._loaded or queue_id.topic in self._topics:
+                what += " of the same name"
             self._findings.add("queue", str(queue_id), what, is_error=False)
-        else:
+        if missing:
+            what = (
+                f"{missing} entries from {count.first_missing} on are missing (log: "
+                f"{count.missing_at})"
+            )
             self._findings.add("queue", str(queue_id), what)
+        if undispatched:
+            what = (
+                f"{undispatched} entries from {count.first_undispatched} on are missing (log: "
+                f"{count.undispatched_at}); the next start builds them"
+            )
+            self._findings.add("queue", str(queue_id), what, is_error=False)
+
+    def _are_dead(self, queue_id: QueueId, count: QueueCount, deleted: int) -> bool:
+        """Whether the records of a queue that has no entry of theirs are of a deleted topic."""
+        loaded = self._loaded.get(queue_id)
+        if loaded is not None and loaded.stored_end:
+            return False
+        if self._known is not None and count.last_missing_at < self._known.dispatched:
+            return True
+        return count.last_missing_at < deleted
 
     def _look_for_strays(self, queue_id: QueueId, loaded: LoadedQueue, log_end: int) -> None:
         """Entries that point to no record of their queue, one by one."""
@@ -125,12 +137,8 @@ class QueueVerdict:
 
     def _is_its_record(self, queue_id: QueueId, offset: int, at: int, size: int) -> bool:
         """Whether an entry's record is there and says so, too."""
-        file = self._store.log.chain.find(at)
-        record = record_at(file, at) if file is not None else None
-        if record is None or record.store_size != size:
-            return False
-        places = places_of(record, self._store.settings.delay_levels_ms)
-        return any((*queue_id, offset) == place[:3] for place in places)
+        record = its_record(self._store, queue_id, offset, at)
+        return record is not None and record.store_size == size
 
 
 def _added(counts: Iterable[QueueCount]) -> dict[QueueId, QueueCount]:
@@ -138,15 +146,7 @@ def _added(counts: Iterable[QueueCount]) -> dict[QueueId, QueueCount]:
     queues: dict[QueueId, QueueCount] = {}
     for count in counts:
         key = QueueId(count.topic, count.queue_id)
-        before = queues.get(key, QueueCount(*key, 0))
-        first = before if before.missing else count
-        queues[key] = QueueCount(
-            *key,
-            before.matched + count.matched,
-            before.missing + count.missing,
-            first.first_missing,
-            first.missing_at,
-        )
+        queues[key] = queues[key].plus(count) if key in queues else count
     return queues
 
 

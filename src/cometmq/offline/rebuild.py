@@ -2,11 +2,13 @@
 
     plan -> `rebuild_task` for each task, anywhere -> `finish` once -> `install` once
 
-A task packs the entries of its part of the log and writes each run at byte 20 n of its queue, so that a
-task that runs twice changes nothing. `finish` fills what Java wants filled: blanks before a queue's
-first entry, and gaps. The files are made beside the old ones; `install` puts them in their place.
+A task packs the entries of its part of the log and writes each run at byte 20 n of its queue. Where two records have
+one place in a queue the later one stays, whichever is written first, so that a task that runs twice changes nothing.
+`finish` removes what deleted topics of the same name have left (`lives`), and fills what Java wants filled: blanks
+before a queue's first entry, and gaps. The files are made beside the old ones; `install` puts them in their place.
 """
 
+import fcntl
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,15 +16,19 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
+
 from cometmq.codec.queue_entry import BLANK_ENTRY, QUEUE_ENTRY_SIZE, gap_entries
 from cometmq.model.errors import StoreDamaged
 from cometmq.offline.damage import Damage
-from cometmq.offline.findings import OnFinding, warn
+from cometmq.offline.findings import Finding, OnFinding, warn
 from cometmq.offline.folder import StoreFolder
-from cometmq.offline.found import find_store, with_found_sizes
-from cometmq.offline.plan import Task
+from cometmq.offline.folder_disk import disk_of
+from cometmq.offline.found import QueueId, find_store, with_found_sizes
+from cometmq.offline.lives import FirstEntry, KnownQueues, known_queues, living_runs
+from cometmq.offline.plan import Task, plan_tasks
 from cometmq.offline.queue_reader import QUEUES
-from cometmq.offline.queue_runs import EntryRun, QueueRuns
+from cometmq.offline.queue_runs import ENTRY, EntryRun, QueueRuns
 from cometmq.offline.scan import scan
 from cometmq.store.disk import Disk
 from cometmq.store.lock import DirectoryLock
@@ -60,6 +66,8 @@ class WrittenRun:
         end: and behind the last.
         place: physical offset of the first entry's record.
         size: bytes of the same.
+        last_place: physical offset of the last entry's record; -1 if it is not known.
+        is_named: messages of another topic name the queue as a further one of theirs.
     """
 
     topic: str
@@ -68,6 +76,8 @@ class WrittenRun:
     end: int
     place: int
     size: int
+    last_place: int = -1
+    is_named: bool = False
 
     def to_dict(self) -> dict[str, str | int]:
         """For a manifest."""
@@ -104,6 +114,56 @@ def target_of(
     place = out or f"{root}/{REBUILT}"
     file_size = settings.queue_entries_per_file * QUEUE_ENTRY_SIZE
     return RebuildTarget(place, file_size, tuple(settings.delay_levels_ms), tuple(topics))
+
+
+def known_queues_in(folder: StoreFolder) -> KnownQueues | None:
+    """Return what the queue files of a folder show; None if the store is damaged.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    try:
+        store = find_store(folder.root, None, disk_of(folder), log_paths=folder.log_paths)
+    except (StoreDamaged, FileNotFoundError):
+        return None
+    try:
+        return known_queues(store)
+    finally:
+        store.close()
+
+
+def logged_queues(folder: StoreFolder, levels_ms: Sequence[int]) -> KnownQueues | None:
+    """Return what the log says of the queues, for a store whose queue files say nothing; None if it is damaged.
+
+    Args:
+        folder: the store.
+        levels_ms: the delay of each level, ms (messageDelayLevel).
+
+    Raises:
+        OSError: the log cannot be read.
+    """
+    wanted = RebuildTarget("", 0, tuple(levels_ms))
+    tasks = plan_tasks(folder)
+    runs = [
+        written_run(run)
+        for task in tasks
+        for run in packed_runs(folder, task, wanted, on_finding=_overlook)
+    ]
+    try:
+        lives = list(living_runs(runs))
+    except StoreDamaged:
+        return None
+    firsts = {
+        QueueId(run.topic, run.queue_id): FirstEntry(run.first, run.place)
+        for run in (queue.living[0] for queue in lives if queue.living)
+    }
+    names = [each.base_name for each in folder.entries(folder.path("batchconsumequeue"))]
+    end = tasks[-1][-1].hi if tasks else 0
+    return KnownQueues(0, end, firsts, frozenset(names))
+
+
+def _overlook(_damage: Finding) -> None:
+    """Ignore damage: whoever reads the records themselves reports it."""
 
 
 def begin(target: RebuildTarget) -> None:
@@ -147,41 +207,78 @@ def packed_runs(
 def write_run(target: RebuildTarget, run: EntryRun) -> WrittenRun:
     """Put a run where it belongs: entry n at byte 20 n of the queue."""
     content = run.entries.tobytes()
-    _write(target, run.topic, run.queue_id, run.first, content)
+    _write(target, run.topic, run.queue_id, run.first, content, is_later_kept=True)
+    return written_run(run)
+
+
+def written_run(run: EntryRun) -> WrittenRun:
+    """Describe a run, without its entries."""
     place, size, _ = run.entries[0].tolist()
-    return WrittenRun(run.topic, run.queue_id, run.first, run.end, place, size)
+    last_place = int(run.entries[-1]["offset"])
+    return WrittenRun(
+        run.topic, run.queue_id, run.first, run.end, place, size, last_place, run.is_named
+    )
 
 
-def finish(target: RebuildTarget, written: Iterable[WrittenRun]) -> int:
-    """Fill what lies before and between the runs, and bring all to the device.
+def finish(
+    target: RebuildTarget, written: Iterable[WrittenRun], known: KnownQueues | None = None
+) -> int:
+    """Remove what deleted topics have left, fill gaps, and bring all to the device.
+
+    Args:
+        target: where the files are.
+        written: the runs of all tasks.
+        known: the queues as the store's own files show them; None: the log alone says what is dead.
 
     Returns:
-        How many entries stand in the files.
+        How many entries are in the files.
 
     Raises:
-        StoreDamaged: two records of the log have one place in a queue.
+        StoreDamaged: two records of one life of a queue have the same queue offset.
         OSError: something could not be written.
     """
-    entries, last = 0, ("", -1, 0)
-    for run in sorted(written, key=lambda run: (run.topic, run.queue_id, run.first)):
-        is_new = (run.topic, run.queue_id) != last[:2]
-        per_file = target.file_size // QUEUE_ENTRY_SIZE
-        expected = run.first // per_file * per_file if is_new else last[2]
-        if run.first < expected:
-            raise StoreDamaged(
-                f"two records of the log are message {run.first} of {run.topic}/{run.queue_id}; "
-                "`cometmq store verify` shows which"
-            )
-        missing = run.first - expected
-        if missing:
-            before = BLANK_ENTRY * missing
-            if not is_new:
-                before = gap_entries(missing, run.topic, run.place, run.size)
-            _write(target, run.topic, run.queue_id, expected, before)
-        entries += run.end - run.first
-        last = (run.topic, run.queue_id, run.end)
+    entries = 0
+    for queue in living_runs(written, known):
+        if queue.dead:
+            _remove_dead(target, queue.living, queue.dead)
+        entries += sum(run.end - run.first for run in queue.living)
+        _fill(target, queue.living)
     _sync(target)
     return entries
+
+
+def _fill(target: RebuildTarget, runs: Sequence[WrittenRun]) -> None:
+    """Write blanks before the first entry of a queue, and gap entries between its runs."""
+    per_file = target.file_size // QUEUE_ENTRY_SIZE
+    expected = None
+    for run in runs:
+        begin = run.first // per_file * per_file if expected is None else expected
+        missing = run.first - begin
+        if missing:
+            filler = BLANK_ENTRY * missing
+            if expected is not None:
+                filler = gap_entries(missing, run.topic, run.place, run.size)
+            _write(target, run.topic, run.queue_id, begin, filler)
+        expected = run.end
+
+
+def _remove_dead(
+    target: RebuildTarget, living: Sequence[WrittenRun], dead: Sequence[WrittenRun]
+) -> None:
+    """Remove the entries of a queue that lie outside of its last life."""
+    folder = Path(target.root, QUEUES, dead[0].topic, str(dead[0].queue_id))
+    if not living:
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    start = living[0].first * QUEUE_ENTRY_SIZE // target.file_size * target.file_size
+    end = living[-1].end * QUEUE_ENTRY_SIZE
+    for path in folder.iterdir():
+        at = int(path.name)
+        if not start <= at < end:
+            path.unlink()
+        elif end - at < target.file_size:
+            os.truncate(path, end - at)
+            os.truncate(path, target.file_size)
 
 
 def install(root: str, target: RebuildTarget, *, disk: Disk | None = None) -> int:
@@ -216,9 +313,24 @@ def install(root: str, target: RebuildTarget, *, disk: Disk | None = None) -> in
 
 
 def _write(
-    target: RebuildTarget, topic: str, queue_id: int, first: int, content: bytes
+    target: RebuildTarget,
+    topic: str,
+    queue_id: int,
+    first: int,
+    content: bytes,
+    *,
+    is_later_kept: bool = False,
 ) -> None:
-    """Write entries from a queue offset on, over as many files as they take."""
+    """Write entries from a queue offset on, over as many files as they need.
+
+    Args:
+        target: where the files are.
+        topic: of the queue.
+        queue_id: its number.
+        first: queue offset of the first entry.
+        content: the entries.
+        is_later_kept: keep what is there where it points to a later record. Other tasks may write the same file.
+    """
     folder = f"{target.root}/{QUEUES}/{topic}/{queue_id}"
     Path(folder).mkdir(parents=True, exist_ok=True)
     place, view = first * QUEUE_ENTRY_SIZE, memoryview(content)
@@ -227,14 +339,27 @@ def _write(
         part = view[: start + target.file_size - place]
         fd = os.open(f"{folder}/{start:020d}", os.O_RDWR | os.O_CREAT, 0o644)
         try:
+            fcntl.flock(fd, fcntl.LOCK_EX)  # Until it is closed.
             if os.fstat(fd).st_size != target.file_size:
                 os.ftruncate(fd, target.file_size)
+            fresh = part
+            if is_later_kept:
+                fresh = _later(os.pread(fd, len(part), place - start), part)
             done = 0
-            while done < len(part):
-                done += os.pwrite(fd, part[done:], place - start + done)
+            while done < len(fresh):
+                done += os.pwrite(fd, fresh[done:], place - start + done)
         finally:
             os.close(fd)
         place, view = place + len(part), view[len(part) :]
+
+
+def _later(there: bytes, fresh: memoryview) -> memoryview:
+    """Merge entries of the same places: of each two the one whose record is later in the log."""
+    stored, wanted = np.frombuffer(there, ENTRY), np.frombuffer(fresh, ENTRY)
+    is_later = (stored["size"] != 0) & (stored["offset"] > wanted["offset"])
+    if not is_later.any():
+        return fresh
+    return memoryview(np.where(is_later, stored, wanted).tobytes())
 
 
 def _sync(target: RebuildTarget) -> None:

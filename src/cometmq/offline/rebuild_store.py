@@ -132,7 +132,7 @@ class StoreRebuild:
 
         Raises:
             StoreLocked: a broker has the directory.
-            StoreDamaged: two records have one place in a queue.
+            StoreDamaged: two records of one life of a queue have the same queue offset.
             OSError: something could not be read or written.
         """
         written, findings = [], list[Finding]()
@@ -141,7 +141,9 @@ class StoreRebuild:
                 findings.append(Finding(*row))
             elif len(row) > 1:
                 written.append(queues.WrittenRun(*row))
-        counts, out = {"queue entries": queues.finish(self.target, written)}, self.target.root
+        known = queues.known_queues_in(StoreFolder(self.root))
+        entries = queues.finish(self.target, written, known)
+        counts, out = {"queue entries": entries}, self.target.root
         if self.is_check:
             findings += _differences(self.root, out)
             shutil.rmtree(out)

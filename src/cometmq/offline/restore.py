@@ -19,19 +19,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from cometmq.codec.checkpoint import Checkpoint
+from cometmq.codec.index_file import INDEX_HEADER_SIZE, decode_header
 from cometmq.codec.record import BLANK_TAIL_SIZE, blank_tail
 from cometmq.model.clock import Clock
 from cometmq.model.errors import SettingsError, StoreDamaged
-from cometmq.offline.archive import KEPT_CONFIG, SPLITS, read_manifest
+from cometmq.offline.archive import KEPT_CONFIG, SPLITS, kept_queues, read_manifest
 from cometmq.offline.archive_files import read_kept
 from cometmq.offline.columns.pieces import contents
 from cometmq.offline.columns.schema import RAW_RECORD
 from cometmq.offline.findings import Finding
 from cometmq.offline.folder import LOG_NAME_DIGITS, StoreFolder
+from cometmq.offline.found import find_store
+from cometmq.offline.lives import queue_loader
+from cometmq.offline.log_end import present_end, used_files
 from cometmq.offline.plan import plan_tasks
 from cometmq.offline.rebuild import begin, finish, rebuild_task, target_of
 from cometmq.offline.rebuild_keys import begin_keys, finish_keys, keys_task
 from cometmq.offline.store_sizes import kept_sizes
+from cometmq.store.checkpoint import Progress
 from cometmq.store.index_file import IndexShape
 from cometmq.store.real_disk import RealDisk
 from cometmq.store.settings import StoreSettings
@@ -191,19 +197,44 @@ def finish_restore(
     for task in plan_tasks(folder):
         written += rebuild_task(folder, task, target)
         keys_task(folder, task, out)
-    entries = finish(target, written)
+    entries = finish(target, written, kept_queues(source))
     finish_keys(out, IndexShape(settings.index.slots, settings.index.entries), clock=clock)
     Path(out, "config").mkdir(exist_ok=True)
     for each in source.entries(source.path(KEPT_CONFIG)):
         content = source.read(f"{KEPT_CONFIG}/{each.base_name}")
         if content is not None:
             Path(out, "config", each.base_name).write_bytes(content)
+    _note_progress(out, settings)
     RealDisk().sync_all(out)
     if Path(to).is_dir():
         Path(to).rmdir()
     Path(out).rename(to)
     RealDisk().sync_directory(str(Path(to).absolute().parent))
     return entries
+
+
+def _note_progress(out: str, settings: StoreSettings) -> None:
+    """Write the checkpoint: every record of the log has its entries, or is of a deleted topic.
+
+    Without it a broker would take the newest messages of a deleted topic for messages without entries.
+    """
+    store = find_store(out, settings)
+    try:
+        loader, _ = queue_loader(store)
+        loaded = loader.load(log_start=store.log.chain.start, dispatched=None)
+        name, count = 0, 0
+        if store.index_paths:
+            path = Path(store.index_paths[-1])
+            with path.open("rb") as file:
+                header = decode_header(file.read(INDEX_HEADER_SIZE))
+            name, count = int(path.name), header.index_count
+        folder = StoreFolder(out)
+        end = present_end(folder, used_files(folder))
+        entries = sum(each.stored_end for each in loaded)
+        progress = Progress(end, end, entries, name, count)
+        store.checkpoints.write(Checkpoint(), progress)
+    finally:
+        store.close()
 
 
 def _parquet_files(source: StoreFolder) -> list[tuple[int, int, str]]:

@@ -80,13 +80,14 @@ class StoreCheck:
         """
         self._store = store
         self._findings = Findings()
+        self._topics = _known_topics(store)
         self._queues = self._queue_verdict()
         self.has_queues = self._queues is not None
 
     def _queue_verdict(self) -> QueueVerdict | None:
         """The judge of the queues; None where their files are such that there is none."""
         try:
-            return QueueVerdict(self._store, self._findings, topics=_known_topics(self._store))
+            return QueueVerdict(self._store, self._findings, topics=self._topics)
         except StoreDamaged as error:
             self._findings.add("queue", "files", str(error))
             return None
@@ -113,7 +114,7 @@ class StoreCheck:
             counts = (count for part in joined for count in part.queues)
             queue_entries = self._queues.finish(counts, log_end)
         wanted = (each for part in joined for each in part.batches)
-        queue_entries += judge_batches(store, wanted, findings)
+        queue_entries += judge_batches(store, wanted, findings, topics=self._topics)
         index_entries = judge_index(store, [part.keys for part in joined], findings, log_end)
         return StoreVerdict(
             sum(part.records for part in joined),

@@ -137,16 +137,37 @@ class QueueLoader:
         for topic in self._disk.list_names(root):
             for name in self._disk.list_names(f"{root}/{topic}"):
                 if name.isdigit():
-                    queue = self._queue(topic, int(name))
-                    files = self._files_of(queue)
-                    try:
-                        loaded.append(self._load_queue(queue, files, log_start, dispatched))
-                    finally:
-                        for file in files:
-                            file.close()
-                    if queue.deleted:
-                        say_set_aside(queue)
+                    queue_id = int(name)
+                    one = self.load_queue(
+                        topic, queue_id, log_start=log_start, dispatched=dispatched
+                    )
+                    loaded.append(one)
         self._check_setting()
+        return loaded
+
+    def load_queue(
+        self, topic: str, queue_id: int, *, log_start: int, dispatched: int | None
+    ) -> LoadedQueue:
+        """Load one queue; without files it is empty.
+
+        Args:
+            topic: of the queue.
+            queue_id: its number.
+            log_start: physical offset of the oldest record.
+            dispatched: take only entries of records before it; None: all there are.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        queue = self._queue(topic, queue_id)
+        files = self._files_of(queue)
+        try:
+            loaded = self._load_queue(queue, files, log_start, dispatched)
+        finally:
+            for file in files:
+                file.close()
+        if queue.deleted:
+            say_set_aside(queue)
         return loaded
 
     def _queue(self, topic: str, queue_id: int) -> ConsumeQueue:

@@ -43,7 +43,7 @@ def run(spark: SparkSession, options: RebuildOptions) -> Report:
 
     Raises:
         StoreLocked: a broker has the directory.
-        StoreDamaged: two records have one place in a queue, or there is no log, or nothing of it can be read.
+        StoreDamaged: two records of one life of a queue have the same queue offset, or there is no log, or nothing of it can be read.
     """
     made = StoreRebuild.of(
         local_place(options.store),

@@ -16,6 +16,7 @@ from cometmq.spark.store.schema import MESSAGES
 from cometmq.spark.store.settings import StoreReadSettings
 
 if TYPE_CHECKING:
+    from cometmq.offline.lives import KnownQueues
     from cometmq.offline.queue_reader import QueueFile
 
 # Queue files are small, and a store may have very many: so many for a task.
@@ -31,12 +32,14 @@ class StorePartition(InputPartition):
         queues: queue files.
         path: an index file.
         delay_levels_ms: the delay of each level, for the view that makes entries of the delay topic.
+        known: the store's queues, for the view that makes entries.
     """
 
     log: Task = ()
     queues: "tuple[QueueFile, ...]" = ()
     path: str = ""
     delay_levels_ms: tuple[int, ...] = ()
+    known: "KnownQueues | None" = None
 
 
 def plan(settings: StoreReadSettings) -> list[StorePartition]:
@@ -47,12 +50,16 @@ def plan(settings: StoreReadSettings) -> list[StorePartition]:
     """
     folder = settings.folder
     if settings.view in (MESSAGES, "packed-cq"):
-        levels = () if settings.view == MESSAGES else _delay_levels_ms(folder)
+        levels: tuple[int, ...] = ()
+        known = None
+        if settings.view != MESSAGES:
+            levels = _delay_levels_ms(folder)
+            known = _known_queues(folder, levels)
         tasks = plan_tasks(folder, settings.range, split_bytes=settings.split_bytes)
         if settings.view == MESSAGES:
             conditions = settings.rules.conditions
             tasks = narrowed(folder, tasks, conditions, split_bytes=settings.split_bytes)
-        return [StorePartition(log=task, delay_levels_ms=levels) for task in tasks]
+        return [StorePartition(log=task, delay_levels_ms=levels, known=known) for task in tasks]
     if settings.view == "consumequeue":
         from cometmq.offline.queue_reader import queue_files
 
@@ -67,6 +74,13 @@ def plan(settings: StoreReadSettings) -> list[StorePartition]:
         found = folder.numbered(folder.path("index"), INDEX_NAME_DIGITS)
         return [StorePartition(path=each.path) for each in found]
     return [StorePartition()]
+
+
+def _known_queues(folder: StoreFolder, levels_ms: tuple[int, ...]) -> "KnownQueues | None":
+    """The store's queues by their files, or by the log where these are missing or damaged."""
+    from cometmq.offline.rebuild import known_queues_in, logged_queues
+
+    return known_queues_in(folder) or logged_queues(folder, levels_ms)
 
 
 def _delay_levels_ms(folder: StoreFolder) -> tuple[int, ...]:

@@ -13,7 +13,9 @@ from cometmq.offline.folder import INDEX_NAME_DIGITS
 from cometmq.offline.folder_disk import disk_of
 from cometmq.offline.found import find_store
 from cometmq.offline.index_entries import index_columns
+from cometmq.offline.lives import KnownQueues
 from cometmq.offline.queue_reader import queue_files, read_queue_file
+from cometmq.offline.queue_runs import EntryRun
 from cometmq.offline.rebuild import RebuildTarget, packed_runs
 from cometmq.offline.verify import verify
 from cometmq.spark.store.partitions import StorePartition
@@ -74,6 +76,8 @@ def _packed(settings: StoreReadSettings, partition: StorePartition) -> Iterator[
     # Nothing is written, so a target says only what is wanted.
     wanted = RebuildTarget("", 0, partition.delay_levels_ms, settings.rules.topics)
     runs = list(packed_runs(settings.folder, partition.log, wanted))
+    if partition.known is not None:
+        runs = [run for run in runs if not _is_dead(run, partition.known)]
     yield {
         "topic": [run.topic for run in runs],
         "queueId": [run.queue_id for run in runs],
@@ -81,6 +85,12 @@ def _packed(settings: StoreReadSettings, partition: StorePartition) -> Iterator[
         "messages": [len(run.entries) for run in runs],
         "entries": [run.entries.tobytes() for run in runs],
     }
+
+
+def _is_dead(run: EntryRun, known: KnownQueues) -> bool:
+    """Whether a run is of a deleted topic of the same name."""
+    last_place = int(run.entries[-1]["offset"])
+    return known.is_dead(run.topic, run.queue_id, run.end - 1, last_place)
 
 
 def _verify(settings: StoreReadSettings, _partition: StorePartition) -> Iterator[Columns]:

@@ -1,0 +1,344 @@
+"""Tells the messages of a topic from those of a deleted topic of the same name.
+
+Deleting a topic removes its queue files, not its records: these stay in the log until their log file is deleted. A
+topic that is created again under the same name begins with new, empty queues, so its log holds two records with the
+same topic, queue and queue offset. The time from the creation of a queue to its deletion is a life of the queue, and
+each life begins at queue offset 0. Only the records of the last life are messages of the queue; those of earlier ones
+are dead.
+
+Two sources say which records are dead. `KnownQueues` is what the queue files show, and is exact. Where they are
+missing, damaged or not dispatched yet, `living_runs` finds the lives in the log: a record with queue offset 0 that
+follows others of its queue begins a new life, as in a broker that builds its queues again. A record that goes back to
+any other offset is damage: then two records of one life claim one place.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+
+from cometmq.codec.queue_entry import BLANK_SIZE, GAP_CODE, QUEUE_ENTRY
+from cometmq.codec.record import Record
+from cometmq.model.errors import StoreDamaged
+from cometmq.offline.found import FoundStore, QueueId
+from cometmq.store.consume_queues import ConsumeQueues
+from cometmq.store.log_end import record_at
+from cometmq.store.queue_files import QueueFiles
+from cometmq.store.queue_loading import LoadedQueue, QueueLoader
+from cometmq.store.queue_table import QueueTable
+from cometmq.store.stored_record import places_of
+
+if TYPE_CHECKING:
+    from cometmq.offline.columns.window import Flags, Longs
+
+_ENTRIES_READ = (
+    3200  # For the first that stands for a message; those before it are of lost ones.
+)
+
+
+class FirstEntry(NamedTuple):
+    """The oldest entry of a queue whose record is still in the log.
+
+    Attributes:
+        offset: its queue offset.
+        place: physical offset of its record.
+    """
+
+    offset: int
+    place: int
+
+    def outlives(self, offset: int, place: int) -> bool:
+        """Return whether a record of the queue is of an earlier life than this entry.
+
+        Within a life, queue offsets and physical offsets ascend together.
+
+        Args:
+            offset: queue offset of the record.
+            place: physical offset of the record.
+        """
+        return offset >= self.offset and place < self.place
+
+
+@dataclass(frozen=True)
+class KnownQueues:
+    """The queues of a store as its files show them; picklable.
+
+    Attributes:
+        start: physical offset at which the log began.
+        dispatched: every record before this physical offset has its entry in the files.
+        firsts: the oldest entry of each queue that has one.
+        batch_topics: topics whose messages have entries of another kind, of which nothing is known here.
+    """
+
+    start: int = 0
+    dispatched: int = 0
+    firsts: Mapping[QueueId, FirstEntry] = field(default_factory=dict)
+    batch_topics: frozenset[str] = frozenset()
+
+    def is_dead(self, topic: str, queue_id: int, offset: int, place: int) -> bool:
+        """Return whether a record is of an earlier life of its queue.
+
+        Args:
+            topic: of the record.
+            queue_id: its queue.
+            offset: its queue offset.
+            place: its physical offset.
+        """
+        first = self.firsts.get(QueueId(topic, queue_id))
+        if first is None:
+            is_known = topic not in self.batch_topics
+            return is_known and self.start <= place < self.dispatched
+        return first.outlives(offset, place)
+
+    def are_dead(self, topic: str, queue_id: int, offsets: "Longs", places: "Longs") -> "Flags":
+        """Return which records of one queue are of an earlier life of it; see `is_dead`."""
+        first = self.firsts.get(QueueId(topic, queue_id))
+        if first is not None:
+            return (offsets >= first.offset) & (places < first.place)
+        is_known = topic not in self.batch_topics
+        return (places >= self.start) & (places < self.dispatched) & is_known
+
+    def to_json(self) -> dict[str, object]:
+        """Return the JSON form, as an archive keeps it."""
+        queues: dict[str, dict[str, list[int]]] = {}
+        for (topic, queue_id), first in self.firsts.items():
+            queues.setdefault(topic, {})[str(queue_id)] = list(first)
+        return {
+            "start": self.start,
+            "dispatched": self.dispatched,
+            "queues": queues,
+            "batchTopics": sorted(self.batch_topics),
+        }
+
+    @classmethod
+    def of_json(cls, found: Any) -> "KnownQueues":
+        """Read the JSON form.
+
+        Raises:
+            KeyError: a member is missing.
+            TypeError: a member has another type.
+            ValueError: a number is none.
+        """
+        firsts = {
+            QueueId(topic, int(number)): FirstEntry(*first)
+            for topic, numbers in found["queues"].items()
+            for number, first in numbers.items()
+        }
+        batch_topics = frozenset(found["batchTopics"])
+        return cls(int(found["start"]), int(found["dispatched"]), firsts, batch_topics)
+
+
+def queue_loader(store: FoundStore) -> tuple[QueueLoader, QueueFiles]:
+    """Return a loader of a store's queues, which changes nothing, and the files that it reads."""
+    root = f"{store.root}/consumequeue"
+    files = QueueFiles(store.disk, root, store.settings.queue_entries_per_file)
+    queues = ConsumeQueues(QueueTable(), files, read_only=True)
+    return QueueLoader(store.disk, queues), files
+
+
+def first_entry(store: FoundStore, loaded: LoadedQueue, files: QueueFiles) -> FirstEntry | None:
+    """Return the oldest living entry of a queue; None if it has none, or its record does not confirm it.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    queue = loaded.queue
+    count = min(queue.max_offset - queue.min_offset, _ENTRIES_READ)
+    try:
+        content = files.read(queue, queue.min_offset, count) if count > 0 else b""
+    except FileNotFoundError:
+        return None
+    whole = content[: len(content) // QUEUE_ENTRY.size * QUEUE_ENTRY.size]
+    for offset, (place, size, code) in enumerate(
+        QUEUE_ENTRY.iter_unpack(whole), queue.min_offset
+    ):
+        if size != BLANK_SIZE and code != GAP_CODE:
+            found = its_record(store, QueueId(queue.topic, queue.queue_id), offset, place)
+            return FirstEntry(offset, place) if found is not None else None
+    return None
+
+
+def its_record(store: FoundStore, queue_id: QueueId, offset: int, place: int) -> Record | None:
+    """Return the record at a physical offset if it says that it is this message of this queue.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    file = store.log.chain.find(place)
+    record = record_at(file, place) if file is not None else None
+    if record is None:
+        return None
+    places = places_of(record, store.settings.delay_levels_ms)
+    return record if any((*queue_id, offset) == found[:3] for found in places) else None
+
+
+def known_queues(store: FoundStore) -> KnownQueues | None:
+    """Return what the queue files of a store show; None if they are damaged or incomplete.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    loader, files = queue_loader(store)
+    start = store.log.chain.start
+    try:
+        loaded = loader.load(log_start=start, dispatched=None)
+        loader.check_sizes()
+    except StoreDamaged:
+        return None
+    return queues_of(store, loaded, files)
+
+
+def queues_of(
+    store: FoundStore, loaded: Iterable[LoadedQueue], files: QueueFiles
+) -> KnownQueues | None:
+    """Return what loaded queues show; None if a file is missing, or an entry points to no record of its queue.
+
+    Our own checkpoint says how many entries there must be. Without it, as in a store that a Java broker has had, a queue
+    without files is one that is missing or one that was deleted: nothing is known of it.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    loaded, progress = list(loaded), store.checkpoints.progress
+    if any(each.has_gap for each in loaded):
+        return None
+    dispatched = 0
+    if progress is not None and progress.log_ms == store.checkpoints.times.log_timestamp:
+        if sum(each.stored_end for each in loaded) < progress.entries:
+            return None
+        dispatched = min(progress.dispatched, progress.flushed)
+    firsts = {}
+    for each in loaded:
+        queue = each.queue
+        if queue.min_offset < queue.max_offset:
+            first = first_entry(store, each, files)
+            if first is None:
+                return None
+            firsts[QueueId(queue.topic, queue.queue_id)] = first
+    batch_topics = frozenset(store.disk.list_names(f"{store.root}/batchconsumequeue"))
+    return KnownQueues(store.log.chain.start, dispatched, firsts, batch_topics)
+
+
+# --- lives in the log
+
+
+class LoggedRun(Protocol):
+    """Entries of one queue whose offsets follow each other, from one part of the log."""
+
+    @property
+    def topic(self) -> str:
+        """Topic of the queue."""
+
+    @property
+    def queue_id(self) -> int:
+        """Number of the queue."""
+
+    @property
+    def first(self) -> int:
+        """Queue offset of the first entry."""
+
+    @property
+    def end(self) -> int:
+        """Queue offset behind the last entry."""
+
+    @property
+    def place(self) -> int:
+        """Physical offset of the first record."""
+
+    @property
+    def last_place(self) -> int:
+        """Physical offset of the last record; less than `place` if nobody knows it."""
+
+    @property
+    def is_named(self) -> bool:
+        """Whether another topic's message names the queue as a further one of its own."""
+
+
+R = TypeVar("R", bound=LoggedRun)
+
+
+@dataclass(frozen=True)
+class QueueLives(Generic[R]):
+    """The runs of one queue.
+
+    Attributes:
+        living: of its last life, in the order of the log.
+        dead: all others.
+    """
+
+    living: list[R]
+    dead: list[R]
+
+
+class _Life(Generic[R]):
+    """The runs of one life of a queue, in the order of the log."""
+
+    def __init__(self) -> None:
+        self.runs: list[R] = []
+        self.clash: tuple[R, R] | None = None
+
+    @property
+    def end(self) -> int:
+        return self.runs[-1].end if self.runs else 0
+
+
+def living_runs(runs: Iterable[R], known: KnownQueues | None = None) -> Iterator[QueueLives[R]]:
+    """Tell living runs from dead ones, queue by queue.
+
+    Args:
+        runs: of the whole log, in any order.
+        known: what the queue files show; None if nothing does.
+
+    Raises:
+        StoreDamaged: two records of one life have the same queue offset.
+    """
+    queues: list[list[_Life[R]]] = []
+    floors: dict[str, int] = {}  # The topic was deleted after the record at this place.
+    ordered = sorted(runs, key=lambda run: (run.topic, run.queue_id, run.place))
+    for (topic, _), of_queue in groupby(ordered, key=lambda run: (run.topic, run.queue_id)):
+        lives = _lives(of_queue)
+        queues.append(lives)
+        if len(lives) > 1:
+            floors[topic] = max(floors.get(topic, 0), _last_place(lives[-2].runs[-1]))
+    for lives in queues:
+        last = lives.pop()
+        dead = [run for life in lives for run in life.runs]
+        if _is_over(last.runs[-1], floors, known):
+            yield QueueLives([], [*dead, *last.runs])
+            continue
+        if last.clash is not None:
+            raise _two_records(*last.clash)
+        yield QueueLives(last.runs, dead)
+
+
+def _lives(runs: Iterable[R]) -> list[_Life[R]]:
+    """The lives of a queue, in the order of the log."""
+    lives: list[_Life[R]] = [_Life()]
+    for run in runs:
+        if run.first < lives[-1].end:
+            if run.first or run.is_named:
+                lives[-1].clash = lives[-1].clash or (lives[-1].runs[-1], run)
+            else:
+                lives.append(_Life())
+        lives[-1].runs.append(run)
+    return lives
+
+
+def _is_over(last: LoggedRun, floors: Mapping[str, int], known: KnownQueues | None) -> bool:
+    """Whether the life that ends with this run is over, and no other has begun."""
+    place = _last_place(last)
+    if known is not None and known.is_dead(last.topic, last.queue_id, last.end - 1, place):
+        return True
+    return place < floors.get(last.topic, 0)
+
+
+def _last_place(run: LoggedRun) -> int:
+    return max(run.place, run.last_place)
+
+
+def _two_records(before: LoggedRun, after: LoggedRun) -> StoreDamaged:
+    return StoreDamaged(
+        f"two records of the log are message {after.first} of {after.topic}/{after.queue_id}: one at physical offset "
+        f"{after.place}, another between {before.place} and {_last_place(before)}; `cometmq store repair` keeps "
+        "the later one, as a broker does"
+    )
