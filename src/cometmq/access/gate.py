@@ -24,6 +24,7 @@ from cometmq.codec.signature import (
 from cometmq.kernel import KnownSigner
 from cometmq.model.codes import ResponseCode, request_name
 from cometmq.model.errors import CodecError, RequestError
+from cometmq.model.frozen import dataclass
 from cometmq.model.rights import EVERYBODY, NOBODY, Access, Action, Asker, Right
 from cometmq.model.text import cut, printable
 from cometmq.net.peer import Peer
@@ -65,20 +66,24 @@ class UsersInForce(Protocol):
     def current(self) -> UserTable: ...  # noqa: D102
 
 
+@dataclass(frozen=True, slots=True)
 class KnownAsker:
-    """A user at an address; it is looked up each time, so that what is withdrawn is gone at once."""
+    """A user at an address; it is looked up each time, so that what is withdrawn is gone at once.
 
-    __slots__ = ("_ip", "_users", "name")
+    Attributes:
+        users: The server's.
+        name: The user's.
+        ip: The address.
+    """
 
-    def __init__(self, users: UsersInForce, name: str, ip: str) -> None:
-        self._users = users
-        self._ip = ip
-        self.name = name
+    users: UsersInForce
+    name: str
+    ip: str
 
     @property
     def user(self) -> User | None:
         """The user as it is now; None: it is gone or disabled."""
-        user = self._users.current.find(self.name)
+        user = self.users.current.find(self.name)
         return user if user is not None and user.is_enabled else None
 
     @property
@@ -95,22 +100,27 @@ class KnownAsker:
     def may(self, access: Access, right: Right) -> bool:
         """See `Asker`."""
         user = self.user
-        return user is not None and user.may(access, right, self._ip)
+        return user is not None and user.may(access, right, self.ip)
 
 
+@dataclass(frozen=True, slots=True)
 class WhiteAsker:
-    """Somebody at an address that need not sign: everything is allowed for as long as the address is white."""
+    """Somebody at an address that need not sign: everything is allowed for as long as the address is white.
 
-    name = "nobody who is known"
+    Attributes:
+        users: The server's.
+        ip: The address.
+        name: What the audit calls it.
+    """
 
-    def __init__(self, users: UsersInForce, ip: str) -> None:
-        self._users = users
-        self._ip = ip
+    users: UsersInForce
+    ip: str
+    name: str = EVERYBODY.name
 
     @property
     def is_super(self) -> bool:
         """See `Asker`."""
-        return self._users.current.is_unasked(self._ip)
+        return self.users.current.is_unasked(self.ip)
 
     is_known = is_super
 
@@ -155,11 +165,25 @@ class AccessGate:
             return WhiteAsker(self._users, peer.ip)
         if self._is_open(table, rule, peer):
             # The records that such a request finds are as open as it is. Nothing else follows from it.
-            return EVERYBODY if rule.is_asked_again else NOBODY
-        user = self._user(table, rule, request, peer)
-        asker = peer.signed_by
-        if asker is None or asker.name != user.name:
-            asker = peer.signed_by = KnownAsker(self._users, user.name, peer.ip)
+            if rule.is_asked_again:
+                return EVERYBODY
+            found = self._signer(table, request, peer)
+            return NOBODY if isinstance(found, str) else self._asker(found, peer)
+        user = self._signer(table, request, peer)
+        if isinstance(user, str):
+            raise _refused(rule, peer, None, user)
+        return self._checked(rule, request, table, user, peer)
+
+    def _checked(
+        self,
+        rule: RequestRule,
+        request: Command | RawCommand,
+        table: UserTable,
+        user: User,
+        peer: Peer,
+    ) -> Asker:
+        """Check that a user may do what a request does."""
+        asker = self._asker(user, peer)
         is_admins = rule.right is Right.ADMINISTRATOR
         is_free = user.is_super or table.is_right_spared(rule.code)
         if is_free and not is_admins:
@@ -184,6 +208,13 @@ class AccessGate:
             and any(access.actions & _CHANGES for access in touched)
         ):
             raise _refused(rule, peer, user, _IN_THE_CLEAR)
+        return asker
+
+    def _asker(self, user: User, peer: Peer) -> Asker:
+        """The asker that a user is at a connection, where it is the one who signed last from now on."""
+        asker = peer.signed_by
+        if asker is None or asker.name != user.name:
+            asker = peer.signed_by = KnownAsker(self._users, user.name, peer.ip)
         return asker
 
     def signer_of(self, peer: Peer) -> KnownSigner | None:
@@ -239,13 +270,14 @@ class AccessGate:
         is_others = rule.right in (Right.ADMINISTRATOR, Right.BROKER)
         return table.is_open(rule.code) and (peer.is_on_own_machine or not is_others)
 
-    def _user(
-        self, table: UserTable, rule: RequestRule, request: Command | RawCommand, peer: Peer
-    ) -> User:
+    def _signer(
+        self, table: UserTable, request: Command | RawCommand, peer: Peer
+    ) -> User | str:
+        """Return the user who signed a request, or why none did."""
         fields, body = request[6], request[7]
         name: object = fields.get(ACCESS_KEY)
         if not name:
-            raise _refused(rule, peer, None, _UNSIGNED)
+            return _UNSIGNED
         user = table.find(name) if isinstance(name, str) else None
         if user is not None and not user.is_enabled:
             user = None
@@ -253,12 +285,12 @@ class AccessGate:
             return user
         failures = None if peer.is_on_own_machine or peer.has_signed else self._failures
         if failures is not None and failures.is_too_many(peer.network):
-            raise _refused(rule, peer, None, _TOO_MANY)
+            return _TOO_MANY
         secret = _NOBODYS_SECRET if user is None else user.secret
         if not _is_signed(secret, fields, body) or user is None:
             if failures is not None:
                 failures.note(peer.network)
-            raise _refused(rule, peer, None, _STRANGER)
+            return _STRANGER
         peer.has_signed = True
         return user
 

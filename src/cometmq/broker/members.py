@@ -19,7 +19,9 @@ from cometmq.codec.bodies.heartbeat import (
 from cometmq.model.clock import Clock
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
+from cometmq.model.rights import Access, Action, Asker, Resource, Right
 from cometmq.model.subscription import Subscription
+from cometmq.model.text import cut, printable
 
 # What memberships of all clients may take, bytes as `_size_of` estimates them. A connection may have a
 # quarter of what is left: few take nothing from many, and many leave room for one that is modest.
@@ -32,6 +34,7 @@ _TAG_SIZE = 150
 # are told less often: of all groups' members so many a second.
 TELL_SECONDS = 0.1
 _TOLD_PER_SECOND = 2000
+_SHOWN_MAX = 128  # Of a client id in a remark, characters.
 _TOLD_AT_ONCE = 256  # Then others have their turn.
 # Queues whose first pull is remembered, of all groups together: some 20 MB.
 FIRST_PULLS_MAX = 100_000
@@ -47,13 +50,35 @@ class Client:
         language: `model.codes.Language`.
         version: ordinal of its RocketMQ version.
         seen: monotonic time of its last heartbeat, seconds.
+        asker: The user of that heartbeat. What the broker sends by itself goes only where this user may have it then.
     """
 
     client_id: str
     peer: ClientPeer
+    asker: Asker
     language: int
     version: int
     seen: float
+
+
+def who_may(clients: Iterable[Client], *accesses: Access) -> list[Client]:
+    """Return the clients whose users may do all of this at this moment; each user is asked once."""
+    verdicts: dict[Asker, bool] = {}
+    allowed = []
+    for client in clients:
+        asker = client.asker
+        verdict = verdicts.get(asker)
+        if verdict is None:
+            verdict = all(asker.may(access, Right.READER) for access in accesses)
+            verdicts[asker] = verdict
+        if verdict:
+            allowed.append(client)
+    return allowed
+
+
+def membership(group: str) -> Access:
+    """The access to a consumer group that its members need."""
+    return Access(Resource.GROUP, group, frozenset({Action.SUB}))
 
 
 @dataclass(slots=True)
@@ -90,6 +115,14 @@ class _Share:
     producer_id: str = ""
 
 
+@dataclass(slots=True)
+class _Owner:
+    """The user of a client id, and the number of memberships that have it."""
+
+    asker: Asker
+    count: int = 0
+
+
 class Members:
     """The registry of clients.
 
@@ -114,6 +147,7 @@ class Members:
         self._producers: dict[str, dict[ClientPeer, Client]] = {}
         self._producers_by_id: dict[str, Client] = {}
         self._consumers: dict[str, ConsumerGroup] = {}
+        self._owners: dict[str, _Owner] = {}  # By client id.
         self._held: dict[ClientPeer, _Share] = {}
         self._size = 0
         self._first_pull_count = 0
@@ -139,8 +173,9 @@ class Members:
         return [name for name, group in self._consumers.items() if topic in group.subscriptions]
 
     def producer(self, client_id: str) -> Client | None:
-        """The producer with this id, whatever its group: where replies go."""
-        return self._producers_by_id.get(client_id)
+        """The producer with this id, whatever its group: where replies go. None: its user may not ask any more, too."""
+        client = self._producers_by_id.get(client_id)
+        return client if client is not None and client.asker.is_known else None
 
     def producers(self, group: str) -> list[Client]:
         """The living producers of a group."""
@@ -180,6 +215,20 @@ class Members:
 
     # --- heartbeats
 
+    def check_owner(self, client_id: str, asker: Asker) -> None:
+        """Refuse a client id that a living client of another user has.
+
+        Raises:
+            RequestError: NO_PERMISSION.
+        """
+        owner = self._owners.get(client_id)
+        if owner is not None and owner.asker.name != asker.name and owner.asker.is_known:
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"the client id {cut(printable(client_id), _SHOWN_MAX)} is that of another user's client, which is "
+                "connected; give this client an id of its own (instanceName, unitName), or close the other one first",
+            )
+
     def register_producer(self, group: str, client: Client) -> None:
         """A producer is alive.
 
@@ -189,7 +238,9 @@ class Members:
         held = self._held_by(client.peer)
         size = _MEMBERSHIP_SIZE + len(group) + len(client.client_id)
         self._take(held, held.producers, group, size)
-        self._producers.setdefault(group, {})[client.peer] = client
+        members = self._producers.setdefault(group, {})
+        self._own(members.get(client.peer), client)
+        members[client.peer] = client
         if held.producer_id != client.client_id:
             self._forget_producer_id(client.peer, held)
             held.producer_id = client.client_id
@@ -221,6 +272,7 @@ class Members:
             group = self._consumers[part.group] = ConsumerGroup(part.group)
         known = group.clients.get(client.peer)
         is_changed = known is None or known.client_id != client.client_id
+        self._own(known, client)
         group.clients[client.peer] = client
         group.consume_type, group.model = part.consume_type, part.model
         group.from_where = part.from_where
@@ -231,6 +283,21 @@ class Members:
         if is_changed:
             self._notify(group)
         return is_changed
+
+    def _own(self, before: Client | None, after: Client | None) -> None:
+        """Count the memberships of client ids: one has come, has gone, or is another's now."""
+        if after is not None:
+            owner = self._owners.setdefault(after.client_id, _Owner(after.asker))
+            if not owner.asker.is_known:
+                owner.asker = after.asker
+            if before is not None and before.client_id == after.client_id:
+                return  # Most heartbeats.
+            owner.count += 1
+        if before is not None:
+            owner = self._owners[before.client_id]
+            owner.count -= 1
+            if not owner.count:
+                del self._owners[before.client_id]
 
     def _held_by(self, peer: ClientPeer) -> _Share:
         held = self._held.get(peer)
@@ -303,8 +370,10 @@ class Members:
 
     def _drop_producer(self, peer: ClientPeer, name: str) -> None:
         clients = self._producers.get(name)
-        if clients is None or clients.pop(peer, None) is None:
+        client = None if clients is None else clients.pop(peer, None)
+        if client is None:
             return
+        self._own(client, None)
         if not clients:
             del self._producers[name]
         held = self._held[peer]
@@ -319,8 +388,10 @@ class Members:
 
     def _drop_consumer(self, peer: ClientPeer, name: str) -> None:
         group = self._consumers.get(name)
-        if group is None or group.clients.pop(peer, None) is None:
+        client = None if group is None else group.clients.pop(peer, None)
+        if group is None or client is None:
             return
+        self._own(client, None)
         self.changes += 1
         held = self._held[peer]
         self._give_back(held, held.consumers, name)
@@ -348,15 +419,16 @@ class Members:
 
     def _tell(self, group: ConsumerGroup) -> None:
         group.told, group.is_telling = self._clock.monotonic(), False
-        _tell_some(list(group.clients), 0, {"consumerGroup": group.name})
+        _tell_some(list(group.clients.values()), 0, group.name)
 
 
-def _tell_some(peers: Sequence[ClientPeer], first: int, fields: dict[str, str]) -> None:
-    for peer in peers[first : first + _TOLD_AT_ONCE]:
-        peer.notify(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, fields)
+def _tell_some(clients: Sequence[Client], first: int, group: str) -> None:
+    fields = {"consumerGroup": group}
+    for client in who_may(clients[first : first + _TOLD_AT_ONCE], membership(group)):
+        client.peer.notify(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, fields)
     first += _TOLD_AT_ONCE
-    if first < len(peers):
-        asyncio.get_running_loop().call_soon(_tell_some, peers, first, fields)
+    if first < len(clients):
+        asyncio.get_running_loop().call_soon(_tell_some, clients, first, group)
 
 
 def _size_of(part: ConsumerPart) -> int:

@@ -9,8 +9,8 @@ from cometmq.codec.bodies.group_config import decode_group_config, decode_group_
 from cometmq.codec.bodies.heartbeat import decode_heartbeat
 from cometmq.codec.bodies.lock import decode_lock_request
 from cometmq.codec.bodies.topic_config import decode_topic_configs
-from cometmq.model.rights import Access, Action, Resource
-from cometmq.net.requests import Finder, said, topic_access
+from cometmq.model.rights import Access, Action, Resource, topic_access
+from cometmq.net.requests import Finder, said
 
 # Topics and groups of a body.
 _Names = tuple[Iterable[str], Iterable[str]]

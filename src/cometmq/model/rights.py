@@ -7,7 +7,7 @@ which were written for it mean the same here.
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from cometmq.model.names import is_written_by_brokers
+from cometmq.model.names import RETRY_PREFIX, is_written_by_brokers
 
 
 class Right(Enum):
@@ -72,6 +72,17 @@ def needs_its_name(access: Access) -> bool:
     )
 
 
+def topic_access(
+    name: str, actions: frozenset[Action], *, shows_messages: bool = False
+) -> Access:
+    """The access to a topic; a retry topic is its group's, and members of the group write to it."""
+    if name.startswith(RETRY_PREFIX):
+        group_name = name.removeprefix(RETRY_PREFIX)
+        of_group = {Action.SUB if action is Action.PUB else action for action in actions}
+        return Access(Resource.GROUP, group_name, frozenset(of_group), shows_messages)
+    return Access(Resource.TOPIC, name, actions, shows_messages)
+
+
 class Asker(Protocol):
     """The sender of a request, at its address.
 
@@ -112,4 +123,4 @@ class _Same(NamedTuple):
 # The asker at a server without access control, and the server itself.
 EVERYBODY: Asker = _Same("nobody who is known", is_super=True)
 # The sender of a request that needs no signature although access control is on. It has no right.
-NOBODY: Asker = _Same("nobody who is known", is_super=False)
+NOBODY: Asker = _Same("nobody who is known", is_super=False, is_known=False)

@@ -14,8 +14,16 @@ from cometmq.kernel import KnownSigner, TurnReads
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.frozen import dataclass
-from cometmq.model.names import RETRY_PREFIX
-from cometmq.model.rights import ANY_NAME, EVERYBODY, Access, Action, Asker, Resource, Right
+from cometmq.model.rights import (
+    ANY_NAME,
+    EVERYBODY,
+    Access,
+    Action,
+    Asker,
+    Resource,
+    Right,
+    topic_access,
+)
 from cometmq.net.answer import Answer, answer_to_error
 
 if TYPE_CHECKING:
@@ -495,14 +503,3 @@ def said(kind: str, where: str, actions: Iterable[Action]) -> str:
     """The words of a finder."""
     may = " or ".join(action.value for action in actions)
     return f"{kind} {where}: {may}" if where else f"{kind}: {may}"
-
-
-def topic_access(
-    name: str, actions: frozenset[Action], *, shows_messages: bool = False
-) -> Access:
-    """The access to a topic; a retry topic is its group's, and members of the group write to it."""
-    if name.startswith(RETRY_PREFIX):
-        group_name = name.removeprefix(RETRY_PREFIX)
-        of_group = {Action.SUB if action is Action.PUB else action for action in actions}
-        return Access(Resource.GROUP, group_name, frozenset(of_group), shows_messages)
-    return Access(Resource.TOPIC, name, actions, shows_messages)

@@ -18,6 +18,7 @@ from cometmq.broker.machines.on_loop import LoopWorld, Machines
 from cometmq.broker.members import Client, Members
 from cometmq.broker.saving import Saver
 from cometmq.model.queue import MessageQueue
+from cometmq.model.rights import EVERYBODY
 from cometmq.net.loop import loop_clock
 from cometmq.store.config_file import ConfigFile
 from cometmq.store.consume_queue import ConsumeQueue
@@ -137,7 +138,7 @@ async def test_a_client_that_falls_silent_goes_in_its_time(house):
     await asyncio.sleep(3_600)
     peer = HandClientPeer()
     began = house.clock.monotonic()
-    house.members.register_producer("g", Client("c", peer, 0, 0, began))
+    house.members.register_producer("g", Client("c", peer, EVERYBODY, 0, 0, began))
     await asyncio.sleep(SILENT_SECONDS - 1)
     assert not peer.is_closed
     await asyncio.sleep(1 + MEMBERS_SECONDS + PERIOD_SECONDS)

@@ -23,9 +23,10 @@ from cometmq.codec.headers.client import (
 )
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
+from cometmq.model.rights import Asker
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
-from cometmq.net.requests import Answers
+from cometmq.net.requests import Answers, WithAsker
 
 
 class ClientHandler:
@@ -42,22 +43,25 @@ class ClientHandler:
             parts.locks, parts.groups, parts.topics, broker_name=parts.settings.broker_name
         )
         self.answers: Answers = {
-            RequestCode.HEART_BEAT: self.heartbeat,
+            RequestCode.HEART_BEAT: WithAsker(self.heartbeat),
             RequestCode.UNREGISTER_CLIENT: self.unregister,
             RequestCode.GET_CONSUMER_LIST_BY_GROUP: self.consumer_ids,
-            RequestCode.LOCK_BATCH_MQ: self.lock,
-            RequestCode.UNLOCK_BATCH_MQ: self.unlock,
+            RequestCode.LOCK_BATCH_MQ: WithAsker(self.lock),
+            RequestCode.UNLOCK_BATCH_MQ: WithAsker(self.unlock),
             RequestCode.GET_CONSUMER_CONNECTION_LIST: self.consumer_connections,
             RequestCode.GET_PRODUCER_CONNECTION_LIST: self.producer_connections,
             RequestCode.GET_ALL_PRODUCER_INFO: self.all_producers,
         }
 
-    def heartbeat(self, command: Command, peer: Peer) -> Answer | Awaitable[Answer]:
+    def heartbeat(
+        self, command: Command, peer: Peer, asker: Asker
+    ) -> Answer | Awaitable[Answer]:
         """HEART_BEAT 34."""
         heartbeat = decode_heartbeat(command.body)
         client = Client(
             heartbeat.client_id,
             peer,
+            asker,
             command.language,
             command.version,
             self._clock.monotonic(),
@@ -96,16 +100,20 @@ class ClientHandler:
         """GET_ALL_PRODUCER_INFO 328."""
         return Answer(body=encode_all_producers(self._connections.all_producers()))
 
-    def lock(self, command: Command, _peer: Peer) -> Answer | Awaitable[Answer]:
+    def lock(self, command: Command, _peer: Peer, asker: Asker) -> Answer | Awaitable[Answer]:
         """LOCK_BATCH_MQ 41."""
-        result = self._locks.lock(decode_lock_request(command.body))
+        request = decode_lock_request(command.body)
+        self._members.check_owner(request.client_id, asker)
+        result = self._locks.lock(request)
         if isinstance(result, LockResult):
             return _answer_lock(result)
         return _answer_lock_later(result)
 
-    def unlock(self, command: Command, _peer: Peer) -> Answer:
+    def unlock(self, command: Command, _peer: Peer, asker: Asker) -> Answer:
         """UNLOCK_BATCH_MQ 42."""
-        self._locks.unlock(decode_lock_request(command.body))
+        request = decode_lock_request(command.body)
+        self._members.check_owner(request.client_id, asker)
+        self._locks.unlock(request)
         return Answer()
 
 

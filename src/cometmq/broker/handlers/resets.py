@@ -1,6 +1,7 @@
 """INVOKE_BROKER_TO_RESET_OFFSET 222, and RESET_CONSUMER_CLIENT_OFFSET 220 to members that move themselves."""
 
 from cometmq.broker.machines.on_loop import Machines
+from cometmq.broker.members import membership, who_may
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.service.resets import GroupResets
 from cometmq.codec.bodies.queue_offsets import (
@@ -12,6 +13,7 @@ from cometmq.codec.headers.console import ResetOffsetRequest
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import Language, RequestCode
 from cometmq.model.queue import MessageQueue
+from cometmq.model.rights import Action, topic_access
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
 
@@ -60,5 +62,6 @@ class ResetHandler(Feature):
         }
         encode = encode_queue_offset_list if is_listed else encode_queue_offsets
         body = encode(offsets)
-        for member in members.clients:
-            member.notify(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, fields, body)
+        topic = topic_access(request.topic, frozenset({Action.SUB}))
+        for member in who_may(members.clients.values(), membership(request.group), topic):
+            member.peer.notify(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, fields, body)

@@ -63,9 +63,10 @@ class Heartbeats:
         """Note a client in its groups; who made a group by it finds the route of its retry topic when it is answered.
 
         Raises:
-            RequestError: a name is too long, or there are too many.
+            RequestError: a name is too long, or there are too many; or the client id is another user's.
         """
         _check_names(heartbeat)
+        self._members.check_owner(client.client_id, client.asker)
         version = self._topics.version
         result = self._note(heartbeat, client)
         return result if self._topics.version == version else self._when_told(result)

@@ -10,19 +10,24 @@ from concurrent.futures import Executor
 
 from cometmq.broker.client_peer import PeerAnswer
 from cometmq.broker.groups import Groups
-from cometmq.broker.members import Client, Members
+from cometmq.broker.members import Client, Members, membership, who_may
 from cometmq.broker.settings import BrokerSettings
 from cometmq.broker.topics import Topics
 from cometmq.codec.bodies.queue_offsets import decode_client_offsets
 from cometmq.codec.headers.console import ClientStatusRequest, DirectRequest, RunningRequest
 from cometmq.codec.message_id import decode_message_id
+from cometmq.codec.record import decode_record
+from cometmq.codec.signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import CodecError, ConnectionLost, RequestError, RequestTimeout
+from cometmq.model.names import dead_letter_topic
 from cometmq.model.queue import MessageQueue
+from cometmq.model.rights import Action, topic_access
 from cometmq.store.message_store import MessageStore
 
 # Clients before V3_1_8_SNAPSHOT (ordinal in MQVersion) do not know these questions.
 _VERSION_MIN = 62
+_SIGNER_FIELDS = frozenset({ACCESS_KEY, SIGNATURE, SECURITY_TOKEN})
 # Broker2Client.callClient waits so long.
 _TIMEOUT_MS = 10_000
 
@@ -72,6 +77,12 @@ class ClientRelay:
         if group is not None:
             fields["groupSysFlag"] = str(group.sys_flag)
         record = await self._record(request.msg_id or "")
+        # Its topic is the record's, whatever the request names. A dead letter was the group's own message.
+        name = decode_record(record).topic
+        is_dead_letter = name == dead_letter_topic(request.consumer_group)
+        wanted = () if is_dead_letter else (topic_access(name, frozenset({Action.SUB})),)
+        if not who_may([client], *wanted, membership(request.consumer_group)):
+            raise _not_online(request.consumer_group, client.client_id)
         return await _pass_on(client, RequestCode.CONSUME_MESSAGE_DIRECTLY, fields, record)
 
     async def _record(self, message_id: str) -> bytes:
@@ -92,10 +103,8 @@ class ClientRelay:
 
     def _client(self, group: str, client_id: str) -> Client:
         client = self._members.consumer(group, client_id)
-        if client is None:
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR, f"The Consumer <{group}> <{client_id}> not online"
-            )
+        if client is None or not who_may([client], membership(group)):
+            raise _not_online(group, client_id)
         if client.version < _VERSION_MIN:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
@@ -119,9 +128,10 @@ class ClientRelay:
                 f"No Any Consumer online in the consumer group: [{request.group}]",
             )
         fields = {"topic": request.topic, "group": request.group}
+        topic = topic_access(request.topic, frozenset({Action.SUB}))
         asked = [
             client
-            for client in group.clients.values()
+            for client in who_may(group.clients.values(), membership(group.name), topic)
             if request.client_addr in (None, "", client.client_id)
         ]
         answers = await asyncio.gather(*(self._status_of(client, fields) for client in asked))
@@ -148,9 +158,18 @@ class ClientRelay:
             return None
 
 
+def _not_online(group: str, client_id: str) -> RequestError:
+    """The answer where a group has no such member, or none that may have what is asked of it."""
+    return RequestError(
+        ResponseCode.SYSTEM_ERROR, f"The Consumer <{group}> <{client_id}> not online"
+    )
+
+
 async def _pass_on(
     client: Client, code: int, fields: dict[str, str], body: bytes = b""
 ) -> PeerAnswer:
+    # Whoever has the asker's signature could ask the same of this broker again.
+    fields = {name: text for name, text in fields.items() if name not in _SIGNER_FIELDS}
     try:
         return await client.peer.call(code, fields, body, timeout_ms=_TIMEOUT_MS)
     except RequestTimeout as error:

@@ -15,7 +15,12 @@ from cometmq.broker.machines.steps import Steps, elsewhere, turn_end
 from cometmq.broker.redelivery import once_more
 from cometmq.broker.settings import BrokerSettings
 from cometmq.broker.topics import Topics
-from cometmq.broker.transactions.prepared_messages import as_asked, key_of, number_of
+from cometmq.broker.transactions.prepared_messages import (
+    TransactionKey,
+    as_asked,
+    key_of,
+    number_of,
+)
 from cometmq.broker.transactions.queues import TransactionQueues
 from cometmq.broker.transactions.table import (
     OpenTransaction,
@@ -44,7 +49,7 @@ _TOGETHER_MAX = 32  # Half messages that share a write.
 _LOOKED_AT_MAX = 10_000  # Open transactions that one turn of the loop looks at.
 
 # Asks a producer of a group about a half message: its header and its record.
-AskProducer = Callable[[str, CheckTransaction, bytes], None]
+AskProducer = Callable[[TransactionKey, CheckTransaction, bytes], None]
 
 
 class _Move(NamedTuple):
@@ -212,7 +217,7 @@ class StateChecks:
             offset_msg_id=encode_message_id(host, physical_offset),
             broker_name=self._settings.broker_name,
         )
-        self._ask_producer(key.producer_group, header, as_asked(record, move.properties))
+        self._ask_producer(key, header, as_asked(record, move.properties))
 
     # --- resuming
 

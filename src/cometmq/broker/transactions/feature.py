@@ -9,13 +9,14 @@ from cometmq.broker.counters.events import Gauge
 from cometmq.broker.machines.on_loop import Machines
 from cometmq.broker.machines.runner import NEVER
 from cometmq.broker.machines.steps import Steps
+from cometmq.broker.members import who_may
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.put_marks import PutMarks
 from cometmq.broker.queue_cursor import QueueCursor
 from cometmq.broker.reroute import RoutedSend
 from cometmq.broker.transactions.checks import StateChecks
 from cometmq.broker.transactions.ends import TransactionEnds
-from cometmq.broker.transactions.prepared_messages import as_half, is_half
+from cometmq.broker.transactions.prepared_messages import TransactionKey, as_half, is_half
 from cometmq.broker.transactions.queues import TransactionQueues
 from cometmq.broker.transactions.table import OPEN_MAX, TransactionTable
 from cometmq.broker.waiting_counts import SAVE_SECONDS, WaitingCounts
@@ -26,6 +27,7 @@ from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import PERM_READ_WRITE, TRANSACTION_MASK
 from cometmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANSACTION_GROUP
+from cometmq.model.rights import Action, topic_access
 from cometmq.store.consume_queue import ConsumeQueue
 
 _log = logging.getLogger(__name__)
@@ -213,14 +215,17 @@ class Transactions(Feature):
         """
         return self._machines.answer(self._checks.resume(message_id))
 
-    def _ask(self, group: str, header: CheckTransaction, record: bytes) -> None:
-        """Ask a living producer of the group, another one each time."""
-        clients = [client for client in self._parts.members.producers(group)
+    def _ask(self, key: TransactionKey, header: CheckTransaction, record: bytes) -> None:
+        """Ask a living producer of the group whose user may send to the message's topic, another one each time."""
+        group, wanted = key.producer_group, topic_access(key.topic, frozenset({Action.PUB}))
+        clients = [client for client in who_may(self._parts.members.producers(group), wanted)
                    if not client.peer.is_closed]  # fmt: skip
         self._asked += 1
         ready = [client for client in clients if not client.peer.is_paused] or clients
         if not ready:
-            _log.warning("no producer of %s is there to be asked", group)
+            _log.warning(
+                "no producer of %s that may send to %s is there to be asked", group, key.topic
+            )
             return
         peer = ready[self._asked % len(ready)].peer
         peer.notify(RequestCode.CHECK_TRANSACTION_STATE, encode_fields(header), record)

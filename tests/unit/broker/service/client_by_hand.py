@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from cometmq.broker.client_peer import ClientPeer
 from cometmq.broker.members import Client
+from cometmq.model.rights import EVERYBODY
 
 HOST = bytes([127, 0, 0, 1, 0, 0, 0xC3, 0x50])
 
@@ -68,4 +69,4 @@ class HandClientPeer:
 
 def client_of(peer: ClientPeer, client_id: str, *, version: int = 479) -> Client:
     """Who it is in its groups."""
-    return Client(client_id, peer, language=0, version=version, seen=0.0)
+    return Client(client_id, peer, EVERYBODY, language=0, version=version, seen=0.0)

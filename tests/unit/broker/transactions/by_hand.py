@@ -9,6 +9,7 @@ from typing import Any
 from cometmq.broker.inner_puts import InnerMessage
 from cometmq.broker.transactions.checks import StateChecks
 from cometmq.broker.transactions.ends import TransactionEnds
+from cometmq.broker.transactions.prepared_messages import TransactionKey
 from cometmq.broker.transactions.queues import TransactionQueues
 from cometmq.broker.transactions.table import TransactionTable
 from cometmq.codec.headers.transaction import CheckTransaction, EndTransaction
@@ -78,8 +79,8 @@ class Life:
         self.world = broker.world
         self.world.run(self.queues.load())
 
-    def _ask(self, group: str, header: CheckTransaction, record: bytes) -> None:
-        assert group == GROUP
+    def _ask(self, key: TransactionKey, header: CheckTransaction, record: bytes) -> None:
+        assert key.producer_group == GROUP
         self.asked.append((header, decode_record(record)))
 
     def half(self, number: int, body: bytes | None = None, **properties: str) -> Half:
