@@ -99,6 +99,7 @@ class Registrar:
         master: what a nameserver last said about this slave's master; empty for a master.
         order_topics: the order configuration by topic, as the nameservers last sent it.
         on_master: each is told `master` when that has changed.
+        on_registered: each is called with a nameserver that has taken or refused a registration of all topics.
     """
 
     def __init__(
@@ -127,6 +128,7 @@ class Registrar:
         self.master = RegisterBrokerResponse()
         self.order_topics: Mapping[str, str] = {}
         self.on_master: list[Callable[[RegisterBrokerResponse], None]] = []
+        self.on_registered: list[Callable[[str], None]] = []
         self.identity = identity
         self.settings = settings or RegistrarSettings()
         self.timers = timers
@@ -152,6 +154,13 @@ class Registrar:
         for link in self._links:
             link.note(topic)
             link.wake()
+
+    def register_at(self, nameserver: str) -> None:
+        """Register at one nameserver soon, with all topics."""
+        for link in self._links:
+            if link.address == nameserver:
+                link.note(None)
+                link.wake()
 
     def is_known(self) -> bool:
         """Whether any nameserver took the last registration."""
@@ -207,9 +216,13 @@ class Registrar:
             body_crc32=body_crc(body.content),
             enable_acting_master=False,
         )
-        answer = yield from self._call(
-            address, RequestCode.REGISTER_BROKER, encode_fields(header), body.content
-        )
+        try:
+            answer = yield from self._call(
+                address, RequestCode.REGISTER_BROKER, encode_fields(header), body.content
+            )
+        finally:
+            for told in self.on_registered:
+                told(address)
         self._master_told(decode_fields(RegisterBrokerResponse, answer.fields))
         if answer.body:
             self.order_topics = decode_kv_table(answer.body)

@@ -15,6 +15,7 @@ from cometmq.broker.cold_readers import ColdReaders
 from cometmq.broker.counters.counters import Counters
 from cometmq.broker.features import FEATURES
 from cometmq.broker.flusher import Flusher
+from cometmq.broker.group_watch import Fence, GroupWatch
 from cometmq.broker.groups import Groups
 from cometmq.broker.handlers.basic_handlers import basic_answers
 from cometmq.broker.handlers.masters import MasterChannel
@@ -115,6 +116,7 @@ class Broker:
             await self._open()
             self._keep_house()
             await self._registration.start()
+            self._make_watch().begin(self._house.keep)
         except BaseException:
             await self.close()
             raise
@@ -394,6 +396,20 @@ class Broker:
         registrar.on_master.append(self._master_told)
         self._in_force.on_change.append(self._look_at_permission)
         return registrar
+
+    def _make_watch(self) -> GroupWatch:
+        """Make the watch over the places in this broker's group."""
+        registrar, is_slave = self._registrar, self.settings.is_slave
+        watch = GroupWatch(
+            self.settings.nameserver_addresses,
+            registrar.identity,
+            registrar.ask,
+            fence=None if is_slave else Fence(self._store, registrar.identity),
+            has_master=lambda: self._replicas.state().has_master,
+            register_at=registrar.register_at,
+        )
+        registrar.on_registered.append(watch.registered)
+        return watch
 
     def _look_for_withdrawal(self) -> float:
         self._look_at_permission()

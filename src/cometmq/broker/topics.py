@@ -16,7 +16,7 @@ from cometmq.broker.topic_policies import warn_of_policies
 from cometmq.codec.bodies.register import topic_size
 from cometmq.codec.bodies.topic_config import (
     TopicTable,
-    decode_topic_table,
+    decode_topics_file,
     encode_topics_file,
 )
 from cometmq.model import names
@@ -54,6 +54,7 @@ class Topics:
     Attributes:
         clock: time, for the table's version.
         version: changes with each change.
+        is_promoted: this is the first run as a master of what was a slave before.
         on_change: called with the name of each topic that was made, changed or deleted.
     """
 
@@ -63,6 +64,7 @@ class Topics:
         """The table is empty until `load`."""
         self.clock = clock
         self.version = DataVersion(clock.now_ms())
+        self.is_promoted = False
         self.on_change: list[Callable[[str], None]] = []
         self._file = file
         self._settings = settings
@@ -79,8 +81,10 @@ class Topics:
         Raises:
             CodecError: the file means nothing; the message names it.
         """
-        table = self._file.load(decode_topic_table, is_needed=False)
-        if table is not None:
+        found = self._file.load(decode_topics_file, is_needed=False)
+        was_copy = False
+        if found is not None:
+            table, was_copy = found
             self._topics = dict(table.topics)
             self.version = table.version
             warn_of_policies(self._topics)
@@ -88,6 +92,21 @@ class Topics:
         for config in self._topics.values():
             self._count(config, 1)
         self.add_system_topics()
+        if was_copy and not self._settings.is_slave:
+            self._promote()
+        elif self._settings.is_slave and not was_copy:
+            self.saver.save_soon()
+
+    def _promote(self) -> None:
+        """Raise the version's epoch, by which nameservers tell the new master from the old one.
+
+        One save has both the epoch and the role, so a start that is cut short is a promotion again.
+        """
+        self.is_promoted = True
+        epoch = self.version.state_version + 1
+        self.version = replace(self.version, state_version=epoch)
+        _log.info("this broker was a slave and is the master now, of epoch %d", epoch)
+        self._changed()
 
     def add_system_topics(self) -> None:
         """Make the system's topics that the settings want and that are missing."""
@@ -360,4 +379,5 @@ class Topics:
 
     def _snapshot(self) -> Callable[[], str]:
         table = self.table()
-        return lambda: encode_topics_file(table)
+        is_copy = self._settings.is_slave
+        return lambda: encode_topics_file(table, is_copy=is_copy)

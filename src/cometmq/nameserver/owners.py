@@ -4,9 +4,14 @@ There is no access control, and without this rule one frame of a stranger would 
 all routes, or put his own address in its place (RocketMQ lets him). A broker that restarts, on whatever port,
 comes from its own host; one that moves to another host is taken once the old connection is closed or
 was silent for its timeout. A failover by a controller goes to a known member of the group with a higher epoch.
+
+A slave that was made the master while the old one hangs does not wait that long: a host of the group gets the
+place once the owner does not answer the nameserver's question (`Presence`). Who lost its place on the same host
+takes it back on the same terms, so that two brokers of one name do not take turns.
 """
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from cometmq.codec.headers.nameserver import BrokerIdentity, RegisterBroker
 from cometmq.model.codes import RequestCode, ResponseCode, request_name
@@ -15,30 +20,69 @@ from cometmq.model.errors import RequestError
 from cometmq.nameserver.routes import BrokerKey, LiveBroker, RouteTable
 
 
+class Owner(NamedTuple):
+    """The living broker that has a name and id.
+
+    Attributes:
+        address: where it listens.
+        live: what the nameserver knows of it.
+    """
+
+    address: str
+    live: LiveBroker
+
+
+class OwnerLives(RequestError):
+    """NO_PERMISSION: the name and id belong to a living broker.
+
+    Attributes:
+        owner: That broker, if the place is given away once it does not answer; None if not.
+    """
+
+    def __init__(self, remark: str, owner: Owner | None) -> None:
+        super().__init__(ResponseCode.NO_PERMISSION, remark)
+        self.owner = owner
+
+
 def check_register(
     table: RouteTable, header: RegisterBroker, version: DataVersion, ip: str
 ) -> None:
     """Let a broker register, or refuse it.
 
     Raises:
-        RequestError: NO_PERMISSION: its address, or its name and id, belong to a living broker of another
-            host.
+        OwnerLives: its name and id belong to a living broker, of another host or of the same one.
+        RequestError: NO_PERMISSION: its address belongs to a living broker of another host.
     """
     _check_address(table, header.broker_addr, ip, RequestCode.REGISTER_BROKER)
     group = table.groups.get(header.broker_name)
-    owner = group.addresses.get(header.broker_id) if group else None
-    if owner is None or owner == header.broker_addr:
+    address = group.addresses.get(header.broker_id) if group else None
+    if group is None or address is None or address == header.broker_addr:
         return
-    is_member = group is not None and header.broker_addr in group.addresses.values()
-    for live in _at_address(table, owner):
+    is_member = header.broker_addr in group.addresses.values()
+    is_of_group = ip in table.hosts.get(header.broker_name, ())
+    for live in _at_address(table, address):
         epoch = live.version.state_version
-        if live.connection.ip != ip and not (is_member and 0 < epoch < version.state_version):
-            raise RequestError(
-                ResponseCode.NO_PERMISSION,
-                f"{header.broker_name} id {header.broker_id} is alive at {owner}, registered from "
-                f"{live.connection.ip}; {header.broker_addr} from {ip} may have the id when that one "
-                f"has left, or was silent for {live.timeout:.0f} s",
-            )
+        if live.connection.ip == ip:
+            # As in RocketMQ the last one wins, or the one of the higher version (RouteTable.register).
+            is_rival = table.rivals.has(header, table.clock.monotonic())
+            if epoch == version.state_version and is_rival:
+                raise _owner_lives(table, header, Owner(address, live), ip, may_give_way=True)
+        elif not (is_member and 0 < epoch < version.state_version):
+            may_give_way = is_of_group and epoch <= version.state_version
+            owner = Owner(address, live)
+            raise _owner_lives(table, header, owner, ip, may_give_way=may_give_way)
+
+
+def _owner_lives(
+    table: RouteTable, header: RegisterBroker, owner: Owner, ip: str, *, may_give_way: bool
+) -> OwnerLives:
+    table.rivals.note(header, header.broker_addr, table.clock)
+    remark = (
+        f"{header.broker_name} id {header.broker_id} is alive at {owner.address}, registered from "
+        f"{owner.live.connection.ip}; {header.broker_addr} from {ip} may have the id when that one "
+        f"has left, or was silent for {owner.live.timeout:.0f} s"
+    )
+    return OwnerLives(remark, owner if may_give_way else None)
 
 
 def check_unregister(table: RouteTable, identity: BrokerIdentity, ip: str) -> bool:

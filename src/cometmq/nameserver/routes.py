@@ -22,11 +22,14 @@ from cometmq.model.flags import PERM_READ_WRITE, PERM_WRITE, is_readable
 from cometmq.model.route import MASTER_ID, BrokerData, QueueData
 from cometmq.model.topic import TopicConfig
 from cometmq.nameserver.missing import MissingBrokers
+from cometmq.nameserver.rivals import Rivals
 
 _log = logging.getLogger(__name__)
 
 # RouteInfoManager.DEFAULT_BROKER_CHANNEL_EXPIRED_TIME: a broker that names no timeout of its own.
 SILENCE_MS_MAX = 120_000
+# Hosts that are remembered of one broker group.
+HOSTS_MAX = 64
 # Topics that one step of a sweep looks at: about half a millisecond.
 _STEP_TOPICS = 500
 
@@ -101,7 +104,9 @@ class RouteTable:
         topics: queues by topic and broker name. Invariant: no topic is without queues.
         live: the brokers that are alive.
         mappings: TopicQueueMappingInfo by topic and broker name (static topics, 5.x).
+        hosts: IPs from which members of a group registered, by its name, until the group is gone.
         missing: brokers that were here and are not.
+        rivals: brokers whose name and id another living broker has.
         leaving: of these, by name, those that may still stand in `topics`; see `queues_of`.
         on_come: called when one is alive that may be silent sooner than those of before.
         on_leave: called when there is something to `sweep`; without it that is done at once.
@@ -113,7 +118,9 @@ class RouteTable:
     topics: dict[str, dict[str, QueueData]] = field(default_factory=dict)
     live: dict[BrokerKey, LiveBroker] = field(default_factory=dict)
     mappings: dict[str, dict[str, Mapping[str, Any]]] = field(default_factory=dict)
+    hosts: dict[str, set[str]] = field(default_factory=dict)
     missing: MissingBrokers = field(default_factory=MissingBrokers)
+    rivals: Rivals = field(default_factory=Rivals)
     leaving: dict[str, LeavingBroker] = field(default_factory=dict)
     on_come: Callable[[], object] = lambda: None
     on_leave: Callable[[], object] | None = None
@@ -162,6 +169,10 @@ class RouteTable:
                 f"register broker failed: {header.broker_name} id {header.broker_id} is not known "
                 "yet and named one topic only; register all of its topics first",
             )
+        owner = addresses.get(header.broker_id)
+        if owner is not None and owner != header.broker_addr:
+            self._displace(header, owner)
+        self.rivals.forget(header.broker_addr)
         addresses[header.broker_id] = header.broker_addr
         self._seat(header, addresses, zone_name)
         if header.broker_id == MASTER_ID or _is_prime_slave(header, addresses):
@@ -199,11 +210,24 @@ class RouteTable:
             zone_name=zone_name,
         )
 
+    def _displace(self, header: RegisterBroker, owner: str) -> None:
+        """Take a name and id from the broker that had them, and end its connection, so that it learns of it at once."""
+        self.rivals.note(header, owner, self.clock)
+        live = self.live.pop(BrokerKey(header.cluster_name, owner), None)
+        if live is None:
+            return
+        _log.warning(
+            "%s id %d is %s now, and was %s", header.broker_name, header.broker_id, header.broker_addr, owner
+        )  # fmt: skip
+        if not self.of_connection(live.connection):  # Several brokers may share it.
+            live.connection.close()
+
     def _turn_away(self, header: RegisterBroker, addresses: Mapping[int, str]) -> None:
         _log.warning(
             "%s id %d is held by a newer broker; %s is ignored",
             header.broker_name, header.broker_id, header.broker_addr,
         )  # fmt: skip
+        self.rivals.note(header, header.broker_addr, self.clock)
         group = self.groups[header.broker_name]
         self.groups[header.broker_name] = replace(group, addresses=addresses)
         self.live.pop(BrokerKey(header.cluster_name, header.broker_addr), None)
@@ -256,6 +280,9 @@ class RouteTable:
         connection: BrokerConnection,
     ) -> None:
         timeout_ms = header.heartbeat_timeout_millis
+        hosts = self.hosts.setdefault(header.broker_name, set())
+        if len(hosts) < HOSTS_MAX:
+            hosts.add(connection.ip)
         known = self.live.get(key)
         if known is None:
             _log.info("%s id %d registered: %s", header.broker_name, header.broker_id, key)
@@ -322,6 +349,7 @@ class RouteTable:
         """A broker goes, by its own word where that `is_orderly`; its group goes with its last address."""
         if self.live.pop(key, None) is not None:
             _log.info("%s is gone: %s", broker_name, key)
+        self.rivals.forget(key.address)
         group = self.groups.get(broker_name)
         if group is None:
             return
@@ -332,6 +360,7 @@ class RouteTable:
                 self.wipe_write_perm(broker_name)
             return
         del self.groups[broker_name]
+        self.hosts.pop(broker_name, None)
         for members in self.clusters.values():
             members.discard(broker_name)
         self.clusters = {name: members for name, members in self.clusters.items() if members}

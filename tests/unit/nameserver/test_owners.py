@@ -7,8 +7,13 @@ import pytest
 from cometmq.codec.headers.nameserver import BrokerIdentity
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
-from cometmq.nameserver.owners import check_register, check_topic, check_unregister
-from cometmq.nameserver.routes import RouteTable
+from cometmq.nameserver.owners import (
+    OwnerLives,
+    check_register,
+    check_topic,
+    check_unregister,
+)
+from cometmq.nameserver.routes import BrokerKey, RouteTable
 from tests.support.hand_clock import HandClock
 from tests.unit.nameserver.brokers import CLUSTER, Wire, header, topics
 
@@ -58,3 +63,37 @@ def test_a_slave_tells_of_its_groups_topics(table):
     check_topic(table, "A", ["broker-a"], "10.0.0.2")
     with pytest.raises(RequestError):
         check_topic(table, "A", ["broker-a"], "10.0.0.9")
+
+
+def owner_to_ask(table: RouteTable, address: str, ip: str, *, state: int) -> str | None:
+    """The owner whose silence would let a broker register; None: none would."""
+    with pytest.raises(OwnerLives) as refused:
+        register(table, address, ip, state=state)
+    return refused.value.owner.address if refused.value.owner else None
+
+
+def test_a_host_of_the_group_has_the_owner_asked_and_no_other_host_does(table):
+    assert owner_to_ask(table, "10.0.0.2:1", "10.0.0.2", state=3) == MASTER
+    assert owner_to_ask(table, "10.0.0.2:1", "10.0.0.2", state=4) == MASTER
+    assert owner_to_ask(table, "10.0.0.2:1", "10.0.0.2", state=2) is None
+    assert owner_to_ask(table, "10.0.0.9:1", "10.0.0.9", state=4) is None
+
+
+def test_who_was_displaced_on_one_host_takes_its_place_back_only_from_one_that_is_silent(table):
+    other = "10.0.0.1:20911"
+    register(table, other, "10.0.0.1", state=3)  # The last one wins, as in RocketMQ.
+    table.register(header(other), topics("A", "B", state=3), Wire("10.0.0.1"))
+    assert owner_to_ask(table, MASTER, "10.0.0.1", state=3) == other
+    register(table, MASTER, "10.0.0.1", state=4)  # A higher epoch asks nobody.
+    table.clock.turn(121)
+    register(table, MASTER, "10.0.0.1", state=3)
+
+
+def test_a_displaced_broker_learns_of_it_by_its_connection_and_operators_by_its_claim(table):
+    live = table.live[BrokerKey(CLUSTER, MASTER)]
+    table.register(header("10.0.0.1:20911"), topics("A", "B", state=4), Wire("10.0.0.1"))
+    assert live.connection.closings == 1
+    [rival] = table.rivals.known(table.clock.monotonic())
+    assert (rival.name, rival.broker_id, rival.address) == ("broker-a", 0, MASTER)
+    table.register(header(MASTER, broker_id=5), topics("A", "B", state=4), Wire("10.0.0.1"))
+    assert table.rivals.known(table.clock.monotonic()) == []

@@ -1,4 +1,4 @@
-"""Brokers that have left a nameserver and not come back: body of GET_MISSING_BROKERS, a request of our own.
+"""Brokers that have left a nameserver, and brokers whose place another has: body of GET_MISSING_BROKERS, a request of our own.
 
 docs/format/own-requests.md draws it.
 """
@@ -27,20 +27,67 @@ class MissingBroker:
     queues: Mapping[str, int]
 
 
-def encode_missing_brokers(brokers: Iterable[MissingBroker]) -> bytes:
-    """The body."""
-    return fastjson.dumps(
+@dataclass(frozen=True, slots=True)
+class RivalBroker:
+    """A broker whose name and id another living broker has.
+
+    Attributes:
+        name: of its broker group.
+        cluster: its cluster.
+        broker_id: the id that it claims; 0 is the master's.
+        address: where it listens, as it registered.
+        claimed_ms: when it claimed the id last, ms since 1970.
+    """
+
+    name: str
+    cluster: str
+    broker_id: int
+    address: str
+    claimed_ms: int
+
+
+def encode_missing_brokers(
+    brokers: Iterable[MissingBroker], rivals: Iterable[RivalBroker] = ()
+) -> bytes:
+    """Return the body; without rivals it has no field for them."""
+    left = [
         {
-            "brokers": [
-                {
-                    "brokerName": broker.name,
-                    "cluster": broker.cluster,
-                    "leftTimestamp": broker.left_ms,
-                    "readQueueNums": dict(broker.queues),
-                }
-                for broker in brokers
-            ]
+            "brokerName": broker.name,
+            "cluster": broker.cluster,
+            "leftTimestamp": broker.left_ms,
+            "readQueueNums": dict(broker.queues),
         }
+        for broker in brokers
+    ]
+    claims = [
+        {
+            "brokerAddr": rival.address,
+            "brokerId": rival.broker_id,
+            "brokerName": rival.name,
+            "claimTimestamp": rival.claimed_ms,
+            "cluster": rival.cluster,
+        }
+        for rival in rivals
+    ]
+    return fastjson.dumps({"brokers": left, "rivals": claims} if claims else {"brokers": left})
+
+
+def decode_rival_brokers(content: bytes | str) -> tuple[RivalBroker, ...]:
+    """Return the rivals in such a body; none where the nameserver is older than they are.
+
+    Raises:
+        CodecError: The body cannot be read; the message names the field.
+    """
+    body = load_object(content, "missing brokers")
+    return tuple(
+        RivalBroker(
+            part.text("brokerName"),
+            part.text("cluster"),
+            part.int64("brokerId"),
+            part.text("brokerAddr"),
+            part.int64("claimTimestamp"),
+        )
+        for part in (body.objects("rivals") if "rivals" in body else ())
     )
 
 

@@ -25,7 +25,14 @@ from cometmq.model.settings import SettingsInForce
 from cometmq.nameserver.expiry import Expiry
 from cometmq.nameserver.kv import ORDER_NAMESPACE, KvConfig
 from cometmq.nameserver.lookup import member_group
-from cometmq.nameserver.owners import check_register, check_topic, check_unregister, hear
+from cometmq.nameserver.owners import (
+    OwnerLives,
+    check_register,
+    check_topic,
+    check_unregister,
+    hear,
+)
+from cometmq.nameserver.presence import Presence
 from cometmq.nameserver.routes import BrokerKey, RouteTable, queues_told
 from cometmq.nameserver.settings import NameServerSettings
 from cometmq.net.answer import Answer
@@ -37,7 +44,7 @@ _ZONE_NAME = "__ZONE_NAME"  # MixAll.ZONE_NAME, a field beside the header's own.
 
 # Bytes of a registration that is read at once: some hundred topics, a few milliseconds.
 _READ_AT_ONCE_MAX = 64 << 10
-# Bytes of those that wait to be read, together.
+# Bytes of those that wait to be read, or for another broker's answer, together.
 WAITING_BYTES_MAX = 64 << 20
 
 
@@ -59,6 +66,7 @@ class RegistrationHandlers:
         self._kv = kv
         self._expiry = expiry
         self._settings = settings
+        self._presence = Presence()
         self._reading = asyncio.Lock()
         self._waiting_bytes = 0
         self._last: tuple[_Told, _Read] | None = None  # What was told last, and what that says.
@@ -100,9 +108,9 @@ class RegistrationHandlers:
                 registration, queues = await asyncio.to_thread(_read, header, command)
         finally:
             self._waiting_bytes -= len(command.body)
-        if peer.is_closed:
-            raise RequestError(ResponseCode.SYSTEM_ERROR, f"{peer.address} has left meanwhile")
-        return self._register(header, registration, queues, command, peer)
+        _check_there(peer)
+        answer = self._register(header, registration, queues, command, peer)
+        return await answer if isinstance(answer, Awaitable) else answer
 
     def _register(
         self,
@@ -111,8 +119,53 @@ class RegistrationHandlers:
         queues: Mapping[str, QueueData],
         command: Command,
         peer: Peer,
+    ) -> Awaitable[Answer] | Answer:
+        try:
+            check_register(self._table, header, registration.table.version, peer.ip)
+        except OwnerLives as refused:
+            if refused.owner is None:
+                raise
+            return self._register_after(refused, header, registration, queues, command, peer)
+        return self._accept(header, registration, queues, command, peer)
+
+    async def _register_after(
+        self,
+        refused: OwnerLives,
+        header: RegisterBroker,
+        registration: RegisterBrokerBody,
+        queues: Mapping[str, QueueData],
+        command: Command,
+        peer: Peer,
     ) -> Answer:
-        check_register(self._table, header, registration.table.version, peer.ip)
+        """Register a broker in the place of another, if that one does not answer."""
+        owner = refused.owner
+        assert owner is not None
+        heard, size = owner.live.last_heard, len(command.body)
+        if self._waiting_bytes + size > WAITING_BYTES_MAX:
+            raise refused
+        self._waiting_bytes += size
+        try:
+            answers = await self._presence.answers(owner.address)
+        finally:
+            self._waiting_bytes -= size
+        if answers:
+            raise refused
+        _check_there(peer)
+        try:
+            check_register(self._table, header, registration.table.version, peer.ip)
+        except OwnerLives as again:
+            if again.owner != owner or owner.live.last_heard != heard:
+                raise
+        return self._accept(header, registration, queues, command, peer)
+
+    def _accept(
+        self,
+        header: RegisterBroker,
+        registration: RegisterBrokerBody,
+        queues: Mapping[str, QueueData],
+        command: Command,
+        peer: Peer,
+    ) -> Answer:
         settings = self._settings.current
         master = self._table.register(
             header,
@@ -171,6 +224,11 @@ class RegistrationHandlers:
         header = decode_fields(BrokerHeartbeat, command.fields)
         hear(self._table, header.cluster_name, header.broker_addr, peer.ip)
         return Answer()
+
+
+def _check_there(peer: Peer) -> None:
+    if peer.is_closed:
+        raise RequestError(ResponseCode.SYSTEM_ERROR, f"{peer.address} has left meanwhile")
 
 
 def _read(header: RegisterBroker, command: Command) -> _Read:

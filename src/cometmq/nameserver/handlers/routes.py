@@ -109,7 +109,9 @@ class RouteHandlers:
         """GET_MISSING_BROKERS 30003, a request of our own: it tells no more than 106 told before."""
         while self._table.leaving:  # noqa: ASYNC110  A table has no loop to tell with.
             await asyncio.sleep(_SWEEP_LOOK_SECONDS)
-        return Answer(body=encode_missing_brokers(self._table.missing_brokers()))
+        table = self._table
+        rivals = table.rivals.known(self._clock.monotonic())
+        return Answer(body=encode_missing_brokers(table.missing_brokers(), rivals))
 
     def handle_all_topics(self, _command: Command, _peer: Peer) -> Answer:
         """GET_ALL_TOPIC_LIST_FROM_NAMESERVER 206."""

@@ -1,0 +1,77 @@
+"""Asks the address of a broker whether the broker still answers.
+
+A connection of a process that hangs stays open, and the kernel accepts new ones for it: only an answer shows that it
+lives. Any answer does, and so does the end of the connection, with which a broker refuses one that is not encrypted.
+"""
+
+import asyncio
+from typing import cast
+
+from cometmq.codec.remoting import Command, encode_command
+from cometmq.model.address import split_address
+from cometmq.model.codes import RequestCode
+
+# A broker that answers no request for so long is taken for one that hangs.
+ANSWER_SECONDS = 3.0
+# Addresses that are asked at the same time. Of more no owner gives way; who was refused comes again.
+ASKED_MAX = 8
+
+
+class Presence:
+    """Asks brokers whether they are there, each address once at a time."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str, asyncio.Task[bool]] = {}
+
+    async def answers(self, address: str) -> bool:
+        """Return whether the broker at "host:port" answers within ANSWER_SECONDS."""
+        asked = self._asked.get(address)
+        if asked is None:
+            if len(self._asked) >= ASKED_MAX:
+                return True
+            asked = asyncio.get_running_loop().create_task(_answers(address))
+            self._asked[address] = asked
+            asked.add_done_callback(lambda _task: self._asked.pop(address, None))
+        return await asyncio.shield(asked)
+
+
+async def _answers(address: str) -> bool:
+    loop = asyncio.get_running_loop()
+    question = _Question(loop.create_future())
+    try:
+        host, port = split_address(address)
+        async with asyncio.timeout(ANSWER_SECONDS):
+            await loop.create_connection(lambda: question, host, port)
+            await question.reaction
+    except (OSError, ValueError):  # A timeout is an OSError, too.
+        return False
+    finally:
+        question.close()
+    return True
+
+
+class _Question(asyncio.Protocol):
+    """A connection that asks one request, and waits for the first byte or the end."""
+
+    def __init__(self, reaction: asyncio.Future[None]) -> None:
+        self.reaction = reaction
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass.
+        self._transport.write(encode_command(Command(RequestCode.GET_BROKER_RUNTIME_INFO)))
+
+    def data_received(self, _data: bytes) -> None:
+        self._react()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self._react()
+
+    def _react(self) -> None:
+        if not self.reaction.done():
+            self.reaction.set_result(None)
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        if self._transport is not None:
+            self._transport.abort()

@@ -1,0 +1,223 @@
+"""A slave is made the master while the old one hangs, and the old one comes back: one of them has the name."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cometmq.client import Message, Producer
+from cometmq.model.codes import RequestCode, ResponseCode
+from tests.support import processes
+from tests.support.frames import ask
+from tests.support.other_machine import OtherMachine
+from tests.support.processes import Program, wait_until
+
+TOPIC = "orders"
+# A nameserver keeps a silent broker for 120 s; less than half of that is another rule.
+SECONDS_MAX = 50
+# The old master registers each 30 s and looks each 3 s: so long it gets the chance to take the name back.
+WATCHED_SECONDS = 8.0
+
+
+def settings_of(role: str, **more: object) -> dict[str, object]:
+    return {"brokerRole": role, "brokerId": 1 if role == "SLAVE" else 0, **more}
+
+
+def master_in_routes(nameserver: str) -> str | None:
+    """The address that the topic's route has for id 0."""
+    header, body = ask(nameserver, RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": TOPIC})
+    if header["code"] != 0:
+        return None
+    # Java writes ids without quotes; {0:"..."} is found by text.
+    (data,) = json.loads(
+        body.replace(b"{0:", b'{"0":').replace(b",1:", b',"1":').replace(b"{1:", b'{"1":')
+    )["brokerDatas"]
+    return data["brokerAddrs"].get("0")
+
+
+def send_to(address: str, body: bytes = b"x") -> tuple[int, str]:
+    """Send a message to a broker, whatever routes say; code and remark of the answer."""
+    fields = {
+        "producerGroup": "p", "topic": TOPIC, "defaultTopic": "TBW102", "defaultTopicQueueNums": "4",
+        "queueId": "0", "sysFlag": "0", "bornTimestamp": "1", "flag": "0", "properties": "",
+        "reconsumeTimes": "0", "unitMode": "false", "batch": "false",
+    }  # fmt: skip
+    header, _ = ask(address, RequestCode.SEND_MESSAGE, fields, body)
+    return header["code"], header.get("remark", "")
+
+
+def copied(folder: Path) -> bool:
+    path = folder / "slave" / "store" / "config" / "topics.json"
+    if not path.exists() or TOPIC not in path.read_text():
+        return False
+    logs = [
+        (folder / name / "store/commitlog/00000000000000000000").read_bytes().rstrip(b"\0")
+        for name in ("master", "slave")
+    ]
+    return logs[0] == logs[1] != b""
+
+
+@contextmanager
+def stopped(program: Program) -> Iterator[None]:
+    """The process hangs; afterwards it goes on."""
+    os.kill(program.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(program.pid, signal.SIGCONT)
+
+
+def promoted(folder: Path, names: str, slave: Program, **more: object) -> Program:
+    """Make the stopped slave the master, as an operator does."""
+    return processes.broker(
+        folder / "slave",
+        names,
+        port=slave.port,
+        settings=settings_of("ASYNC_MASTER", **more),
+        host=slave.host,
+    )
+
+
+def fill(names: str) -> None:
+    """The first send makes the topic: administrators are taken from a broker's own machine only."""
+    with Producer(names) as producer:
+        for number in range(20):
+            producer.send(Message(TOPIC, b"%d" % number))
+
+
+def test_a_promoted_slave_has_the_name_in_seconds_and_the_old_master_that_wakes_up_takes_nothing(
+    tmp_path,
+):
+    with (
+        processes.nameserver(tmp_path) as nameserver,
+        processes.broker(tmp_path / "master", nameserver.address) as old,
+    ):
+        names = nameserver.address
+        slave = processes.broker(tmp_path / "slave", names, settings=settings_of("SLAVE"))
+        with slave:
+            fill(names)
+            wait_until(lambda: copied(tmp_path), seconds=30, what="the copy")
+            with stopped(old):
+                slave.stop()
+                new = promoted(tmp_path, names, slave)
+                new.start()
+                try:
+                    wait_until(
+                        lambda: master_in_routes(names) == new.address,
+                        seconds=SECONDS_MAX,
+                        what="the route",
+                    )
+                    with Producer(names) as producer:
+                        producer.send(Message(TOPIC, b"to the new one"))
+                except BaseException:
+                    new.stop()
+                    raise
+            with new:
+                is_left_alone(names, old, new)
+
+
+def is_left_alone(names: str, old: Program, new: Program) -> None:
+    """The old master runs again: it does not get the name, and takes no message."""
+
+    def refused() -> str:
+        code, remark = send_to(old.address)
+        return remark if code == ResponseCode.SERVICE_NOT_AVAILABLE else ""
+
+    remark = wait_until(refused, seconds=SECONDS_MAX, what="the refusal of the old master")
+    assert new.address in remark
+    assert "two masters of broker-a" in old.log.read_text()
+    until = time.monotonic() + WATCHED_SECONDS
+    while time.monotonic() < until:
+        assert master_in_routes(names) == new.address
+        assert send_to(old.address)[0] == ResponseCode.SERVICE_NOT_AVAILABLE
+        time.sleep(0.2)
+    assert send_to(new.address)[0] == 0
+
+
+def test_on_another_host_the_promoted_slave_has_the_name_once_the_old_master_does_not_answer(
+    tmp_path,
+):
+    with OtherMachine() as other:
+        nameserver = processes.nameserver(tmp_path, bindAddress=other.here)
+        nameserver.host = other.here
+        there = {"bindAddress": other.there, "brokerIP1": other.there}
+        here = {"bindAddress": other.here, "brokerIP1": other.here}
+        with nameserver:
+            names = nameserver.address
+            old = processes.broker(
+                tmp_path / "master",
+                names,
+                settings=settings_of("ASYNC_MASTER", **there),
+                host=other.there,
+            )
+            slave = processes.broker(
+                tmp_path / "slave",
+                names,
+                settings=settings_of("SLAVE", **here),
+                host=other.here,
+            )
+            other.call(old.start)
+            with old, slave:
+                fill(names)
+                wait_until(lambda: copied(tmp_path), seconds=30, what="the copy")
+                with stopped(old):
+                    slave.stop()
+                    new = promoted(tmp_path, names, slave, **here)
+                    new.start()
+                with new:
+                    assert master_in_routes(names) == new.address
+                    is_left_alone(names, old, new)
+
+
+def test_a_living_master_on_another_host_keeps_its_name_and_the_promoted_slave_takes_nothing(
+    tmp_path,
+):
+    """Both run and answer: the one in the routes goes on, and the other one says so and refuses."""
+    with OtherMachine() as other:
+        nameserver = processes.nameserver(tmp_path, bindAddress=other.here)
+        nameserver.host = other.here
+        there = {"bindAddress": other.there, "brokerIP1": other.there}
+        here = {"bindAddress": other.here, "brokerIP1": other.here}
+        with nameserver:
+            names = nameserver.address
+            old = processes.broker(
+                tmp_path / "master",
+                names,
+                settings=settings_of("ASYNC_MASTER", **there),
+                host=other.there,
+            )
+            slave = processes.broker(
+                tmp_path / "slave",
+                names,
+                settings=settings_of("SLAVE", **here),
+                host=other.here,
+            )
+            other.call(old.start)
+            with old, slave:
+                fill(names)
+                wait_until(lambda: copied(tmp_path), seconds=30, what="the copy")
+                slave.stop()
+                new = promoted(tmp_path, names, slave, **here)
+                new.is_ready = new.has_booted
+                with new:
+                    is_left_alone(names, new, old)
+                    new.stop()
+                    assert send_to(old.address)[0] == 0
+
+
+def test_two_that_run_as_masters_of_one_name_on_one_host_do_not_take_turns(tmp_path):
+    """Both have the same epoch: the one that registered last has the name, and keeps it."""
+    with (
+        processes.nameserver(tmp_path) as nameserver,
+        processes.broker(tmp_path / "one", nameserver.address) as old,
+    ):
+        names = nameserver.address
+        fill(names)
+        with processes.broker(tmp_path / "two", names) as new:
+            fill(names)
+            is_left_alone(names, old, new)
