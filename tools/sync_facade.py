@@ -8,9 +8,12 @@ and docstrings, each of one line that hands the call to the portal (`client/sync
 | `async def f(...) -> T`, `def f(...) -> asyncio.Future[T]` | `portal.call`, gives T |
 | the latter | also `f_async`: `portal.start`, gives concurrent.futures.Future[T] |
 | `async def f(...) -> AsyncIterator[T]` | `portal.iterate`, gives Iterator[T]; where T is `RawPull`: `portal.iterate_ahead` |
-| `__aenter__`, `__aexit__`, `__aiter__` | `__enter__`, `__exit__`, `__iter__` |
+| `__aenter__`, `__aexit__`, `__aiter__` | `__enter__`, `__exit__`, `__iter__`, which call them |
+| `start`, `close` | `portal.begin`, `portal.end` |
 | a property, a plain method | read directly; `portal.call` |
 | `def f(...) -> AsyncTransaction` | gives a `Transaction` (`client/sync/transaction.py`) |
+
+Anything else in a public method (a decorator, `*args`, another special method, a result that needs a loop) is refused.
 
 `python tools/sync_facade.py` writes, `--check` only says what is stale and ends with 1.
 Design note: docs/design/0003-sync-facade.md.
@@ -44,6 +47,8 @@ PREFIX = "Async"
 LEFT_OUT = "instance"
 # What a method gives to be used in `with`: its twin is written by hand.
 WRAPPED = {"AsyncTransaction": "Transaction"}
+# Types that only make sense on a loop.
+UNTRANSLATED = re.compile(r"\b(?:Async\w+|Awaitable|Coroutine|asyncio\.\w+)\b")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 WORDS = (
     (re.compile(rf"\n *{LEFT_OUT}: .*"), ""),
@@ -82,7 +87,7 @@ def make(source: str, module: str) -> str:
     """The text of one made module.
 
     Raises:
-        ValueError: no class or no awaitable method was found: a rule here has gone blind.
+        ValueError: no class or no awaitable method was found, or a method has something that no rule translates.
     """
     tree = ast.parse(source)
     classes = [
@@ -133,11 +138,17 @@ def _class(node: ast.ClassDef) -> str:
 
 
 def _method(item: Function, owner: str) -> tuple[str, bool]:
-    """The twin of one method, and whether it waits; nothing for a private one."""
+    """The twin of one method, and whether it waits; nothing for a private one.
+
+    Raises:
+        ValueError: The method has something that no rule translates.
+    """
     name = item.name
+    if write := WRITERS.get(name):
+        return write(item, owner), False
+    _check_translatable(item, owner)
     if name.startswith("_"):
-        write = WRITERS.get(name)
-        return (write(item, owner), False) if write else ("", False)
+        return "", False
     if any(
         isinstance(mark, ast.Name) and mark.id == "property" for mark in item.decorator_list
     ):
@@ -147,13 +158,31 @@ def _method(item: Function, owner: str) -> tuple[str, bool]:
         head = f"    def {name}({_arguments(item)}) -> {wrapped}:\n{_docstring(item, 8)}\n"
         call = f"self._client.{name}({_passed(item)})"
         return f"{head}        return {wrapped}(self._portal, {call})\n", True
-    returned, how = _how(item)
+    returned, how, _ = _how(item)
     value = f"self._portal.{how}(self._client.{_call(item)})"
     line = f"        {value}"
     if returned != "None":
         line = f"        result: {returned} = {value}\n        return result"
     head = f"    def {name}({_arguments(item)}) -> {returned}:\n{_docstring(item, 8)}\n"
     return f"{head}{line}\n{_without_waiting(item)}", True
+
+
+def _check_translatable(item: Function, owner: str) -> None:
+    """Refuse a method of which the twin would leave something out."""
+    if item.name.startswith("_") and not item.name.startswith("__"):
+        return
+    arguments, returned = item.args, _returned(item)
+    marks = [ast.unparse(mark) for mark in item.decorator_list]
+    left_out = [
+        *(f"method {name}" for name in [item.name] if name.startswith("__")),
+        *(f"decorator @{mark}" for mark in marks if mark != "property"),
+        *(f"argument *{each.arg}" for each in (arguments.vararg, arguments.kwarg) if each),
+        *(f"argument {each.arg} by place only" for each in arguments.posonlyargs),
+    ]
+    if UNTRANSLATED.search(returned) and returned not in WRAPPED and not _how(item)[2]:
+        left_out.append(f"result {returned}")
+    if left_out:
+        raise ValueError(f"{owner}.{item.name}: no rule translates {', '.join(left_out)}")
 
 
 def _without_waiting(item: Function) -> str:
@@ -183,15 +212,34 @@ def _repr(item: Function, _owner: str) -> str:
 def _enter(item: Function, _owner: str) -> str:
     return (
         f"    def __enter__(self) -> Self:\n{_docstring(item, 8)}\n"
-        "        self.start()\n        return self\n"
+        f"        self._portal = self._portal.begin(self._client, self._client.{item.name})\n        return self\n"
+    )
+
+
+def _start(item: Function, _owner: str) -> str:
+    return (
+        f"    def start(self) -> None:\n{_docstring(item, 8)}\n"
+        "        self._portal = self._portal.begin(self._client, self._client.start)\n"
+    )
+
+
+def _close(item: Function, _owner: str) -> str:
+    return (
+        f"    def close({_arguments(item)}) -> None:\n{_docstring(item, 8)}\n"
+        f"        self._portal.end(self._client.{_positional_call(item)})\n"
     )
 
 
 def _exit(item: Function, _owner: str) -> str:
     return (
         f"    def __exit__({_arguments(item)}) -> None:\n{_docstring(item, 8)}\n"
-        "        self.close()\n"
+        f"        self._portal.end(self._client.{_positional_call(item)})\n"
     )
+
+
+def _positional_call(item: Function) -> str:
+    """Return a method's name and its arguments, passed by place."""
+    return ", ".join([item.name, *(each.arg for each in item.args.args[1:])])
 
 
 def _init(item: Function, owner: str) -> str:
@@ -212,16 +260,16 @@ def _iter(item: Function, _owner: str) -> str:
     )
 
 
-def _how(item: Function) -> tuple[str, str]:
-    """The type that the twin returns, and the method of the portal that calls it."""
+def _how(item: Function) -> tuple[str, str, bool]:
+    """The type that the twin returns, the method of the portal that calls it, and whether the type was translated."""
     returned = _returned(item)
     if returned.startswith("AsyncIterator["):
         # Of answers that nobody counts as consumed more may come than were asked for.
         how = "iterate_ahead" if returned == "AsyncIterator[RawPull]" else "iterate"
-        return returned.removeprefix("Async"), how
+        return returned.removeprefix("Async"), how, True
     if returned.startswith("asyncio.Future["):
-        return returned.removeprefix("asyncio.Future[").removesuffix("]"), "call"
-    return returned, "call"
+        return returned.removeprefix("asyncio.Future[").removesuffix("]"), "call", True
+    return returned, "call", False
 
 
 def _returned(item: Function) -> str:
@@ -301,6 +349,8 @@ WRITERS: dict[str, Callable[[Function, str], str]] = {
     "__aenter__": _enter,
     "__aexit__": _exit,
     "__aiter__": _iter,
+    "start": _start,
+    "close": _close,
 }
 
 

@@ -93,3 +93,24 @@ def test_no_thread_is_made_by_the_import():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "1"
+
+
+CLASS = "class AsyncThing:\n    async def start(self) -> None:\n        pass\n\n"
+
+
+@pytest.mark.parametrize(
+    ("method", "left_out"),
+    [
+        ("async def f(self, *names: str) -> None: ...", r"argument \*names"),
+        ("async def f(self, **more: int) -> None: ...", r"argument \*more"),
+        ("async def f(self, name: str, /) -> None: ...", "by place only"),
+        ("@staticmethod\n    def f() -> None: ...", "decorator @staticmethod"),
+        ("def __len__(self) -> int: ...", "method __len__"),
+        ("def f(self) -> AsyncLater: ...", "result AsyncLater"),
+        ("def f(self) -> Awaitable[int]: ...", r"result Awaitable\[int\]"),
+        ("async def f(self) -> list[asyncio.Task[int]]: ...", "result list"),
+    ],
+)
+def test_what_no_rule_translates_is_refused_and_not_left_out(method, left_out):
+    with pytest.raises(ValueError, match=rf"AsyncThing\.\w+: no rule translates .*{left_out}"):
+        sync_facade.make(f"{CLASS}    {method}\n", "thing")

@@ -42,15 +42,15 @@ class Admin:
 
     def start(self) -> None:
         """Begin; nothing is connected before the first call."""
-        self._portal.call(self._client.start)
+        self._portal = self._portal.begin(self._client, self._client.start)
 
     def close(self) -> None:
         """Close the connections."""
-        self._portal.call(self._client.close)
+        self._portal.end(self._client.close)
 
     def __enter__(self) -> Self:
         """Start the administrator."""
-        self.start()
+        self._portal = self._portal.begin(self._client, self._client.__aenter__)
         return self
 
     def __exit__(
@@ -60,7 +60,7 @@ class Admin:
         _trace: TracebackType | None,
     ) -> None:
         """Close the administrator."""
-        self.close()
+        self._portal.end(self._client.__aexit__, _kind, _error, _trace)
 
     def cluster(self) -> ClusterInfo:
         """All clusters that the nameserver knows, with their brokers."""

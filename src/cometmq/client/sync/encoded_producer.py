@@ -66,15 +66,15 @@ class EncodedProducer:
 
     def start(self) -> None:
         """Join the group; who judges half messages makes itself known to all brokers at once."""
-        self._portal.call(self._client.start)
+        self._portal = self._portal.begin(self._client, self._client.start)
 
     def close(self) -> None:
         """Leave the group and close the connections; sends under way fail."""
-        self._portal.call(self._client.close)
+        self._portal.end(self._client.close)
 
     def __enter__(self) -> Self:
         """Start the producer."""
-        self.start()
+        self._portal = self._portal.begin(self._client, self._client.__aenter__)
         return self
 
     def __exit__(
@@ -84,7 +84,7 @@ class EncodedProducer:
         _trace: TracebackType | None,
     ) -> None:
         """Close the producer."""
-        self.close()
+        self._portal.end(self._client.__aexit__, _kind, _error, _trace)
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """The queues that messages of this topic may go to, as brokers name them.

@@ -42,15 +42,15 @@ class Inspector:
 
     def start(self) -> None:
         """Begin; nothing is connected before the first call."""
-        self._portal.call(self._client.start)
+        self._portal = self._portal.begin(self._client, self._client.start)
 
     def close(self) -> None:
         """Close the connections."""
-        self._portal.call(self._client.close)
+        self._portal.end(self._client.close)
 
     def __enter__(self) -> Self:
         """Start the inspector."""
-        self.start()
+        self._portal = self._portal.begin(self._client, self._client.__aenter__)
         return self
 
     def __exit__(
@@ -60,7 +60,7 @@ class Inspector:
         _trace: TracebackType | None,
     ) -> None:
         """Close the inspector."""
-        self.close()
+        self._portal.end(self._client.__aexit__, _kind, _error, _trace)
 
     def brokers(self) -> list[BrokerState]:
         """Each member of each broker group, masters first, with its numbers; all are asked side by side."""

@@ -7,18 +7,23 @@ import. Design note: docs/design/0003-sync-facade.md.
 
 import atexit
 import concurrent.futures
+import logging
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
 from functools import cache, partial
 from typing import Any, TypeVar, cast
+from weakref import WeakSet
 
 from cometmq.client.results import RawPull
 from cometmq.client.sync.handoff import Handoff, begin
 from cometmq.client.sync.read_ahead import ReadAhead
-from cometmq.model.errors import ClientClosed
+from cometmq.model.errors import ClientClosed, SettingsError
 from cometmq.net.loop import new_loop
+
+_log = logging.getLogger(__name__)
 
 Value = TypeVar("Value")
 
@@ -30,23 +35,60 @@ class Portal:
     """A loop on a thread of its own."""
 
     def __init__(self) -> None:
-        """Start the thread."""
+        """Start the thread.
+
+        Raises:
+            SettingsError: gevent or eventlet has replaced `threading`, so that no thread can be started.
+        """
+        _check_real_threads()
         self._is_lost = False
+        self._is_stopped = False
+        self._begun: WeakSet[object] = WeakSet()  # Clients that were started on this loop.
         self._started: deque[Callable[[], None]] = deque()
         self._is_woken = False
         self._loop = new_loop()
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="cometmq-clients", daemon=True
-        )
+        self._thread = threading.Thread(target=self._run, name="cometmq-clients", daemon=True)
         self._thread.start()
         atexit.register(self.stop)
         _after_fork(self._lose)
+
+    def _run(self) -> None:
+        while not self._is_stopped:
+            try:
+                self._loop.run_forever()
+            except BaseException:  # noqa: BLE001  All blocking clients of the process need this thread.
+                _log.exception("an error on the loop of the blocking clients; the loop goes on")
+
+    def begin(self, client: object, start: Callable[[], Any]) -> "Portal":
+        """Run a client's `start` or `__aenter__`, and return the portal that the client lives on.
+
+        A client that was only constructed before a fork lives on the portal of the child.
+
+        Raises:
+            BaseException: whatever the method raises, or as `call`.
+        """
+        if self._is_lost and client not in self._begun:
+            return portal().begin(client, start)
+        self._begun.add(client)
+        self.call(start)
+        return self
+
+    def end(self, function: Callable[..., Any], *args: Any) -> None:
+        """Run a function that closes something of a client, if the loop still exists.
+
+        A child of a fork does not own the connections of its parent, and at the interpreter's exit they are cut.
+
+        Raises:
+            BaseException: whatever the function raises.
+        """
+        if not (self._is_lost or self._is_stopped):
+            self.call(function, *args)
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run a function on the loop and await what it gives; cancelled if the wait is broken off.
 
         Raises:
-            ClientClosed: called from the loop itself, or in a process forked since.
+            ClientClosed: called from the loop itself, in a process forked since, or while the interpreter exits.
             BaseException: whatever the function raises.
         """
         self._check_usable()
@@ -65,6 +107,10 @@ class Portal:
         if self._is_lost:
             raise ClientClosed(
                 "this client was made before fork(); make a new one in this process"
+            )
+        if self._is_stopped:
+            raise ClientClosed(
+                "the interpreter is exiting, and the clients were cut off; close them before"
             )
         if threading.get_ident() == self._thread.ident:
             raise ClientClosed(
@@ -116,7 +162,7 @@ class Portal:
                 except StopAsyncIteration:
                     return
         finally:
-            self.call(source.aclose)
+            self.end(source.aclose)
 
     def iterate_ahead(
         self, function: Callable[..., AsyncIterator[RawPull]], *args: Any, **kwargs: Any
@@ -133,11 +179,12 @@ class Portal:
                 if not pulls:
                     return
         finally:
-            self.call(ahead.close)
+            self.end(ahead.close)
 
     def stop(self) -> None:
         """End the thread; clients that were not closed are cut off."""
-        if not self._is_lost and self._thread.is_alive():
+        if not (self._is_lost or self._is_stopped):
+            self._is_stopped = True
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(_STOP_SECONDS_MAX)
 
@@ -146,6 +193,21 @@ class Portal:
 def portal() -> Portal:
     """The portal of this process, made now if there is none."""
     return Portal()
+
+
+def _check_real_threads() -> None:
+    """Refuse a process whose threads are greenlets: the loop would never get a turn beside its caller."""
+    gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
+    if gevent is not None and gevent.is_module_patched("threading"):
+        raise SettingsError(
+            "blocking clients need a real thread, and gevent has replaced `threading`; "
+            "call gevent.monkey.patch_all(thread=False), or use a worker with threads"
+        )
+    if eventlet is not None and eventlet.is_monkey_patched("thread"):
+        raise SettingsError(
+            "blocking clients need a real thread, and eventlet has replaced `threading`; "
+            "call eventlet.monkey_patch(thread=False), or use a worker with threads"
+        )
 
 
 def _after_fork(call: Callable[[], None]) -> None:

@@ -67,18 +67,18 @@ class Producer:
 
     def start(self) -> None:
         """Join the group; brokers are met at the first send, with a `transaction_listener` at once."""
-        self._portal.call(self._client.start)
+        self._portal = self._portal.begin(self._client, self._client.start)
 
     def close(self) -> None:
         """Leave the group and close the connections; sends under way fail.
 
         Batches that are being filled and traces are still sent.
         """
-        self._portal.call(self._client.close)
+        self._portal.end(self._client.close)
 
     def __enter__(self) -> Self:
         """Start the producer."""
-        self.start()
+        self._portal = self._portal.begin(self._client, self._client.__aenter__)
         return self
 
     def __exit__(
@@ -88,7 +88,7 @@ class Producer:
         _trace: TracebackType | None,
     ) -> None:
         """Close the producer."""
-        self.close()
+        self._portal.end(self._client.__aexit__, _kind, _error, _trace)
 
     def send(
         self,

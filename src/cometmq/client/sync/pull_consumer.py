@@ -58,15 +58,15 @@ class PullConsumer:
 
     def start(self) -> None:
         """Begin; where nothing is subscribed, nothing is connected before the first call."""
-        self._portal.call(self._client.start)
+        self._portal = self._portal.begin(self._client, self._client.start)
 
     def close(self) -> None:
         """Commit what was received, leave the group and close the connections."""
-        self._portal.call(self._client.close)
+        self._portal.end(self._client.close)
 
     def __enter__(self) -> Self:
         """Start the consumer."""
-        self.start()
+        self._portal = self._portal.begin(self._client, self._client.__aenter__)
         return self
 
     def __exit__(
@@ -76,7 +76,7 @@ class PullConsumer:
         _trace: TracebackType | None,
     ) -> None:
         """Close the consumer; what was being worked on when an error left the block comes again."""
-        self.close()
+        self._portal.end(self._client.__aexit__, _kind, error, _trace)
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic that can be read, sorted.

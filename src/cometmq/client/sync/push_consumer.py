@@ -94,11 +94,11 @@ class PushConsumer:
         Raises:
             SubscriptionError: nothing is subscribed.
         """
-        self._portal.call(self._client.start)
+        self._portal = self._portal.begin(self._client, self._client.start)
 
     def close(self) -> None:
         """Stop: pull no more, wait for running listeners, store offsets, leave the group."""
-        self._portal.call(self._client.close)
+        self._portal.end(self._client.close)
 
     def wait(self) -> None:
         """Wait until someone closes this consumer."""
@@ -106,7 +106,7 @@ class PushConsumer:
 
     def __enter__(self) -> Self:
         """Start the consumer."""
-        self.start()
+        self._portal = self._portal.begin(self._client, self._client.__aenter__)
         return self
 
     def __exit__(
@@ -116,7 +116,7 @@ class PushConsumer:
         _trace: TracebackType | None,
     ) -> None:
         """Close the consumer."""
-        self.close()
+        self._portal.end(self._client.__aexit__, _kind, _error, _trace)
 
     def pause(self) -> None:
         """Stop pulling until `resume`; what was pulled is still given to the listener."""

@@ -47,15 +47,15 @@ class QueueReader:
 
     def start(self) -> None:
         """Begin; nothing is connected before the first call."""
-        self._portal.call(self._client.start)
+        self._portal = self._portal.begin(self._client, self._client.start)
 
     def close(self) -> None:
         """Close the connections; a range that is being read ends with an error."""
-        self._portal.call(self._client.close)
+        self._portal.end(self._client.close)
 
     def __enter__(self) -> Self:
         """Start the reader."""
-        self.start()
+        self._portal = self._portal.begin(self._client, self._client.__aenter__)
         return self
 
     def __exit__(
@@ -65,7 +65,7 @@ class QueueReader:
         _trace: TracebackType | None,
     ) -> None:
         """Close the reader."""
-        self.close()
+        self._portal.end(self._client.__aexit__, _kind, _error, _trace)
 
     def topics(self) -> list[str]:
         """Names of all topics of the namespace, the system's among them.

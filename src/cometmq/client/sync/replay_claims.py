@@ -43,15 +43,15 @@ class ReplayClaims:
         Raises:
             CometError: the cluster cannot be asked.
         """
-        self._portal.call(self._client.start)
+        self._portal = self._portal.begin(self._client, self._client.start)
 
     def close(self) -> None:
         """Renew nothing any more, and close the connections."""
-        self._portal.call(self._client.close)
+        self._portal.end(self._client.close)
 
     def __enter__(self) -> Self:
         """Find the ledger, or make it."""
-        self.start()
+        self._portal = self._portal.begin(self._client, self._client.__aenter__)
         return self
 
     def __exit__(
@@ -61,7 +61,7 @@ class ReplayClaims:
         _trace: TracebackType | None,
     ) -> None:
         """Renew nothing any more, and close the connections."""
-        self.close()
+        self._portal.end(self._client.__aexit__, _kind, _error, _trace)
 
     def take(self, run: str, letters: Sequence[ReplayCandidate]) -> set[LetterId]:
         """Claim the letters that this run is to send: those that nobody else has sent.

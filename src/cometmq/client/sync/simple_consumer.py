@@ -76,15 +76,15 @@ class SimpleConsumer:
 
     def start(self) -> None:
         """Join the group; messages are asked for by `receive` only."""
-        self._portal.call(self._client.start)
+        self._portal = self._portal.begin(self._client, self._client.start)
 
     def close(self) -> None:
         """Leave the group; what was received and not acknowledged comes again in its time."""
-        self._portal.call(self._client.close)
+        self._portal.end(self._client.close)
 
     def __enter__(self) -> Self:
         """Start the consumer."""
-        self.start()
+        self._portal = self._portal.begin(self._client, self._client.__aenter__)
         return self
 
     def __exit__(
@@ -94,7 +94,7 @@ class SimpleConsumer:
         _trace: TracebackType | None,
     ) -> None:
         """Close the consumer."""
-        self.close()
+        self._portal.end(self._client.__aexit__, _kind, _error, _trace)
 
     def receive(
         self,

@@ -1,0 +1,183 @@
+"""Programs that leave a block of a blocking client in every way: nothing is lost, nothing hangs, and their own exit stays."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from cometmq.client import Admin, GroupConfig, Message, Producer, PullConsumer
+from cometmq.embedded import Embedded
+
+SECONDS_MAX = 60
+HEAD = """
+import atexit, os, signal, sys
+from cometmq.client import ConsumeFrom, Message, Producer, PullConsumer, ConsumerSettings
+
+names, topic, group = sys.argv[1:]
+settings = ConsumerSettings(consume_from=ConsumeFrom.FIRST)
+
+
+def consumer():
+    return PullConsumer(names, group=group, subscriptions=[topic], settings=settings)
+
+"""
+# How the block is left while message 1 is being worked on, and the exit status of the program.
+LEAVES = {
+    "an exception": ("raise ValueError('poison')", 1),
+    "sys.exit": ("sys.exit(7)", 7),
+    "KeyboardInterrupt": ("signal.raise_signal(signal.SIGINT)", -2),
+    "SystemExit by a signal": (
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(9)); signal.raise_signal(signal.SIGTERM)",
+        9,
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def names() -> Iterator[str]:
+    with Embedded() as cluster:
+        yield cluster.nameserver
+
+
+def run(program: str, names: str, topic: str, group: str) -> subprocess.CompletedProcess[str]:
+    """Run a program against the cluster; one that hangs fails the test."""
+    return subprocess.run(
+        [sys.executable, "-c", HEAD + program, names, topic, group],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS_MAX,
+    )
+
+
+@pytest.fixture
+def place(names: str, request: pytest.FixtureRequest) -> tuple[str, str]:
+    """A topic of one queue with the messages 0 to 4, and a group that begins at its first message."""
+    topic = f"leaves_{abs(hash(request.node.name))}"
+    with Admin(names) as admin, Producer(names) as producer:
+        admin.create_topic(topic, queues=1)
+        admin.create_group(GroupConfig(f"{topic}_group"))
+        for number in range(5):
+            producer.send(Message(topic, b"%d" % number))
+    return topic, f"{topic}_group"
+
+
+def rest_of(names: str, topic: str, group: str) -> list[bytes]:
+    """The messages up to the last one, 4, that a member of the group is given."""
+    found: list[bytes] = []
+    deadline = time.monotonic() + 20
+    with PullConsumer(names, group=group, subscriptions=[topic]) as consumer:
+        while b"4" not in found and time.monotonic() < deadline:
+            found += [message.body for message in consumer.receive(5, wait_ms=1_000)]
+    return found
+
+
+@pytest.mark.parametrize("way", LEAVES)
+@pytest.mark.parametrize("read", ["for m in k:", "for m in k.receive(2):"])
+def test_the_message_under_way_comes_again_however_a_pull_consumers_block_is_left(
+    names, place, way, read
+):
+    statement, status = LEAVES[way]
+    program = f"""
+with consumer() as k:
+    if {read!r} != "for m in k:":
+        assert k.receive(1)[0].body == b"0"
+    {read}
+        if m.body == b"1":
+            {statement}
+"""
+    done = run(program, names, *place)
+    assert done.returncode == status, done.stderr
+    assert rest_of(names, *place) == [b"1", b"2", b"3", b"4"]
+
+
+def test_a_client_that_is_used_while_the_interpreter_exits_is_refused_and_closes_quietly(
+    names, place
+):
+    """The hook runs after the portal has stopped, for it was registered before the portal was made."""
+    program = """
+@atexit.register
+def leave():
+    try:
+        producer.send(Message(topic, b"late"))
+    except Exception as error:
+        print(type(error).__name__, error)
+    producer.close()
+    print("closed")
+
+
+producer = Producer(names)
+producer.start()
+producer.send(Message(topic, b"5"))
+"""
+    done = run(program, names, *place)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "ClientClosed the interpreter is exiting, and the clients were cut off; close them before",
+        "closed",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("statement", "status"), [("sys.exit(5)", 5), ("raise KeyError('own')", 1)]
+)
+def test_a_child_that_leaves_its_parents_block_ends_as_it_wants(
+    names, place, statement, status
+):
+    program = f"""
+import warnings
+warnings.simplefilter("ignore")
+with Producer(names) as producer, consumer() as k:
+    producer.send(Message(topic, b"5"))
+    if not (pid := os.fork()):
+        {statement}
+    _, ended = os.waitpid(pid, 0)
+    print(os.waitstatus_to_exitcode(ended))
+    producer.send(Message(topic, b"6"))
+print("ended")
+"""
+    done = run(program, names, *place)
+    assert done.stdout.splitlines()[-2:] == [str(status), "ended"], done.stderr
+    assert "ClientClosed" not in done.stderr
+
+
+def test_a_client_that_was_only_constructed_before_a_fork_starts_in_the_child(names, place):
+    program = """
+import warnings
+warnings.simplefilter("ignore")
+producer = Producer(names)  # A module's global, as under `gunicorn --preload`.
+with Producer(names) as other:
+    other.send(Message(topic, b"of the parent"))
+if not (pid := os.fork()):
+    with producer:
+        producer.send(Message(topic, b"of the child"))
+    print("sent", flush=True)
+    os._exit(0)
+_, ended = os.waitpid(pid, 0)
+sys.exit(os.waitstatus_to_exitcode(ended))
+"""
+    done = run(program, names, *place)
+    assert (done.returncode, done.stdout) == (0, "sent\n"), done.stderr
+
+
+@pytest.mark.parametrize("way", ["sys.exit(3)", "raise KeyboardInterrupt"])
+def test_the_thread_of_all_blocking_clients_survives_what_is_no_exception(names, place, way):
+    program = f"""
+from cometmq.client.sync.portal import portal
+
+
+async def callback():
+    {way}
+
+
+with Producer(names) as producer:
+    portal().start(lambda: __import__("asyncio").ensure_future(callback()))
+    producer.send(Message(topic, b"5"), timeout_ms=10_000)
+print("sent")
+"""
+    done = run(program, names, *place)
+    assert (done.returncode, done.stdout) == (0, "sent\n"), done.stderr
