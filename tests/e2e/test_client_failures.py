@@ -89,7 +89,7 @@ async def test_all_attempts_share_one_deadline(cluster, producer):
         await producer.send(MESSAGE, timeout_ms=300)
     assert time.monotonic() - began < 2
     assert isinstance(failed.value.__cause__, RequestTimeout)
-    assert sum(cluster.sends()) == 1
+    assert sum(cluster.sends()) == 3  # Those that are not the last have a part of the time.
 
 
 async def test_a_connection_that_breaks_is_another_attempt_elsewhere(cluster, producer):

@@ -17,6 +17,8 @@ import re
 from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
+from cometmq.model.address import without_brackets
+
 _ALL = ("*", "*.*.*.*", "*:*:*:*:*:*:*:*")
 _FORMS = (
     "10.0.0.1, 10.0.*.*, 10.0.0.1-20, 10.0.0.{1,2}, a list with commas, *, or the same of IPv6"
@@ -54,7 +56,7 @@ class AddressPattern:
             if "*" in text or "-" in text:
                 self._ranges.append(_range(text))
             else:
-                self._single.add(str(ip_address(text)))
+                self._single.add(str(ip_address(without_brackets(text))))
         except ValueError:
             raise ValueError(
                 f"{text!r} is no address, nor a range of them: write {_FORMS}"

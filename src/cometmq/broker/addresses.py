@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from cometmq.broker.settings import LOOPBACK, BrokerSettings
 from cometmq.codec.message_id import UniqueIds
-from cometmq.model.address import split_address
+from cometmq.model.address import split_address, without_brackets
 from cometmq.model.clock import Clock
 from cometmq.model.errors import SettingsError
 from cometmq.net.loop import loop_network
@@ -92,7 +92,7 @@ def _warn_of_loopback(told: str, nameservers: Iterable[str]) -> None:
 
 
 def _is_loopback(address: str) -> bool:
-    host = address.rpartition(":")[0].strip("[]")
+    host = without_brackets(address.rpartition(":")[0])
     return ip_address(host).is_loopback if _is_ip(host) else host == "localhost"
 
 

@@ -35,7 +35,7 @@ class MetricsKeys(ConsumeKeys):
     """
 
     metrics_exporter: MetricsExporter = setting(MetricsExporter.PROM, key="metricsExporterType")
-    metrics_host: str = setting("127.0.0.1", key="metricsPromExporterHost")
+    metrics_host: str = setting("127.0.0.1", key="metricsPromExporterHost", is_host=True)
     metrics_port: int = setting(5557, key="metricsPromExporterPort", least=0, most=65535)
     metrics_series_max: int = setting(50_000, key="metricsOtelCardinalityLimit", least=1)
     metrics_grpc_target: str = setting("", key="metricsGrpcExporterTarget")

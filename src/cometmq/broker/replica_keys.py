@@ -4,7 +4,7 @@ from ipaddress import ip_network
 
 from cometmq.broker.store_keys import StoreKeys
 from cometmq.codec.replication import FRAME_BODY_MAX
-from cometmq.model.address import PORT_MAX, split_address
+from cometmq.model.address import PORT_MAX, split_address, without_brackets
 from cometmq.model.errors import SettingsError
 from cometmq.model.frozen import dataclass
 from cometmq.model.settings import setting
@@ -115,4 +115,5 @@ class ReplicaKeys(StoreKeys):
 
 def split_addresses(text: str) -> list[str]:
     """The parts of a list with commas or semicolons."""
-    return [part.strip() for part in text.replace(";", ",").split(",") if part.strip()]
+    parts = (part.strip() for part in text.replace(";", ",").split(","))
+    return [without_brackets(part) for part in parts if part]

@@ -5,7 +5,7 @@ import random
 from ipaddress import ip_address
 
 from cometmq.codec.message_id import UniqueIds
-from cometmq.model.address import split_address
+from cometmq.model.address import split_address, without_brackets
 from cometmq.model.clock import Clock
 from cometmq.model.errors import SettingsError
 from cometmq.net.loop import loop_network
@@ -28,7 +28,7 @@ def checked_ip(text: str) -> str:
         SettingsError: it is a name, or no address at all.
     """
     try:
-        return str(ip_address(text))
+        return str(ip_address(without_brackets(text)))
     except ValueError:
         raise SettingsError(
             f"client_ip {text!r} is no IP address; give one, or leave it empty"

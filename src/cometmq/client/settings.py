@@ -160,6 +160,8 @@ class ProducerSettings(ClientSettings):
 
     Attributes:
         send_timeout_ms: sendMsgTimeout; one deadline for all attempts.
+        attempt_timeout_ms: sendMsgMaxTimeoutPerRequest; most time of an attempt that is not the last, where there is
+            another broker; 0: an equal part of the time that is left.
         retries: retryTimesWhenSendFailed; attempts after the first, each on another broker
             where there is one.
         retry_when_not_ok: retryAnotherBrokerWhenNotStoreOK; also retry a message that was
@@ -183,6 +185,7 @@ class ProducerSettings(ClientSettings):
     """
 
     send_timeout_ms: int = number(3000)
+    attempt_timeout_ms: int = number(0, least=0)
     retries: int = number(2, least=0)
     retry_when_not_ok: bool = False
     compress_over: int = number(4096, least=0)

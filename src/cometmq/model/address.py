@@ -4,6 +4,11 @@ PORT_MAX = 65535
 _DIGITS_MAX = len(str(PORT_MAX))
 
 
+def without_brackets(host: str) -> str:
+    """Return a host as sockets take it: an IPv6 address may stand in brackets, as in "[::1]:10911"."""
+    return host[1:-1] if host.startswith("[") and host.endswith("]") else host
+
+
 def split_address(address: str) -> tuple[str, int]:
     """The host and the port to connect to of an address.
 
@@ -16,4 +21,4 @@ def split_address(address: str) -> tuple[str, int]:
     is_number = port.isascii() and port.isdigit() and len(port) <= _DIGITS_MAX
     if not host or not is_number or not 0 < int(port) <= PORT_MAX:
         raise ValueError(f"an address is host:port, with a port from 1 to {PORT_MAX}")
-    return host.strip("[]"), int(port)
+    return without_brackets(host), int(port)

@@ -18,6 +18,7 @@ from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, Generic, TypeVar, get_args, get_type_hints
 
+from cometmq.model.address import without_brackets
 from cometmq.model.errors import SettingsError
 from cometmq.model.frozen import dataclass
 
@@ -41,6 +42,7 @@ def setting(  # noqa: PLR0913  One argument for each thing that is to be known o
     is_remote: bool = False,
     has_effect: bool = True,
     is_secret: bool = False,
+    is_host: bool = False,
 ) -> Any:
     """A field of a settings class.
 
@@ -55,6 +57,7 @@ def setting(  # noqa: PLR0913  One argument for each thing that is to be known o
         has_effect: False for what RocketMQ has and this program has not yet; whoever sets it is
             warned. What it will never have (a thread pool) is `also_known` to `read_settings`.
         is_secret: its value is shown to nobody, and not taken as a flag.
+        is_host: it is an address or a host's name, of which brackets around IPv6 are taken away.
     """
     metadata = {
         "key": key,
@@ -64,6 +67,7 @@ def setting(  # noqa: PLR0913  One argument for each thing that is to be known o
         "is_remote": is_remote,
         "has_effect": has_effect,
         "is_secret": is_secret,
+        "is_host": is_host,
     }
     return dataclasses.field(default=default, metadata=metadata, repr=not is_secret)
 
@@ -123,7 +127,11 @@ def setting_keys(kind: type) -> tuple[SettingKey, ...]:
     for field in dataclasses.fields(kind):
         meta = field.metadata
         name = meta.get("key") or _camel(field.name)
-        read = _reader(hints[field.name], meta.get("least"), meta.get("most"))
+        read = (
+            without_brackets
+            if meta.get("is_host")
+            else _reader(hints[field.name], meta.get("least"), meta.get("most"))
+        )
         keys.append(
             SettingKey(
                 field.name, name, meta.get("aliases", ()), field.default, read,

@@ -64,7 +64,7 @@ class NameServerSettings(AccessKeys):
         metrics_port: and on which port; None: they are not; 0 takes a free one, which the log names.
     """
 
-    bind_address: str | None = setting(None)
+    bind_address: str | None = setting(None, is_host=True)
     listen_port: int = setting(PORT_DEFAULT, least=0, most=65_535)
     idle_seconds_max: int = setting(120, key="serverChannelMaxIdleTimeSeconds", least=1)
     kv_config_path: str | None = setting(f"{_HOME}/kvConfig.json")
@@ -83,7 +83,7 @@ class NameServerSettings(AccessKeys):
     wait_seconds: int = setting(45, key="waitSecondsForService", least=0, is_remote=True)
 
     missing_hours: int = setting(72, key="missingBrokerReservedTime", least=0)
-    metrics_host: str = setting("127.0.0.1", key="metricsPromExporterHost")
+    metrics_host: str = setting("127.0.0.1", key="metricsPromExporterHost", is_host=True)
     metrics_port: int | None = setting(
         None, key="metricsPromExporterPort", least=0, most=65_535
     )

@@ -334,6 +334,53 @@ async def test_bad_acknowledgements_are_refused(served):
             assert answer.code == expected, (code, changes, answer.remark)
 
 
+@pytest.mark.parametrize("count", [1, 3])
+async def test_a_handle_that_a_change_of_time_replaced_is_refused(served, count):
+    """With a check point that is gone, and with one of which other messages are left."""
+    await send(served, *[b"%d" % number for number in range(count)])
+    old, *_ = handles(await pop(served))
+    changed = await served.ask(CHANGE, names(old, invisibleTime=60_000))
+    revive = int(changed.fields["reviveQid"])
+    new = Receipt(0, int(changed.fields["popTime"]), 60_000, revive, "0", "broker-a", 0, 0)
+    pop_time = int(old.split(" ")[1])
+    ack = BatchAck("g", "Orders", "0", 0, 0, revive, pop_time, 60_000, tuple(range(count)))
+    refused = [
+        await served.ask(ACK, names(old)),
+        await served.ask(CHANGE, names(old, invisibleTime=1)),
+        await served.ask(
+            RequestCode.BATCH_ACK_MESSAGE, body=encode_batch_ack("broker-a", [ack])
+        ),
+    ]
+    for answer in refused:
+        assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+        assert "Orders@0@0 was replaced" in str(answer.remark)
+    # The others of the batch are done with, the one with the new handle is not.
+    assert [point.body.offsets for point in served_check_points(served).points()] == [(0,)]
+    for _ in range(2):  # As an acknowledgement whose answer was lost, and is sent again.
+        assert (await served.ask(ACK, names(str(new)))).code == ResponseCode.SUCCESS
+    assert len(served_check_points(served)) == 0
+    # Nothing remembers it any more.
+    assert (await served.ask(ACK, names(old))).code == ResponseCode.SUCCESS
+    assert not served_check_points(served)._replacing
+
+
+async def test_each_change_of_time_replaces_the_handle_before(served):
+    await send(served, b"1")
+    given = [handles(await pop(served))[0]]
+    for _ in range(2):
+        changed = await served.ask(CHANGE, names(given[-1], invisibleTime=60_000))
+        of = changed.fields
+        given.append(
+            str(
+                Receipt(
+                    0, int(of["popTime"]), 60_000, int(of["reviveQid"]), "0", "broker-a", 0, 0
+                )
+            )
+        )
+    codes = [(await served.ask(ACK, names(each))).code for each in given]
+    assert codes == [ResponseCode.MESSAGE_ILLEGAL] * 2 + [ResponseCode.SUCCESS]
+
+
 async def test_an_unknown_handle_changes_nothing(served):
     await send(served, b"1")
     (handle,) = handles(await pop(served))

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from cometmq.broker.addresses import Addresses, addresses_of
+from cometmq.broker.replica_keys import split_addresses
 from cometmq.broker.replicas.terms import copy_rule, link_terms, slave_rates
 from cometmq.broker.settings import BrokerRole, load_settings
 from cometmq.broker.store_keys import FlushDiskType
@@ -63,6 +65,22 @@ def test_without_an_address_it_listens_on_loopback(tmp_path):
     assert settings.listen_port == 10911
     settings, _ = load(tmp_path, "bindAddress=0.0.0.0\nbrokerIP1=10.0.0.9\n")
     assert settings.listen_host == "0.0.0.0"
+
+
+def test_an_address_may_stand_in_brackets(tmp_path):
+    settings, _ = load(
+        tmp_path,
+        "bindAddress=[::1]\nbrokerIP1=[::1]\nbrokerIP2=[fd00::2]\nmetricsPromExporterHost=[::1]\n"
+        "haAllowedAddresses=[fd00::3],10.0.0.1\n",
+    )
+    assert (settings.bind_address, settings.broker_ip, settings.ha_ip) == (
+        "::1",
+        "::1",
+        "fd00::2",
+    )
+    assert settings.metrics_host == "::1"
+    assert split_addresses(settings.ha_allowed) == ["fd00::3", "10.0.0.1"]
+    assert addresses_of(settings) == Addresses("::1", "::1")
 
 
 def test_a_mistyped_key_is_warned_of_with_the_nearest(tmp_path):

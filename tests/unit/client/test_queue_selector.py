@@ -36,8 +36,16 @@ def test_topics_take_turns_by_themselves():
 def test_a_retry_goes_to_another_broker_where_there_is_one():
     turn = RoundRobin(random.Random(1))
     for _ in range(20):
-        assert turn.choose("T", QUEUES, "a").broker_name == "b"
-    assert turn.choose("T", QUEUES[:3], "a").broker_name == "a"
+        assert turn.choose("T", QUEUES, ["a"]).broker_name == "b"
+    assert turn.choose("T", QUEUES[:3], ["a"]).broker_name == "a"
+
+
+def test_a_retry_goes_to_a_broker_that_has_not_failed_while_there_is_one():
+    turn = RoundRobin(random.Random(1))
+    queues = [MessageQueue("T", broker, 0) for broker in ("a", "b", "c")]
+    for failed in (["a", "b"], ["b", "a"]):
+        assert {turn.choose("T", queues, failed).broker_name for _ in range(5)} == {"c"}
+    assert "b" not in {turn.choose("T", queues, ["a", "c", "b"]).broker_name for _ in range(5)}
 
 
 def test_a_broker_that_is_avoided_is_passed_over_unless_all_are():

@@ -129,7 +129,7 @@ def test_the_last_of_two_properties_of_one_name_counts_and_empty_ones_do_not():
         ("a = 9223372036854775808", 5),
         ("a = " + "9" * 10_000, 5),
         ("a = 1e999", 5),
-        ("a = 0.0", 5),
+        ("a = 1e-400", 5),
         ("a > 'x'", 3),
         ("a > TRUE", 3),
         ("a = NULL", 3),
@@ -185,3 +185,19 @@ def test_a_long_chain_is_no_nesting():
 )  # fmt: skip
 def test_numbers_are_read_as_valueof_reads_them(text, limit, is_greater):
     assert matches(f"a > {limit}", encode_properties({"a": text})) is is_greater
+
+
+@pytest.mark.parametrize(
+    "zero", ["0.0", ".0", "0.", "0e0", "0.0E5", "000.000", "-0.0", "- 0.0"]
+)
+@pytest.mark.parametrize(
+    ("text", "is_less"),
+    [("0", False), ("0.0", False), ("1.5", False), ("1e3", False), ("-0.5", True)],
+)
+def test_zero_with_a_point_is_a_number_like_others(zero, text, is_less):
+    block = encode_properties({"a": text})
+    assert matches(f"a < {zero}", block) is is_less
+    assert matches(f"a >= {zero}", block) is not is_less
+    if not zero.startswith("-"):
+        assert matches(f"a BETWEEN {zero} AND 2000.0", block) is not is_less
+        assert matches(f"a = {zero}", block) is (float(text) == 0)

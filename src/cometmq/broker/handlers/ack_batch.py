@@ -91,5 +91,7 @@ class _Named:
             point = self._check_points[topic, group, int(queue), int(start), int(pop_time)]
         except (LookupError, ValueError):
             return None  # Not as it should be; the other way says what.
+        if point.has_replaced:
+            return None  # One of its messages has another handle.
         self.points.append(point)
         return point.body.offsets

@@ -3,7 +3,8 @@
 An acknowledgement that names no open check point is answered like any other: its message was
 acknowledged before, or its time is over and it comes again. Follows AckMessageProcessor and
 ChangeInvisibleTimeProcessor of RocketMQ 5.3.3; differs in that a message whose time is over cannot be
-hidden any more, where Java would hand it out twice.
+hidden any more, where Java would hand it out twice, and in that a handle which was replaced by a change of
+the invisible time is refused, where Java answers success and gives the message again.
 """
 
 from collections.abc import Sequence
@@ -51,10 +52,10 @@ class Acks:
         self._waiting = waiting
 
     def ack(self, request: AckRequest) -> None:
-        """A message is done with.
+        """Acknowledge a message.
 
         Raises:
-            RequestError: there can be no such message.
+            RequestError: there can be no such message, or it has another handle now.
         """
         topic, queue_id, offset = request.topic, request.queue_id, request.offset
         low, high = self._range(topic, queue_id)
@@ -74,12 +75,19 @@ class Acks:
         """Messages of several check points are done with.
 
         Raises:
-            RequestError: there are none, or one popped in order is not where it says.
+            RequestError: there are none, one popped in order is not where it says, or one has another handle now.
+                The others are acknowledged.
         """
         if not acks:
             raise RequestError(ResponseCode.NO_MESSAGE, "the batch acknowledges nothing")
+        failure: RequestError | None = None
         for ack in acks:
-            self._ack_some(ack)
+            try:
+                self._ack_some(ack)
+            except RequestError as error:
+                failure = failure or error  # The others are done with all the same.
+        if failure is not None:
+            raise failure
 
     def _ack_some(self, ack: BatchAck) -> None:
         topic = real_topic(ack.topic, ack.group, ack.kind)
@@ -94,8 +102,12 @@ class Acks:
         self, place: Place, start: int, pop_time_ms: int, offsets: tuple[int, ...]
     ) -> None:
         group, topic, queue_id = place
-        self._check_points.acknowledge((topic, group, queue_id, start, pop_time_ms), offsets)
-        self.counted(topic, group, len(offsets))
+        key = (topic, group, queue_id, start, pop_time_ms)
+        replaced = [each for each in offsets if self._check_points.is_replaced(key, each)]
+        self._check_points.acknowledge(key, offsets)
+        self.counted(topic, group, len(offsets) - len(replaced))
+        if replaced:
+            raise _replaced(topic, queue_id, replaced)
 
     def counted(self, topic: str, group: str, count: int) -> None:
         """Count acknowledged messages of a group."""
@@ -125,7 +137,8 @@ class Acks:
         """A message comes again after another time.
 
         Raises:
-            RequestError: there can be no such message, or it may not be hidden for so long.
+            RequestError: there can be no such message, it has another handle now, or it may not be hidden for so
+                long.
         """
         low, high = self._range(request.topic, request.queue_id)
         if not low <= request.offset < high:
@@ -155,6 +168,8 @@ class Acks:
         group, topic, queue_id = request.consumer_group, request.topic, request.queue_id
         offset, now = request.offset, self._parts.clock.now_ms()
         old = (topic, group, queue_id, receipt.start_offset, receipt.pop_time_ms)
+        if self._check_points.is_replaced(old, offset):
+            raise _replaced(topic, queue_id, [offset])
         if not self._check_points.is_open(old, offset):
             return now
         now = self._check_points.new_pop_time(old, offset, now)
@@ -162,10 +177,9 @@ class Acks:
             topic, group, queue_id, offset, (offset,), now, request.invisible_time,
             broker_name=self._parts.settings.broker_name,
         )  # fmt: skip
-        self._journal.record(
-            CheckPoint(body, self._journal.queue_or_other(receipt.revive_queue))
-        )
-        self._check_points.acknowledge(old, (offset,))
+        point = CheckPoint(body, self._journal.queue_or_other(receipt.revive_queue))
+        self._journal.record(point)
+        self._check_points.replaced(old, offset, point)
         return now
 
     def _range(self, topic: str, queue_id: int) -> tuple[int, int]:
@@ -183,3 +197,11 @@ class Acks:
             )
         queue = self._parts.store.queue(topic, queue_id)
         return (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
+
+
+def _replaced(topic: str, queue_id: int, offsets: Sequence[int]) -> RequestError:
+    return RequestError(
+        ResponseCode.MESSAGE_ILLEGAL,
+        f"the handle of {topic}@{queue_id}@{', '.join(map(str, offsets))} was replaced when the invisible time "
+        "was changed: use the handle that the change gave",
+    )

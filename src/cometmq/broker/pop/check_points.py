@@ -72,6 +72,7 @@ class CheckPoint:
         place: queue offset of its record; -1: it has none yet.
         end: physical offset behind the last record that it needs to be on the device.
         is_said: whether the group's offset has passed it; until then a start needs its record.
+        has_replaced: whether a message of it has a new handle, by a change of its invisible time.
     """
 
     __slots__ = (
@@ -79,6 +80,7 @@ class CheckPoint:
         "body",
         "end",
         "handed_on",
+        "has_replaced",
         "is_said",
         "place",
         "recorded",
@@ -96,6 +98,7 @@ class CheckPoint:
         self.place = -1
         self.end = 0
         self.is_said = True
+        self.has_replaced = False
 
     def __repr__(self) -> str:
         """Of what, and how much of it is done with."""
@@ -176,6 +179,8 @@ class CheckPointTable:
         # Those with acknowledgements that are not on record, in the order in which they came.
         self._changed: dict[CheckPoint, None] = {}
         self._by_key: dict[Key, CheckPoint] = {}
+        # Open ones that a change of the invisible time made since this start, by topic, group, queue and offset.
+        self._replacing: dict[tuple[str, str, int, int], CheckPoint] = {}
         # By the period in which they end; the heap has each such period, and some that are gone.
         self._by_end: dict[int, set[CheckPoint]] = {}
         self._ends: list[int] = []
@@ -272,6 +277,19 @@ class CheckPointTable:
         point = self._by_key.get(key)
         return point is not None and offset in point.left()
 
+    def is_replaced(self, key: Key, offset: int) -> bool:
+        """Return whether a message has another handle now: its invisible time was changed since the one of this key."""
+        topic, group, queue_id, *_ = key
+        other = self._replacing.get((topic, group, queue_id, offset))
+        return other is not None and other.key != key and not self.is_open(key, offset)
+
+    def replaced(self, key: Key, offset: int, point: CheckPoint) -> None:
+        """Note that a message of a check point has one of its own now, and so another handle."""
+        self._by_key[key].has_replaced = True
+        self.acknowledge(key, (offset,))
+        if point.state is PointState.OPEN:
+            self._replacing[point.key[:4]] = point
+
     def new_pop_time(self, old: Key, offset: int, now_ms: int) -> int:
         """The pop time with which a message is handed out anew, so that its check point has a new key.
 
@@ -320,6 +338,8 @@ class CheckPointTable:
         self._tell()
         # The key may be another's by now: a check point that was read twice is known once.
         self._by_key.pop(point.key, None)
+        if self._replacing and self._replacing.get(point.key[:4]) is point:
+            del self._replacing[point.key[:4]]
         period = _period(point.due_ms)
         ends = self._by_end.get(period)
         if ends is not None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import BrokerRefused, CometError, NetError
+from cometmq.model.errors import BrokerRefused, CometError, NetError, RequestTimeout
 from cometmq.net.channels import Channels
 
 
@@ -36,19 +36,34 @@ class Nameservers:
         return self.addresses[self._chosen]
 
     async def call(self, command: Command) -> Command:
-        """Ask, going round until one answers; the answer may be a refusal.
+        """Ask one nameserver after the other until one answers; the answer may be a refusal.
+
+        All have the time of one request together: one that hangs takes a part of it.
 
         Raises:
             NetError: none answered; the last one's reason.
         """
         failure: NetError | None = None
-        for _ in self.addresses:
+        now = asyncio.get_running_loop().time
+        deadline = now() + self._timeout_ms / 1000
+        order = self.addresses[self._chosen :] + self.addresses[: self._chosen]
+        for number, address in enumerate(order, 1):
+            left = deadline - now()
             try:
-                return await self._channels.call(
-                    self.current, command, timeout_ms=self._timeout_ms
-                )
+                if number == len(order):
+                    return await self._channels.call(
+                        address, command, timeout_ms=max(left * 1000, 1)
+                    )
+                async with asyncio.timeout(left / (len(order) - number + 1)):
+                    return await self._channels.call(
+                        address, command, timeout_ms=self._timeout_ms
+                    )
+            except TimeoutError:
+                failure = RequestTimeout(f"{address} did not answer in its part of the time")
             except NetError as error:
                 failure = error
+            # Another call may have turned away from it meanwhile: two must not turn back to it.
+            if self.current == address:
                 self.turn_to_next()
         assert failure is not None, "there is always one address"
         if len(self.addresses) > 1:

@@ -32,6 +32,12 @@ class KnownTopic:
     read_queues: tuple[MessageQueue, ...]
     is_inherited: bool = False
 
+    @property
+    def has_other_brokers(self) -> bool:
+        """Whether a message may go to more than one broker."""
+        queues = self.write_queues  # They are sorted.
+        return bool(queues) and queues[0].broker_name != queues[-1].broker_name
+
 
 class TopicRoutes:
     """Routes by topic, and the addresses of all brokers in them.

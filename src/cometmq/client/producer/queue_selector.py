@@ -135,27 +135,32 @@ class RoundRobin:
         self._next[topic] = index + 1
 
     def choose(
-        self, topic: str, queues: Sequence[MessageQueue], last_broker: str | None = None
+        self, topic: str, queues: Sequence[MessageQueue], failed: Sequence[str] = ()
     ) -> MessageQueue:
-        """The next queue of `topic`.
+        """Return the next queue of `topic`.
 
         Args:
             topic: whose turn is counted.
             queues: at least one.
-            last_broker: the broker where the last attempt failed; avoided if there is another.
+            failed: the brokers where attempts failed, the last at the end: all are avoided if there is another, and
+                else the last one.
         """
         count = len(queues)
         index = self.next_index(topic, count)
-        if last_broker is None and self._is_available is None:
+        if not failed and self._is_available is None:
             self._next[topic] = index + 1
             return queues[index % count]
         turn = [queues[(index + step) % count] for step in range(count)]
-        chosen = self._best(turn, last_broker)
+        chosen = self._best(turn, failed)
         self.went_to(topic, index + turn.index(chosen))
         return chosen
 
-    def _best(self, turn: list[MessageQueue], last_broker: str | None) -> MessageQueue:
-        others = [queue for queue in turn if queue.broker_name != last_broker] or turn
+    def _best(self, turn: list[MessageQueue], failed: Sequence[str]) -> MessageQueue:
+        others = (
+            [queue for queue in turn if queue.broker_name not in failed]
+            or [queue for queue in turn if queue.broker_name != failed[-1]]
+            or turn
+        )
         available = self._is_available
         if available is None:
             return others[0]

@@ -125,9 +125,9 @@ class PendingSend:
                 if known is None:
                     self._prepare()
                     return
-                last_broker = self._last_broker() if self._failures else None
+                failed = self._failed_brokers() if self._failures else ()
                 self._queue = queue = sender.choose(
-                    encoded.topic, known.write_queues, self._pick, last_broker
+                    encoded.topic, known.write_queues, self._pick, failed
                 )
             name = queue.broker_name
             channel = instance.channels.peek(
@@ -143,15 +143,23 @@ class PendingSend:
                 return
             _, front, middle, body, _ = encoded  # By hand: no frame, no look at a name.
             pieces = front, queue.queue_id, middle, back_text(name)
-            channel.send(pieces, body, self, self._deadline)
+            channel.send(pieces, body, self, self._attempt_deadline())
         except CometError as error:
             self.failed(error)
         except Exception as error:  # noqa: BLE001  A selector of the user's that fails.
             self._settle(error)
 
-    def _last_broker(self) -> str | None:
-        last, _ = self._failures[-1]
-        return last.broker_name if last else None
+    def _failed_brokers(self) -> list[str]:
+        return [queue.broker_name for queue, _ in self._failures if queue]
+
+    def _attempt_deadline(self) -> float:
+        """Return when this attempt ends: before the deadline of all if another broker could still be tried."""
+        tries = self._tries_left()
+        if tries < 2:
+            return self._deadline
+        sender, now = self._sender, self._sender.clock.monotonic()
+        known = sender.instance.routes.get(self.encoded.topic)
+        return now + sender.share_of(self._deadline - now, tries, known)
 
     def _tries_left(self) -> int:
         # Follows RocketMQ: a message for a certain queue is not sent to another one.
@@ -163,7 +171,8 @@ class PendingSend:
 
     async def _wait_ready(self) -> None:
         sender = self._sender
-        left = self._deadline - sender.clock.monotonic()
+        deadline = self._deadline if self._queue is None else self._attempt_deadline()
+        left = deadline - sender.clock.monotonic()
         missing = "no route or connection within the time of the send"
         try:
             async with asyncio.timeout(max(left, 0)):

@@ -38,12 +38,14 @@ class TopicTargets(NamedTuple):
         full: the topic with its namespace.
         front: the begin of a send's header.
         targets: its queues.
+        seconds: how long the first attempt may take.
     """
 
     known: KnownTopic
     full: str
     front: bytes
     targets: tuple[Target, ...]
+    seconds: float
 
 
 class TurnSends:
@@ -52,7 +54,7 @@ class TurnSends:
     Attributes:
         encoder: encodes those that go alone.
         sender: sends them, and counts what is under way.
-        seconds: how long each may take.
+        seconds: how long each may take with all its attempts.
     """
 
     def __init__(self, encoder: SendEncoder, sender: EncodedSender) -> None:
@@ -127,9 +129,7 @@ class TurnSends:
         )
         count_max, size_max = sender.room
         limits = count_max, self.encoder.plain_size_max, size_max
-        count = channel.send_pipelined(
-            sends, waiting, start, head, limits, began + self.seconds
-        )
+        count = channel.send_pipelined(sends, waiting, start, head, limits, began + of.seconds)
         if count:
             sender.turn.went_to(of.full, index + count - 1)
             sender.began(count, sends.size)
@@ -152,7 +152,11 @@ class TurnSends:
         if known is None or not known.write_queues:
             return None
         targets = tuple((each, each.queue_id, each.broker_name) for each in known.write_queues)
-        found = self._by_topic[message.topic] = TopicTargets(known, full, front, targets)
+        tries = 1 + self.sender.settings.retries
+        seconds = self.sender.share_of(self.seconds, tries, known)
+        found = self._by_topic[message.topic] = TopicTargets(
+            known, full, front, targets, seconds
+        )
         return found
 
     def _send_alone(self, message: Message, result: asyncio.Future[SendResult]) -> None:

@@ -240,8 +240,9 @@ class _Parser:
         value = float(token.text)
         if value > sys.float_info.max:
             self._fail("the number is greater than 1.7976931348623157E308", token)
-        if value == 0:  # ConstantExpression.createFloat: less than Double.MIN_VALUE.
-            self._fail("the number is less than 4.9E-324; write 0 without a point", token)
+        # Differs: ConstantExpression.createFloat of 5.3.3 refuses 0.0, too, which is less than Double.MIN_VALUE.
+        if value == 0 and token.text.lower().partition("e")[0].strip("0."):
+            self._fail("the number is less than 4.9E-324; write 0.0 for zero", token)
         return Constant(Kind.DOUBLE, value)
 
     # --- what Java checks

@@ -1,0 +1,129 @@
+"""A broker or nameserver that hangs takes a part of the time of a request, and another one does the work."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from cometmq.client import (
+    Admin,
+    AsyncProducer,
+    Message,
+    ProducerSettings,
+    SendStatus,
+    StoredMessage,
+    TransactionState,
+)
+from tests.support import processes
+from tests.support.processes import Program
+
+TOPIC = "hung"
+NAMES = ("broker-a", "broker-b", "broker-c")
+
+
+class Hung(NamedTuple):
+    nameserver: str
+    brokers: dict[str, Program]
+
+
+@pytest.fixture(scope="module")
+def hung(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hung]:
+    """Three brokers with a topic, of which the first is stopped: its connections are open, and it answers nothing."""
+    folder: Path = tmp_path_factory.mktemp("hung")
+    with ExitStack() as stack:
+        names = stack.enter_context(processes.nameserver(folder / "names"))
+        brokers = {
+            name: stack.enter_context(
+                processes.broker(folder / name, names.address, settings={"brokerName": name})
+            )
+            for name in NAMES
+        }
+        with Admin(names.address) as admin:
+            admin.create_topic(TOPIC, queues=2)
+        pid = brokers[NAMES[0]].pid
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield Hung(names.address, brokers)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+
+async def send_plain(producer: AsyncProducer, number: int) -> SendStatus:
+    return (await producer.send(Message(TOPIC, b"%d" % number))).status
+
+
+async def send_with_properties(producer: AsyncProducer, number: int) -> SendStatus:
+    return (await producer.send(Message(TOPIC, b"%d" % number, keys=f"k{number}"))).status
+
+
+async def send_batch(producer: AsyncProducer, number: int) -> SendStatus:
+    return (await producer.send_batch([Message(TOPIC, b"%d" % number)] * 3)).status
+
+
+async def send_half(producer: AsyncProducer, number: int) -> SendStatus:
+    sent = await producer.send_in_transaction(Message(TOPIC, b"%d" % number))
+    return sent.send.status
+
+
+class Commits:
+    """Commits each transaction."""
+
+    def execute(self, _message: Message, _argument: object) -> TransactionState:
+        return TransactionState.COMMIT
+
+    def check(self, _message: StoredMessage) -> TransactionState:
+        return TransactionState.COMMIT
+
+
+@pytest.mark.parametrize(
+    ("send", "settings"),
+    [
+        (send_plain, {}),
+        (send_plain, {"auto_batch": True}),
+        (send_plain, {"latency_fault": True}),
+        (send_plain, {"attempt_timeout_ms": 300}),
+        (send_with_properties, {}),
+        (send_batch, {}),
+        (send_half, {}),
+    ],
+)
+async def test_a_broker_that_hangs_leaves_time_for_another(hung: Hung, send, settings):
+    async with AsyncProducer(
+        hung.nameserver,
+        group="hung",
+        settings=ProducerSettings(**settings),
+        transaction_listener=Commits(),
+    ) as producer:
+        # One after the other: six queues, two of them at the broker that hangs.
+        assert [await send(producer, number) for number in range(6)] == [SendStatus.OK] * 6
+
+
+async def test_two_brokers_that_hang_leave_time_for_the_third(hung: Hung):
+    pid = hung.brokers[NAMES[1]].pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        async with AsyncProducer(hung.nameserver) as producer:
+            results = [await producer.send(Message(TOPIC, b"x")) for _ in range(3)]
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert {each.queue.broker_name for each in results} == {NAMES[2]}
+
+
+async def test_a_nameserver_that_hangs_leaves_time_for_another(hung: Hung, tmp_path: Path):
+    hangs = processes.nameserver(tmp_path)
+    with hangs:
+        os.kill(hangs.pid, signal.SIGSTOP)
+        try:
+            # Whichever is asked first.
+            for _ in range(4):
+                addresses = f"{hangs.address};{hung.nameserver}"
+                async with AsyncProducer(addresses) as producer:
+                    assert (await producer.send(Message(TOPIC, b"x"))).status is SendStatus.OK
+        finally:
+            os.kill(hangs.pid, signal.SIGCONT)
