@@ -4,7 +4,8 @@ Follows SubscriptionGroupManager of RocketMQ 5.3.3; the file is subscriptionGrou
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Container, Iterable, Mapping
 from concurrent.futures import Executor
 
 from cometmq.broker.allowance import Allowance
@@ -21,8 +22,16 @@ from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import PERM_READ
 from cometmq.model.group import GroupConfig
-from cometmq.model.names import SYSTEM_GROUPS, group_fault, is_system_group
+from cometmq.model.names import (
+    SYSTEM_GROUPS,
+    group_fault,
+    group_of_derived,
+    is_system_group,
+)
 from cometmq.store.config_file import ConfigFile
+
+_SHOWN_MAX = 20  # Names in one line of the log.
+_log = logging.getLogger(__name__)
 
 # Groups that their first use makes: a deployment of hundreds of applications starts at once, while
 # whoever names new ones for ever fills the table only slowly.
@@ -135,6 +144,24 @@ class Groups:
         """Forget a group; the future is done when that is on disk."""
         self._groups.pop(name, None)
         return self._changed()
+
+    def make_again(self, made: Iterable[str], topics: Container[str]) -> None:
+        """Make the groups whose retry or dead-letter topics were made again.
+
+        Args:
+            made: The names of topics that were made again.
+            topics: The names of all topics.
+        """
+        found = {group_of_derived(topic, topics) for topic in made}
+        missing = sorted({name for name in found if name is not None} - self._groups.keys())
+        if missing:
+            self._groups.update((name, GroupConfig(name)) for name in missing)
+            self._changed()
+            _log.warning(
+                "%d groups have retry or dead-letter topics that are made again, and are made again, too; what "
+                "was set for them is not known here: %s",
+                len(missing), ", ".join([*missing[:_SHOWN_MAX], *(["..."] if len(missing) > _SHOWN_MAX else [])]),
+            )  # fmt: skip
 
     def take(self, table: GroupTable, *, is_whole: bool) -> list[str]:
         """Have the groups of a master, what they may not read, and the version of its table.

@@ -73,6 +73,12 @@ class Saver:
             self._next = _Saved()
         return self._next
 
+    def saving(self) -> "asyncio.Future[None] | None":
+        """Return what is done when the table is on disk as it is now; None if it is already."""
+        if self.is_dirty:
+            return self.save_soon()
+        return self._next or self._running
+
     def save_if_dirty(self) -> None:
         """Save what has changed, or what could not be saved before."""
         if self.is_dirty and self._running is None and self._pause is None:

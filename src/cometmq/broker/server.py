@@ -5,6 +5,7 @@ there is (decision 4d): the loop, the flusher's and the file maker's (broker.flu
 reads that wait and for config files.
 """
 
+import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -41,13 +42,15 @@ from cometmq.broker.replicas.masters import MasterPort
 from cometmq.broker.replicas.opening import ReplicasOpening
 from cometmq.broker.requests import own_machine_gate, request_table
 from cometmq.broker.settings import FAST_PORT_DISTANCE, BrokerRole, BrokerSettings, changeable
+from cometmq.broker.slave.copy_mark import CopyMark
 from cometmq.broker.slave.metadata import MasterMetadata, metadata_of
+from cometmq.broker.slave.take_over import begin_to_follow, take_over
 from cometmq.broker.topics import Topics
 from cometmq.broker.turns import Turns
 from cometmq.codec.headers.nameserver import RegisterBrokerResponse
 from cometmq.codec.host import encode_host
 from cometmq.model.clock import Clock
-from cometmq.model.errors import NetError
+from cometmq.model.errors import NetError, RequestError
 from cometmq.model.names import LMQ_PREFIX
 from cometmq.net.channels import Channels
 from cometmq.net.dispatcher import Dispatcher
@@ -114,6 +117,7 @@ class Broker:
         """
         try:
             await self._open()
+            await self._forget_the_slave()
             self._keep_house()
             await self._registration.start()
             self._make_watch().begin(self._house.keep)
@@ -243,14 +247,12 @@ class Broker:
         self._offsets = Offsets(
             file, clock=clock, pool=pool, other_file=other, is_light=settings.is_light_read
         )
+        self._mark = CopyMark(self._config_file("slaveMark.json"), self._disk)
         self._locks = QueueLocks(self._config_file("queueLocks.json"), clock=clock, pool=pool)
         for table in (self._topics, self._groups, self._offsets, self._locks):
             table.load()
             self._closing.push_async_callback(table.close)
-        self._topics.make_again(self._store.queue_counts(), self._store.batch_topics())
-        # After a clean stop an offset beyond the end is its group's own: a tool may be ahead of what it copies.
-        if not (settings.is_slave or self._store.was_clean or self._store.needs_restart):
-            self._offsets.keep_within(self._end_of)
+        self._account_for_log()
         self._counters = Counters(clock, self._topics.is_system)
         self._members = Members(
             clock, timeout_ms=settings.client_timeout_ms, is_notified=self._is_notified
@@ -259,6 +261,47 @@ class Broker:
         self._polls = LongPolls(clock)
         self._store.on_arrival = self._polls.arrived
         self._flusher = Flusher(self._store, self._clock)
+
+    def _account_for_log(self) -> None:
+        """Have the tables know what the log holds, which may know more or less than they do.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        store, topics, mark = self._store, self._topics, self._mark
+        mark.load()
+        counts = store.queue_counts()
+        if not topics.is_whole:
+            # A .bak lacks the newest topics; a file that was whole lacks those that were deleted.
+            topics.make_again(counts, store.batch_topics())
+        if self.settings.is_slave:
+            begin_to_follow(mark, topics, store)
+            return
+        if store.needs_restart:
+            return  # What the log holds is known when it is repaired.
+        if mark.known is not None:
+            take_over(mark.known, topics=topics, groups=self._groups, store=store)
+        else:
+            topics.say_unknown(counts)
+        # After a clean stop an offset beyond the end is its group's own: a tool may be ahead of what it copies.
+        if mark.known is not None or not store.was_clean:
+            self._offsets.keep_within(self._end_of)
+
+    async def _forget_the_slave(self) -> None:
+        """Remove the mark of a slave once what followed from it is on disk; else the next start has it again."""
+        if self.settings.is_slave or self._mark.known is None or self._store.needs_restart:
+            return
+        tables = (self._topics, self._groups, self._offsets)
+        savings = [table.saver.saving() for table in tables]
+        try:
+            for saving in savings:
+                if saving is not None:
+                    await saving
+            await asyncio.get_running_loop().run_in_executor(self._pool, self._mark.remove)
+        except (RequestError, OSError) as error:
+            _log.warning(
+                "this broker is the master now, and its files do not say so: %s", error
+            )
 
     def _end_of(self, topic: str, queue_id: int) -> int | None:
         """The end of a queue; None of a light queue that is not served here."""
@@ -302,6 +345,7 @@ class Broker:
             master=lambda: self._registrar.master.master_addr,
             ask=MasterChannel(self._channels),
             replication=self._replicas.state,
+            mark=self._mark,
         )
 
     def _open_replicas(self) -> MasterPort | LogCopier:

@@ -121,32 +121,70 @@ class Topics:
             for listener in self.on_change:
                 listener(config.name)
 
-    def make_again(self, queues: Mapping[str, int], batch_topics: Collection[str]) -> None:
-        """Make topics anew that have messages and are missing in a lost or damaged topics.json.
+    @property
+    def is_whole(self) -> bool:
+        """Whether topics.json itself was read at the start, neither its .bak nor nothing."""
+        return self._file.is_whole
 
-        A .bak lacks the newest topics; a file that was whole lacks those that were deleted.
+    def make_again(self, counts: Mapping[str, int], batch_topics: Collection[str]) -> list[str]:
+        """Make topics that have messages and are missing, and give others as many queues as have messages.
 
         Args:
-            queues: how many queues the store has of each topic.
-            batch_topics: those of them that have batch queues.
+            counts: The number of queues that each topic needs for its messages.
+            batch_topics: The topics among them that have batch queues.
+
+        Returns:
+            The names of the topics that were missing.
         """
-        if self._file.is_whole:
-            return
         made = [
             TopicConfig(name, count, count, attributes=_BATCH if name in batch_topics else {})
-            for name, count in queues.items()
+            for name, count in self.unknown(counts).items()
+        ]
+        widened = [
+            replace(config, read_queues=counts[name], write_queues=counts[name])
+            for name, config in self._topics.items()
+            if counts.get(name, 0) > config.queue_count
+            and not name.startswith(names.LMQ_PREFIX)
+        ]
+        for config in (*made, *widened):
+            before = self._topics.get(config.name)
+            if before is not None:
+                self._count(before, -1)
+            self._topics[config.name] = config
+            self._count(config, 1)
+        if made or widened:
+            self._changed()
+        if made:
+            _log.warning(
+                "%d topics have queues and are not in topics.json; they are made again with read and write "
+                "permission and as many queues as have messages: %s. Their attributes are not known here",
+                len(made), _shown({config.name: config.read_queues for config in made}),
+            )  # fmt: skip
+        if widened:
+            _log.warning(
+                "%d topics have messages in more queues than topics.json gives them, and get as many: %s",
+                len(widened), _shown({config.name: config.read_queues for config in widened}),
+            )  # fmt: skip
+        return [config.name for config in made]
+
+    def say_unknown(self, counts: Mapping[str, int]) -> None:
+        """Warn of topics that have queues and are not in a whole topics.json."""
+        unknown = self.unknown(counts)
+        if unknown:
+            _log.warning(
+                "%d topics have queues and are not in topics.json, so nobody can read them: %s. They were "
+                "deleted, or topics.json is older than the log; `cometmq topic create NAME --queues N` makes "
+                "one readable again", len(unknown), _shown(unknown),
+            )  # fmt: skip
+
+    def unknown(self, counts: Mapping[str, int]) -> dict[str, int]:
+        """Return the users' topics among these that are not in the table, with their counts."""
+        return {
+            name: count
+            for name, count in counts.items()
             if name not in self._topics and not self.is_system(name)
             and not name.startswith(names.LMQ_PREFIX)
-        ]  # fmt: skip
-        if made:
-            self._topics.update((config.name, config) for config in made)
-            self._changed()
-            shown = ", ".join(config.name for config in made[:_SHOWN_MAX])
-            _log.warning(
-                "%d topics have queues and are not in topics.json; they are made again with read and "
-                "write permission and as many queues as have messages: %s%s",
-                len(made), shown, ", ..." if len(made) > _SHOWN_MAX else "",
-            )  # fmt: skip
+        }  # fmt: skip
 
     def _system_topics(self) -> list[TopicConfig]:
         settings = self._settings
@@ -381,3 +419,9 @@ class Topics:
         table = self.table()
         is_copy = self._settings.is_slave
         return lambda: encode_topics_file(table, is_copy=is_copy)
+
+
+def _shown(counts: Mapping[str, int]) -> str:
+    """Names with their numbers of queues, as many as fit in a line of the log."""
+    shown = [f"{name} ({count} queues)" for name, count in counts.items()]
+    return ", ".join([*shown[:_SHOWN_MAX], *(["..."] if len(shown) > _SHOWN_MAX else [])])

@@ -6,6 +6,7 @@ directory name.
 """
 
 import re
+from collections.abc import Container
 
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
@@ -107,6 +108,22 @@ def pop_origin_topic(topic: str, group: str) -> str:
 def dead_letter_topic(group: str) -> str:
     """The topic that takes what `group` could not consume."""
     return DLQ_PREFIX + group
+
+
+def group_of_derived(topic: str, topics: Container[str]) -> str | None:
+    """Return the group of a retry or dead-letter topic; None of any other topic.
+
+    Args:
+        topic: The topic.
+        topics: The topics that are there: the retry topic of a pop ends with the name of one.
+    """
+    if not is_derived_topic(topic):
+        return None
+    name = topic.removeprefix(RETRY_PREFIX).removeprefix(DLQ_PREFIX)
+    for at, mark in enumerate(name):
+        if at and mark in "+_" and name[at + 1 :] in topics and is_retry_topic(topic):
+            return name[:at]
+    return name
 
 
 def is_retry_topic(topic: str) -> bool:

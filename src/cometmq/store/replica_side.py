@@ -95,6 +95,14 @@ class ReplicaSide:
         queues = self._queues.table.of_topic(topic)
         return [(queue, self._last_of(queue)) for queue in queues]
 
+    def queue_counts(self, offset: int) -> dict[str, int]:
+        """Return the topics with messages from a physical offset on, and the number of queues that these need."""
+        counts: dict[str, int] = {}
+        for queue in self._queues.table:
+            if queue.queue_id >= counts.get(queue.topic, 0) and self._last_of(queue) >= offset:
+                counts[queue.topic] = queue.queue_id + 1
+        return counts
+
     def _last_of(self, queue: ConsumeQueue) -> int:
         if isinstance(queue, BatchQueue):
             return queue.physical_offset

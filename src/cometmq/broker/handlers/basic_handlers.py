@@ -104,7 +104,12 @@ def _topics(
     administration = TopicAdministration(
         topics=parts.topics, offsets=parts.offsets, store=parts.store, announce=announce
     )
-    return TopicHandler(administration, topics=parts.topics, machines=machines)
+    return TopicHandler(
+        administration,
+        topics=parts.topics,
+        machines=machines,
+        log_end=lambda: parts.store.max_offset,
+    )
 
 
 def _groups(parts: Parts, machines: Machines) -> GroupHandler:

@@ -1,8 +1,11 @@
 """Topics (17, 18, 21, 215, 305, 351): frames to requests, results to answers."""
 
+from collections.abc import Callable
+
 from cometmq.broker.machines.on_loop import Machines
 from cometmq.broker.machines.steps import elsewhere
 from cometmq.broker.service.topics import TopicAdministration
+from cometmq.broker.slave.copy_mark import LOG_END
 from cometmq.broker.topics import Topics
 from cometmq.codec.bodies.topic_config import (
     decode_topic_configs,
@@ -23,9 +26,19 @@ class TopicHandler:
     """Handles requests about topics."""
 
     def __init__(
-        self, administration: TopicAdministration, *, topics: Topics, machines: Machines
+        self,
+        administration: TopicAdministration,
+        *,
+        topics: Topics,
+        machines: Machines,
+        log_end: Callable[[], int],
     ) -> None:
-        """`topics` is the table that lists are asked of; `machines` make the texts of large answers."""
+        """`topics` is the table that lists are asked of; `machines` make the texts of large answers.
+
+        `log_end` gives the physical offset at which the log ends: a slave of ours learns up to where its
+        topics are known.
+        """
+        self._log_end = log_end
         self._administration = administration
         self._topics = topics
         self._machines = machines
@@ -56,9 +69,9 @@ class TopicHandler:
 
     async def all(self, _command: Command, _peer: Peer) -> Answer:
         """GET_ALL_TOPIC_CONFIG 21."""
-        table = self._topics.table()
+        table, fields = self._topics.table(), {LOG_END: str(self._log_end())}
         encoded = self._machines.run(elsewhere(lambda: encode_topic_table(table)))
-        return Answer(body=await encoded)
+        return Answer(fields=fields, body=await encoded)
 
     def get(self, command: Command, _peer: Peer) -> Answer:
         """GET_TOPIC_CONFIG 351."""

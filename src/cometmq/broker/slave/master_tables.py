@@ -1,13 +1,15 @@
 """The tables that every slave has of its master: topics, consumer offsets, groups. Features bring the others."""
 
+import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
 
 from cometmq.broker.groups import Groups
-from cometmq.broker.machines.steps import Steps, turn_end
+from cometmq.broker.machines.steps import Steps, called_back, elsewhere, turn_end
 from cometmq.broker.offsets import OFFSETS_SIZE_MAX, Offsets
+from cometmq.broker.slave.copy_mark import CopyMark, KnownTopics
 from cometmq.broker.slave.master_table import MasterTable
 from cometmq.broker.topics import QUEUES_MAX, Topics
 from cometmq.codec.bodies.consumer_offset import (
@@ -33,13 +35,20 @@ class OwnTables:
     """Takes a master's tables into the broker's own."""
 
     def __init__(
-        self, *, topics: Topics, groups: Groups, offsets: Offsets, store: MessageStore
+        self,
+        *,
+        topics: Topics,
+        groups: Groups,
+        offsets: Offsets,
+        store: MessageStore,
+        mark: CopyMark | None = None,
     ) -> None:
-        """Nothing is changed yet."""
+        """`mark`: where it is noted up to where of the log the topics are known."""
         self._topics = topics
         self._groups = groups
         self._offsets = offsets
         self._store = store
+        self._mark = mark
         # Topics that are deleted and have queues, and up to which physical offset their messages are.
         self._going: dict[str, int] = {}
 
@@ -52,6 +61,7 @@ class OwnTables:
                 read_topics,
                 self._take_topics,
                 state=lambda: object() if self._going else topics.version,
+                known=self._note_topics,
             ),
             MasterTable(
                 RequestCode.GET_ALL_CONSUMER_OFFSET,
@@ -86,7 +96,7 @@ class OwnTables:
                 known_end = end  # noqa: PLW2901  What came of it meanwhile goes, too.
             try:
                 # While the log is truncated it says StoreBusy, and the next round goes on here.
-                is_gone = self._delete_before(name, known_end)
+                is_gone = delete_before(self._store, name, known_end)
             except OSError as error:
                 _log.error("files of the deleted topic %s remain: %s", name, error)
                 is_gone = True
@@ -97,16 +107,18 @@ class OwnTables:
                 self._going[name] = known_end
             yield from turn_end()
 
-    def _delete_before(self, name: str, end: int) -> bool:
-        """Remove a topic's queues, but those with messages from a physical offset on; gives whether all went."""
-        queues = self._store.replica_side.last_messages(name)
-        old = [queue for queue, last in queues if last < end]
-        if len(old) == len(queues):
-            self._store.delete_topic(name)
-        else:
-            for queue in old:
-                self._store.delete_queue(queue)
-        return len(old) == len(queues)
+    def _note_topics(self, end: int | None) -> Steps[None]:
+        """Note up to where of the log the topics here are known to be the master's, once they are on disk."""
+        mark = self._mark
+        if mark is None or self._going:
+            return
+        version, saving = self._topics.version, self._topics.saver.saving()
+        if saving is not None:
+            yield from called_back(partial(_when_done, saving))
+        if end is None:
+            end = mark.known.log_end if mark.known is not None else 0
+        known = KnownTopics(end, version)
+        yield from elsewhere(lambda: mark.save(known))
 
     def _take_groups(self, table: GroupTable, end: int | None) -> Steps[None]:
         for name in self._groups.take(table, is_whole=end is not None):
@@ -136,6 +148,29 @@ class OwnTables:
                 "offsets of %d groups in topics are not copied: all may take %d bytes; delete groups "
                 "that nobody uses", refused, OFFSETS_SIZE_MAX,
             )  # fmt: skip
+
+
+def _when_done(
+    saving: asyncio.Future[None], tell: Callable[[None, BaseException | None], None]
+) -> None:
+    saving.add_done_callback(lambda done: tell(None, done.exception()))
+
+
+def delete_before(store: MessageStore, topic: str, end: int) -> bool:
+    """Remove the queues of a topic, but those with messages from a physical offset on; whether all went.
+
+    Raises:
+        StoreBusy: the log is being truncated.
+        OSError: a file could not be removed.
+    """
+    queues = store.replica_side.last_messages(topic)
+    old = [queue for queue, last in queues if last < end]
+    if len(old) == len(queues):
+        store.delete_topic(topic)
+    else:
+        for queue in old:
+            store.delete_queue(queue)
+    return len(old) == len(queues)
 
 
 def _is_of_system(key: str) -> bool:

@@ -17,6 +17,7 @@ from cometmq.broker.machines.steps import Steps, called_back, elsewhere
 from cometmq.broker.offsets import Offsets
 from cometmq.broker.parts import Parts
 from cometmq.broker.replicas.state import ReplicationState
+from cometmq.broker.slave.copy_mark import CopyMark, log_end_of
 from cometmq.broker.slave.master_table import MasterTable
 from cometmq.broker.slave.master_tables import OwnTables
 from cometmq.codec.bodies.consumer_offset import TOPIC_GROUP_SEPARATOR
@@ -156,10 +157,10 @@ class MasterMetadata:
             raise BrokerRefused(answer.code, answer.remark or "", master)
         return answer
 
-    def _body(self, master: str, code: int) -> Steps[bytes | None]:
-        """The table's body; None where this master has none, or an older one has no such request."""
+    def _answer(self, master: str, code: int) -> Steps[PeerAnswer | None]:
+        """The answer with a table; None where this master has none, or an older one has no such request."""
         try:
-            body = (yield from self._call(master, code)).body
+            answer = yield from self._call(master, code)
         except BrokerRefused as refused:
             if refused.code not in (
                 ResponseCode.SYSTEM_ERROR,
@@ -171,23 +172,24 @@ class MasterMetadata:
                 _log.info("the master has no answer to %s: %s", request_name(code), refused)
             return None
         self._refused.discard(code)
-        return body or None
+        return answer if answer.body else None
 
     # --- tables
 
     def _copy_table(self, master: str, table: MasterTable) -> Steps[None]:
         # What the log here has by now the master had before it answers: only of that it can tell what went.
         end = self._log_end()
-        body = yield from self._body(master, table.code)
-        if body is None:
+        answer = yield from self._answer(master, table.code)
+        if answer is None:
             return
+        body, end = answer.body, log_end_of(answer.fields, end)
         digest = yield from elsewhere(lambda: blake2b(body, digest_size=16).digest())
         is_whole = self._is_joined()
-        if self._taken.get(table.code) == (digest, is_whole, table.state()):
-            return
-        value = yield from self._read(table, body)
-        yield from table.take(value, end if is_whole else None)
-        self._taken[table.code] = digest, is_whole, table.state()
+        if self._taken.get(table.code) != (digest, is_whole, table.state()):
+            value = yield from self._read(table, body)
+            yield from table.take(value, end if is_whole else None)
+            self._taken[table.code] = digest, is_whole, table.state()
+        yield from table.known(end if is_whole else None)
 
     def _read(self, table: MasterTable, body: bytes) -> Steps[Any]:
         try:
@@ -199,14 +201,14 @@ class MasterMetadata:
         read = []
         for table in self._tables:
             if table.needs_log:
-                body = yield from self._body(master, table.code)
-                if body is not None:
-                    read.append((table, (yield from self._read(table, body))))
+                answer = yield from self._answer(master, table.code)
+                if answer is not None:
+                    read.append((table, (yield from self._read(table, answer.body))))
         if not read:
             return
         # Asked behind them: what they tell of is before this end.
-        answer = yield from self._call(master, RequestCode.GET_BROKER_RUNTIME_INFO)
-        end = decode_kv_table(answer.body).get("commitLogMaxOffset", "")
+        numbers = yield from self._call(master, RequestCode.GET_BROKER_RUNTIME_INFO)
+        end = decode_kv_table(numbers.body).get("commitLogMaxOffset", "")
         if not end.isdecimal():
             raise CodecError(
                 f"its answer to GET_BROKER_RUNTIME_INFO: commitLogMaxOffset is {end!r:.40}"
@@ -255,13 +257,15 @@ def metadata_of(
     master: Callable[[], str | None],
     ask: AskMaster,
     replication: Callable[[], ReplicationState],
+    mark: CopyMark,
 ) -> MasterMetadata:
     """The part that keeps a slave's tables, and `more` of its features, like its master's; see `MasterMetadata`."""
     parts.offsets.follow()
     parts.groups.is_copy = True
     own = OwnTables(
-        topics=parts.topics, groups=parts.groups, offsets=parts.offsets, store=parts.store
-    )
+        topics=parts.topics, groups=parts.groups, offsets=parts.offsets, store=parts.store,
+        mark=mark,
+    )  # fmt: skip
 
     return MasterMetadata(
         (*own.all(), *more),

@@ -15,8 +15,10 @@ from cometmq.store.message_store import MessageStore
 from cometmq.store.settings import StoreSettings
 from tests.support.replica import log_of
 from tests.unit.broker.conftest import eventually, serve
-from tests.unit.broker.slave.test_slave import has_all, nameserver, slave_of
+from tests.unit.broker.slave.test_slave import has_all, nameserver, pair, slave_of
+from tests.unit.broker.test_offsets_beyond import write_offsets
 from tests.unit.broker.test_sends import long_fields, pull_fields
+from tests.unit.broker.test_tables import CREATE, create_fields
 
 QUEUES = 2
 
@@ -96,3 +98,167 @@ async def test_8539_a_queue_that_begins_again_at_the_master_does_so_at_its_slave
         async with serve(tmp_path / "slave", nameservers=names) as promoted:
             assert await send(promoted, b"newer") == 1
             assert await lying_in(promoted, 0) == [b"new", b"newer"]
+
+
+async def knows_all(master, slave):
+    """Wait until the slave has the topics of its master, and has noted it."""
+    version = master.broker._topics.version
+
+    def is_noted():
+        known = slave.broker._mark.known
+        return known is not None and known.version == version
+
+    await eventually(is_noted, seconds=60)
+    assert slave.broker._topics.version == version
+
+
+def wide(queues):
+    """The topic `New` with so many queues."""
+    count = str(queues)
+    return create_fields("New", readQueueNums=count, writeQueueNums=count)
+
+
+async def fill(master, topic, queues):
+    """Send a message to each queue."""
+    for queue_id in range(queues):
+        fields = long_fields(topic, queue_id)
+        answer = await master.ask(Code.SEND_MESSAGE, fields, b"%d" % queue_id)
+        assert answer.code == ResponseCode.SUCCESS, answer.remark
+
+
+async def readable(promoted, topic):
+    """The bodies that consumers of a topic find, in the queues that its route names."""
+    answer = await promoted.ask(Code.GET_TOPIC_CONFIG, {"topic": topic})
+    if answer.code != ResponseCode.SUCCESS:
+        return None
+    found = []
+    for queue_id in range(promoted.broker._topics.get(topic).read_queues):
+        answer = await promoted.ask(Code.PULL_MESSAGE, pull_fields(topic, queue_id))
+        found += [record.body for record in decode_records(answer.body)]
+    return found
+
+
+def killed(path):
+    """What a kill of the slave would leave; gives its folder."""
+    shutil.copytree(path / "slave", path / "killed")
+    return path / "killed"
+
+
+BODIES = [b"%d" % number for number in range(16)]
+
+
+@pytest.mark.parametrize("queues_before", [0, 4])
+async def test_a_topic_that_is_younger_than_the_tables_is_read_whole(
+    tmp_path, caplog, queues_before
+):
+    """0 of 100 acknowledged messages could be read, or 4 of 16 queues, without a word."""
+    async with pair(tmp_path) as (_, master, slave):
+        if queues_before:
+            await master.ask(CREATE, wide(queues_before))
+        await knows_all(master, slave)
+        await master.ask(CREATE, wide(16))
+        await fill(master, "New", 16)
+        await has_all(master, slave)
+        known = slave.broker._topics.get("New")
+        assert (known.write_queues if known else 0) == queues_before
+        left = killed(tmp_path)
+    async with serve(left) as promoted:
+        assert await readable(promoted, "New") == BODIES
+        assert not (left / "config" / "slaveMark.json").exists()
+    assert "New (16 queues)" in caplog.text
+    async with serve(left) as again:
+        assert await readable(again, "New") == BODIES
+
+
+async def test_a_topic_that_was_deleted_at_the_master_stays_deleted(tmp_path):
+    """Its last messages come back into queues when the log is read after a kill."""
+    async with pair(tmp_path) as (_, master, slave):
+        await fill(master, "Old", 4)
+        await has_all(master, slave)
+        await knows_all(master, slave)
+        await master.ask(Code.DELETE_TOPIC_IN_BROKER, {"topic": "Old"})
+        await knows_all(master, slave)
+        await fill(master, "Kept", 4)
+        await has_all(master, slave)
+        left = killed(tmp_path)
+    async with serve(left) as promoted:
+        assert await readable(promoted, "Old") is None
+        assert await readable(promoted, "Kept") == BODIES[:4]
+        await fill(promoted, "Old", 1)
+        assert await readable(promoted, "Old") == [b"0"], "nothing of the dead topic"
+
+
+async def test_a_topic_that_was_deleted_and_made_again_holds_what_came_since(tmp_path):
+    async with pair(tmp_path) as (_, master, slave):
+        await fill(master, "Again", 4)
+        await has_all(master, slave)
+        await knows_all(master, slave)
+        await master.ask(Code.DELETE_TOPIC_IN_BROKER, {"topic": "Again"})
+        await knows_all(master, slave)
+        await fill(master, "Again", 2)
+        await has_all(master, slave)
+        left = killed(tmp_path)
+    async with serve(left) as promoted:
+        assert await readable(promoted, "Again") == BODIES[:2]
+
+
+async def test_all_that_the_log_holds_is_read_where_the_tables_never_came(tmp_path, caplog):
+    async with serve(tmp_path / "master", ha_allowed="127.0.0.1") as master:
+        await master.ask(CREATE, wide(16))
+        await fill(master, "New", 16)
+        fields = long_fields("%RETRY%late", 0)
+        assert (await master.ask(Code.SEND_MESSAGE, fields, b"again")).code == 0
+        address = f"127.0.0.1:{master.broker.ha_port}"
+        async with slave_of(tmp_path, "", ha_master=address) as slave:
+            await has_all(master, slave)
+            assert slave.broker._topics.get("New") is None
+            left = killed(tmp_path)
+    async with serve(left) as promoted:
+        assert await readable(promoted, "New") == BODIES
+        assert promoted.broker._groups.peek("late") is not None
+        assert await readable(promoted, "%RETRY%late") == [b"again"]
+    assert "1 groups have retry or dead-letter topics" in caplog.text
+
+
+async def test_a_topics_file_that_is_older_than_the_mark_hides_no_message(tmp_path):
+    async with pair(tmp_path) as (_, master, slave):
+        await knows_all(master, slave)
+        older = (tmp_path / "slave" / "config" / "topics.json").read_bytes()
+        await master.ask(CREATE, wide(16))
+        await fill(master, "New", 16)
+        await has_all(master, slave)
+        await knows_all(master, slave)
+        left = killed(tmp_path)
+    (left / "config" / "topics.json").write_bytes(older)
+    async with serve(left) as promoted:
+        assert await readable(promoted, "New") == BODIES
+
+
+async def test_topics_of_a_plain_broker_that_its_file_lacks_are_named(tmp_path, caplog):
+    """The file is whole: its owner put an older one there, or a file of a deleted topic remained."""
+    async with serve(tmp_path) as served:
+        pass
+    older = (tmp_path / "config" / "topics.json").read_bytes()
+    async with serve(tmp_path) as served:
+        await fill(served, "New", 4)
+    (tmp_path / "config" / "topics.json").write_bytes(older)
+    async with serve(tmp_path) as served:
+        assert served.broker._topics.get("New") is None
+    assert "1 topics have queues and are not in topics.json" in caplog.text
+    assert "New (4 queues)" in caplog.text
+    assert "cometmq topic create" in caplog.text
+
+
+async def test_a_promoted_slave_that_was_stopped_in_order_keeps_no_offset_beyond_its_log(
+    tmp_path, caplog
+):
+    """Its master's offsets came while its log stood still: 60 of 60 new messages were skipped."""
+    async with pair(tmp_path) as (_, master, slave):
+        await fill(master, "Orders", 1)
+        await has_all(master, slave)
+        await knows_all(master, slave)
+    write_offsets(tmp_path / "slave", {"Orders@G": {0: 400}})
+    (tmp_path / "slave" / "abort").unlink()
+    async with serve(tmp_path / "slave") as promoted:
+        assert promoted.broker._offsets.get("G", "Orders", 0) == 1
+    assert "1 offsets were beyond the end of their queues" in caplog.text
