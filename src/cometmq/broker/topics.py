@@ -54,6 +54,7 @@ class Topics:
     Attributes:
         clock: time, for the table's version.
         version: changes with each change.
+        loaded_version: The version that topics.json had at the start.
         is_promoted: this is the first run as a master of what was a slave before.
         on_change: called with the name of each topic that was made, changed or deleted.
     """
@@ -63,7 +64,7 @@ class Topics:
     ) -> None:
         """The table is empty until `load`."""
         self.clock = clock
-        self.version = DataVersion(clock.now_ms())
+        self.version = self.loaded_version = DataVersion(clock.now_ms())
         self.is_promoted = False
         self.on_change: list[Callable[[str], None]] = []
         self._file = file
@@ -86,7 +87,7 @@ class Topics:
         if found is not None:
             table, was_copy = found
             self._topics = dict(table.topics)
-            self.version = table.version
+            self.version = self.loaded_version = table.version
             warn_of_policies(self._topics)
         self._system.update(config.name for config in self._system_topics())
         for config in self._topics.values():

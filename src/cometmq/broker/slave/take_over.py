@@ -35,7 +35,7 @@ def take_over(
         OSError: a file of a queue could not be read.
     """
     # An older topics.json may have been put in place of the one that the mark speaks of.
-    is_current = topics.is_whole and topics.version.counter >= known.version.counter
+    is_current = topics.is_whole and topics.loaded_version.counter >= known.version.counter
     start = known.log_end if is_current else 0
     _log.info(
         "this broker was a slave: its topics are known up to physical offset %d, and its log ends at %d",
