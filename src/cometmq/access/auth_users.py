@@ -24,6 +24,7 @@ from cometmq.access.user import User
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError, SettingsError
 from cometmq.model.frozen import dataclass
+from cometmq.model.names import NAME_BYTES_MAX
 from cometmq.model.rights import EVERYBODY, Access, Asker, Resource, Right
 
 _log = logging.getLogger(__name__)
@@ -78,7 +79,7 @@ class AuthUser:
             if access.resource is Resource.CLUSTER:
                 named = access._replace(name=self.cluster)
             decided = self.policies.may(named, ip)
-            if len(self.decided) < _DECISIONS_MAX:
+            if len(self.decided) < _DECISIONS_MAX and len(access.name) <= NAME_BYTES_MAX:
                 self.decided[access, ip] = decided
         return decided
 

@@ -25,6 +25,7 @@ from cometmq.kernel import KnownSigner
 from cometmq.model.codes import ResponseCode, request_name
 from cometmq.model.errors import CodecError, RequestError
 from cometmq.model.frozen import dataclass
+from cometmq.model.names import NAME_BYTES_MAX
 from cometmq.model.rights import EVERYBODY, NOBODY, Access, Action, Asker, Right
 from cometmq.model.text import cut, printable
 from cometmq.net.peer import Peer
@@ -247,6 +248,8 @@ class AccessGate:
             _may_send(user, table, rule, topic, peer.ip) for rule in rules
         ):
             return False
+        if len(topic) > NAME_BYTES_MAX:
+            return False  # No topic has such a name.
         if len(signer.topics) >= _TOPICS_MAX:
             signer.topics.clear()
         signer.topics.add(topic)

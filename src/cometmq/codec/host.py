@@ -7,12 +7,12 @@ by themselves the two are told apart by their length. As text IPv6 stands in bra
 "[fd00::2]:10911" (docs/format/host.md).
 """
 
-from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from struct import Struct
 
 from cometmq.kernel import layouts
 from cometmq.model.address import PORT_MAX
+from cometmq.model.bounded_cache import keep_short
 from cometmq.model.errors import CodecError
 
 HOST_V4 = Struct(">4sI")
@@ -24,7 +24,7 @@ assert (HOST_V4.size, HOST_V6.size) == (HOST_V4_SIZE, HOST_V6_SIZE), "an address
 NO_HOST = bytes(HOST_V4_SIZE)  # 0.0.0.0:0
 
 
-@lru_cache(maxsize=4096)  # Peers repeat; the bound is what a scan of addresses can cost.
+@keep_short(4096)  # Peers repeat; the bound is what a scan of addresses can cost.
 def encode_host(address: str) -> bytes:
     """The 8 or 20 bytes of "ip:port" or "[ip]:port".
 
@@ -42,7 +42,7 @@ def encode_host(address: str) -> bytes:
         raise CodecError(f"{address!r} is no address: {error}") from None
 
 
-@lru_cache(maxsize=4096)  # One entry for each producer and broker seen; see encode_host.
+@keep_short(4096)  # One entry for each producer and broker seen; see encode_host.
 def decode_host(host: bytes) -> str:
     """The text of 8 or 20 bytes: "127.0.0.1:10911" or "[fd00::2]:10911".
 

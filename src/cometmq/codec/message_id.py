@@ -15,11 +15,11 @@ docs/format/message-id.md.
 """
 
 from datetime import datetime, tzinfo
-from functools import lru_cache
 from itertools import count
 from struct import Struct
 
 from cometmq.codec.host import HOST_V4_SIZE, HOST_V6_SIZE
+from cometmq.model.bounded_cache import keep_short
 from cometmq.model.clock import Clock
 from cometmq.model.errors import CodecError
 
@@ -48,7 +48,7 @@ def encode_message_id(store_host: bytes, physical_offset: int) -> str:
     return f"{_host_digits(store_host)}{physical_offset & _LONG_MASK:016X}"
 
 
-@lru_cache(maxsize=1024)  # Brokers are few; a consumer asks this for every message.
+@keep_short(1024)  # Brokers are few; a consumer asks this for every message.
 def _host_digits(store_host: bytes) -> str:
     if len(store_host) not in (HOST_V4_SIZE, HOST_V6_SIZE):
         raise CodecError(f"a host of {len(store_host)} bytes; there are 8 (IPv4) and 20 (IPv6)")

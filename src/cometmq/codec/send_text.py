@@ -13,10 +13,9 @@ So a message costs one `str` of its middle and one of the whole, and no dictiona
 equal to what `encode_command` makes of the same fields (`codec.headers.send.SendRequestV2`).
 """
 
-from functools import lru_cache
-
 import orjson
 
+from cometmq.model.bounded_cache import keep_short
 from cometmq.model.codes import VERSION, Language
 
 # Front, queue, middle, back.
@@ -63,7 +62,7 @@ def middle_text(sys_flag: int, born_ms: int, flag: int, properties: str, more: s
     return f'","f":"{sys_flag}","g":"{born_ms}","h":"{flag}","i":{properties}{more}'
 
 
-@lru_cache(maxsize=1024)  # Brokers are few.
+@keep_short(1024, length_max=255)  # Brokers are few.
 def back_text(broker_name: str, command_flag: int = 0) -> str:
     """The text of a send's header between the message's own fields and the opaque.
 

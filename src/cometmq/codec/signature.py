@@ -8,11 +8,11 @@ who has heard a request can send it again, so that only TLS helps against that.
 
 from binascii import b2a_base64
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from hashlib import sha1
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from cometmq.model.bounded_cache import keep_short
 from cometmq.model.errors import CodecError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def signature(secret: bytes, content: bytes) -> bytes:
     return b2a_base64(outer.digest(), newline=False)
 
 
-@lru_cache(maxsize=4096)
+@keep_short(4096, length_max=256)  # A password has at most 256 characters.
 def _keyed(secret: bytes) -> "tuple[Hash, Hash]":
     """Both hashes of HMAC, behind the key (RFC 2104)."""
     if len(secret) > _BLOCK_SIZE:
@@ -65,7 +65,9 @@ def signed_content(
         raise CodecError("a field of the header is no text, and cannot be signed") from error
 
 
-@lru_cache(maxsize=512)  # A client's requests of a kind have the same fields.
+@keep_short(
+    512, length_max=1024, length_of=lambda names: len("".join(names))
+)  # A client's requests of a kind have the same fields.
 def _in_order(
     names: tuple[str, ...], without: str | None
 ) -> Callable[[Mapping[str, str]], tuple[str, ...]]:

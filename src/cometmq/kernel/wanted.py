@@ -5,7 +5,6 @@ Compiled: `_walk`, and for those that are shown and entered `_entries` and `_ind
 """
 
 from collections.abc import Callable
-from functools import lru_cache
 
 from cometmq.kernel.keys import NOT_INDEXED, find_value, hashed_texts, joined_keys
 from cometmq.kernel.layouts import INDEX_ENTRY, INDEX_KEY, QUEUE_ENTRY
@@ -13,6 +12,7 @@ from cometmq.kernel.queue_ends import has_filled
 from cometmq.kernel.records import is_plain_topic, parts_of, plain_parts
 from cometmq.kernel.reference import index_insert, java_hash_many
 from cometmq.kernel.rows import Buffer, End, Keys, Wanted
+from cometmq.model.bounded_cache import keep_short
 from cometmq.model.flags import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
 
 KEY = INDEX_KEY.struct
@@ -151,7 +151,7 @@ def _usual_tag(block: bytes, begin: bytes) -> bytes | None:
     return tag if tag.isascii() else None
 
 
-@lru_cache(maxsize=4096)
+@keep_short(4096)
 def _tag_code(tag: bytes) -> int:
     return java_hash_many([tag])[0]
 

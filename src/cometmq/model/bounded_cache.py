@@ -1,14 +1,21 @@
-"""A cache of values made of texts, bounded by bytes in all.
+"""Caches of values made of texts, bounded in bytes.
 
-Texts come from peers, so counting entries bounds nothing: 512 of 60 KB are hundreds of MB. What is
-found costs no more than a look into a dict; what was made first goes first.
+Texts come from peers, so counting entries bounds nothing: 512 of 60 KB are hundreds of MB. `BoundedCache` adds up the
+bytes of all entries; a lookup costs what one in a dict costs, and the oldest entry goes first. `keep_short` keeps results of a
+function for short arguments alone; it is for functions that several threads call.
 """
 
 from collections.abc import Callable
-from typing import TypeVar
+from functools import lru_cache, wraps
+from inspect import signature
+from typing import Any, TypeVar, cast
 
 Key = TypeVar("Key")
 Made = TypeVar("Made")
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# Tags, names of topics and addresses that repeat are hardly longer.
+SHORT = 64
 
 _SHARE = 2  # Something larger than this part of the whole is made, and not kept.
 
@@ -48,3 +55,35 @@ class BoundedCache(dict[Key, Made]):
         self[key] = made
         self.size += size
         return made
+
+
+def keep_short(
+    count: int, *, length_max: int = SHORT, length_of: Callable[[Any], int] = len
+) -> Callable[[Function], Function]:
+    """Keep the last results of a function for first arguments that are short; compute the others each time.
+
+    Args:
+        count: Number of results that are kept.
+        length_max: Length of the longest first argument whose result is kept. Further arguments must be of a fixed size.
+        length_of: Returns the length of a first argument, in characters or bytes.
+    """
+
+    def decorate(function: Function) -> Function:
+        kept = lru_cache(maxsize=count)(function)
+
+        # Two of them, since a plain call of one argument takes half of the time.
+        @wraps(function)
+        def call(argument: Any) -> Any:
+            return kept(argument) if len(argument) <= length_max else function(argument)
+
+        @wraps(function)
+        def call_measured(argument: Any, *more: Any) -> Any:
+            is_short = length_of(argument) <= length_max
+            return kept(argument, *more) if is_short else function(argument, *more)
+
+        is_plain = length_of is len and len(signature(function).parameters) == 1
+        made: Any = call if is_plain else call_measured
+        made.kept = kept
+        return cast("Function", made)
+
+    return decorate

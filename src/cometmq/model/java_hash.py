@@ -3,12 +3,10 @@
 h = 31*h + unit over the UTF-16 code units, wrapped to a signed 32-bit number.
 """
 
-from functools import lru_cache
+from cometmq.model.bounded_cache import keep_short
 
 
-@lru_cache(
-    maxsize=65536
-)  # Tags repeat; 64 Ki of them bound the memory a hostile sender can take.
+@keep_short(65536)  # Tags repeat; 64 Ki short ones take some 16 MB.
 def java_hash(text: str) -> int:
     """The signed 32-bit hash that Java's `text.hashCode()` gives.
 

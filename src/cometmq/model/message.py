@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Any
 
 from cometmq.model import properties as keys_of
+from cometmq.model.bounded_cache import keep_short
 from cometmq.model.errors import MessageError
 from cometmq.model.names import topic_fault
 from cometmq.model.queue import MessageQueue
@@ -15,7 +15,7 @@ _FORBIDDEN = (keys_of.NAME_SEPARATOR, keys_of.PROPERTY_SEPARATOR)
 _BODY_TYPES = (bytes, bytearray, memoryview)
 _put = object.__setattr__
 # Topics are few and messages many: each name is looked through once.
-_fault_of = lru_cache(maxsize=1024)(topic_fault)
+_fault_of = keep_short(1024, length_max=255)(topic_fault)
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -5,11 +5,11 @@ writes, the second.
 """
 
 import re
-from functools import lru_cache
 from pathlib import Path
 
 from pyarrow import fs
 
+from cometmq.model.bounded_cache import keep_short
 from cometmq.model.errors import SettingsError
 
 _S3, _S3A = "s3://", "s3a://"
@@ -42,7 +42,7 @@ def hadoop_place(place: str) -> str:
     return _S3A + place.removeprefix(_S3) if place.startswith(_S3) else place
 
 
-@lru_cache(maxsize=64)
+@keep_short(64, length_max=4096)
 def open_place(place: str) -> tuple[fs.FileSystem, str]:
     """The file system of a place, and its path there, without a slash at its end.
 

@@ -1,7 +1,6 @@
 """Queue files on any file system, as arrays of entries."""
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -71,10 +70,3 @@ def read_queue_file(folder: StoreFolder, file: QueueFile) -> FileEntries:
     entries = entries[: unused[0]] if len(unused) else entries
     real = np.flatnonzero((entries["size"] != BLANK_SIZE) & (entries["tags"] != GAP_CODE))
     return FileEntries(file.first + real, entries[real])
-
-
-@lru_cache(maxsize=4096)
-def first_place(folder: StoreFolder, path: str) -> int:
-    """The physical offset that a queue file's first entry points at; 0 where it is blank."""
-    with folder.opened(path) as read_at:
-        return int.from_bytes(read_at(0, 8))

@@ -7,12 +7,12 @@ What else may change there no reader of this format can notice.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from cometmq.codec.properties import find_property
 from cometmq.codec.property_crc import is_crc_right
 from cometmq.codec.record import Record, decode_record
 from cometmq.kernel.crc import crc32
+from cometmq.model.bounded_cache import keep_short
 from cometmq.model.errors import CodecError
 from cometmq.model.flags import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
 from cometmq.model.java_hash import java_hash
@@ -110,7 +110,7 @@ def _light_places(record: Record, code: int) -> list[Place]:
     ]
 
 
-@lru_cache(maxsize=4096)
+@keep_short(4096, length_max=255)
 def is_directory_name(topic: str) -> bool:
     """Whether a topic read from a record, which no CRC covers, can be a directory."""
     return (
@@ -155,7 +155,7 @@ def _found_tag(block: bytes) -> bytes:
         return b""
 
 
-@lru_cache(maxsize=4096)
+@keep_short(4096)
 def _hash_of(tag: bytes) -> int:
     try:
         return java_hash(tag.decode()) if tag else 0

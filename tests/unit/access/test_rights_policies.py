@@ -312,3 +312,11 @@ def test_a_change_counts_for_what_was_decided_before(tmp_path):
 
 def test_both_servers_have_rows_here():
     assert {p.values[0] for p in ROWS} == {*broker.RULES, *nameserver.RULES}
+
+
+def test_a_decision_about_a_name_of_any_length_was_remembered():
+    somebody = AuthUser("somebody", CANARY.encode(), policies=policies(entry("Topic:*", "Pub")))
+    for number in range(20):
+        access = Access(Resource.TOPIC, f"{number}" + "t" * 60_000, frozenset({Action.PUB}))
+        assert somebody.may(access, Right.WRITER, NEAR)
+    assert not somebody.decided

@@ -217,3 +217,13 @@ def test_what_a_user_may_do_from_one_address_he_may_not_from_another():
     assert passing(gate, send(SENDER), peer) == 1
     peer.ip = "192.168.1.1"
     assert passing(gate, send(SENDER), peer) == 0
+
+
+def test_a_signer_remembered_a_topic_of_any_length():
+    gate = AccessGate(Users(ALL))
+    peer = asked(gate, BOSS)
+    signer = gate.signer_of(peer)
+    assert signer is not None
+    assert gate.may_send([SEND], b"Orders", signer, peer)
+    assert not gate.may_send([SEND], b"t" * 256, signer, peer)
+    assert signer.topics == {b"Orders"}

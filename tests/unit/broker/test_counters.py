@@ -113,3 +113,17 @@ def test_each_run_of_a_queue_goes_to_its_queue_its_topic_and_all():
     assert counters.puts.of("a").sizes == (3, 0, 1, 0, 0, 0, 0)
     assert counters.puts.of("b").sizes == (1, 1, 0, 1, 0, 0, 1)
     assert (counters.put_count, counters.put_size) == (8, sum(sizes))
+
+
+def test_names_of_any_length_were_counted_by_themselves():
+    """Acknowledgements name any group, and what is given back any topic that it came from."""
+    counters = Counters(HandClock())
+    for number in range(100):
+        counters.acks.of("orders", f"{number}" + "g" * 30_000).add(1, 0, 0)
+        counters.sent_back.of(f"{number}" + "t" * 30_000, "group").add(1, 0, 0)
+        counters.events.add("rocketmq_commit_messages_total", f"{number}" + "t" * 30_000)
+        counters.events.took("any", f"{number}" + "t" * 30_000, time_us=1)
+    assert (len(counters.acks), len(counters.sent_back)) == (0, 0)
+    assert counters.acks.all.count == 100
+    assert not counters.events.of("rocketmq_commit_messages_total")
+    assert not counters.events.times_of("any")

@@ -168,3 +168,19 @@ async def test_a_sender_wrote_the_notes_of_timer_and_checks(served):
         assert properties["REAL_TOPIC"] == "Orders"
         assert properties["mine"] == "1"
         assert not properties.keys() & set(notes)
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"UNIQ_KEY": "k" * 256, "TRAN_MSG": "true", "PGROUP": "g"},
+        {"UNIQ_KEY": KEY, "TRAN_MSG": "true", "PGROUP": "g" * 256},
+        {"UNIQ_KEY": KEY, "TIMER_DELAY_MS": "5000", "TIMER_DEL_UNIQKEY": "Orders+" + "k" * 512},
+    ],
+)
+async def test_what_waits_was_kept_in_memory_with_a_key_of_any_length(served, properties):
+    flag = "4" if "TRAN_MSG" in properties else "0"
+    fields = short_fields("Orders", 0, properties, sysFlag=flag)
+    answer = await served.ask(RequestCode.SEND_MESSAGE_V2, fields, b"b")
+    assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+    assert "is the most" in answer.remark

@@ -8,6 +8,7 @@ from cometmq.broker.counters.latencies import Latencies
 
 # Of all names together; further ones are not counted.
 EVENTS_MAX = 50_000
+_LABELS_LENGTH_MAX = 1_024  # Of one event, characters.
 
 
 class Gauge(NamedTuple):
@@ -42,8 +43,7 @@ class EventCounts:
         counts = self._counts[name]
         if labels in counts:
             counts[labels] += count
-        elif self._size < EVENTS_MAX:
-            self._size += 1
+        elif self._has_room(labels):
             counts[labels] = count
 
     def took(self, name: str, *labels: str, time_us: int, count: int = 1) -> None:
@@ -55,10 +55,16 @@ class EventCounts:
     def latencies(self, name: str, *labels: str) -> Latencies | None:
         """The latencies of an event; None where there are too many names."""
         latencies = self._latencies[name].get(labels)
-        if latencies is None and self._size < EVENTS_MAX:
-            self._size += 1
+        if latencies is None and self._has_room(labels):
             latencies = self._latencies[name][labels] = Latencies()
         return latencies
+
+    def _has_room(self, labels: tuple[str, ...]) -> bool:
+        """Take room for the labels of one more event, if there is any."""
+        if self._size >= EVENTS_MAX or sum(map(len, labels)) > _LABELS_LENGTH_MAX:
+            return False
+        self._size += 1
+        return True
 
     def of(self, name: str) -> dict[tuple[str, ...], int]:
         """The counts of an event, by labels."""

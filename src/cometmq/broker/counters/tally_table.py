@@ -9,10 +9,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from cometmq.kernel import Tally
-from cometmq.model.names import is_system_group, is_system_topic
+from cometmq.model.names import NAME_BYTES_MAX, is_system_group, is_system_topic
 
-# Of one table, queues included: 80,000 queues of 10,000 topics have room (about 150 bytes each).
+# Of one table, queues included: 80,000 queues of 10,000 topics have room (about 150 bytes each, and their names).
 TALLIES_MAX = 100_000
+_NAMES_LENGTH_MAX = 2 * NAME_BYTES_MAX
 WHOLE = -1  # The queue of a tally that counts all queues of its topic.
 
 
@@ -77,7 +78,8 @@ class TallyTable:
             above = self.of(topic, group)
         else:
             above = self._system if is_system else self.users
-        if self._count >= self._tallies_max:
+        # No topic or group has a longer name: a request only says so.
+        if self._count >= self._tallies_max or len(topic) + len(group) > _NAMES_LENGTH_MAX:
             return above
         tally = Tally(TallyPlace(topic, group, queue_id, is_system), above, self._fresh)
         self._topics.setdefault(topic, {})[group, queue_id] = tally

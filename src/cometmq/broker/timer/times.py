@@ -18,6 +18,7 @@ from cometmq.model.topic import TopicConfig
 _SECOND_MS = 1000
 # Notes of the timer about its own work, which it believes.
 _OF_THE_TIMER = (keys_of.TIMER_ROLL_TIMES, keys_of.TIMER_ENQUEUE_MS, keys_of.TIMER_DEQUEUE_MS)
+_DELETE_KEY_MAX = 512  # Characters; the running slot keeps all keys of its second.
 _DIGITS_MAX = 18  # Of a number that fits 64 bits.
 
 
@@ -98,7 +99,13 @@ def is_of_topic(key: str, topic: str) -> bool:
 def _check_taken_back(properties: dict[str, str], topic: str) -> None:
     """Refuse to take back a message of another topic. Differs: RocketMQ takes back one of any topic."""
     key = properties.get(keys_of.TIMER_DEL_UNIQKEY)
-    if key is not None and not is_of_topic(key, topic):
+    if key is None:
+        return
+    if len(key) > _DELETE_KEY_MAX:
+        raise _illegal(
+            f"{keys_of.TIMER_DEL_UNIQKEY} has {len(key)} characters; {_DELETE_KEY_MAX} is the most"
+        )
+    if not is_of_topic(key, topic):
         raise _illegal(
             f"{keys_of.TIMER_DEL_UNIQKEY} names no message of topic {topic}; send it to the topic "
             "of the message that it takes back"

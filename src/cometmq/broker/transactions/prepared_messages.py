@@ -5,7 +5,6 @@ RocketMQ 5.3.3.
 """
 
 from dataclasses import replace
-from sys import intern
 from typing import NamedTuple
 
 from cometmq.broker.inner_puts import InnerMessage
@@ -14,10 +13,11 @@ from cometmq.broker.reroute import RoutedSend
 from cometmq.codec.properties import encode_properties
 from cometmq.codec.record import HOST_BITS, Record, encode_record
 from cometmq.model import properties as keys_of
+from cometmq.model.bounded_cache import keep_short
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import TRANSACTION_COMMIT, TRANSACTION_MASK
-from cometmq.model.names import DLQ_PREFIX, RETRY_PREFIX
+from cometmq.model.names import DLQ_PREFIX, GROUP_LENGTH_MAX, RETRY_PREFIX
 from cometmq.model.topic import TopicConfig
 
 # Properties by which a message asks to be delivered later.
@@ -26,6 +26,8 @@ _DELAYS = (
 )  # fmt: skip
 # Notes of the broker about its checks, which it believes.
 _OF_THE_BROKER = (keys_of.TRAN_PREPARED_QUEUE_OFFSET, keys_of.TRANSACTION_CHECK_TIMES)
+# Of a key and a group, characters: they are kept in memory while a transaction is open.
+_NAME_MAX = GROUP_LENGTH_MAX
 REMOVE_TAG = "d"  # TransactionalMessageUtil.REMOVE_TAG: these half messages are done.
 # transactionOpMsgMaxSize of BrokerConfig: bytes of an op's body, about.
 _OP_SIZE_MAX = 4096
@@ -64,6 +66,13 @@ def as_half(sent: RoutedSend, half_topic: TopicConfig) -> RoutedSend:
                 f"the property {name} asks for delayed delivery, which a message of a "
                 "transaction cannot have; send it without",
             )
+    for name in (keys_of.UNIQ_KEY, keys_of.PRODUCER_GROUP):
+        size = len(sent.properties.get(name, ""))
+        if size > _NAME_MAX:
+            raise RequestError(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"the property {name} of a message of a transaction has {size} characters; {_NAME_MAX} is the most",
+            )
     properties = {
         name: text for name, text in sent.properties.items() if name not in _OF_THE_BROKER
     }
@@ -83,13 +92,18 @@ def as_half(sent: RoutedSend, half_topic: TopicConfig) -> RoutedSend:
     )
 
 
+@keep_short(4096, length_max=255)
+def _shared(name: str) -> str:
+    """Return one object for equal names: few groups and topics have many transactions."""
+    return name
+
+
 def key_of(record: Record, properties: dict[str, str]) -> TransactionKey:
     """The transaction of a half message."""
     return TransactionKey(
         properties.get(keys_of.UNIQ_KEY) or str(record.physical_offset),
-        # Few groups and topics have many transactions: their names are kept once.
-        intern(properties.get(keys_of.PRODUCER_GROUP, "")),
-        intern(properties.get(keys_of.REAL_TOPIC, "")),
+        _shared(properties.get(keys_of.PRODUCER_GROUP, "")),
+        _shared(properties.get(keys_of.REAL_TOPIC, "")),
     )
 
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject, load_object
+from cometmq.model.bounded_cache import keep_short
 from cometmq.model.errors import CodecError
 from cometmq.model.frozen import dataclass
 
@@ -92,7 +93,7 @@ def encode_check_point(
     return fastjson.dumps(body, sort_keys=True)
 
 
-@lru_cache(maxsize=1024)
+@keep_short(1024, length_max=255)
 def _quoted(text: str) -> str:
     return fastjson.dumps(text).decode()
 

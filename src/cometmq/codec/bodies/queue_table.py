@@ -7,7 +7,6 @@ groups of a broker is thousands of them, so such bodies are written and read wit
 import contextlib
 import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any, TypeVar
 
 import orjson
@@ -15,6 +14,7 @@ import orjson
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject, load_object
 from cometmq.codec.fastjson import FrozenObject
+from cometmq.model.bounded_cache import keep_short
 from cometmq.model.errors import CodecError
 from cometmq.model.queue import MessageQueue
 
@@ -89,7 +89,7 @@ def queue_table_of(
     return table
 
 
-@lru_cache(_QUEUES_KEPT)
+@keep_short(_QUEUES_KEPT, length_max=512)  # Of the names of a topic and a broker.
 def _queue_of_text(key: str) -> MessageQueue | None:
     """The queue whose JSON a key is; groups of a broker name the same ones again and again."""
     try:
