@@ -9,7 +9,7 @@ and docstrings, each of one line that hands the call to the portal (`client/sync
 | the latter | also `f_async`: `portal.start`, gives concurrent.futures.Future[T] |
 | `async def f(...) -> AsyncIterator[T]` | `portal.iterate`, gives Iterator[T]; where T is `RawPull`: `portal.iterate_ahead` |
 | `__aenter__`, `__aexit__`, `__aiter__` | `__enter__`, `__exit__`, `__iter__`, which call them |
-| `start`, `close` | `portal.begin`, `portal.end` |
+| `start`, `close`, `wait` | `portal.begin`, `portal.end`, `portal.wait` |
 | a property, a plain method | read directly; `portal.call` |
 | `def f(...) -> AsyncTransaction` | gives a `Transaction` (`client/sync/transaction.py`) |
 
@@ -223,6 +223,13 @@ def _start(item: Function, _owner: str) -> str:
     )
 
 
+def _wait(item: Function, _owner: str) -> str:
+    return (
+        f"    def wait(self) -> None:\n{_docstring(item, 8)}\n"
+        "        self._portal.wait(self._client.wait)\n"
+    )
+
+
 def _close(item: Function, _owner: str) -> str:
     return (
         f"    def close({_arguments(item)}) -> None:\n{_docstring(item, 8)}\n"
@@ -351,6 +358,7 @@ WRITERS: dict[str, Callable[[Function, str], str]] = {
     "__aiter__": _iter,
     "start": _start,
     "close": _close,
+    "wait": _wait,
 }
 
 

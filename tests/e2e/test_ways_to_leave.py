@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
@@ -181,3 +182,82 @@ print("sent")
 """
     done = run(program, names, *place)
     assert (done.returncode, done.stdout) == (0, "sent\n"), done.stderr
+
+
+WORKERS = {
+    "blocking": """
+def handle(message):
+    print("begun", flush=True)
+    time.sleep(1.5)
+    print("ended", flush=True)
+
+
+with PushConsumer(names, group=group, listener=handle, subscriptions=[topic], settings=pushing) as c:
+    c.wait()
+print("left", flush=True)
+""",
+    "async": """
+async def handle(message):
+    print("begun", flush=True)
+    await asyncio.sleep(1.5)
+    print("ended", flush=True)
+
+
+async def main():
+    async with AsyncPushConsumer(
+        names, group=group, listener=handle, subscriptions=[topic], settings=pushing
+    ) as c:
+        await c.wait()
+    print("left", flush=True)
+
+
+asyncio.run(main())
+""",
+}
+WORKERS["async on uvloop"] = WORKERS["async"].replace(
+    "asyncio.run", "import uvloop; uvloop.run"
+)
+PUSHING = """
+import asyncio, time
+from cometmq.client import AsyncPushConsumer, PushConsumer, PushSettings
+
+pushing = PushSettings(consume_from=ConsumeFrom.FIRST, concurrency=2)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("worker", WORKERS)
+def test_a_worker_that_waits_ends_warm_by_sigterm_and_ctrl_c(names, place, worker, number):
+    """`docker stop`, Kubernetes and Ctrl-C: listeners under way finish and are committed, the others' messages come again."""
+    program = HEAD + PUSHING + WORKERS[worker]
+    with subprocess.Popen(
+        [sys.executable, "-c", program, names, *place],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        said = [running.stdout.readline(), running.stdout.readline()]
+        assert said == ["begun\n", "begun\n"]
+        running.send_signal(number)
+        said = running.stdout.read().split()
+        assert (running.wait(SECONDS_MAX), running.stderr.read()) == (0, "")
+    assert said == ["ended", "ended", "left"]
+    assert rest_of(names, *place) == [b"2", b"3", b"4"]
+
+
+def test_a_program_that_handles_sigterm_itself_keeps_its_handler(names, place):
+    program = """
+def handle(message):
+    print("given", flush=True)
+
+
+signal.signal(signal.SIGTERM, lambda *_: (print("own", flush=True), os._exit(4)))
+with PushConsumer(names, group=group, listener=handle, subscriptions=[topic], settings=pushing) as c:
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    c.wait()
+"""
+    done = run(PUSHING + program, names, *place)
+    assert (done.returncode, done.stdout.split()[-1]) == (4, "own"), done.stderr

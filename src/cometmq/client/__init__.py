@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     from cometmq.client.consumer.filters import ALL, Filter, Sql, Subscriptions, Tag
     from cometmq.client.consumer.listeners import (
         BatchListener,
+        DeadLetter,
         Listener,
         OrderlyStatus,
+        RetryLater,
         Said,
         first_key,
     )
@@ -167,6 +169,7 @@ __all__ = [
     "ConsumerConnections",
     "ConsumerSettings",
     "Credentials",
+    "DeadLetter",
     "EncodedBatch",
     "EncodedMessage",
     "EncodedProducer",
@@ -216,6 +219,7 @@ __all__ = [
     "ReplayCandidate",
     "ReplayClaims",
     "Replica",
+    "RetryLater",
     "RunningState",
     "Said",
     "Selector",
@@ -286,7 +290,7 @@ _NAMES = {
     "cometmq.client.connection.instance": "ClientInstance",
     "cometmq.client.consumer.push.in_processes": "InProcesses",
     "cometmq.client.admin.inspector": "AsyncInspector",
-    "cometmq.client.consumer.listeners": "BatchListener Listener OrderlyStatus Said first_key",
+    "cometmq.client.consumer.listeners": "BatchListener DeadLetter Listener OrderlyStatus RetryLater Said first_key",
     "cometmq.client.producer.producer": "AsyncProducer",
     "cometmq.client.consumer.pull.pull_consumer": "AsyncPullConsumer",
     "cometmq.client.consumer.push.push_consumer": "AsyncPushConsumer",

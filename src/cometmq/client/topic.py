@@ -22,7 +22,13 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 import orjson
 
-from cometmq.client.consumer.listeners import BatchListener, Listener, Said, is_async_listener
+from cometmq.client.consumer.listeners import (
+    BatchListener,
+    DeadLetter,
+    Listener,
+    Said,
+    is_async_listener,
+)
 from cometmq.model.errors import BodyError, MessageError, SettingsError
 from cometmq.model.message import Message, StoredMessage
 
@@ -190,8 +196,7 @@ class Topic(Generic[Value]):
     ) -> Listener:
         """A `listener` for push consumers that gives the function typed messages.
 
-        A body that cannot be decoded raises BodyError there: it is tried again and ends among the dead letters,
-        as whatever a listener fails on.
+        A message whose body cannot be decoded goes to the group's dead letters at once, with a warning in the log.
         """
         if not is_async_listener(function):
             return lambda message: function(self.received(message))
@@ -206,15 +211,28 @@ class Topic(Generic[Value]):
     ) -> BatchListener:
         """A `batch_listener` for push consumers that gives the function typed messages.
 
-        One body that cannot be decoded fails the whole list; where others than yours send, use `listener`.
+        If bodies cannot be decoded, their messages go to the group's dead letters at once, with a warning in the log, and the
+        others of the list are tried again.
         """
         if not is_async_listener(function):
-            return lambda messages: function([*map(self.received, messages)])
+            return lambda messages: function(self._all_received(messages))
 
         async def call(messages: list[StoredMessage]) -> Said:
-            return await cast("Awaitable[Said]", function([*map(self.received, messages)]))
+            return await cast("Awaitable[Said]", function(self._all_received(messages)))
 
         return call
+
+    def _all_received(self, messages: list[StoredMessage]) -> list[Received[Value]]:
+        values, dead, reason = [], [], ""
+        for message in messages:
+            try:
+                values.append(self.received(message))
+            except BodyError as error:
+                dead.append(message)
+                reason = reason or str(error)
+        if dead:
+            raise DeadLetter(reason, dead)
+        return values
 
 
 def _reason(error: Exception) -> str:

@@ -2,6 +2,12 @@
 
 from cometmq.model.errors import SettingsError
 
+# The delay level of a message that is sent back to its broker (CONSUMER_SEND_MSG_BACK): 0 lets the broker choose by the
+# number of tries, a negative one sends the message to the dead letters.
+BROKERS_CHOICE = 0
+DEAD_LETTER = -1
+# Where retries begin among the delay levels: the first waits 10 s.
+FIRST_RETRY_LEVEL = 3
 DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

@@ -6,12 +6,26 @@ remark that says what, which and what now. `net.dispatcher` is the one place tha
 them.
 """
 
+from typing import Any
+
 from cometmq.model.codes import ResponseCode, response_name
 from cometmq.model.text import cut, printable
 
 
 class CometError(Exception):
     """Root of everything CometMQ raises on purpose."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Support pickle and copy whatever arguments a constructor takes."""
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(
+    kind: type[CometError], args: tuple[Any, ...], state: dict[str, Any]
+) -> CometError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 class RequestError(CometError):
@@ -114,6 +128,10 @@ class RequestTimeout(NetError):
 
 class ClientError(CometError):
     """Root of what the client reports to its user."""
+
+
+class ListenerError(ClientError):
+    """A listener breaks its contract, so that nothing more can be consumed; `wait()` of the consumer raises it."""
 
 
 class ClientClosed(ClientError):

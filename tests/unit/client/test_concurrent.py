@@ -1,14 +1,24 @@
 """Who runs listeners, and what becomes of what they say."""
 
 import asyncio
+import pickle
 import threading
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from cometmq.client.consumer.listeners import ListenerCall, is_consumed, listener_call
+from cometmq.client.consumer.listeners import (
+    DeadLetter,
+    ListenerCall,
+    ListenerVerdict,
+    OrderlyStatus,
+    RetryLater,
+    listener_call,
+    verdict_of,
+)
 from cometmq.client.consumer.pull.process_queue import ProcessQueue
 from cometmq.client.consumer.push.concurrent import (
     AnyJob,
@@ -41,10 +51,12 @@ class Results:
 
     def __init__(self) -> None:
         self.said: dict[object, bool] = {}
+        self.verdicts: dict[object, ListenerVerdict] = {}
 
-    def __call__(self, done: AnyJob, is_consumed: bool, seconds: float) -> None:
+    def __call__(self, done: AnyJob, verdict: ListenerVerdict, seconds: float) -> None:
         assert seconds >= 0
-        self.said[done.messages[0]] = is_consumed
+        self.said[done.messages[0]] = verdict.is_consumed
+        self.verdicts[done.messages[0]] = verdict
 
     async def wait(self, count: int) -> None:
         deadline = time.monotonic() + 10
@@ -55,7 +67,8 @@ class Results:
 
 ANSWERS = {
     "none": None, "true": True, "false": False, "odd": "yes", "error": ValueError("no"),
-    "exit": SystemExit(1), "cancelled": asyncio.CancelledError(),
+    "exit": SystemExit(1), "cancelled": asyncio.CancelledError(), "skip": pytest.skip.Exception("x"),
+    "stop": StopIteration(1), "closed": GeneratorExit(), "base": BaseException("x"),
 }  # fmt: skip
 CONSUMED = {"none", "true"}
 
@@ -76,8 +89,8 @@ async def listen_later(message: str) -> Any:
 async def test_what_a_listener_says_or_raises_is_told_and_ends_no_worker(listener):
     results = Results()
     workers = make_workers(called(listener), concurrency=1, done=results, clock=SystemClock())
-    # sys.exit() in a task ends its loop, as everywhere in asyncio.
-    given = [each for each in ANSWERS if each != "exit" or listener is listen]
+    # A task that is closed ends, as everywhere in asyncio.
+    given = [each for each in ANSWERS if each != "closed" or listener is listen]
     for message in given:
         workers.submit(job(message))
     await results.wait(len(given))
@@ -85,10 +98,42 @@ async def test_what_a_listener_says_or_raises_is_told_and_ends_no_worker(listene
     assert results.said == {message: message in CONSUMED for message in given}
 
 
-def test_only_none_and_true_mean_consumed():
-    assert [is_consumed(each) for each in (None, True, False, 0, 1, "")] == [
-        True, True, False, False, False, False,
-    ]  # fmt: skip
+@pytest.mark.parametrize(
+    ("answer", "is_consumed", "is_fault"),
+    [
+        (None, True, False),
+        (True, True, False),
+        (False, False, False),
+        (OrderlyStatus.COMMIT, True, False),
+        (OrderlyStatus.ROLLBACK, False, False),
+        (0, False, True),
+        (1, False, True),
+        ("", False, True),
+        ({"ok": 1}, False, True),
+    ],
+)
+def test_an_answer_that_means_nothing_is_a_fault_of_the_program(answer, is_consumed, is_fault):
+    verdict = verdict_of(answer)
+    assert (verdict.is_consumed, verdict.fault is not None) == (is_consumed, is_fault)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "level"),
+    [(0, 1), (1, 1), (2, 2), (10, 3), (59, 5), (61, 6), (7200, 18), (86_400, 18)],
+)
+def test_a_delay_of_the_listener_is_rounded_up_to_a_delay_level(seconds, level):
+    def later(_message: object) -> None:
+        raise RetryLater(timedelta(seconds=seconds))
+
+    verdict = called(later).run(["x"])  # type: ignore[list-item]
+    assert (verdict.is_consumed, verdict.delay_ms) == (False, seconds * 1000)
+    assert verdict.delay_level("x") == level  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("error", [DeadLetter("poison"), RetryLater(timedelta(minutes=5))])
+def test_a_verdict_that_is_raised_travels_between_processes(error):
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
 
 
 async def test_functions_run_in_threads_and_coroutines_on_the_loop():

@@ -3,16 +3,29 @@
     def handle(message: StoredMessage) -> None: ...                     # listener=handle
     async def handle_all(messages: list[StoredMessage]) -> None: ...    # batch_listener=handle_all
 
-None or True: consumed. False, or any exception: not now, once more later.
+None or True: consumed. False, or any exception: try again later. Two exceptions say when, or that there is no use:
+
+    raise RetryLater(timedelta(minutes=5))
+    raise DeadLetter("no such customer")
 """
 
+import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+import threading
+from bisect import bisect_left
+from collections.abc import Awaitable, Callable, Collection
+from datetime import timedelta
 from enum import Enum, auto
 from typing import Any, NamedTuple, TypeAlias
 
-from cometmq.model.errors import SettingsError
+from cometmq.model.delay_levels import (
+    BROKERS_CHOICE,
+    DEAD_LETTER,
+    DELAY_LEVELS,
+    delay_levels_ms,
+)
+from cometmq.model.errors import BodyError, ListenerError, SettingsError
 from cometmq.model.message import StoredMessage
 
 _log = logging.getLogger(__name__)
@@ -32,6 +45,81 @@ class OrderlyStatus(Enum):
     ROLLBACK = auto()
 
 
+class DeadLetter(Exception):
+    """Raised by a listener to send its message to the group's dead letters at once, without further tries.
+
+    Args:
+        reason: Why no further try helps; written to the log.
+        messages: The dead ones of a batch listener's messages; the others are tried again. None: all.
+    """
+
+    def __init__(
+        self, reason: str = "", messages: Collection[StoredMessage] | None = None
+    ) -> None:
+        super().__init__(reason, messages)
+        self.reason = reason
+        self.messages = messages
+
+    def __str__(self) -> str:
+        """Return the reason."""
+        return self.reason
+
+
+class RetryLater(Exception):
+    """Raised by a listener to have its message again after a delay of its own choice.
+
+    The delay is exact when the queue is consumed in order or popped. Otherwise it is rounded up to one of the broker's delay
+    levels (1, 5, 10, 30 s; 1 to 10, 20, 30 min; 1, 2 h), and the longest level is the longest delay. The try
+    counts as any other.
+
+    Args:
+        delay: How long the message waits.
+
+    Raises:
+        SettingsError: The delay is no timedelta, or is negative.
+    """
+
+    def __init__(self, delay: timedelta) -> None:
+        given: object = delay
+        if not isinstance(given, timedelta) or given < timedelta(0):
+            raise SettingsError(
+                f"RetryLater({delay!r:.80}): the delay must be a timedelta of 0 s or more"
+            )
+        super().__init__(delay)
+        self.delay_ms = delay // timedelta(milliseconds=1)
+
+
+class ListenerVerdict(NamedTuple):
+    """The outcome of one call of a listener.
+
+    Attributes:
+        is_consumed: Whether the messages are consumed.
+        status: The further answer of a listener in order, or None.
+        delay_ms: Delay before the next try that the listener chose, or None.
+        dead: Whether a refused message goes to the dead letters at once.
+        fault: Error of the program, after which no call may follow, or None.
+        error: Exception that the listener raised, or None.
+    """
+
+    is_consumed: bool
+    status: OrderlyStatus | None = None
+    delay_ms: int | None = None
+    dead: Callable[[StoredMessage], bool] = lambda _message: False
+    fault: ListenerError | None = None
+    error: BaseException | None = None
+
+    def delay_level(self, message: StoredMessage) -> int:
+        """Return the delay level with which a refused message is sent back to its broker."""
+        if self.dead(message):
+            return DEAD_LETTER
+        if self.delay_ms is None:
+            return BROKERS_CHOICE
+        return min(bisect_left(_LEVELS_MS, self.delay_ms), len(_LEVELS_MS) - 1) + 1
+
+
+_LEVELS_MS = delay_levels_ms(DELAY_LEVELS)
+CONSUMED, REFUSED = ListenerVerdict(is_consumed=True), ListenerVerdict(is_consumed=False)
+
 Said: TypeAlias = bool | OrderlyStatus | None
 Listener: TypeAlias = Callable[[StoredMessage], Said | Awaitable[Said]]
 BatchListener: TypeAlias = Callable[[list[StoredMessage]], Said | Awaitable[Said]]
@@ -46,7 +134,7 @@ class ListenerCall(NamedTuple):
     """A listener of either kind, as workers call it.
 
     Attributes:
-        function: takes the messages of a call; gives what the listener said, or an awaitable of that.
+        function: takes the messages of a call; returns the listener's answer, or an awaitable of it.
         is_async: whether that must be awaited.
         batch_count: messages of a call at most.
         listener: the user's own.
@@ -56,6 +144,56 @@ class ListenerCall(NamedTuple):
     is_async: bool
     batch_count: int
     listener: Callable[..., Any]
+
+    def run(self, messages: list[StoredMessage]) -> ListenerVerdict:
+        """Call a `def` listener; whatever the listener raises becomes a verdict."""
+        try:
+            return verdict_of(self.function(messages))
+        except BaseException as error:  # noqa: BLE001  Even sys.exit() must not end the thread of a worker.
+            return _verdict_of_error(error, messages)
+
+    async def run_on_loop(self, messages: list[StoredMessage]) -> ListenerVerdict:
+        """Call a listener of either kind on the loop; whatever the listener raises becomes a verdict.
+
+        Raises:
+            CancelledError: The worker itself was cancelled.
+            KeyboardInterrupt: The user interrupted the program while its main thread was in the listener.
+        """
+        try:
+            answer = self.function(messages)
+            return verdict_of(await answer if self.is_async else answer)
+        except BaseException as error:
+            if _is_for_the_worker(error):
+                raise
+            return _verdict_of_error(error, messages)
+
+
+def _is_for_the_worker(error: BaseException) -> bool:
+    """Return whether an error ends the worker's task, and not only the listener's call."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is None or task.cancelling() > 0
+    is_main = threading.current_thread() is threading.main_thread()
+    return isinstance(error, GeneratorExit) or (
+        isinstance(error, KeyboardInterrupt) and is_main
+    )
+
+
+def _verdict_of_error(error: BaseException, messages: list[StoredMessage]) -> ListenerVerdict:
+    """Log what a listener raised, and return what becomes of its messages."""
+    if isinstance(error, RetryLater):
+        return ListenerVerdict(is_consumed=False, delay_ms=error.delay_ms, error=error)
+    if isinstance(error, DeadLetter | BodyError):
+        dead = getattr(error, "messages", None) or messages
+        offsets = {(each.queue, each.queue_offset) for each in dead}
+        _log.warning("%d dead letter(s), first %r: %s", len(dead), messages[0], error)
+        return ListenerVerdict(
+            is_consumed=False,
+            dead=lambda message: (message.queue, message.queue_offset) in offsets,
+            error=error,
+        )
+    _log.error("the listener failed on %r; trying later", messages[0], exc_info=error)
+    return ListenerVerdict(is_consumed=False, error=error)
 
 
 def listener_call(
@@ -109,10 +247,24 @@ def is_async_listener(listener: Callable[..., Any]) -> bool:
     )
 
 
-def is_consumed(said: object) -> bool:
-    """Whether a listener's answer means that its messages are consumed."""
-    if said is None or said is True or said is OrderlyStatus.COMMIT:
-        return True
-    if said is not False and said is not OrderlyStatus.ROLLBACK:
-        _log.warning("a listener must return None, True or False, not %r; trying later", said)
-    return False
+def is_consuming(answer: object) -> bool:
+    """Return whether a listener's answer means that its messages are consumed."""
+    return answer is None or answer is True or answer is OrderlyStatus.COMMIT
+
+
+def verdict_of(answer: object) -> ListenerVerdict:
+    """Return the verdict that a listener's answer means."""
+    if answer is None or answer is True:
+        return CONSUMED
+    if answer is False:
+        return REFUSED
+    if isinstance(answer, OrderlyStatus):
+        return ListenerVerdict(answer is OrderlyStatus.COMMIT, answer)
+    if inspect.iscoroutine(answer):
+        answer.close()
+    fault = ListenerError(
+        f"the listener returned {answer!r:.200}; it must return None or True (consumed) or False (try again later). "
+        "Nothing more is consumed; the message comes again after a restart"
+    )
+    _log.error("%s", fault)
+    return ListenerVerdict(is_consumed=False, fault=fault)

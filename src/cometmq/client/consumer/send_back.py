@@ -16,6 +16,7 @@ from cometmq.client.settings import ProducerSettings
 from cometmq.codec.headers.send_back import SendBackRequest
 from cometmq.model import properties as keys_of
 from cometmq.model.codes import ResponseCode
+from cometmq.model.delay_levels import BROKERS_CHOICE, DEAD_LETTER, FIRST_RETRY_LEVEL
 from cometmq.model.errors import BrokerRefused, CometError
 from cometmq.model.message import Message, StoredMessage
 from cometmq.model.names import INNER_PRODUCER_GROUP, retry_topic
@@ -24,11 +25,6 @@ _log = logging.getLogger(__name__)
 
 # consumeMessageBack with an unset maxReconsumeTimes (getMaxReconsumeTimes of 5.3.3).
 RETRIES_DEFAULT = 16
-# delayLevel 0 lets the broker choose by the number of tries; a negative one means the dead letters.
-BROKERS_CHOICE = 0
-DEAD_LETTER = -1
-# Where retries begin among the delay levels: the first waits 10 s.
-FIRST_RETRY_LEVEL = 3
 
 
 class SendBack:
@@ -53,17 +49,24 @@ class SendBack:
     async def give_back(
         self, message: StoredMessage, delay_level: int = BROKERS_CHOICE
     ) -> bool:
-        """Give a message back; False where nobody has it now."""
+        """Give a message back; False if no broker has taken it.
+
+        A dead letter that its broker does not take is not sent as a new message, which would be tried again.
+        """
         try:
             await self.tell(
                 message.queue.broker_name, message.commitlog_offset, delay_level, message
             )
-        except BrokerRefused as refused:
-            if refused.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-                _log.warning("the broker keeps no retries (%s); trying again here", refused)
-                return False
-            return await self.send_anew(message, refused)
         except CometError as error:
+            if delay_level == DEAD_LETTER:
+                _log.warning("%r cannot be given to the dead letters: %s", message, error)
+                return False
+            if (
+                isinstance(error, BrokerRefused)
+                and error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+            ):
+                _log.warning("the broker keeps no retries (%s); trying again here", error)
+                return False
             return await self.send_anew(message, error)
         return True
 

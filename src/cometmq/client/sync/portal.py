@@ -12,12 +12,13 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
 from functools import cache, partial
 from typing import Any, TypeVar, cast
 from weakref import WeakSet
 
 from cometmq.client.results import RawPull
+from cometmq.client.stop_signals import stop_signals
 from cometmq.client.sync.handoff import Handoff, begin
 from cometmq.client.sync.read_ahead import ReadAhead
 from cometmq.model.errors import ClientClosed, SettingsError
@@ -93,15 +94,37 @@ class Portal:
         """
         self._check_usable()
         call = Handoff(function, args, kwargs)
+        self._finish(call)
+        if call.error is not None:
+            raise call.error
+        return call.value
+
+    def _finish(self, call: Handoff) -> None:
         try:
             self._loop.call_soon_threadsafe(call.start, self._loop)
             call.finished.acquire()
         except BaseException:
             self._loop.call_soon_threadsafe(call.cancel)
             raise
-        if call.error is not None:
+
+    def wait(self, function: Callable[[], Awaitable[None]]) -> None:
+        """Run a function that waits, until it ends or until SIGTERM or SIGINT comes, as `stop_signals` has it.
+
+        Raises:
+            BaseException: whatever the function raises, or as `call`.
+        """
+        self._check_usable()
+        call, is_asked = Handoff(function, (), {}), False
+
+        def ask() -> None:
+            nonlocal is_asked
+            is_asked = True
+            self._loop.call_soon_threadsafe(call.cancel)
+
+        with stop_signals(ask):
+            self._finish(call)
+        if call.error is not None and not is_asked:
             raise call.error
-        return call.value
 
     def _check_usable(self) -> None:
         if self._is_lost:

@@ -101,8 +101,15 @@ class PushConsumer:
         self._portal.end(self._client.close)
 
     def wait(self) -> None:
-        """Wait until someone closes this consumer."""
-        self._portal.call(self._client.wait)
+        """Wait until this consumer is closed, or until SIGTERM or SIGINT (Ctrl-C).
+
+        The signals count in the main thread of a program that does not handle them itself. Leave the `with` block
+        then: running listeners finish, and offsets are committed. A second signal ends the program at once.
+
+        Raises:
+            ListenerError: The listener breaks its contract; nothing more is consumed.
+        """
+        self._portal.wait(self._client.wait)
 
     def __enter__(self) -> Self:
         """Start the consumer."""

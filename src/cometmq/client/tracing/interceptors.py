@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from cometmq.client.consumer.listeners import ListenerCall, is_consumed
+from cometmq.client.consumer.listeners import ListenerCall, is_consuming
 from cometmq.client.results import SendResult
 from cometmq.codec.trace import TraceOutcome
 from cometmq.model.message import Message, StoredMessage
@@ -71,4 +71,4 @@ def intercepted_call(call: ListenerCall, interceptors: Sequence[Interceptor]) ->
 
 
 def _outcome(said: object) -> TraceOutcome:
-    return TraceOutcome.SUCCESS if is_consumed(said) else TraceOutcome.FAILED
+    return TraceOutcome.SUCCESS if is_consuming(said) else TraceOutcome.FAILED

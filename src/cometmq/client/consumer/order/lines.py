@@ -12,12 +12,13 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from cometmq.client.consumer.listeners import ListenerCall, OrderlyStatus, Said, is_consumed
+from cometmq.client.consumer.listeners import ListenerCall, ListenerVerdict, OrderlyStatus
 from cometmq.client.consumer.order.held_queues import HeldQueues
 from cometmq.client.consumer.pull.pull_loop import PullLoop
 from cometmq.client.consumer.push.concurrent import ListenerJob
 from cometmq.client.settings import PushSettings
 from cometmq.model.clock import Clock
+from cometmq.model.errors import ListenerError
 from cometmq.model.message import StoredMessage
 from cometmq.model.queue import MessageQueue
 from cometmq.net.tasks import Tasks
@@ -27,8 +28,8 @@ _log = logging.getLogger(__name__)
 # How soon a lock that is over is asked for again (tryLockLaterAndReconsume of 5.3.3), seconds.
 _RETAKE_PAUSE = 3.0
 
-# Gives a message to the retry topic; whether somebody has it.
-GiveBack = Callable[[StoredMessage], Awaitable[bool]]
+# Sends a message that is not tried here again to the retry topic or the dead letters; returns whether a broker has it.
+GiveBack = Callable[[StoredMessage, ListenerVerdict], Awaitable[bool]]
 
 
 class _Line:
@@ -66,6 +67,7 @@ class Lines:
         settings: how many calls run at once, pauses, tries.
         held: the locks; None: none are needed (broadcasting).
         give_back: where a message goes after its last try.
+        halt: Called when the listener breaks its contract; no further call may begin.
         clock: the time.
     """
 
@@ -76,12 +78,14 @@ class Lines:
         *,
         held: HeldQueues | None,
         give_back: GiveBack,
+        halt: Callable[[ListenerError], None],
         clock: Clock,
     ) -> None:
-        self._listener = call.function
+        self._listener = call
         self._settings = settings
         self._held = held
         self._give_back = give_back
+        self._halt = halt
         self._clock = clock
         self._slots = asyncio.Semaphore(settings.concurrency)
         self._threads: ThreadPoolExecutor | None = None
@@ -137,6 +141,13 @@ class Lines:
         """Forget a queue that somebody else holds now; its stopped lines end."""
         self._lines.pop(queue, None)
 
+    def halt(self) -> None:
+        """Begin no further call in any line."""
+        for lines in self._lines.values():
+            lines.is_stopped = True
+            for line in lines.by_key.values():
+                line.arrived.set()
+
     async def close(self, timeout_ms: int) -> None:
         """Begin no further call, and wait for those under way, but not longer than this."""
         self._is_closed = True
@@ -179,11 +190,14 @@ class Lines:
                 if line.is_stopped or self._is_over(job) or not self._is_held(job):
                     continue
                 began = self._clock.monotonic()
-                said = await self._call(job)
+                verdict = await self._call(job)
             seconds = self._clock.monotonic() - began
-            consumed = is_consumed(said)
+            consumed = verdict.is_consumed
             job.loop.counts.called(seconds, len(job.messages), is_consumed=consumed)
-            if said is OrderlyStatus.ROLLBACK:
+            if verdict.fault is not None:
+                self._halt(verdict.fault)
+                return
+            if verdict.status is OrderlyStatus.ROLLBACK:
                 # Their jobs are put in front of what waits, this one last.
                 line.jobs.extendleft(reversed([*line.uncommitted, job]))
                 line.uncommitted.clear()
@@ -191,13 +205,18 @@ class Lines:
                 return
             if consumed or self._settings.broadcasting:
                 line.uncommitted.append(job)
-                if said is OrderlyStatus.COMMIT or not self._settings.commit_by_listener:
+                if (
+                    verdict.status is OrderlyStatus.COMMIT
+                    or not self._settings.commit_by_listener
+                ):
                     self._commit(line)
                 return
-            job = await self._after_refusal(job)
+            job = await self._after_refusal(job, verdict)
             if not job.messages:
                 return
-            await self._pause(line, self._settings.suspend_queue_ms / 1000)
+            delay_ms = verdict.delay_ms
+            pause_ms = self._settings.suspend_queue_ms if delay_ms is None else delay_ms
+            await self._pause(line, pause_ms / 1000)
 
     def _commit(self, line: _Line) -> None:
         """All that was consumed counts from now on."""
@@ -236,27 +255,22 @@ class Lines:
         loop: PullLoop = job.loop
         return loop.is_dropped or job.process_queue is not loop.process_queue
 
-    async def _call(self, job: ListenerJob) -> Said:
-        try:
-            if self._threads is None:
-                said: Said = await self._listener(job.messages)
-            else:
-                loop = asyncio.get_running_loop()
-                said = await loop.run_in_executor(self._threads, self._listener, job.messages)
-        except Exception:  # noqa: BLE001  A listener may raise anything.
-            _log.exception("the listener failed on %r; its queue waits", job.messages[0])
-            return False
-        return said
+    async def _call(self, job: ListenerJob) -> ListenerVerdict:
+        if self._threads is None:
+            return await self._listener.run_on_loop(job.messages)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self._listener.run, job.messages)
 
-    async def _after_refusal(self, job: ListenerJob) -> ListenerJob:
-        """The part of a refused job that is tried again; the rest goes to the retry topic."""
+    async def _after_refusal(self, job: ListenerJob, verdict: ListenerVerdict) -> ListenerJob:
+        """Return the part of a refused job that is tried again here; the rest leaves the queue."""
         left = []
         for message in job.messages:
             has_tries = (
                 self._settings.retries_max < 0
                 or message.reconsume_times < self._settings.retries_max
             )
-            if has_tries or not await self._give_back(message):
+            is_left = has_tries and not verdict.dead(message)
+            if is_left or not await self._give_back(message, verdict):
                 left.append(replace(message, reconsume_times=message.reconsume_times + 1))
             else:
                 job.loop.finish(job.process_queue, [message.queue_offset])

@@ -9,6 +9,7 @@ from cometmq.client.consumer.order.held_queues import HeldQueues
 from cometmq.client.consumer.order.lines import GiveBack, Lines
 from cometmq.client.consumer.push.concurrent import ListenerJob
 from cometmq.client.settings import PushSettings
+from cometmq.model.errors import ListenerError
 from cometmq.model.queue import MessageQueue
 
 # How long a rebalance waits for a listener's call (removeUnnecessaryMessageQueue of 5.3.3), seconds;
@@ -25,6 +26,7 @@ class Orderly:
         group: the consumer group.
         settings: of the consumer.
         give_back: where a message goes after its last try.
+        halt: Called when the listener breaks its contract.
         lost: told of queues that somebody else has now.
     """
 
@@ -36,6 +38,7 @@ class Orderly:
         settings: PushSettings,
         *,
         give_back: GiveBack,
+        halt: Callable[[ListenerError], None],
         lost: Callable[[list[MessageQueue]], None],
     ) -> None:
         self._is_closed = False
@@ -44,7 +47,12 @@ class Orderly:
             self._held = HeldQueues(instance, group, settings, lost=lost)
             self._held.start()
         self._lines = Lines(
-            call, settings, held=self._held, give_back=give_back, clock=instance.clock
+            call,
+            settings,
+            held=self._held,
+            give_back=give_back,
+            halt=halt,
+            clock=instance.clock,
         )
 
     # --- queues
@@ -73,6 +81,10 @@ class Orderly:
     def submit(self, job: ListenerJob) -> None:
         """Put messages at the end of their queue's line."""
         self._lines.submit(job)
+
+    def forget(self) -> None:
+        """Forget the jobs that no listener has begun."""
+        self._lines.halt()
 
     async def close(self, timeout_ms: int) -> None:
         """Begin no further call, and wait for those under way, but not longer than this."""

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from cometmq.client.consumer.counts import Counts
+from cometmq.client.consumer.listeners import ListenerVerdict
 from cometmq.client.consumer.pop.pops import Popper, PopTerms
 from cometmq.client.consumer.pull.process_queue import ProcessQueue
-from cometmq.client.consumer.send_back import DEAD_LETTER, RETRIES_DEFAULT, SendBack
+from cometmq.client.consumer.send_back import RETRIES_DEFAULT, SendBack
 from cometmq.client.settings import ConsumeFrom, PushSettings
 from cometmq.codec.headers.pop import FROM_MAX, FROM_MIN
 from cometmq.model.clock import Clock
+from cometmq.model.delay_levels import DEAD_LETTER
 from cometmq.model.errors import CometError
 from cometmq.model.message import StoredMessage
 from cometmq.model.properties import POP_CK
@@ -178,16 +180,18 @@ class PopLoop:
 
     # --- what becomes of messages
 
-    def settle(self, messages: Sequence[StoredMessage], *, is_consumed: bool) -> None:
-        """Take the outcome of messages from a listener."""
-        if is_consumed:
+    def settle(self, messages: Sequence[StoredMessage], verdict: ListenerVerdict) -> None:
+        """Acknowledge the messages of a listener's call, or let them come again later or never."""
+        if verdict.fault is not None:
+            return  # They come again when their invisible time is over.
+        if verdict.is_consumed:
             self._finished += messages
             if not self._is_acknowledging:
                 self._is_acknowledging = True
                 self._spawn(self._acknowledge(), "acknowledge")
         else:
             for message in messages:
-                self._spawn(self._refuse(message), "pop later")
+                self._spawn(self._refuse(message, verdict), "pop later")
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = self._popping.tasks.spawn(work, name)
@@ -205,19 +209,21 @@ class PopLoop:
             self._release(messages)
         self._is_acknowledging = False
 
-    async def _refuse(self, message: StoredMessage) -> None:
+    async def _refuse(self, message: StoredMessage, verdict: ListenerVerdict) -> None:
         """Let a message come again later, or never."""
         settings = self._popping.settings
         retries_max = RETRIES_DEFAULT if settings.retries_max < 0 else settings.retries_max
         try:
-            if message.reconsume_times >= retries_max:
+            if verdict.dead(message) or message.reconsume_times >= retries_max:
                 await self._popping.back.tell(
                     self.queue.broker_name, message.commitlog_offset, DEAD_LETTER, message
                 )
                 await self._popping.popper.ack([message])
             else:
                 delays = settings.pop_delays_ms
-                delay_ms = delays[min(message.reconsume_times, len(delays) - 1)]
+                delay_ms = verdict.delay_ms
+                if delay_ms is None:
+                    delay_ms = delays[min(message.reconsume_times, len(delays) - 1)]
                 await self._popping.popper.change_invisibility(message, delay_ms)
         except CometError as error:
             _log.warning("%r comes again when its invisible time is over: %s", message, error)

@@ -21,12 +21,13 @@ from typing import Self
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.consumer.filters import ALL, Filter, Subscriptions, each_of, subscription_of
 from cometmq.client.consumer.pop.pops import Popper, PopTerms, receipt_of
-from cometmq.client.consumer.send_back import DEAD_LETTER, SendBack
+from cometmq.client.consumer.send_back import SendBack
 from cometmq.client.settings import ConsumeFrom, SimpleSettings
 from cometmq.codec.bodies.heartbeat import ConsumerPart
 from cometmq.codec.headers.pop import FROM_MAX, FROM_MIN
 from cometmq.codec.receipt import NORMAL
 from cometmq.codec.remoting import Command
+from cometmq.model.delay_levels import DEAD_LETTER
 from cometmq.model.errors import ClientClosed, ClientError, CometError, SubscriptionError
 from cometmq.model.message import StoredMessage
 from cometmq.model.names import check_group

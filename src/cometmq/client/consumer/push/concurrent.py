@@ -7,10 +7,10 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, Protocol
 
-from cometmq.client.consumer.listeners import ListenerCall, is_consumed
+from cometmq.client.consumer.listeners import ListenerCall, ListenerVerdict
 from cometmq.client.consumer.pop.pop_loop import PopLoop
 from cometmq.client.consumer.pull.process_queue import ProcessQueue
 from cometmq.client.consumer.pull.pull_loop import PullLoop
@@ -49,8 +49,8 @@ class PopJob(NamedTuple):
 
 AnyJob = ListenerJob | PopJob
 
-# Takes a job, whether it was consumed, and the seconds that took; called on the event loop.
-Done = Callable[[AnyJob, bool, float], None]
+# Takes a job, its verdict, and the seconds that the call took; called on the event loop.
+Done = Callable[[AnyJob, ListenerVerdict, float], None]
 
 
 class Workers(Protocol):
@@ -58,6 +58,10 @@ class Workers(Protocol):
 
     def submit(self, job: ListenerJob) -> None:
         """Run the listener on a job as soon as someone is free; `Done` is called in the end."""
+        ...
+
+    def forget(self) -> None:
+        """Forget the jobs that no listener has begun."""
         ...
 
     async def close(self, timeout_ms: int) -> None:
@@ -74,32 +78,30 @@ def make_workers(
     begin: Callable[[AnyJob], None] = lambda _job: None,
 ) -> Workers:
     """The workers that suit a listener; `begin` is told of each job in the listener's thread."""
-    function = call.function
 
-    def run(job: AnyJob) -> Any:
+    def run(job: AnyJob) -> ListenerVerdict:
         begin(job)
-        return function(job.messages)
+        return call.run(job.messages)
 
-    if call.is_async:
-        return TaskWorkers(run, concurrency=concurrency, done=done, clock=clock)
-    if may_have_threads():
+    async def run_on_loop(job: AnyJob) -> ListenerVerdict:
+        begin(job)
+        return await call.run_on_loop(job.messages)
+
+    if not call.is_async and may_have_threads():
         return ThreadWorkers(run, concurrency=concurrency, done=done, clock=clock)
-
-    async def run_on_loop(job: AnyJob) -> Any:
-        return run(job)
-
     return TaskWorkers(run_on_loop, concurrency=concurrency, done=done, clock=clock)
-
-
-def _report(job: AnyJob, error: BaseException) -> None:
-    _log.error("the listener failed on %r; trying later", job.messages[0], exc_info=error)
 
 
 class TaskWorkers:
     """Tasks that await an `async def` listener."""
 
     def __init__(
-        self, run: Callable[[AnyJob], Any], *, concurrency: int, done: Done, clock: Clock
+        self,
+        run: Callable[[AnyJob], Awaitable[ListenerVerdict]],
+        *,
+        concurrency: int,
+        done: Done,
+        clock: Clock,
     ) -> None:
         self._run = run
         self._done = done
@@ -128,23 +130,17 @@ class TaskWorkers:
             if job.is_over:
                 continue
             began = self._now()
-            try:
-                consumed = is_consumed(await self._run(job))
-            except asyncio.CancelledError as error:
-                task = asyncio.current_task()
-                if task is None or task.cancelling():
-                    raise
-                _report(job, error)  # Something within the listener was cancelled, not we.
-                consumed = False
-            except Exception as error:  # noqa: BLE001  A listener may raise anything.
-                _report(job, error)
-                consumed = False
-            self._done(job, consumed, self._now() - began)
+            verdict = await self._run(job)
+            self._done(job, verdict, self._now() - began)
+
+    def forget(self) -> None:
+        """Forget the jobs that no listener has begun."""
+        while not self._jobs.empty():
+            self._jobs.get_nowait()
 
     async def close(self, timeout_ms: int) -> None:
         """Close the workers, as `Workers.close`."""
-        while not self._jobs.empty():
-            self._jobs.get_nowait()
+        self.forget()
         for _ in self._workers:
             self._jobs.put_nowait(None)
         await asyncio.wait(self._workers, timeout=timeout_ms / 1000)
@@ -168,7 +164,12 @@ class ThreadWorkers:
     """
 
     def __init__(
-        self, run: Callable[[AnyJob], Any], *, concurrency: int, done: Done, clock: Clock
+        self,
+        run: Callable[[AnyJob], ListenerVerdict],
+        *,
+        concurrency: int,
+        done: Done,
+        clock: Clock,
     ) -> None:
         self._run = run
         self._done = done
@@ -178,7 +179,7 @@ class ThreadWorkers:
         self._asleep: deque[threading.Lock] = deque()
         self._is_woken = False  # One, which has not looked yet.
         self._ends: deque[None] = deque()  # One for each thread that shall end.
-        self._finished: deque[tuple[AnyJob, bool, float]] = deque()
+        self._finished: deque[tuple[AnyJob, ListenerVerdict, float]] = deque()
         self._is_collecting = False
         self._is_calling = False  # At the end of this turn of the loop.
         self._is_looking = False  # Soon.
@@ -287,15 +288,11 @@ class ThreadWorkers:
         if job.is_over:
             return
         began = self._now()
-        try:
-            consumed = is_consumed(self._run(job))
-        except BaseException as error:  # noqa: BLE001  Even sys.exit(): the thread is ours.
-            _report(job, error)
-            consumed = False
+        verdict = self._run(job)
         seconds = self._now() - began
         self._are_short = seconds < _SHORT_SECONDS
         # Before the look at the flag: who lowers it looks for results afterwards.
-        self._finished.append((job, consumed, seconds))
+        self._finished.append((job, verdict, seconds))
         # Where calls are short and more of them wait, the last one tells, or the look does.
         is_next = self._jobs and self._are_short and self._is_looking
         if not (is_next or self._is_collecting):
@@ -318,9 +315,13 @@ class ThreadWorkers:
         if not self._alive:
             self._stopped.set()
 
+    def forget(self) -> None:
+        """Forget the jobs that no listener has begun."""
+        self._jobs.clear()
+
     async def close(self, timeout_ms: int) -> None:
         """Close the workers, as `Workers.close`."""
-        self._jobs.clear()
+        self.forget()
         self._end(self._alive - len(self._ends))
         try:
             async with asyncio.timeout(timeout_ms / 1000):

@@ -5,14 +5,11 @@ ConsumeMessageConcurrentlyService.consumeMessageDirectly of RocketMQ 5.3.3.
 """
 
 import asyncio
-import logging
 
-from cometmq.client.consumer.listeners import ListenerCall, is_consumed
+from cometmq.client.consumer.listeners import ListenerCall
 from cometmq.codec.bodies.running import DirectOutcome, DirectResult
 from cometmq.model.clock import Clock
 from cometmq.model.message import StoredMessage
-
-_log = logging.getLogger(__name__)
 
 
 async def consume_directly(
@@ -20,15 +17,13 @@ async def consume_directly(
 ) -> DirectOutcome:
     """Run the listener on one message, and report the outcome; an exception becomes text."""
     began = clock.monotonic()
+    if call.is_async:
+        verdict = await call.run_on_loop([message])
+    else:
+        verdict = await asyncio.to_thread(call.run, [message])
+    result = DirectResult.SUCCESS if verdict.is_consumed else DirectResult.LATER
     remark = None
-    try:
-        if call.is_async:
-            said = await call.function([message])
-        else:
-            said = await asyncio.to_thread(call.function, [message])
-        result = DirectResult.SUCCESS if is_consumed(said) else DirectResult.LATER
-    except Exception as error:  # noqa: BLE001  A listener may raise anything; who asked is told.
-        _log.info("the listener failed on %r, which a console gave it", message, exc_info=error)
+    if error := verdict.error or verdict.fault:
         result = DirectResult.EXCEPTION
         remark = f"{type(error).__name__}: {error}"
     return DirectOutcome(result, round((clock.monotonic() - began) * 1000), remark)

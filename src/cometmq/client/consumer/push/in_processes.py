@@ -13,6 +13,7 @@ the one that made them, however that ends.
 import logging
 import multiprocessing
 import os
+import pickle
 import threading
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -20,9 +21,9 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
-from cometmq.client.consumer.listeners import Said, is_async_listener
+from cometmq.client.consumer.listeners import OrderlyStatus, Said, is_async_listener
 from cometmq.model.errors import ClientClosed, SettingsError
 
 _log = logging.getLogger(__name__)
@@ -100,7 +101,7 @@ class InProcesses:
         while True:
             pool = self._pool
             try:
-                running = pool.submit(self._listener, given)
+                running = pool.submit(_run, self._listener, given)
             except BrokenProcessPool:  # It had died before: this message was in no process.
                 self._renew(pool)
                 continue
@@ -156,6 +157,26 @@ class InProcesses:
     ) -> None:
         """Close the processes."""
         self.close()
+
+
+def _run(listener: Callable[[Any], Said], given: Any) -> Said:
+    """Call the listener in its process; an error that cannot travel to the consumer's process becomes text.
+
+    Raises:
+        BaseException: Whatever the listener raises.
+        RuntimeError: The listener raised an error that cannot be pickled.
+    """
+    try:
+        answer = listener(given)
+    except BaseException as error:
+        try:
+            pickle.loads(pickle.dumps(error))  # noqa: S301  Our own bytes.
+        except Exception:  # noqa: BLE001  A constructor may raise anything.
+            raise RuntimeError(f"{type(error).__name__}: {error}") from None
+        raise
+    # Of an answer that means nothing only the text is told, for it may not travel either.
+    is_known = answer is None or isinstance(answer, bool | OrderlyStatus)
+    return answer if is_known else cast("Said", repr(answer)[:200])
 
 
 def _nothing(_listener: Callable[[Any], Said]) -> None:

@@ -22,7 +22,12 @@ from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.consumer.counts import TopicCounts
 from cometmq.client.consumer.filters import ALL, Filter, Subscriptions, each_of, subscription_of
 from cometmq.client.consumer.group_member import GroupMember
-from cometmq.client.consumer.listeners import BatchListener, Listener, listener_call
+from cometmq.client.consumer.listeners import (
+    BatchListener,
+    Listener,
+    ListenerVerdict,
+    listener_call,
+)
 from cometmq.client.consumer.order.orderly import Orderly
 from cometmq.client.consumer.pop.pop_loop import PopLoop
 from cometmq.client.consumer.pull.pull_loop import Batch, PullLoop
@@ -37,14 +42,22 @@ from cometmq.client.consumer.push.concurrent import (
 )
 from cometmq.client.consumer.push.consume_timeout import ConsumeTimeout
 from cometmq.client.consumer.push.direct import consume_directly
-from cometmq.client.consumer.send_back import DEAD_LETTER, FIRST_RETRY_LEVEL, SendBack
+from cometmq.client.consumer.send_back import SendBack
 from cometmq.client.periodic import repeat
 from cometmq.client.producer.send_chain import make_interceptors
 from cometmq.client.settings import PushSettings
+from cometmq.client.stop_signals import stop_signals
 from cometmq.client.tracing.interceptors import Interceptor, intercepted_call
 from cometmq.codec.bodies.running import ConsumeRates, DirectOutcome
 from cometmq.codec.record import Record
-from cometmq.model.errors import ClientClosed, CometError, SettingsError, SubscriptionError
+from cometmq.model.delay_levels import DEAD_LETTER, FIRST_RETRY_LEVEL
+from cometmq.model.errors import (
+    ClientClosed,
+    CometError,
+    ListenerError,
+    SettingsError,
+    SubscriptionError,
+)
 from cometmq.model.message import StoredMessage
 from cometmq.model.names import check_group
 from cometmq.model.namespace import namespace_of
@@ -116,7 +129,8 @@ class AsyncPushConsumer:
         self._workers: Workers | None = None
         self._back: SendBack | None = None
         self._tasks = Tasks(f"{group} listener")
-        self._closed = asyncio.Event()
+        self._ended = asyncio.Event()  # By `close`, or since the listener breaks its contract.
+        self._fault: ListenerError | None = None
         self._interceptors: list[Interceptor] = []
         self._gauge: CacheGauge | None = None
 
@@ -175,7 +189,8 @@ class AsyncPushConsumer:
         if not self._subscribed:
             raise SubscriptionError(f"{self!r} has no topic; call subscribe(topic) first")
         settings = self._settings
-        self._closed.clear()
+        self._ended.clear()
+        self._fault = None
         await self._instance.start()
         self._interceptors = make_interceptors(self._instance, self.group, settings)
         self._back = SendBack(self._instance, self.group, settings.retries_max)
@@ -204,7 +219,8 @@ class AsyncPushConsumer:
                 self._instance,
                 self.group,
                 settings,
-                give_back=back.send_anew,
+                give_back=self._give_up,
+                halt=self._halt,
                 lost=self._member.lose,
             )
             return orderly
@@ -237,11 +253,21 @@ class AsyncPushConsumer:
         await self._member.leave()
         if self._owns_instance:
             await self._instance.close()
-        self._closed.set()
+        self._ended.set()
 
     async def wait(self) -> None:
-        """Wait until someone closes this consumer."""
-        await self._closed.wait()
+        """Wait until this consumer is closed, or until SIGTERM or SIGINT (Ctrl-C).
+
+        The signals count in the main thread of a program that does not handle them itself. Leave the `with` block
+        then: running listeners finish, and offsets are committed. A second signal ends the program at once.
+
+        Raises:
+            ListenerError: The listener breaks its contract; nothing more is consumed.
+        """
+        with stop_signals(self._ended.set, asyncio.get_running_loop()):
+            await self._ended.wait()
+        if self._fault is not None:
+            raise self._fault
 
     async def __aenter__(self) -> Self:
         """Start the consumer."""
@@ -317,13 +343,18 @@ class AsyncPushConsumer:
         if isinstance(job, ListenerJob):  # What was popped comes again by itself.
             self._consume_timeout.begin(job)
 
-    def _done(self, job: AnyJob, is_consumed: bool, seconds: float) -> None:  # noqa: FBT001
+    def _done(self, job: AnyJob, verdict: ListenerVerdict, seconds: float) -> None:
         """Count a finished job, and settle it."""
+        is_consumed = verdict.is_consumed
         job.loop.counts.called(seconds, len(job.messages), is_consumed=is_consumed)
+        if (
+            verdict.fault is not None
+        ):  # Its messages stay open, so they come again after a restart.
+            self._halt(verdict.fault)
         if isinstance(job, PopJob):
-            job.loop.settle(job.messages, is_consumed=is_consumed)
+            job.loop.settle(job.messages, verdict)
             return
-        if not self._consume_timeout.end(job):
+        if not self._consume_timeout.end(job) or verdict.fault is not None:
             return
         if is_consumed or self._settings.broadcasting:
             if not is_consumed:
@@ -335,11 +366,28 @@ class AsyncPushConsumer:
             return
         if not job.loop.is_dropped:
             for message in job.messages:
-                self._tasks.spawn(self._give_back(job, message), "send back")
+                level = verdict.delay_level(message)
+                self._tasks.spawn(self._give_back(job, message, level), "send back")
 
-    async def _give_back(self, job: ListenerJob, message: StoredMessage) -> None:
+    def _halt(self, fault: ListenerError) -> None:
+        """Consume nothing more, since the listener breaks its contract."""
+        if self._fault is None:
+            self._fault = fault
+            self._member.pause()
+            self._ended.set()
+        if self._workers is not None:
+            self._workers.forget()
+
+    async def _give_up(self, message: StoredMessage, verdict: ListenerVerdict) -> bool:
+        """Send a message of an ordered queue to the retry topic or the dead letters; return whether a broker has it."""
         assert self._back is not None, "made at start"
-        if await self._back.give_back(message):
+        if verdict.dead(message):
+            return await self._back.give_back(message, DEAD_LETTER)
+        return await self._back.send_anew(message)
+
+    async def _give_back(self, job: ListenerJob, message: StoredMessage, level: int) -> None:
+        assert self._back is not None, "made at start"
+        if await self._back.give_back(message, level):
             job.loop.finish(job.process_queue, [message.queue_offset])
             return
         await asyncio.sleep(_LOCAL_RETRY_SECONDS)

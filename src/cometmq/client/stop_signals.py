@@ -1,0 +1,52 @@
+"""Lets a waiting program end in order when it is asked to: SIGTERM of a service manager, SIGINT of Ctrl-C."""
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@contextmanager
+def stop_signals(
+    ask: Callable[[], None], loop: asyncio.AbstractEventLoop | None = None
+) -> Iterator[None]:
+    """Call `ask` on SIGTERM and SIGINT while the block runs.
+
+    Does nothing outside of the main thread, and leaves alone a signal that the program handles itself.
+
+    Args:
+        ask: Called on the loop, or without a loop in the signal handler.
+        loop: The running loop of the main thread, or None.
+    """
+    replaced: list[tuple[signal.Signals, Any]] = []
+    if threading.current_thread() is threading.main_thread():
+        for number in _SIGNALS:
+            handler = signal.getsignal(number)
+            if not _is_default(handler):
+                continue
+            with suppress(NotImplementedError):  # A loop on Windows, or under virtual time.
+                if loop is not None:
+                    loop.add_signal_handler(number, ask)
+                else:
+                    signal.signal(number, lambda *_: ask())
+                replaced.append((number, handler))
+    try:
+        yield
+    finally:
+        for number, handler in replaced:
+            if loop is not None:
+                loop.remove_signal_handler(number)
+            signal.signal(number, handler)
+
+
+def _is_default(handler: Any) -> bool:
+    """Return whether nobody but Python or `asyncio.run` has set this handler."""
+    if handler in (signal.SIG_DFL, signal.default_int_handler):
+        return True
+    of_runner = handler.func if isinstance(handler, partial) else None
+    return isinstance(getattr(of_runner, "__self__", None), asyncio.Runner)
