@@ -116,7 +116,7 @@ class _Share:
 
 
 @dataclass(slots=True)
-class _Owner:
+class _ClientIdOwner:
     """The user of a client id, and the number of memberships that have it."""
 
     asker: Asker
@@ -147,7 +147,7 @@ class Members:
         self._producers: dict[str, dict[ClientPeer, Client]] = {}
         self._producers_by_id: dict[str, Client] = {}
         self._consumers: dict[str, ConsumerGroup] = {}
-        self._owners: dict[str, _Owner] = {}  # By client id.
+        self._owners: dict[str, _ClientIdOwner] = {}  # By client id.
         self._held: dict[ClientPeer, _Share] = {}
         self._size = 0
         self._first_pull_count = 0
@@ -287,7 +287,7 @@ class Members:
     def _own(self, before: Client | None, after: Client | None) -> None:
         """Count the memberships of client ids: one has come, has gone, or is another's now."""
         if after is not None:
-            owner = self._owners.setdefault(after.client_id, _Owner(after.asker))
+            owner = self._owners.setdefault(after.client_id, _ClientIdOwner(after.asker))
             if not owner.asker.is_known:
                 owner.asker = after.asker
             if before is not None and before.client_id == after.client_id:
