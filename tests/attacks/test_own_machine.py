@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import socket
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
 import pytest
 
 from tests.attacks.stranger import Stranger
@@ -10,6 +16,48 @@ from tests.support.other_machine import OtherMachine
 
 UPDATE_BROKER_CONFIG, BROKER_RUNTIME_INFO, WIPE_WRITE_PERM, NAMESERVER_CONFIG = 25, 28, 205, 319
 NO_PERMISSION = 16
+
+
+@contextmanager
+def forwarder(address: str) -> Iterator[str]:
+    """What haproxy, stunnel or `ssh -R` on a broker's machine do: connections of others come from there."""
+
+    class Forward(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            host, _, port = address.rpartition(":")
+            with socket.create_connection((host, int(port))) as onward:
+                back = threading.Thread(target=copy, args=(onward, self.request), daemon=True)
+                back.start()
+                copy(self.request, onward)
+
+    def copy(source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while content := source.recv(65_536):
+                target.sendall(content)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Forward) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        host, port = server.server_address[:2]
+        yield f"{host!s}:{port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("is_trusted", [True, False])
+def test_behind_a_forwarder_everybody_was_the_own_machine(tmp_path, is_trusted):
+    trust = {} if is_trusted else {"ownMachineIsTrusted": "false"}
+    expected = 0 if is_trusted else NO_PERMISSION
+    names = processes.nameserver(tmp_path / "names", **trust)
+    broker = processes.broker(tmp_path / "broker", "", settings=trust)
+    for program, requests in (
+        (names, (NAMESERVER_CONFIG,)),
+        (broker, (BROKER_RUNTIME_INFO, UPDATE_BROKER_CONFIG, 26)),
+    ):
+        with program, forwarder(program.address) as outer:
+            for request in requests:
+                assert code(outer, request) == expected, request
+                assert code(program.address, request) == expected, request
+            assert code(outer, 105 if program is names else 34) != NO_PERMISSION
 
 
 @pytest.fixture(scope="module")

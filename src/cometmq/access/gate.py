@@ -11,7 +11,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from cometmq.access.login_failures import FAILURES_MAX, LoginFailures
+from cometmq.access.login_failures import (
+    ADDRESS_FAILURES_MAX,
+    FAILURES_MAX,
+    LoginFailures,
+)
 from cometmq.access.user import User, UserTable
 from cometmq.codec.remoting import Command, RawCommand
 from cometmq.codec.signature import (
@@ -49,7 +53,10 @@ _STRANGER = (
     "no known user has signed this: see that the access key is known and enabled here, and that both sides "
     "have the same secret key"
 )
-_TOO_MANY = f"{FAILURES_MAX} signatures of this address were wrong; new connections of it are not looked at for a minute"
+_TOO_MANY = (
+    f"{FAILURES_MAX} signatures of this access key, or {ADDRESS_FAILURES_MAX} of any, were wrong from this address; "
+    "others are not looked at for a minute"
+)
 _IN_THE_CLEAR = (
     "what an administrator changes from another machine is taken over TLS only, since who hears a signature can use it "
     "again; use TLS, or set adminWithoutTls=true"
@@ -142,7 +149,7 @@ class AccessGate:
     ) -> None:
         """Changes by administrators of other machines need TLS, or `is_admin_without_tls`.
 
-        `failures` count wrong signatures of other machines; without them nobody does.
+        `failures` count wrong signatures of other machines, also behind a good one; without them nobody does.
         """
         self._users = users
         self._failures = failures
@@ -261,11 +268,20 @@ class AccessGate:
         user = table.find(name) if isinstance(name, str) else None
         # A client's first request may be a large message, and its signature is one of all of it. So a known name is enough
         # to be read, until signatures of that address were wrong too often.
-        is_guessed = self._failures is not None and self._failures.is_too_many(peer.network)
+        is_guessed = user is not None and self._is_guessed(peer, user.name)
         is_known = user is not None and user.is_enabled and not is_guessed
         if is_known or table.is_unasked(peer.ip):
             return None
         return f"a frame of more than {LARGE_FRAME_SIZE} bytes, and nobody who is known has signed on this connection"
+
+    def _is_guessed(self, peer: Peer, name: str) -> bool:
+        """Return whether too many signatures of a name were wrong; never of the user who signed last on this connection."""
+        if self._failures is None or peer.is_on_own_machine:
+            return False
+        signed_by = peer.signed_by
+        if peer.has_signed and signed_by is not None and signed_by.name == name:
+            return False
+        return self._failures.is_too_many(peer.network, name)
 
     @staticmethod
     def _is_open(table: UserTable, rule: RequestRule, peer: Peer) -> bool:
@@ -286,13 +302,12 @@ class AccessGate:
             user = None
         if user is not None and table.is_unsigned(user, peer.ip):
             return user
-        failures = None if peer.is_on_own_machine or peer.has_signed else self._failures
-        if failures is not None and failures.is_too_many(peer.network):
+        if self._is_guessed(peer, str(name)):
             return _TOO_MANY
         secret = _NOBODYS_SECRET if user is None else user.secret
         if not _is_signed(secret, fields, body) or user is None:
-            if failures is not None:
-                failures.note(peer.network)
+            if self._failures is not None and not peer.is_on_own_machine:
+                self._failures.note(peer.network, str(name))
             return _STRANGER
         peer.has_signed = True
         return user

@@ -20,6 +20,9 @@ class AccessKeys(AuthKeys):
     """Settings of access control, the same for brokers and nameservers.
 
     Attributes:
+        is_own_machine_trusted: peers of this machine may administrate without access control, and need neither TLS nor a bound on wrong
+            signatures; false where something forwards connections of others from here (haproxy, stunnel, docker-proxy, `ssh -R`, a
+            sidecar); not a key of RocketMQ.
         connections_per_address_max: connections of one address (IPv6: of a /64) that is not the own machine; more are refused;
             not a key of RocketMQ.
         is_acl_enabled: ACL 1.0 of RocketMQ 4.9: requests are signed by accounts of `plain_acl.yml` and
@@ -34,6 +37,7 @@ class AccessKeys(AuthKeys):
             not taken as a flag.
     """
 
+    is_own_machine_trusted: bool = setting(default=True, key="ownMachineIsTrusted")
     connections_per_address_max: int = setting(200, key="connectionsPerAddressMax", least=1)
     is_acl_enabled: bool = setting(default=False, key=ACL_ENABLE)
     acl_folder: str | None = setting(None)

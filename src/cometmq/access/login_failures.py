@@ -1,36 +1,47 @@
-"""The bound on failed signatures from one address."""
+"""The bound on failed signatures of a name from an address, and of an address."""
 
 from collections import OrderedDict
 
 from cometmq.model.clock import Clock
 
-# Wrong signatures of an address in a while, before no others are looked at; the while, seconds.
+# Wrong signatures of a name from an address in a while, before no others of that name are looked at from there; the
+# while, seconds. A neighbour behind the same address has another name.
 FAILURES_MAX, WHILE_SECONDS = 5, 60.0
-# Addresses that are remembered.
-_ADDRESSES_MAX = 10_000
+# Of all names from an address: one that tries many names is stopped, too.
+ADDRESS_FAILURES_MAX = 1_000
+_COUNTS_MAX = 20_000
+
+# An address, and the hash of a name; of all names together: None.
+_Place = tuple[str, int | None]
 
 
 class LoginFailures:
-    """Counts wrong signatures by address."""
+    """Counts wrong signatures by address and name."""
 
     def __init__(self, clock: Clock) -> None:
         """Begin without any failure."""
         self._clock = clock
-        # The count, and when its while ends; who failed first stands first.
-        self._of_address: OrderedDict[str, tuple[int, float]] = OrderedDict()
+        # The count, and when its while ends; the place that failed first stands first.
+        self._counts: OrderedDict[_Place, tuple[int, float]] = OrderedDict()
 
-    def note(self, address: str) -> None:
-        """One more."""
+    def note(self, address: str, name: str) -> None:
+        """Count a wrong signature of a name, known or not."""
         now = self._clock.monotonic()
-        count, ends = self._of_address.get(address, (0, 0.0))
-        if now >= ends:
-            self._of_address.pop(address, None)
-            count, ends = 0, now + WHILE_SECONDS
-        self._of_address[address] = count + 1, ends
-        if len(self._of_address) > _ADDRESSES_MAX:
-            self._of_address.popitem(last=False)
+        for place in ((address, None), (address, hash(name))):
+            count, ends = self._counts.get(place, (0, 0.0))
+            if now >= ends:
+                self._counts.pop(place, None)
+                count, ends = 0, now + WHILE_SECONDS
+            self._counts[place] = count + 1, ends
+        while len(self._counts) > _COUNTS_MAX:
+            self._counts.popitem(last=False)
 
-    def is_too_many(self, address: str) -> bool:
-        """Whether signatures from an address are not looked at any more for a while."""
-        count, ends = self._of_address.get(address, (0, 0.0))
-        return count >= FAILURES_MAX and self._clock.monotonic() < ends
+    def is_too_many(self, address: str, name: str) -> bool:
+        """Return whether signatures of a name from an address are not looked at for a while."""
+        return self._has(address, hash(name), FAILURES_MAX) or self._has(
+            address, None, ADDRESS_FAILURES_MAX
+        )
+
+    def _has(self, address: str, name: int | None, most: int) -> bool:
+        count, ends = self._counts.get((address, name), (0, 0.0))
+        return count >= most and self._clock.monotonic() < ends

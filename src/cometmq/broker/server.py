@@ -322,6 +322,7 @@ class Broker:
             self._clock,
             connections_max=settings.connections_max,
             connections_per_address_max=settings.connections_per_address_max,
+            is_own_machine_trusted=settings.is_own_machine_trusted,
             idle_seconds_max=settings.idle_seconds_max,
             tls=settings.server_tls(),
             strangers=self._guard.gate,

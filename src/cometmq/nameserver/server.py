@@ -87,6 +87,7 @@ class NameServer:
             self._dispatcher(guard.gate),
             self._clock,
             connections_per_address_max=settings.connections_per_address_max,
+            is_own_machine_trusted=settings.is_own_machine_trusted,
             idle_seconds_max=settings.idle_seconds_max,
             tls=settings.server_tls(),
             strangers=guard.gate,

@@ -54,7 +54,7 @@ class Peer(PeerEnd, asyncio.Protocol):
         address: its "ip:port".
         host: the same as records store it, 8 or 20 bytes.
         ip: its address alone, IPv4 as IPv4.
-        is_on_own_machine: whether it sits on this machine.
+        is_on_own_machine: whether it sits on this machine, where that is trusted.
         is_encrypted: whether it talks over TLS.
         has_signed: whether a request of it had a good signature.
         signed_by: the user who signed here last. Only the gate (access.gate) may read it: by the time that a
@@ -89,7 +89,9 @@ class Peer(PeerEnd, asyncio.Protocol):
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         super().__init__(server.turn, encode_host(self.address))
         self.ip = plain_ip(host)
-        self.is_on_own_machine = is_own_machine(self.ip, plain_ip(local))
+        self.is_on_own_machine = server.is_own_machine_trusted and is_own_machine(
+            self.ip, plain_ip(local)
+        )
         self.network = network_of(self.ip, is_own=self.is_on_own_machine)
         self.is_encrypted = False
         self.signed_by: Asker | None = None

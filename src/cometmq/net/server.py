@@ -65,8 +65,13 @@ class Server:
         idle_seconds_max: float = IDLE_SECONDS_MAX,
         tls: ServerTls | None = None,
         strangers: StrangerGate | None = None,
+        is_own_machine_trusted: bool = True,
     ) -> None:
-        """Nothing listens yet; see `start`. Without `tls` it is plain; `strangers` bound those who have not signed."""
+        """Nothing listens yet; see `start`. Without `tls` it is plain; `strangers` bound those who have not signed.
+
+        Without `is_own_machine_trusted` a peer of this machine is one of another.
+        """
+        self.is_own_machine_trusted = is_own_machine_trusted
         self.dispatcher = dispatcher
         self.clock = clock
         self.tasks = Tasks("server")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cometmq.access.gate import AccessGate
-from cometmq.access.login_failures import FAILURES_MAX, LoginFailures
+from cometmq.access.login_failures import ADDRESS_FAILURES_MAX, FAILURES_MAX, LoginFailures
 from cometmq.broker import requests as broker
 from cometmq.codec.remoting import Command
 from cometmq.model.errors import RequestError
@@ -27,7 +27,7 @@ def said(gate, command, peer):
     return "passed"
 
 
-def test_an_address_that_guesses_is_not_looked_at_for_a_minute_and_others_are():
+def test_an_access_key_that_is_guessed_from_an_address_is_not_looked_at_there_for_a_minute():
     clock = HandClock()
     gate = AccessGate(Users(account(is_super=True)), failures=LoginFailures(clock))
     good, bad = signed(Command(34)), signed(Command(34), secret="another-secret")
@@ -35,14 +35,55 @@ def test_an_address_that_guesses_is_not_looked_at_for_a_minute_and_others_are():
     assert said(gate, good, honest) == "passed"
     for _ in range(FAILURES_MAX):
         assert "no known user" in said(gate, bad, far())
-    # Right or wrong, a new connection of it learns nothing.
+    # Right or wrong, a new connection with that key learns nothing.
     assert said(gate, good, far()) == said(gate, bad, far())
     assert "not looked at" in said(gate, good, far())
-    # Who has signed well goes on, and so do others.
+    # The user who has signed well goes on, and so do others.
     assert said(gate, good, honest) == "passed"
     assert said(gate, good, far(NEAR)) == "passed"
     clock.turn(61)
     assert said(gate, good, far()) == "passed"
+
+
+def test_a_neighbour_with_wrong_keys_locked_out_all_who_share_its_address():
+    gate = AccessGate(Users(account(is_super=True)), failures=LoginFailures(HandClock()))
+    for number in range(40):
+        stranger = signed(Command(34), name=f"misconfigured-{number % 4}", secret="wrong")
+        assert said(gate, stranger, far()) != "passed"
+    assert said(gate, signed(Command(34)), far()) == "passed"
+
+
+def test_behind_one_good_signature_passwords_of_others_were_guessed_without_end():
+    users = Users(account(is_super=True), account(name="root-user", is_super=True))
+    gate = AccessGate(users, failures=LoginFailures(HandClock()))
+    peer = far()
+    assert said(gate, signed(Command(34)), peer) == "passed"
+    for number in range(FAILURES_MAX):
+        guess = signed(Command(34), name="root-user", secret=f"guess-{number}")
+        assert "no known user" in said(gate, guess, peer)
+    assert "not looked at" in said(gate, signed(Command(34), name="root-user"), peer)
+    assert said(gate, signed(Command(34)), peer) == "passed"
+
+
+def test_an_unknown_key_is_counted_as_a_known_one():
+    gate = AccessGate(Users(account(is_super=True)), failures=LoginFailures(HandClock()))
+
+    def answers(name):
+        return [
+            said(gate, signed(Command(34), name=name, secret="wrong"), far())
+            for _ in range(2 * FAILURES_MAX)
+        ]
+
+    assert answers("nobody-at-all") == answers(account().name)
+
+
+def test_one_that_tries_many_names_is_stopped_as_well():
+    failures = LoginFailures(HandClock())
+    for number in range(ADDRESS_FAILURES_MAX):
+        assert not failures.is_too_many(FAR, f"name-{number}")
+        failures.note(FAR, f"name-{number}")
+    assert failures.is_too_many(FAR, "another")
+    assert not failures.is_too_many(NEAR, "another")
 
 
 def test_the_own_machine_is_not_counted_and_memory_is_bounded():
@@ -54,6 +95,6 @@ def test_the_own_machine_is_not_counted_and_memory_is_bounded():
     near.network, near.has_signed = "this machine", False
     for _ in range(20):
         assert "no known user" in said(gate, bad, near)
-    for number in range(20_000):
-        failures.note(f"address {number}")
-    assert len(failures._of_address) == 10_000
+    for number in range(40_000):
+        failures.note(f"address {number}", "n" * 30_000)
+    assert len(failures._counts) == 20_000
