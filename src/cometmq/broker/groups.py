@@ -45,6 +45,8 @@ class Groups:
     Attributes:
         version: changes with each change.
         is_copy: this is a slave's: what is made is made at its master.
+        on_delete: Called with the name of each group that was deleted with the place where it stood: every table and
+            feature that keeps something under the name of a group forgets it (`forget_group`).
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Groups:
         """The table is empty until `load`."""
         self.version = DataVersion(clock.now_ms())
         self.is_copy = False
+        self.on_delete: list[Callable[[str], None]] = []
         self._file = file
         self._settings = settings
         self._clock = clock
@@ -140,9 +143,17 @@ class Groups:
         self._groups[config.name] = config
         return self._changed()
 
-    def delete(self, name: str) -> asyncio.Future[None]:
-        """Forget a group; the future is done when that is on disk."""
+    def delete(self, name: str, *, is_place_kept: bool = False) -> asyncio.Future[None]:
+        """Delete a group, and let everybody forget it; the future is done when that is on disk.
+
+        Args:
+            name: The group.
+            is_place_kept: Whether a group that is made again goes on where this one stood.
+        """
         self._groups.pop(name, None)
+        self._forbidden.pop(name, None)
+        if not is_place_kept:
+            self._forget(name)
         return self._changed()
 
     def make_again(self, made: Iterable[str], topics: Container[str]) -> None:
@@ -162,6 +173,15 @@ class Groups:
                 "was set for them is not known here: %s",
                 len(missing), ", ".join([*missing[:_SHOWN_MAX], *(["..."] if len(missing) > _SHOWN_MAX else [])]),
             )  # fmt: skip
+
+    def _forget(self, name: str) -> None:
+        for forget in self.on_delete:
+            forget(name)
+
+    def forget_topic(self, topic: str) -> None:
+        """Forget which groups may not read a topic, because the topic is deleted."""
+        for name in [name for name, topics in self._forbidden.items() if topic in topics]:
+            self.permit(name, topic, is_readable=True)
 
     def take(self, table: GroupTable, *, is_whole: bool) -> list[str]:
         """Have the groups of a master, what they may not read, and the version of its table.
@@ -185,6 +205,8 @@ class Groups:
         if (fresh, forbidden, table.version) != (self._groups, self._forbidden, self.version):
             self._groups, self._forbidden, self.version = fresh, forbidden, table.version
             self.saver.save_soon()
+        for name in gone:
+            self._forget(name)
         return gone
 
     # --- topics that a group may not read

@@ -12,6 +12,7 @@ from cometmq.broker.lanes import Lanes
 from cometmq.broker.machines.steps import Steps, confirmed
 from cometmq.broker.topics import Topics
 from cometmq.codec.properties import encode_properties
+from cometmq.codec.record import Record
 from cometmq.model.errors import StoreError
 from cometmq.model.frozen import dataclass
 from cometmq.model.java_hash import java_hash
@@ -41,6 +42,7 @@ class InnerMessage:
         transaction: transaction bits of `sys_flag`; with prepared or rollback it gets no queue entry.
         is_due_coded: its queue entry holds the due time by its delay level (the delay topic).
         block: `properties` as the record holds them, where that is known already.
+        record: The stored message that this one is made of; None for a new message.
     """
 
     topic: TopicConfig
@@ -56,6 +58,7 @@ class InnerMessage:
     transaction: int = 0
     is_due_coded: bool = False
     block: bytes | None = None
+    record: Record | None = None
 
 
 class InnerPuts:

@@ -145,6 +145,14 @@ class QueueLocks:
         ]
         self._drop([(group, queue) for queue in given])
 
+    def forget_topic(self, topic: str) -> None:
+        """Drop the locks on queues of a topic that is deleted."""
+        self._drop([(group, queue) for group, queue, _ in self._all() if queue.topic == topic])
+
+    def forget_group(self, group: str) -> None:
+        """Drop the locks of a group that is deleted."""
+        self._drop([(group, queue) for queue in self._groups.get(group, ())])
+
     def expire(self) -> float:
         """Forget locks that nobody renewed; gives when the next one may be (monotonic seconds), infinite if there is none."""
         now = self._clock.monotonic()

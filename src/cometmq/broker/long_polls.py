@@ -124,6 +124,16 @@ class LongPolls:
         """Run the held pulls of a group again: its offset was reset."""
         self._wake(queue, lambda pull: pull.request.consumer_group == group)
 
+    def forget_topic(self, topic: str) -> None:
+        """Run all held pulls of a topic again, because it is deleted: they are refused with TOPIC_NOT_EXIST."""
+        for queue in [queue for queue in self._held if queue.topic == topic]:
+            self._wake(queue, lambda _: True)
+
+    def forget_group(self, group: str) -> None:
+        """Run all held pulls of a group again, because it is deleted."""
+        for queue in list(self._held):
+            self.wake_group(queue, group)
+
     def expire(self, now: float) -> None:
         """Answer held pulls whose time is over; a queue that was deleted has nothing to wait for."""
         if not len(self._expiring):  # Else the last pass is still under way.

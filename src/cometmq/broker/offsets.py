@@ -7,7 +7,7 @@ consumerOffset.json, as ConsumerOffsetManager of RocketMQ 5.3.3 keeps it; with l
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from itertools import islice
 
@@ -282,6 +282,12 @@ class Offsets:
         if is_of_group:
             return [topic for topic, _, group in pairs if group == name]
         return [group for topic, _, group in pairs if topic == name]
+
+    def topics_and_groups(self) -> Iterator[tuple[str, str]]:
+        """Yield each topic with each group that has offsets in it."""
+        for key in self._offsets:
+            topic, _, group = key.partition(TOPIC_GROUP_SEPARATOR)
+            yield topic, group
 
     def places(self) -> list[tuple[str, dict[int, int]]]:
         """Each "topic@group" with the offsets of its queues, which may change; not to be changed."""

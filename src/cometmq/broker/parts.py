@@ -92,6 +92,16 @@ class Parts:
     reroutes: list[Reroute] = field(default_factory=list)
 
 
+class NamesKept(Protocol):
+    """A table or feature that keeps something under the names of topics or groups."""
+
+    def forget_topic(self, topic: str) -> None:
+        """Forget all that is kept under the name of a topic, because it is deleted; it may be made again at any time."""
+
+    def forget_group(self, group: str) -> None:
+        """Forget all that is kept under the name of a group, because it is deleted; it may be made again at any time."""
+
+
 class Feature:
     """A part of a broker that has requests and a life of its own. Made with `Parts`.
 
@@ -107,6 +117,12 @@ class Feature:
         """The numbers that the feature adds to those that consoles show (GET_BROKER_RUNTIME_INFO)."""
         return {}
 
+    def forget_topic(self, topic: str) -> None:
+        """Forget a topic, as `NamesKept` says."""
+
+    def forget_group(self, group: str) -> None:
+        """Forget a group, as `NamesKept` says."""
+
     async def start(self) -> None:
         """The broker's tables are loaded and its ports are taken; nobody has been served yet."""
 
@@ -116,6 +132,18 @@ class Feature:
 
     async def close(self) -> None:
         """Nobody is served any more; the store is still open."""
+
+
+def follow_deletions(parts: Parts, features: Sequence[NamesKept]) -> None:
+    """Let every table and feature of a broker hear of each topic and each group that is deleted."""
+    topics, groups, store = parts.topics, parts.groups, parts.store
+    tables: list[NamesKept] = [parts.offsets, parts.locks, parts.polls, *features]
+    for each in tables:
+        topics.on_delete.append(each.forget_topic)
+        groups.on_delete.append(each.forget_group)
+    topics.on_delete.append(groups.forget_topic)
+    topics.deleted.fit(store.min_offset, store.max_offset)
+    store.on_truncated.append(lambda end: topics.deleted.fit(0, end))
 
 
 F = TypeVar("F", bound=Feature)

@@ -5,7 +5,7 @@ properties are what the one who delivers says.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cometmq.broker.inner_puts import InnerMessage, InnerPuts
 from cometmq.broker.other_queues import is_batch_topic
@@ -60,6 +60,26 @@ def once_more(
         transaction=record.sys_flag & TRANSACTION_MASK,
         is_due_coded=is_due_coded,
         block=block,
+        record=record,
+    )
+
+
+def is_of_deleted_topic(record: Record, properties: Mapping[str, str], topics: Topics) -> bool:
+    """Return whether a topic of a stored message was deleted after the message had been stored.
+
+    Args:
+        record: The message as it is stored.
+        properties: Its properties. They name the topic that it waits for, and the topic that a retry came from.
+        topics: The topics of the broker.
+    """
+    if not len(topics.deleted):
+        return False
+    names = (
+        record.topic, properties.get(keys_of.REAL_TOPIC), properties.get(keys_of.RETRY_TOPIC)
+    )  # fmt: skip
+    return any(
+        name is not None and topics.deleted.covers(name, record.physical_offset)
+        for name in names
     )
 
 
@@ -74,8 +94,8 @@ def real_place(
 ) -> tuple[TopicConfig, int] | None:
     """The topic and queue to which a waiting message goes in the end; None, and a log line, without one.
 
-    Follows RocketMQ: a topic that was deleted meanwhile gets the message all the same, so that it
-    is there when the topic is made again.
+    Follows RocketMQ: a topic that this broker does not know gets the message all the same, so that it is there when the
+    topic is made. A message of a topic that was deleted is discarded at the put (`put_deliverable`).
     """
     name, queue = properties.get(keys_of.REAL_TOPIC, ""), properties.get(keys_of.REAL_QID, "")
     # A store may hold messages that clients sent to the timer's topic before brokers refused that.
@@ -97,16 +117,35 @@ def real_place(
     return topic or TopicConfig(name, 1, 1), int(queue)
 
 
-def put_deliverable(inner: InnerPuts, messages: Sequence[InnerMessage]) -> list[PutResult]:
-    """Put messages with one write; what no store could ever hold is left out and logged.
+def put_deliverable(
+    inner: InnerPuts, topics: Topics, messages: Sequence[InnerMessage]
+) -> list[PutResult]:
+    """Put messages that waited with one write.
+
+    Messages of topics that were deleted meanwhile, and messages that no store could ever hold, are discarded and logged.
 
     Raises:
-        StoreError: none of them was stored, and why; later it may be.
+        StoreError: None of them was stored, and why; later it may be.
     """
+    living = [
+        message
+        for message in messages
+        if message.record is None
+        or not is_of_deleted_topic(message.record, message.properties, topics)
+    ]
+    if len(living) < len(messages):
+        _log.warning(
+            "%d messages that waited are discarded, because their topics were deleted",
+            len(messages) - len(living),
+        )
+    return _put(inner, living)
+
+
+def _put(inner: InnerPuts, messages: Sequence[InnerMessage]) -> list[PutResult]:
     try:
         return inner.put(*messages) if messages else []
     except (RecordIllegal, CodecError) as error:
         if len(messages) == 1:
             _log.error("a message for %s is dropped: %s", messages[0].topic.name, error)
             return []
-    return [result for message in messages for result in put_deliverable(inner, [message])]
+    return [result for message in messages for result in _put(inner, [message])]

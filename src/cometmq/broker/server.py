@@ -32,7 +32,7 @@ from cometmq.broker.machines.on_loop import LoopWorld, Machines
 from cometmq.broker.machines.runner import NEVER
 from cometmq.broker.members import Members
 from cometmq.broker.offsets import Offsets
-from cometmq.broker.parts import Parts
+from cometmq.broker.parts import Feature, Parts, follow_deletions
 from cometmq.broker.positions import GroupPositions
 from cometmq.broker.registered_topics import RegisteredTopics
 from cometmq.broker.registrar import Registrar
@@ -144,7 +144,7 @@ class Broker:
         self._registrar = self._make_registrar()
         self._registration = Registration(self._registrar, self._beats)
         parts = self._make_parts()
-        self._features = [make(parts) for make in FEATURES]
+        self._features = self._make_features(parts)
         self._metadata = self._make_metadata(parts) if settings.is_slave else None
         self._server.dispatcher.serve(self._make_table(parts))
         self._flusher.start()
@@ -166,6 +166,11 @@ class Broker:
         if self._metadata is not None:
             self._machines.keep("metadata", self._metadata.step)
         await self._server.serve()
+
+    def _make_features(self, parts: Parts) -> list[Feature]:
+        features = [make(parts) for make in FEATURES]
+        follow_deletions(parts, features)
+        return features
 
     def _make_table(self, parts: Parts) -> RequestTable:
         """The table of requests that are answered in this role."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 
+from cometmq.broker.deleted_topics import DeletedTopics, deleted_group
 from cometmq.broker.saving import Saver
 from cometmq.broker.settings import BrokerSettings
 from cometmq.broker.topic_policies import warn_of_policies
@@ -57,6 +58,9 @@ class Topics:
         loaded_version: The version that topics.json had at the start.
         is_promoted: this is the first run as a master of what was a slave before.
         on_change: called with the name of each topic that was made, changed or deleted.
+        on_delete: Called with the name of each topic that was deleted, before `on_change`: every table and feature that
+            keeps something under the name of a topic forgets it (`forget_topic`).
+        deleted: The topics that were deleted while the log still holds records of them.
     """
 
     def __init__(
@@ -67,6 +71,8 @@ class Topics:
         self.version = self.loaded_version = DataVersion(clock.now_ms())
         self.is_promoted = False
         self.on_change: list[Callable[[str], None]] = []
+        self.on_delete: list[Callable[[str], None]] = []
+        self.deleted = DeletedTopics(file.beside("deletedTopics.json"), pool=pool)
         self._file = file
         self._settings = settings
         self._topics: dict[str, TopicConfig] = {}
@@ -82,6 +88,7 @@ class Topics:
         Raises:
             CodecError: the file means nothing; the message names it.
         """
+        self.deleted.load()
         found = self._file.load(decode_topics_file, is_needed=False)
         was_copy = False
         if found is not None:
@@ -272,26 +279,43 @@ class Topics:
         self._count(config, 1)
         return self._changed(config.name)
 
-    def delete(self, name: str) -> asyncio.Future[None]:
-        """Forget a topic; the future is done when that is on disk."""
+    def delete(self, name: str, *, end: int) -> asyncio.Future[tuple[None, None]]:
+        """Delete a topic, and let everybody forget it; the future is done when that is on disk.
+
+        Args:
+            name: The topic.
+            end: Physical offset of the log's end: the records of the topic before it are of the deleted one.
+        """
         known = self._topics.pop(name, None)
         if known is not None:
             self._count(known, -1)
-        return self._changed(name)
+        noted = self._forget(name, end)
+        return asyncio.gather(noted, self._changed(name))
 
-    def take(self, table: TopicTable, *, is_whole: bool) -> list[str]:
+    def _forget(self, name: str, end: int) -> asyncio.Future[None]:
+        noted = self.deleted.note(name, end, self.clock.now_ms())
+        for forget in self.on_delete:
+            forget(name)
+        return noted
+
+    def note_deleted_group(self, group: str, end: int) -> asyncio.Future[None]:
+        """Note that what the log up to `end` says of a group is of a deleted one; done when that is on disk."""
+        return self.deleted.note(deleted_group(group), end, self.clock.now_ms())
+
+    def take(self, table: TopicTable, *, end: int | None) -> list[str]:
         """Have the topics of a master, and the version of its table.
 
         Args:
             table: its topics.
-            is_whole: what it does not have goes here, but for the system's own.
+            end: Physical offset of the log's end when the table was read. The topics that the table lacks are deleted
+                here, too, but for the system's own. None: The logs are not known to fit, and nothing is deleted.
 
         Returns:
             The topics that went.
         """
         gone = [
             name
-            for name in (self._topics.keys() - table.topics.keys() if is_whole else ())
+            for name in (self._topics.keys() - table.topics.keys() if end is not None else ())
             if not self.is_system(name)
         ]
         changed = [
@@ -307,6 +331,7 @@ class Topics:
             self._count(config, 1)
         for name in gone:
             self._count(self._topics.pop(name), -1)
+            self._forget(name, end or 0)
         self.version = table.version
         self.saver.save_soon()
         for name in (*gone, *(config.name for config in changed)):
@@ -397,6 +422,7 @@ class Topics:
     async def close(self) -> None:
         """Bring everything to disk."""
         await self.saver.close()
+        await self.deleted.saver.close()
 
     def _changed(self, name: str | None = None) -> asyncio.Future[None]:
         self.version = self.version.next(self.clock.now_ms())

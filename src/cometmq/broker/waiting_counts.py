@@ -63,6 +63,11 @@ class WaitingCounts:
                 self._counts[topic] = count, now_ms
                 self.saver.changed()
 
+    def forget(self, topic: str) -> None:
+        """Forget the count of a topic that is deleted."""
+        if self._counts.pop(topic, None) is not None:
+            self.saver.changed()
+
     def take(self, table: WaitingTable) -> None:
         """Have the counts of a master, and the version of its table."""
         if (table.version, table.counts) != (self._version, self._counts):

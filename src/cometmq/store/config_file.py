@@ -36,6 +36,10 @@ class ConfigFile:
         self._good: bytes | None = None  # The last content that was loaded or saved.
         self._is_in_place = False  # The file itself has it, not the .bak alone.
 
+    def beside(self, name: str) -> "ConfigFile":
+        """Return another file of the same folder."""
+        return ConfigFile(f"{self.path.rpartition('/')[0]}/{name}", self._disk)
+
     def load(self, decode: Callable[[str], T], *, is_needed: bool = True) -> T | None:
         """Load the file, or NAME.bak where it is missing, empty or cannot be decoded.
 

@@ -18,7 +18,7 @@ from cometmq.broker.locks import QueueLocks
 from cometmq.broker.long_polls import LongPolls
 from cometmq.broker.members import Members
 from cometmq.broker.offsets import Offsets
-from cometmq.broker.parts import Parts
+from cometmq.broker.parts import Parts, follow_deletions
 from cometmq.broker.positions import GroupPositions
 from cometmq.broker.replicas.state import ReplicationState
 from cometmq.broker.settings import BrokerSettings
@@ -108,6 +108,7 @@ def load_tables(parts: Parts) -> None:
     """Load the tables of the folder config; within a running loop, in which they are saved."""
     for table in (parts.topics, parts.groups, parts.offsets, parts.locks):
         table.load()
+    follow_deletions(parts, ())
 
 
 def unique_ids(clock: HandClock) -> UniqueIds:

@@ -23,10 +23,10 @@ RETRY = "%RETRY%billing"
 WAITING_SECONDS = 30
 
 
-async def half(served, body: bytes, queue_id: int, _clock: HandClock):
+async def half(served, body: bytes, queue_id: int, _clock: HandClock, **more):
     """Send a half message; gives what commits it."""
     properties = {"TRAN_MSG": "true", "PGROUP": "payers", "UNIQ_KEY": body.hex().upper()}
-    sent = await send(served, body, properties, queue_id=queue_id, sysFlag="4")
+    sent = await send(served, body, properties, queue_id=queue_id, sysFlag="4", **more)
     place = sent.fields["msgId"]
     end = EndTransaction(
         producer_group="payers",

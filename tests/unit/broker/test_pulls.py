@@ -34,8 +34,8 @@ async def send(served, count=1, topic="Orders", tag=None, queue_id=0):
         (0, ResponseCode.SUCCESS, 5, 5),
         (3, ResponseCode.SUCCESS, 5, 2),
         (5, ResponseCode.PULL_NOT_FOUND, 5, 0),
-        (6, ResponseCode.PULL_OFFSET_MOVED, 5, 0),
-        (1 << 40, ResponseCode.PULL_OFFSET_MOVED, 5, 0),
+        (6, ResponseCode.PULL_OFFSET_MOVED, 0, 0),
+        (1 << 40, ResponseCode.PULL_OFFSET_MOVED, 0, 0),
         (-1, ResponseCode.PULL_OFFSET_MOVED, 0, 0),
     ],
 )
@@ -48,6 +48,21 @@ async def test_an_offset_decides_what_a_pull_is_answered(
     assert answer.fields["nextBeginOffset"] == str(next_offset)
     assert (answer.fields["minOffset"], answer.fields["maxOffset"]) == ("0", "5")
     assert len(decode_records(answer.body)) == count
+
+
+async def test_a_group_with_an_offset_goes_on_at_the_end_of_a_queue_that_lost_its_tail(served):
+    await send(served, 5)
+    served.broker._offsets.commit("g", "Orders", 0, offset=7)
+    answer = await served.ask(PULL, pull_fields("Orders", offset=9))
+    assert (answer.code, answer.fields["nextBeginOffset"]) == (21, "5")
+
+
+async def test_a_pull_beyond_the_end_commits_nothing(served):
+    await send(served, 5)
+    brought = pull_fields("Orders", offset=9, commitOffset="8", sysFlag="5")
+    answer = await served.ask(PULL, brought)
+    assert (answer.code, answer.fields["nextBeginOffset"]) == (21, "0")
+    assert served.broker._offsets.get("g", "Orders", 0) is None
 
 
 @pytest.mark.parametrize(("offset", "code"), [(0, 19), (7, 21)])

@@ -207,7 +207,7 @@ class DelayedDelivery:
         ]
         if self._truncations != truncations:
             return  # What was read may be gone; the next look reads again.
-        level.marks.note_put(put_deliverable(self._inner, messages), offset)
+        level.marks.note_put(put_deliverable(self._inner, self._topics, messages), offset)
         # Nothing waits between the put and this: no message is delivered twice by a cancel.
         self._delivered.offsets[level.number] = found.next_offset
         level.due_ms = found.due_ms

@@ -116,5 +116,5 @@ def _groups(parts: Parts, machines: Machines) -> GroupHandler:
     comparison = GroupComparison(
         store=parts.store, topics=parts.topics, offsets=parts.offsets, members=parts.members
     )
-    administration = GroupAdministration(parts.groups, parts.offsets, parts.topics)
+    administration = GroupAdministration(parts.groups, parts.offsets, parts.topics, parts.store)
     return GroupHandler(administration, comparison, groups=parts.groups, machines=machines)

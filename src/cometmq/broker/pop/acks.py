@@ -10,6 +10,7 @@ the invisible time is refused, where Java answers success and gives the message 
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from cometmq.broker.deleted_topics import deleted_group
 from cometmq.broker.parts import Parts
 from cometmq.broker.pop.check_points import CheckPoint, Place
 from cometmq.broker.pop.invisible_time import check_invisible_time
@@ -118,6 +119,10 @@ class Acks:
         known = self._parts.offsets.get(group, topic, queue_id)
         if known is not None and offset < known:
             return
+        deleted = self._parts.topics.deleted
+        names = (topic, deleted_group(group))
+        if any(deleted.was_deleted(name, since_ms=pop_time_ms) for name in names):
+            return  # The handle is of a queue, or a group, that was deleted since.
         queue = self._parts.store.queue(topic, queue_id)
         is_there = queue is not None and offset < queue.max_offset
         following = NOT_FOUND

@@ -98,6 +98,13 @@ class Assignments:
             self._modes = dict(modes)
             self._saver.save_soon()
 
+    def forget(self, is_gone: Callable[[str, str], bool]) -> None:
+        """Forget the modes of deleted topics or groups; `is_gone` is asked with topic and group."""
+        left = {key: mode for key, mode in self._modes.items() if not is_gone(*key)}
+        for topic in [topic for topic in self._routes if is_gone(topic, "")]:
+            del self._routes[topic]
+        self.take(left)
+
     def all_modes(self) -> Mapping[tuple[str, str], RequestModeConfig]:
         """All modes, by topic and group."""
         return self._modes

@@ -302,6 +302,18 @@ class CheckPointTable:
             at_ms += 1
         return at_ms
 
+    def forget(self, is_gone: Callable[[str, str], bool]) -> None:
+        """End all check points of deleted topics or groups: their messages are not delivered again.
+
+        Args:
+            is_gone: Returns whether a topic, or the group of a check point, is deleted.
+        """
+        for point in self.points():
+            if is_gone(point.body.topic, point.body.group):
+                self.acknowledge_bits(point, point.all_bits)
+        for place in [place for place in self._unsaid if is_gone(place[1], place[0])]:
+            self.reset(place)
+
     # --- time
 
     def pop_due(self, now_ms: int) -> list[CheckPoint]:

@@ -130,6 +130,19 @@ class PopFeature(Feature):
         self._journal.truncated(end)
         self._orders.truncated(self._journal.end_of)
 
+    def forget_topic(self, topic: str) -> None:
+        """Forget what was handed out of a topic that is deleted, and who waits for it."""
+        self._forget(lambda name, _group: name == topic)
+
+    def forget_group(self, group: str) -> None:
+        """Forget what was handed out to a group that is deleted, and its members that wait."""
+        self._forget(lambda _topic, name: name == group)
+
+    def _forget(self, is_gone: Callable[[str, str], bool]) -> None:
+        self._check_points.forget(is_gone)
+        self._orders.forget_all(is_gone)
+        self._waiting.forget(is_gone)
+
     async def follow(self) -> None:
         """Do nothing as a slave: the log holds what was handed out, and is read when it becomes the master."""
 
@@ -208,6 +221,14 @@ class AssignmentFeature(Feature):
             CodecError: their file means nothing.
         """
         self._assignments.load()
+
+    def forget_topic(self, topic: str) -> None:
+        """Forget how groups consume a topic that is deleted."""
+        self._assignments.forget(lambda name, _group: name == topic)
+
+    def forget_group(self, group: str) -> None:
+        """Forget how a group that is deleted consumes topics."""
+        self._assignments.forget(lambda _topic, name: name == group)
 
     def _take_modes(self, modes: RequestModes, _end: int | None) -> Steps[None]:
         self._assignments.take(modes)

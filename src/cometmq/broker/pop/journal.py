@@ -12,6 +12,7 @@ not timed, so that what is handed out is known at once (docs/design/0014).
 import logging
 from collections import deque
 
+from cometmq.broker.deleted_topics import deleted_group
 from cometmq.broker.inner_puts import InnerMessage
 from cometmq.broker.machines.steps import Steps
 from cometmq.broker.parts import Parts
@@ -35,7 +36,7 @@ from cometmq.codec.bodies.pop_journal import (
 )
 from cometmq.codec.record import Record
 from cometmq.model.errors import CodecError, StoreError
-from cometmq.model.names import REVIVE_LOG_PREFIX
+from cometmq.model.names import REVIVE_LOG_PREFIX, pop_origin_topic
 from cometmq.model.properties import TAGS, TIMER_DELIVER_MS
 from cometmq.store.appender import PutResult
 from cometmq.store.consume_queue import ConsumeQueue
@@ -113,6 +114,8 @@ class Journal:
             tag = record.properties().get(TAGS)
             if tag == CHECK_POINT_TAG:
                 point = CheckPoint(decode_check_point(record.body), queue_id)
+                if self._is_of_deleted(point.body, record.physical_offset):
+                    return
                 found.append(point)
                 is_timed = record.store_timestamp >= point.due_ms - _EARLY_MS
                 self.check_points.begin_again(
@@ -128,6 +131,16 @@ class Journal:
                 self.check_points.acknowledge(key, ack.offsets)
         except CodecError as error:
             _log.error("revive queue %d, offset %d: %s", queue_id, record.queue_offset, error)
+
+    def _is_of_deleted(self, body: CheckPointBody, physical_offset: int) -> bool:
+        """Return whether the topic or the group of a check point was deleted after its record had been stored."""
+        covers = self._parts.topics.deleted.covers
+        return any(
+            covers(name, physical_offset)
+            for name in (
+                body.topic, pop_origin_topic(body.topic, body.group), deleted_group(body.group)
+            )
+        )  # fmt: skip
 
     # --- writing
 

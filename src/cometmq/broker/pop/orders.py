@@ -120,6 +120,11 @@ class Orders:
         if self._states.pop(place, None) is not None:
             self.saver.changed()
 
+    def forget_all(self, is_gone: Callable[[str, str], bool]) -> None:
+        """Forget the queues of deleted topics or groups; `is_gone` is asked with topic and group."""
+        for place in [place for place in self._states if is_gone(place[1], place[0])]:
+            self.forget(place)
+
     def save_if_dirty(self) -> None:
         """Save what changed since the last time."""
         self.saver.save_if_dirty()

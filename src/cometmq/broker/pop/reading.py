@@ -184,12 +184,14 @@ class PopReader:
         busy.add(place)
         try:
             result = yield from self._read(pop, taken, place, offset)
-            if result.status in _ELSEWHERE:
+            if result.status in _ELSEWHERE and not queue.deleted:
                 self._offsets.reset(place, result.next_offset)
                 offset = result.next_offset
                 result = yield from self._read(pop, taken, place, offset)
         finally:
             busy.discard(place)
+        if queue.deleted:
+            return  # Meanwhile: its messages are nobody's, and the place is another queue's.
         if result.status is GetStatus.FOUND:
             self._hand_out(pop, taken, place, offset, result)
         elif result.status in _PASSED_OVER and result.next_offset > offset:

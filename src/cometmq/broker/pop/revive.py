@@ -58,9 +58,10 @@ class Revive:
     def _hand_on(self, point: CheckPoint) -> Steps[None]:
         body = point.body
         origin = pop_origin_topic(body.topic, body.group)
-        is_wanted = (
-            self._parts.topics.get(origin) is not None
-            and self._parts.groups.peek(body.group) is not None
+        is_wanted = self._parts.topics.get(origin) is not None and (
+            self._parts.groups.peek(body.group) is not None
+            # A group that was deleted with its place kept goes on there when it is made again.
+            or self._parts.offsets.get(body.group, body.topic, body.queue_id) is not None
         )
         records = (yield from self._read(point)) if is_wanted else []
         # What was acknowledged while it was read, or truncated, is not given again.

@@ -141,6 +141,11 @@ class PopLongPolls:
             waiter.is_woken = True
         self._run_soon(key)
 
+    def forget(self, is_gone: Callable[[str, str], bool]) -> None:
+        """Wake the pops of deleted topics or groups, which are refused then; `is_gone` is asked with topic and group."""
+        for key in [key for key in self._waiters if is_gone(*key)]:
+            self.wake(key)
+
     def _run_soon(self, key: Key) -> None:
         if key in self._waiters:
             if not self._woken:

@@ -8,6 +8,7 @@ copies every topic (Java looks for a topic without a name).
 import asyncio
 import logging
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from cometmq.broker.groups import Groups
 from cometmq.broker.members import Members
@@ -32,10 +33,13 @@ AHEAD_OF_ALL = (1 << 63) - 1  # Long.MAX_VALUE: the group compared is behind all
 class GroupAdministration:
     """Changes groups. A change is on disk when the future that it gives is done."""
 
-    def __init__(self, groups: Groups, offsets: Offsets, topics: Topics) -> None:
+    def __init__(
+        self, groups: Groups, offsets: Offsets, topics: Topics, store: MessageStore
+    ) -> None:
         self._groups = groups
         self._offsets = offsets
         self._topics = topics
+        self._store = store
 
     async def change(self, configs: Sequence[GroupConfig]) -> None:
         """Make or change groups: all of them, or none where one is refused for what it says.
@@ -56,13 +60,41 @@ class GroupAdministration:
             await asyncio.shield(saving)
 
     async def delete(self, request: DeleteGroup, asker: str) -> None:
-        """Forget a group, and where it stands where that is wanted; `asker` is for the log."""
-        check_group_of_clients(request.group_name)
-        _log.info("deleting group %s, asked by %s", request.group_name, asker)
-        saving = self._groups.delete(request.group_name)
+        """Delete a group; `asker` is for the log.
+
+        Unless the request keeps the place where the group stands, its retry topics go, too: a group of this name that is
+        made again begins anew. Dead letters stay: they are no group's to consume.
+
+        Raises:
+            StoreBusy: The log is being truncated; nothing is changed.
+            RequestError: The disk failed.
+        """
+        name = request.group_name
+        check_group_of_clients(name)
+        _log.info("deleting group %s, asked by %s", name, asker)
+        saving: list[asyncio.Future[Any]] = []
         if request.clean_offset:
-            self._offsets.forget_group(request.group_name)
-        await asyncio.shield(saving)
+            for topic in self._retry_topics(name):
+                self._store.delete_topic(topic)
+                saving.append(self._topics.delete(topic, end=self._store.max_offset))
+            saving.append(self._topics.note_deleted_group(name, self._store.max_offset))
+        saving.append(self._groups.delete(name, is_place_kept=not request.clean_offset))
+        await asyncio.shield(asyncio.gather(*saving))
+
+    def _retry_topics(self, group: str) -> list[str]:
+        """Find the retry topics of a group: its own, and those of the topics that it popped."""
+        own = retry_topic(group)
+        others = {
+            name
+            for name in self._offsets.topics_of(group)
+            if name.startswith((f"{own}_", f"{own}+"))
+        }
+        shared = {
+            name
+            for name, owner in self._offsets.topics_and_groups()
+            if name in others and owner != group
+        }
+        return [own, *(others - shared)]
 
     def find(self, name: str) -> GroupConfig:
         """The group of this name.

@@ -146,7 +146,9 @@ class CommittedOffsets:
             )
         queue = self._store.queue(topic, queue_id)
         end = 0 if queue is None else queue.max_offset
-        if offset > end + BEYOND_MAX:
+        # The members of a group may not know yet that a topic was deleted and made again.
+        beyond_max = 0 if self._topics.deleted.was_deleted(topic) else BEYOND_MAX
+        if offset > end + beyond_max:
             # Differs: RocketMQ takes any, and the group skips all that comes until then.
             raise RequestError(
                 ResponseCode.INVALID_PARAMETER,

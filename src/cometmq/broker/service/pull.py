@@ -265,8 +265,14 @@ class Pulls:
         )
 
     def _commit(self, pull: Pull, max_offset: int) -> None:
-        """Keep the offset that a pull brings; of one that brings none, where it begins."""
+        """Keep the offset that a pull brings; of one that brings none, where it begins.
+
+        Nothing of a pull beyond the queue's end: it may know the offsets of a queue that was deleted. A slave's queues end
+        before its master's, though.
+        """
         request = pull.request
+        if request.queue_offset > max_offset and not self._settings.is_slave:
+            return
         if not request.sys_flag & PULL_COMMIT_OFFSET:
             self.note_first(request, request.queue_id, request.queue_offset)
         elif pull.may_hold:
@@ -327,6 +333,8 @@ class Pulls:
         code = _code_of(result.status, pull.request.queue_offset)
         if code == ResponseCode.PULL_OFFSET_MOVED and self._has_master is not None:
             return self._lacking(pull, wanted, result, has_master=self._has_master())
+        if result.status is GetStatus.OFFSET_OVERFLOW_BADLY and self._is_lost(pull.request):
+            result = result._replace(next_offset=result.min_offset)
         if (
             code == ResponseCode.PULL_NOT_FOUND
             and pull.may_hold
@@ -349,6 +357,16 @@ class Pulls:
             self.next_broker(pull.group, is_far=result.suggest_slave), result.records, pull.group.sys_flag,
             pull.topic.sys_flag,
         )  # fmt: skip
+
+    def _is_lost(self, request: PullRequest) -> bool:
+        """Return whether an offset beyond a queue's end is of a deleted queue: the group has no offset in this one.
+
+        Differs: RocketMQ sends every such group to the end, and it misses what was sent to the new queue before. A group
+        with an offset here has seen more of this queue than a crash has left of it; it goes on at the end. A slave's
+        queue may only be behind its master's.
+        """
+        stored = self._offsets.get(request.consumer_group, request.topic, request.queue_id)
+        return stored is None and not self._settings.is_slave
 
     def _lacking(
         self, pull: Pull, wanted: MessageFilter, result: GetResult, *, has_master: bool

@@ -14,7 +14,7 @@ from cometmq.broker.counters.counters import Counters
 from cometmq.broker.delay.levels import DelayLevelTable
 from cometmq.broker.groups import Groups
 from cometmq.broker.inner_puts import InnerMessage, InnerPuts
-from cometmq.broker.redelivery import once_more, topic_of
+from cometmq.broker.redelivery import is_of_deleted_topic, once_more, topic_of
 from cometmq.broker.settings import BrokerSettings
 from cometmq.broker.topics import Topics
 from cometmq.codec.headers.send_back import SendBackRequest
@@ -106,6 +106,8 @@ class Retries:
         record = await self._read(request.offset)
         if not may(topic_of(record)):
             raise _no_record(request.offset)
+        if is_of_deleted_topic(record, record.properties(), self._topics):
+            return  # The topic's deletion has taken it from all groups.
         # Nothing waits between here and the put, so the topic has the queue that is drawn.
         sys_flag = TOPIC_UNIT_SUB if request.unit_mode else 0
         topic = self._topic(retry_topic(group.name), group.retry_queues, sys_flag)

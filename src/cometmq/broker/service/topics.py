@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from cometmq.broker.offsets import Offsets
 from cometmq.broker.other_queues import check_queue_type, is_batch_topic
@@ -17,7 +18,7 @@ from cometmq.broker.topics import QUEUES_MAX, Topics
 from cometmq.codec.headers.topic import CreateTopic
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
-from cometmq.model.names import check_topic
+from cometmq.model.names import check_topic, pop_retry_topic
 from cometmq.model.topic import TopicConfig
 from cometmq.store.message_store import MessageStore
 
@@ -83,7 +84,7 @@ class TopicAdministration:
         if saving is not None:
             await self._settled(saving)
 
-    async def _settled(self, saving: "asyncio.Future[None]") -> None:
+    async def _settled(self, saving: "asyncio.Future[Any]") -> None:
         """The change is on disk, and whoever asks a nameserver next will see it."""
         await asyncio.gather(asyncio.shield(saving), self._announce())
 
@@ -127,18 +128,40 @@ class TopicAdministration:
             )
         _log.info("deleting topic %s, asked by %s", name, asker)
         left: OSError | None = None
-        try:
-            self._store.delete_topic(name)  # First: while it is busy the topic stays as it is.
-        except OSError as error:
-            left = error
-        saving = self._topics.delete(name)
-        self._offsets.forget_topic(name)
+        saving: list[asyncio.Future[Any]] = []
+        for each in (*self._pop_retry_topics(name), name):
+            try:
+                self._store.delete_topic(
+                    each
+                )  # First: while it is busy the topic stays as it is.
+            except OSError as error:
+                left = error
+            saving.append(self._topics.delete(each, end=self._store.max_offset))
         if left is not None:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
                 f"topic {name} is deleted, but files of it remain: {left.strerror}",
             ) from left
-        await self._settled(saving)
+        await self._settled(asyncio.gather(*saving))
+
+    def _pop_retry_topics(self, topic: str) -> list[str]:
+        """Find the retry topics of the groups that popped a topic.
+
+        A group called a_b and a topic c have the same retry topic as a group a and a topic b_c (enableRetryTopicV2
+        avoids that). Such a topic stays if another group has an offset in it.
+        """
+        owners = {
+            name: group
+            for group in self._offsets.groups_of(topic)
+            for is_v2 in (False, True)
+            if self._topics.get(name := pop_retry_topic(topic, group, is_v2=is_v2)) is not None
+        }
+        shared = {
+            name
+            for name, group in self._offsets.topics_and_groups()
+            if owners.get(name, group) != group
+        }
+        return [name for name in owners if name not in shared]
 
     def find(self, name: str) -> TopicConfig:
         """The topic of this name.

@@ -87,9 +87,8 @@ class OwnTables:
         )
 
     def _take_topics(self, table: TopicTable, end: int | None) -> Steps[None]:
-        for name in self._topics.take(table, is_whole=end is not None):
+        for name in self._topics.take(table, end=end):
             self._going[name] = end or 0
-            self._offsets.forget_topic(name)
         for name, known_end in list(self._going.items()):
             is_back = self._topics.get(name) is not None
             if end is not None and not is_back:
@@ -123,7 +122,7 @@ class OwnTables:
     def _take_groups(self, table: GroupTable, end: int | None) -> Steps[None]:
         for name in self._groups.take(table, is_whole=end is not None):
             _log.info("group %s is deleted, as at the master", name)
-            self._offsets.forget_group(name)
+            self._topics.note_deleted_group(name, end or 0)
             yield from turn_end()
 
     def _take_offsets(

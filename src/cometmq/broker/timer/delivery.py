@@ -11,7 +11,7 @@ from cometmq.broker.inner_puts import InnerMessage, InnerPuts
 from cometmq.broker.machines.runner import NEVER
 from cometmq.broker.machines.steps import Steps, elsewhere, on_device
 from cometmq.broker.put_marks import PutMarks
-from cometmq.broker.redelivery import BATCH_COUNT_MAX, put_deliverable
+from cometmq.broker.redelivery import BATCH_COUNT_MAX, is_of_deleted_topic, put_deliverable
 from cometmq.broker.settings import BrokerSettings
 from cometmq.broker.timer.running import NEVER_WAITED, RunningSlot, delivery
 from cometmq.broker.timer.waiting import ArrivedMessages, TimerQueue
@@ -240,6 +240,10 @@ class TimedDelivery:
                 and waiting.due_ms < files.delivered_ms
             ):
                 continue  # The timer's files were made again, or another broker's timer ran.
+            if len(self._topics.deleted) and is_of_deleted_topic(
+                record, record.properties(), self._topics
+            ):
+                continue
             if waiting.out_ms >= files.floor(now_ms):
                 to_come.append(waiting)
                 if not waiting.is_delete:
@@ -259,7 +263,7 @@ class TimedDelivery:
     def _put(self, messages: list[InnerMessage]) -> None:
         files = self.files
         before = (files.queue_offset, files.read_ms, files.log.end)
-        self._marks.note_put(put_deliverable(self._inner, messages), before)
+        self._marks.note_put(put_deliverable(self._inner, self._topics, messages), before)
 
     def _deliveries(self, records: list[Record]) -> list[InnerMessage]:
         """Messages that were due when they came."""

@@ -119,6 +119,10 @@ class Timer(Feature):
         self._counts.save_if_dirty()
         return SAVE_SECONDS
 
+    def forget_topic(self, topic: str) -> None:
+        """Forget how many messages of a deleted topic wait; each is discarded when its turn comes."""
+        self._counts.forget(topic)
+
     async def close(self) -> None:
         """Stop, and save how far it came."""
         await self._machines.close()

@@ -8,7 +8,12 @@ import logging
 from typing import NamedTuple
 
 from cometmq.broker.inner_puts import InnerMessage
-from cometmq.broker.redelivery import BATCH_SIZE_MAX, once_more, real_place
+from cometmq.broker.redelivery import (
+    BATCH_SIZE_MAX,
+    is_of_deleted_topic,
+    once_more,
+    real_place,
+)
 from cometmq.broker.timer.times import delete_key, is_of_topic, timer_topic
 from cometmq.broker.topics import Topics
 from cometmq.codec.properties import PROPERTIES_SIZE_MAX, join_blocks
@@ -151,7 +156,11 @@ class RunningSlot:
             message = self._message(found, now_ms) if found is not None else None
             if message is not None:
                 made.append(message)
-            if found is not None and not unit.magic & UNIT_DELETE:
+            if (
+                found is not None
+                and not unit.magic & UNIT_DELETE
+                and not is_of_deleted_topic(found.record, found.properties, self._topics)
+            ):
                 topics.append(found.properties.get(keys_of.REAL_TOPIC, ""))
             taken += 1
             size += unit.message_size

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from cometmq.broker.inner_puts import InnerMessage
 from cometmq.broker.machines.steps import Steps, elsewhere, turn_end
-from cometmq.broker.redelivery import once_more
+from cometmq.broker.redelivery import is_of_deleted_topic, once_more
 from cometmq.broker.settings import BrokerSettings
 from cometmq.broker.topics import Topics
 from cometmq.broker.transactions.prepared_messages import (
@@ -123,6 +123,11 @@ class StateChecks:
             if transaction.is_open:
                 offset = transaction.offset
                 record = yield from self._queues.half_at(offset)
+                if record is not None and is_of_deleted_topic(
+                    record, record.properties(), self._topics
+                ):
+                    yield from self._queues.end(transaction, TransactionEvent.ROLL_BACK, None)
+                    continue
                 read.append((transaction, offset, record))
         # From here to the write nothing waits, so that none ends in between.
         moves = []
@@ -242,6 +247,11 @@ class StateChecks:
             raise RequestError(
                 ResponseCode.ILLEGAL_OPERATION,
                 f"the transaction {key.message_id} was {before.value} since; it stays so",
+            )
+        if is_of_deleted_topic(record, properties, self._topics):
+            raise RequestError(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"the transaction {key.message_id} is of a topic {key.topic} that was deleted since",
             )
         self._table.resume(key)
         properties[keys_of.TRANSACTION_CHECK_TIMES] = "0"

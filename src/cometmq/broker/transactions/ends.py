@@ -9,7 +9,7 @@ from collections.abc import Callable
 from cometmq.broker.counters.events import EventCounts
 from cometmq.broker.inner_puts import InnerMessage
 from cometmq.broker.machines.steps import Steps
-from cometmq.broker.redelivery import real_place
+from cometmq.broker.redelivery import is_of_deleted_topic, real_place
 from cometmq.broker.settings import BrokerSettings
 from cometmq.broker.topics import Topics
 from cometmq.broker.transactions.prepared_messages import committed, key_of, number_of
@@ -84,6 +84,8 @@ class TransactionEnds:
         self._check_known()
         if transaction is not None and transaction.is_open:
             message = None
+            if is_of_deleted_topic(record, properties, self._topics):
+                event = TransactionEvent.ROLL_BACK
             if event is TransactionEvent.COMMIT:
                 message = self._message_of(record, properties)
             yield from self._queues.end(transaction, event, message)

@@ -139,6 +139,10 @@ class Transactions(Feature):
     async def follow(self) -> None:
         """Do nothing as a slave: the master ends transactions; they are read when this broker becomes one."""
 
+    def forget_topic(self, topic: str) -> None:
+        """Forget how many messages of a deleted topic wait; each is discarded when its turn comes."""
+        self._counts.forget(topic)
+
     async def close(self) -> None:
         """Finish what is on its way."""
         await self._machines.close()

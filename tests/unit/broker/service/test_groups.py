@@ -19,7 +19,7 @@ from tests.support.store_puts import put
 
 @pytest.fixture
 def administration(tables):
-    return GroupAdministration(tables.groups, tables.offsets, tables.topics)
+    return GroupAdministration(tables.groups, tables.offsets, tables.topics, tables.store)
 
 
 @pytest.fixture

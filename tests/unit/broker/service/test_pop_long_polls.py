@@ -140,7 +140,7 @@ async def test_a_topic_that_is_deleted_is_looked_at_and_its_attempt_says_so(benc
         raise RequestError(ResponseCode.TOPIC_NOT_EXIST, "gone")
 
     caller = bench.hold(refuse)
-    bench.topics.delete("orders")
+    bench.topics.delete("orders", end=0)
     bench.pass_time(1)
     assert [error.code for error in caller.answers] == [ResponseCode.TOPIC_NOT_EXIST]
     assert (len(bench.polls), bench.is_free) == (0, True)

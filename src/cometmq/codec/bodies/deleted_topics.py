@@ -1,0 +1,43 @@
+"""The topics that were deleted, in the file deletedTopics.json; see docs/format/deleted-topics.md."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from cometmq.codec import fastjson
+from cometmq.codec.bodies.json_object import load_object
+
+_MEMBER = "deletedTopics"
+
+
+class DeletedTopic(NamedTuple):
+    """The deletion of a topic.
+
+    Attributes:
+        end: Physical offset behind the last record that may be of the deleted topic.
+        deleted_ms: The time of the deletion, ms since 1970.
+    """
+
+    end: int
+    deleted_ms: int
+
+
+def encode_deleted_topics(topics: Mapping[str, DeletedTopic]) -> str:
+    """Encode the table as the text of the file."""
+    members = {
+        name: {"end": each.end, "timeStamp": each.deleted_ms} for name, each in topics.items()
+    }
+    return fastjson.dumps({_MEMBER: members}).decode()
+
+
+def decode_deleted_topics(text: str) -> dict[str, DeletedTopic]:
+    """Decode the text of the file.
+
+    Raises:
+        CodecError: It is no such table.
+    """
+    part = load_object(text, _MEMBER).member(_MEMBER)
+    return {
+        str(name): DeletedTopic(of.int64("end", 0), of.int64("timeStamp", 0))
+        for name in part.names()
+        for of in [part.member(name)]
+    }
