@@ -261,3 +261,27 @@ with PushConsumer(names, group=group, listener=handle, subscriptions=[topic], se
 """
     done = run(PUSHING + program, names, *place)
     assert (done.returncode, done.stdout.split()[-1]) == (4, "own"), done.stderr
+
+
+def test_sends_that_a_closed_producer_has_not_sent_end_with_an_error_at_once(names, place):
+    """The first sends of a topic wait for its route; a task that is cancelled before its first step must end them, too."""
+    program = """
+import asyncio, concurrent.futures
+from cometmq import AsyncProducer
+
+
+async def main():
+    async with AsyncProducer(names) as producer:
+        sends = [producer.send(Message(topic, b"x")) for _ in range(10)]
+    async with asyncio.timeout(20):
+        print({type(each).__name__ for each in await asyncio.gather(*sends, return_exceptions=True)})
+
+
+asyncio.run(main())
+with Producer(names) as producer:
+    sends = [producer.send_async(Message(topic, b"x")) for _ in range(2000)]
+done, waiting = concurrent.futures.wait(sends, timeout=20)
+print(len(waiting), {type(each.exception()).__name__ for each in done} <= {"ClientClosed", "NoneType"})
+"""
+    done = run(program, names, *place)
+    assert done.stdout.splitlines() == ["{'ClientClosed'}", "0 True"], done.stderr

@@ -167,7 +167,13 @@ class PendingSend:
         return tries - len(self._failures)
 
     def _prepare(self) -> None:
-        self._sender.instance.tasks.spawn(self._wait_ready(), "send")
+        preparing = self._sender.instance.tasks.spawn(self._wait_ready(), "send")
+        preparing.add_done_callback(self._prepared)
+
+    def _prepared(self, preparing: asyncio.Task[None]) -> None:
+        # Not in `_wait_ready`: a task that is cancelled before its first step runs no line of it.
+        if preparing.cancelled():
+            self._settle(ClientClosed("the producer was closed before this message was sent"))
 
     async def _wait_ready(self) -> None:
         sender = self._sender
@@ -189,9 +195,6 @@ class PendingSend:
                             raise
                         missing = f"{error} It did not come back within the time of the send"
                         await sender.returns.wait(address, self._deadline)
-        except asyncio.CancelledError:
-            self._settle(ClientClosed("the producer was closed before this message was sent"))
-            raise
         except TimeoutError:
             self.failed(RequestTimeout(missing))
         except CometError as error:
