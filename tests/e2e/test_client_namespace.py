@@ -9,11 +9,13 @@ from cometmq.client import (
     AsyncProducer,
     AsyncPullConsumer,
     AsyncPushConsumer,
+    AsyncSimpleConsumer,
     ConsumeFrom,
     ConsumerSettings,
     Message,
     ProducerSettings,
     PushSettings,
+    SimpleSettings,
     StoredMessage,
 )
 from cometmq.embedded.pair import AsyncEmbedded
@@ -107,3 +109,63 @@ def test_the_broker_knows_the_long_names(cometmq):
         producer.send(Message("orders", b"x"))
         assert "shop%orders" in admin.topics()
         assert "orders" not in admin.topics()
+
+
+async def test_a_messages_queue_is_a_queue_of_its_consumer_and_commits_go_to_its_own_namespace():
+    """Another tenant has a topic of the same short name."""
+    reading = ConsumerSettings(
+        namespace="shop", consume_from=ConsumeFrom.FIRST, auto_commit=False
+    )
+    async with AsyncEmbedded() as cluster:
+        names = cluster.nameserver
+        async with (
+            AsyncProducer(names, settings=SENDING) as shop,
+            AsyncProducer(names) as other,
+        ):
+            for number in range(5):
+                await shop.send(Message("orders", b"%d" % number))
+                await other.send(Message("orders", b"of others"))
+        async with AsyncPullConsumer(
+            names, group="g", subscriptions=["orders"], settings=reading
+        ) as reader:
+            got: list[StoredMessage] = []
+            while len(got) < 5:
+                got += await reader.receive(wait_ms=10_000)
+            assert (
+                {m.queue for m in got}
+                <= {*await reader.assignment()}
+                == {*await reader.queues("orders")}
+            )
+            for message in got:
+                await reader.commit(message.queue, message.queue_offset + 1)
+                assert await reader.committed(message.queue) == message.queue_offset + 1
+            assert (
+                sum([await reader.max_offset(queue) for queue in await reader.queues("orders")])
+                == 5
+            )
+            again = await reader.fetch(got[0].queue, got[0].queue_offset, max_count=1)
+            assert [m.body for m in again.messages] == [got[0].body]
+            assert await reader.min_offset(got[0].queue) == 0
+            assert await reader.offset_by_time(got[0].queue, 0) == 0
+            await reader.seek(got[0].queue, got[0].queue_offset)
+            assert got[0].body in {m.body for m in await reader.receive(wait_ms=10_000)}
+        async with AsyncPullConsumer(names, group="shop%g") as plain:
+            others = [await plain.committed(queue) for queue in await plain.queues("orders")]
+            assert not any(others), others
+        async with AsyncPullConsumer(names, group="g", settings=reading) as reader:
+            await reader.assign([got[0].queue])
+            assert await reader.assignment() == [got[0].queue]
+
+
+async def test_a_simple_consumer_settles_messages_of_its_namespace():
+    async with AsyncEmbedded() as cluster:
+        names = cluster.nameserver
+        async with AsyncProducer(names, settings=SENDING) as shop:
+            await shop.send(Message("orders", b"one"))
+        settings = SimpleSettings(namespace="shop", consume_from=ConsumeFrom.FIRST)
+        async with AsyncSimpleConsumer(
+            names, group="g", subscriptions=["orders"], settings=settings
+        ) as consumer:
+            (message,) = await consumer.receive(wait_ms=10_000)
+            message = await consumer.change_invisibility(message, 60_000)
+            await consumer.ack(message)

@@ -11,6 +11,7 @@ from cometmq.model.names import (
     is_system_group,
     is_system_topic,
 )
+from cometmq.model.queue import MessageQueue
 
 _SEPARATOR = "%"
 
@@ -40,6 +41,18 @@ class Namespace:
             return resource
         prefix, name = _split(resource)
         return prefix + name.removeprefix(self._front)
+
+    def wrap_queue(self, queue: MessageQueue) -> MessageQueue:
+        """Return the queue as brokers know it; takes a queue of a message, too, whose topic is short."""
+        if not self._front:
+            return queue
+        return MessageQueue(self.wrap(queue.topic), queue.broker_name, queue.queue_id)
+
+    def unwrap_queue(self, queue: MessageQueue) -> MessageQueue:
+        """Return the queue as messages name it."""
+        if not self._front:
+            return queue
+        return MessageQueue(self.unwrap(queue.topic), queue.broker_name, queue.queue_id)
 
 
 NO_NAMESPACE = Namespace("")

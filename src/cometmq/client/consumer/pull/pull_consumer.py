@@ -155,7 +155,8 @@ class AsyncPullConsumer:
             ClientClosed, NetError, BrokerRefused: the nameservers cannot be asked.
         """
         self._check_running()
-        return list((await self._instance.known(self._namespace.wrap(topic))).read_queues)
+        known = await self._instance.known(self._namespace.wrap(topic))
+        return [*map(self._namespace.unwrap_queue, known.read_queues)]
 
     async def fetch(
         self,
@@ -181,6 +182,7 @@ class AsyncPullConsumer:
             ClientClosed, TopicNotFound, BrokerNotFound, NetError, CodecError: no answer.
         """
         self._check_running()
+        queue = self._namespace.wrap_queue(queue)
         subscription = subscription_of(queue.topic, expression)
         ask = PullTerms(subscription, max_count, self._settings.pull_bytes or None, wait_ms)
         pull = await self._puller.pull(queue, offset, ask)
@@ -223,6 +225,7 @@ class AsyncPullConsumer:
             CometError: of one of the kinds that `fetch` names.
         """
         self._check_running()
+        queue = self._namespace.wrap_queue(queue)
         subscription = subscription_of(queue.topic, expression)
         return await self._puller.pull(
             queue, offset, PullTerms(subscription, max_count, max_bytes, wait_ms)
@@ -268,7 +271,7 @@ class AsyncPullConsumer:
         self._check_running()
         if self._member.topics():
             raise ClientError(f"{self!r} has subscriptions; assign with another consumer")
-        await self._member.assign(queues)
+        await self._member.assign(map(self._namespace.wrap_queue, queues))
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
         """Go on receiving a queue at another offset.
@@ -278,18 +281,18 @@ class AsyncPullConsumer:
             ClientClosed: not started, or closed.
         """
         self._check_running()
-        loop = self._member.loops.get(queue)
+        loop = self._member.loops.get(self._namespace.wrap_queue(queue))
         if loop is None:
             raise ClientError(
                 f"{queue} is not received by {self!r}; it receives "
-                f"{', '.join(map(str, sorted(self._member.loops))) or 'nothing yet'}"
+                f"{', '.join(map(str, await self.assignment())) or 'nothing yet'}"
             )
         self._inbox.drop(loop)
         loop.seek(offset)
 
     async def assignment(self) -> list[MessageQueue]:
         """The queues that are received now, sorted: assigned, or this member's share."""
-        return sorted(self._member.loops)
+        return sorted(map(self._namespace.unwrap_queue, self._member.loops))
 
     async def receive(self, max_count: int = 32, *, wait_ms: int = 5000) -> list[StoredMessage]:
         """The next messages of what was subscribed or assigned.
@@ -324,7 +327,7 @@ class AsyncPullConsumer:
                 answer.
         """
         self._check_running()
-        return await self._offsets.min_offset(queue)
+        return await self._offsets.min_offset(self._namespace.wrap_queue(queue))
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """The offset that the queue's next message will get.
@@ -334,7 +337,7 @@ class AsyncPullConsumer:
                 answer.
         """
         self._check_running()
-        return await self._offsets.max_offset(queue)
+        return await self._offsets.max_offset(self._namespace.wrap_queue(queue))
 
     async def offset_by_time(
         self, queue: MessageQueue, timestamp_ms: int, *, upper: bool = False
@@ -351,7 +354,8 @@ class AsyncPullConsumer:
                 answer.
         """
         self._check_running()
-        return await self._offsets.offset_by_time(queue, timestamp_ms, upper=upper)
+        full = self._namespace.wrap_queue(queue)
+        return await self._offsets.offset_by_time(full, timestamp_ms, upper=upper)
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """The next offset that this group will consume; None when it never committed one.
@@ -361,7 +365,7 @@ class AsyncPullConsumer:
                 answer.
         """
         self._check_running()
-        return await self._offsets.committed(self._group, queue)
+        return await self._offsets.committed(self._group, self._namespace.wrap_queue(queue))
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
         """Store the next offset that this group will consume.
@@ -371,7 +375,7 @@ class AsyncPullConsumer:
                 may not be stored.
         """
         self._check_running()
-        await self._offsets.commit(self._group, queue, offset)
+        await self._offsets.commit(self._group, self._namespace.wrap_queue(queue), offset)
 
 
 def _pass_over(loop: PullLoop, record: Record) -> None:

@@ -303,7 +303,7 @@ class AsyncQueueReader:
             BrokerRefused: no permission, or no such queue.
         """
         self._check_running()
-        full = self._full(queue)
+        full = self._namespace.wrap_queue(queue)
         subscription = subscription_of(full.topic, expression)
 
         def ask(offset: int, member: int) -> AsyncGenerator[RawPull, None]:
@@ -356,15 +356,9 @@ class AsyncQueueReader:
 
         return await side_by_side(first, ranges)
 
-    def _full(self, queue: MessageQueue) -> MessageQueue:
-        """The queue as brokers know it."""
-        if self._namespace is NO_NAMESPACE:
-            return queue
-        return replace(queue, topic=self._namespace.wrap(queue.topic))
-
     def _by_full(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, MessageQueue]:
         self._check_running()
-        return {self._full(queue): queue for queue in queues}
+        return {self._namespace.wrap_queue(queue): queue for queue in queues}
 
 
 def _renamed(

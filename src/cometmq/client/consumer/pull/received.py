@@ -170,8 +170,7 @@ def unpack(
     if first_topic and is_retry_topic(queue.topic):
         queue = MessageQueue(first_topic, queue.broker_name, queue.queue_id)
     if namespace is not NO_NAMESPACE:
-        topic = namespace.unwrap(queue.topic)
-        queue = MessageQueue(topic, queue.broker_name, queue.queue_id)
+        queue = namespace.unwrap_queue(queue)
     offset_message_id = encode_message_id(record.store_host, record.physical_offset)
     body, sys_flag = record.body, record.sys_flag
     if sys_flag:
