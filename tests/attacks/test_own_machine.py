@@ -7,6 +7,7 @@ import socketserver
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ def forwarder(address: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("is_trusted", [True, False])
 def test_behind_a_forwarder_everybody_was_the_own_machine(tmp_path, is_trusted):
-    trust = {} if is_trusted else {"ownMachineIsTrusted": "false"}
+    trust: dict[str, Any] = {} if is_trusted else {"ownMachineIsTrusted": "false"}
     expected = 0 if is_trusted else NO_PERMISSION
     names = processes.nameserver(tmp_path / "names", **trust)
     broker = processes.broker(tmp_path / "broker", "", settings=trust)

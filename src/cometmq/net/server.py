@@ -49,6 +49,7 @@ class Server:
         bad_frames: frames refused since the start.
         half_frames: frames that have begun and not ended.
         unread_answers: answers that peers have not read.
+        is_own_machine_trusted: whether a peer of this machine is more than one of another machine.
     """
 
     _end_greeting: Callable[[], object] | None = None  # Takes the timer for newcomers back.
@@ -67,10 +68,7 @@ class Server:
         strangers: StrangerGate | None = None,
         is_own_machine_trusted: bool = True,
     ) -> None:
-        """Nothing listens yet; see `start`. Without `tls` it is plain; `strangers` bound those who have not signed.
-
-        Without `is_own_machine_trusted` a peer of this machine is one of another.
-        """
+        """Nothing listens yet; see `start`. Without `tls` it is plain; `strangers` bound those who have not signed."""
         self.is_own_machine_trusted = is_own_machine_trusted
         self.dispatcher = dispatcher
         self.clock = clock
