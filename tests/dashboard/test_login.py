@@ -18,6 +18,7 @@ from tests.dashboard.web import (
     hidden,
     text_of,
 )
+from tests.support.processes import wait_until
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path)
@@ -76,6 +77,71 @@ def test_logins_that_fail_are_limited(served):
         ]
     assert [each.status_code for each in tries] == [403] * 5 + [429] * 2
     assert "Too many wrong passwords. Try again in" in text_of(tries[-1])
+
+
+def test_a_header_that_names_another_address_is_not_believed(served):
+    with httpx.Client(base_url=served.url, trust_env=False, timeout=20) as http:
+        tries = [
+            http.post(
+                "/login",
+                data={"name": "forged", "password": f"guess-{number}"},
+                headers={
+                    "X-Forwarded-For": f"192.0.2.{number}",
+                    "Forwarded": f"for=192.0.2.{number}",
+                },
+            )
+            for number in range(7)
+        ]
+    assert [each.status_code for each in tries] == [403] * 5 + [429] * 2
+    assert "192.0.2." not in served.program.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "is_believed"), [((), True), (("--proxy", "192.0.2.9"), False)]
+)
+def test_the_proxy_alone_says_from_where_a_browser_comes(
+    nameserver, tmp_path, options, is_believed
+):
+    with (
+        Served(tmp_path, nameserver, "--behind-proxy", *options) as served,
+        httpx.Client(base_url=served.url, trust_env=False, timeout=20) as http,
+    ):
+
+        def login(address: str) -> int:
+            return http.post(
+                "/login",
+                data={"name": "guessed", "password": "wrong"},
+                headers={"X-Forwarded-For": f"10.9.9.9, {address}"},
+            ).status_code
+
+        assert [login("192.0.2.1") for _ in range(6)] == [403] * 5 + [429]
+        assert login("192.0.2.2") == (403 if is_believed else 429)
+
+
+def test_reports_of_one_address_leave_room_for_those_of_others(served):
+    """Only the first of an address are kept: the log has a line for each."""
+    before = served.program.log.read_text().count("reports: flood")
+    with httpx.Client(base_url=served.url, trust_env=False, timeout=20) as http:
+        for number in range(30):
+            assert http.post("/csp-report", content=b"flood %d" % number).status_code == 204
+    assert served.program.log.read_text().count("reports: flood") - before <= 10
+
+
+def test_the_first_password_is_written_into_no_journal(nameserver, tmp_path):
+    log = tmp_path / "dashboard.log"
+    log.touch()
+    state = log.stat()
+    env = {"JOURNAL_STREAM": f"{state.st_dev}:{state.st_ino}"}
+    served = Served(tmp_path, nameserver, env=env)
+    with served:
+        path = tmp_path / "data" / "first-password"
+        wait_until(path.exists, seconds=20, what="the password")
+        assert path.stat().st_mode & 0o777 == 0o600
+        password = path.read_text().strip()
+        Visitor(served).log_in("admin", password).close()
+        said = log.read_text()
+        assert password not in said
+        assert "with the password in" in said
 
 
 def test_a_stolen_cookie_is_worth_nothing_after_the_logout(served):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -9,13 +10,14 @@ from typing import Any
 import pytest
 from playwright.sync_api import sync_playwright
 
-from cometmq.client import Admin, ClientSettings, Credentials
+from cometmq.client import Accounts, Admin, ClientInstance, ClientSettings, Credentials
 from cometmq.model.errors import BrokerRefused
 from tests.dashboard.conftest import ROOT, auth_cluster
 from tests.dashboard.test_actions import seen_in
 from tests.dashboard.test_browser import LOOKS, SCREENS, Watched, chromium, overflow
 from tests.dashboard.web import ADMIN, READER, READER_PASSWORD, Served, Visitor, text_of
 from tests.dashboard.world import RIGHT_TO_LEFT, SCRIPT
+from tests.support.processes import wait_until
 
 SECRET = "secret-of-somebody"
 
@@ -219,3 +221,34 @@ def test_the_pages_are_well_and_leave_their_pictures(trusted, chief):
             tab.is_well()
         browser.close()
     assert "What browsers reported" not in text_of(chief.get("/audit"))
+
+
+async def change_user(nameserver: str, *, is_made: bool) -> None:
+    """Make or delete the user "leaver" at all brokers, as the Super user."""
+    instance = ClientInstance(nameserver, ClientSettings(credentials=ROOT))
+    await instance.start()
+    try:
+        accounts = Accounts(instance)
+        if is_made:
+            await accounts.create("leaver", SECRET, is_super=True)
+        else:
+            await accounts.delete("leaver")
+    finally:
+        await instance.close()
+
+
+@pytest.mark.parametrize("path", ["/brokers", "/audit", "/jobs", "/topics"])
+def test_a_session_of_the_clusters_user_ends_when_he_is_gone(users_nameserver, trusted, path):
+    asyncio.run(change_user(users_nameserver, is_made=True))
+    visitor = Visitor(trusted).log_in("leaver", SECRET)
+    try:
+        assert visitor.http.get(path).status_code == 200
+        asyncio.run(change_user(users_nameserver, is_made=False))
+        wait_until(
+            lambda: visitor.http.get(path).headers.get("location", "").startswith("/login"),
+            seconds=20,
+            what="the end of the session",
+        )
+        assert visitor.http.get("/").status_code == 303
+    finally:
+        visitor.close()

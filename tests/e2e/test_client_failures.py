@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from cometmq.client import (
+    AsyncInspector,
     AsyncProducer,
     AsyncPullConsumer,
     Message,
@@ -16,6 +17,7 @@ from cometmq.client import (
     ProducerSettings,
     SendStatus,
 )
+from cometmq.codec.bodies.cluster import ClusterInfo, encode_cluster_info
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import (
@@ -27,6 +29,7 @@ from cometmq.model.errors import (
     SendFailed,
     TopicNotFound,
 )
+from cometmq.model.route import BrokerData
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
 from tests.support.processes import free_port
@@ -185,6 +188,28 @@ async def test_no_nameserver_at_all_is_said_with_its_address():
 async def test_a_topic_without_route_or_default_is_not_found(cluster, producer):
     with pytest.raises(TopicNotFound, match="unheard"):
         await producer.send(Message("unheard-of", b"x"))
+
+
+async def test_the_brokers_are_shown_to_one_who_may_not_ask_for_their_own_topics(cluster):
+    """As a Normal user of a nameserver with access control: whether they are writable is unknown then."""
+
+    def clusters(_command: Command, _peer: Peer) -> Answer:
+        brokers = {
+            name: BrokerData("c", name, {0: each.address})
+            for name, each in cluster.brokers.items()
+        }
+        return Answer(body=encode_cluster_info(ClusterInfo(brokers, {"c": tuple(brokers)})))
+
+    cluster.names.scripts[RequestCode.GET_BROKER_CLUSTER_INFO] = clusters
+    cluster.names.scripts[RequestCode.GET_ROUTEINFO_BY_TOPIC] = refuse(
+        ResponseCode.NO_PERMISSION
+    )
+    async with AsyncInspector(cluster.names.address) as inspector:
+        states = await inspector.brokers()
+    assert [(each.broker_name, each.is_writable) for each in states] == [
+        ("a", None),
+        ("b", None),
+    ]
 
 
 async def test_many_first_sends_ask_for_the_route_once(cluster, producer):

@@ -1,6 +1,7 @@
 """`cometmq dashboard`: pages in a browser for who runs a cluster, and who may log in."""
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -49,6 +50,14 @@ Key = Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="PEM
 BehindProxy = Annotated[
     bool, typer.Option("--behind-proxy", help="A proxy in front of it ends TLS.")
 ]
+Proxies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--proxy",
+        metavar="ADDRESS",
+        help="With --behind-proxy: from where the proxy connects, if not from this machine.",
+    ),
+]
 SampleSeconds = Annotated[
     float, typer.Option(min=0.1, max=3600, help="Between two looks at the brokers.")
 ]
@@ -74,6 +83,7 @@ def run_dashboard(
     certificate: Certificate = None,
     key: Key = None,
     behind_proxy: BehindProxy = False,
+    proxy: Proxies = None,
     data: Data = FOLDER,
     jobs: JobFolders = None,
     sample_seconds: SampleSeconds = 5.0,
@@ -97,6 +107,7 @@ def run_dashboard(
         certificate=certificate,
         key=key,
         is_behind_proxy=behind_proxy,
+        proxies=tuple(proxy or ("127.0.0.1", "::1")),
         job_folders=tuple(jobs or ()),
         sample_seconds=sample_seconds,
     )
@@ -128,12 +139,24 @@ def add_rows(where: Table, served: "Dashboard") -> None:
     """Show the dashboard's address and, at the first start, how to log in."""
     where.add_row("dashboard", Text(served.url, style="bold cyan"))
     if served.first_password is not None:
+        if _goes_to_journal():
+            path = served.write_first_password()
+            text = f"{served.first_user}, with the password in {path}; delete the file then"
+            where.add_row("first login", Text(text, overflow="fold"))
+            return
         where.add_row(
             "first login", Text(f"{served.first_user}  {served.first_password}", style="bold")
         )
         where.add_row(
             "", Text("shown this once; cometmq dashboard add-user makes others", style="dim")
         )
+
+
+def _goes_to_journal() -> bool:
+    """Return whether systemd keeps what is printed here, where others may read it for long (systemd.exec, JOURNAL_STREAM)."""
+    device, _, inode = os.environ.get("JOURNAL_STREAM", "").partition(":")
+    own = os.fstat(sys.stderr.fileno())
+    return (device, inode) == (str(own.st_dev), str(own.st_ino))
 
 
 def needs_extra() -> None:

@@ -19,7 +19,7 @@ from cometmq.dashboard.escaping import span
 from cometmq.dashboard.inputs import FormRefused, PageMissing, WrongInput
 from cometmq.dashboard.login import Authenticator
 from cometmq.dashboard.middleware import SecurityMiddleware
-from cometmq.dashboard.page_request import AppContext, Page, PageRequest
+from cometmq.dashboard.page_request import AppContext, CspReport, Page, PageRequest
 from cometmq.dashboard.pages import PAGES
 from cometmq.dashboard.rendering import STATIC_DIR, link, render
 from cometmq.dashboard.sessions import Session
@@ -39,6 +39,10 @@ _log = logging.getLogger(__name__)
 COOKIE = "cometmq_session"
 _FIELDS_MAX = 200
 _REPORTS_MAX = 100
+_REPORTS_OF_ADDRESS_MAX = (
+    10  # Nobody logs in to report: one address must not leave others without room.
+)
+_CHECKED_MS = 2_000  # So often the cluster is asked whether a user of it is still there.
 _LOGGED_OUT = "You are logged out."
 
 
@@ -169,12 +173,25 @@ class Application:
         self._context.sessions.end(token)
         return None
 
+    async def _is_gone(self, session: Session, request: Request) -> bool:
+        """End the session of a user of the cluster whom it does not know any more; most pages ask it nothing in his name."""
+        now_ms = self._context.clock.now_ms()
+        if session.credentials is None or now_ms - session.checked_ms < _CHECKED_MS:
+            return False
+        session.checked_ms = now_ms
+        clients = await self._context.clients.of(session.credentials)
+        if not await self._authenticator.is_gone(clients):
+            return False
+        _log.warning("%s is logged out: the cluster refuses him", printable(session.user))
+        self._context.sessions.end(request.cookies.get(COOKIE, ""))
+        return True
+
     # --- pages
 
     def _route(self, page: Page) -> Route:
         async def answer(request: Request) -> Response:
             session = self._session_of(request, is_person=not page.is_part)
-            if session is None:
+            if session is None or await self._is_gone(session, request):
                 return _to_login(request, page)
             fields = await _form(request) if page.does else dict(request.query_params)
             context = self._context
@@ -279,10 +296,12 @@ class Application:
     async def _take_report(self, request: Request) -> Response:
         """Take a browser's report of a blocked page element; it becomes a line on the audit page at most."""
         text = (await request.body())[:4000].decode("utf-8", "replace")
+        address = request.client.host if request.client else "?"
         reports = self._context.csp_reports
-        if len(reports) < _REPORTS_MAX:
-            reports.append(cut(printable(text), 1000))
-            _log.warning("a browser reports: %s", reports[-1])
+        from_there = sum(each.address == address for each in reports)
+        if len(reports) < _REPORTS_MAX and from_there < _REPORTS_OF_ADDRESS_MAX:
+            reports.append(CspReport(address, cut(printable(text), 1000)))
+            _log.warning("a browser at %s reports: %s", address, reports[-1].text)
         return Response(status_code=204)
 
 

@@ -57,6 +57,13 @@ class Authenticator:
             return None
         return credentials, Role.READER
 
+    async def is_gone(self, cluster: ClusterClient) -> bool:
+        """Return whether the cluster refuses a user whom it knew; one that does not answer leaves him where he is."""
+        try:
+            return await _refuses(cluster.inspector)
+        except CometError:
+            return False
+
     async def _is_refused(self, credentials: Credentials) -> bool:
         """Whether a broker refuses to tell its numbers to who signs so.
 

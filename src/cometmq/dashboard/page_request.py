@@ -25,6 +25,13 @@ from cometmq.model.clock import Clock
 _log = logging.getLogger(__name__)
 
 
+class CspReport(NamedTuple):
+    """A browser's report of something on a page that it did not run, and the browser's address."""
+
+    address: str
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class AppContext:
     """The parts that all pages share; made once, by the server."""
@@ -38,7 +45,7 @@ class AppContext:
     attempts: LoginAttempts
     audit: Audit
     templates: Environment
-    csp_reports: list[str] = field(default_factory=list)
+    csp_reports: list[CspReport] = field(default_factory=list)
 
     def log_action(self, action: AuditEntry) -> None:
         """Write an action into the audit; a disk that is full stops nobody."""

@@ -10,14 +10,17 @@ import logging
 import socket
 import ssl
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 import uvicorn
 
 from cometmq.dashboard.app import Application
 from cometmq.dashboard.audit import Audit
 from cometmq.dashboard.cluster_clients import ClusterClients
+from cometmq.dashboard.connections import PageProtocol
 from cometmq.dashboard.login_attempts import LoginAttempts
 from cometmq.dashboard.page_request import AppContext
 from cometmq.dashboard.passwords import FIRST_USER, UserFile
@@ -30,7 +33,6 @@ from cometmq.model.errors import NetError, SettingsError
 
 _log = logging.getLogger(__name__)
 
-_CONNECTIONS_MAX = 200
 _TIDY_SECONDS = 30.0
 
 
@@ -92,16 +94,19 @@ class Dashboard:
 
     async def _serve(self, listener: socket.socket) -> None:
         settings = self._settings
+        proxies = settings.proxies if settings.is_behind_proxy else ()
         try:
             config = uvicorn.Config(
                 Application(self._context).asgi(),
-                http="h11",
+                http=cast("type[asyncio.Protocol]", partial(PageProtocol, proxies)),
                 ws="none",
                 lifespan="off",
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                limit_concurrency=_CONNECTIONS_MAX,
+                # Else a header of anybody's would name the address that logins are counted by and the audit shows.
+                proxy_headers=settings.is_behind_proxy,
+                forwarded_allow_ips=list(proxies),
                 timeout_keep_alive=30,
                 timeout_graceful_shutdown=2,
                 ssl_certfile=settings.certificate,
@@ -131,6 +136,18 @@ class Dashboard:
     async def close(self) -> None:
         """Listen no more; sessions end."""
         await self._stack.aclose()
+
+    def write_first_password(self) -> Path:
+        """Write the password of the first user to a file for this user alone; its path.
+
+        Raises:
+            OSError: it cannot be written, or is there already.
+        """
+        assert self.first_password is not None, "it was made at this start"
+        path = self._settings.data_dir / "first-password"
+        path.touch(0o600, exist_ok=False)
+        path.write_text(f"{self.first_password}\n")
+        return path
 
     @property
     def first_user(self) -> str:

@@ -33,6 +33,7 @@ class Session:
         credentials: what his requests are signed with, of a user of the cluster; else None.
         begun_ms: when he logged in, ms since 1970.
         seen_ms: when he asked for a page last.
+        checked_ms: of a user of the cluster: when the cluster knew him last.
         notes: what the next page says: (is it well, text).
     """
 
@@ -43,6 +44,7 @@ class Session:
     credentials: Credentials | None
     begun_ms: int
     seen_ms: int
+    checked_ms: int = 0
     notes: list[tuple[bool, str]] = field(default_factory=list)
     _sent: OrderedDict[str, None] = field(default_factory=OrderedDict)
 
@@ -102,7 +104,7 @@ class Sessions:
         """Log a user in; the number for his browser."""
         token = secrets.token_urlsafe(32)
         self._by_hash[_hashed(token)] = Session(
-            user, role, secrets.token_urlsafe(32), stamp, credentials, now_ms, now_ms
+            user, role, secrets.token_urlsafe(32), stamp, credentials, now_ms, now_ms, now_ms
         )
         own = [key for key, each in self._by_hash.items() if each.user == user]
         for key in own[:-SESSIONS_OF_USER_MAX]:

@@ -23,7 +23,8 @@ class DashboardSettings:
         host_names: names besides those of loopback and `host` by which browsers may reach it.
         certificate: PEM file with the certificate, and those that signed it.
         key: PEM file with its private key.
-        is_behind_proxy: somebody else ends TLS in front of it.
+        is_behind_proxy: a proxy in front of it ends TLS; what it says of a browser's address is believed.
+        proxies: the proxy's addresses, from which connections come.
         credentials: what is asked with for users of the dashboard's own; None: those of the environment.
         job_folders: where outputs of Spark's jobs lie, whose runs are shown.
         sample_seconds: between two looks at the brokers.
@@ -40,6 +41,7 @@ class DashboardSettings:
     certificate: Path | None = None
     key: Path | None = None
     is_behind_proxy: bool = False
+    proxies: tuple[str, ...] = ("127.0.0.1", "::1")
     credentials: Credentials | None = None
     job_folders: tuple[Path, ...] = ()
     sample_seconds: float = 5.0
@@ -53,6 +55,13 @@ class DashboardSettings:
                 f"on {self.host} passwords would go over the network in the clear: name a certificate and its key, "
                 "or say that a proxy in front of it ends TLS (--behind-proxy)"
             )
+        for proxy in self.proxies:
+            try:
+                ipaddress.ip_address(proxy)
+            except ValueError:
+                raise SettingsError(
+                    f"{proxy!r:.80} is no IP address: --proxy names the address from which the proxy connects"
+                ) from None
         if not 0.1 <= self.sample_seconds <= 3600:
             raise SettingsError(f"sample_seconds={self.sample_seconds}: write 0.1 to 3600")
 

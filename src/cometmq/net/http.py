@@ -10,8 +10,10 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from http import HTTPStatus
+from ipaddress import ip_address
 from typing import cast
 
+from cometmq.model.address import without_brackets
 from cometmq.model.errors import NetError
 from cometmq.model.frozen import dataclass
 from cometmq.model.text import printable
@@ -60,6 +62,7 @@ class HttpServer:
 
     Attributes:
         port: where it listens; 0 before it does.
+        is_local: whether only this machine reaches it.
     """
 
     def __init__(
@@ -72,12 +75,13 @@ class HttpServer:
     ) -> None:
         """`pages` by their path, "/metrics" for one."""
         self.port = 0
+        self.is_local = False
         self.pages = pages
         self.head_seconds_max = head_seconds_max
         self.answer_seconds_max = answer_seconds_max
         self.tasks = Tasks("http")
         self._connections_max = connections_max
-        self._connections: set[HttpPeer] = set()
+        self._connections: dict[HttpPeer, None] = {}  # The oldest first.
         self._bound: Bound | None = None
 
     def start(self, host: str, port: int) -> None:
@@ -92,6 +96,7 @@ class HttpServer:
             reason = error.strerror or error
             raise NetError(f"cannot listen on {host}:{port}: {reason}") from error
         self.port = self._bound.port
+        self.is_local = _is_loopback(host)
         self._bound.listen(self._accepted)
 
     async def close(self) -> None:
@@ -103,7 +108,7 @@ class HttpServer:
         await self.tasks.close()
 
     def _accepted(self, accepted: Accepted) -> None:
-        if len(self._connections) >= self._connections_max:
+        if len(self._connections) >= self._connections_max and not self._drop_silent():
             accepted.close()
             _log.warning(
                 "%s is turned away: %d connections ask for pages, and that is the most",
@@ -111,8 +116,17 @@ class HttpServer:
             )  # fmt: skip
             return
         peer = HttpPeer(self)
-        self._connections.add(peer)
+        self._connections[peer] = None
         self.tasks.spawn(self._attach(peer, accepted), "accept")
+
+    def _drop_silent(self) -> bool:
+        """End the oldest connection whose request is not here yet, for a newcomer; False if there is none."""
+        silent = next((peer for peer in self._connections if not peer.is_asked), None)
+        if silent is None:
+            return False
+        self.forget(silent)
+        silent.abort()
+        return True
 
     async def _attach(self, peer: "HttpPeer", accepted: Accepted) -> None:
         try:
@@ -124,11 +138,15 @@ class HttpServer:
 
     def forget(self, peer: "HttpPeer") -> None:
         """A connection is gone."""
-        self._connections.discard(peer)
+        self._connections.pop(peer, None)
 
 
 class HttpPeer(asyncio.Protocol):
-    """One connection: its request's head comes in, an answer goes out, and it is closed."""
+    """One connection: its request's head comes in, an answer goes out, and it is closed.
+
+    Attributes:
+        is_asked: whether the head of its request is here.
+    """
 
     def __init__(self, server: HttpServer) -> None:
         self._server = server
@@ -137,24 +155,28 @@ class HttpPeer(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._may_write = asyncio.Event()
         self._may_write.set()
-        self._is_asked = False
+        self.is_asked = False
+        self._is_aborted = False
 
     # --- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin a connection: its request must be here soon."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by its class.
+        if self._is_aborted:
+            self.abort()
+            return
         self._abort_after(self._server.head_seconds_max)
 
     def data_received(self, data: bytes) -> None:
         """A part of the head; what comes behind it is nothing to us."""
-        if self._is_asked:
+        if self.is_asked:
             return
         self._head += data[: HEAD_SIZE_MAX + 1]
         end = self._head.find(_HEAD_END)
         if end < 0 and len(self._head) <= HEAD_SIZE_MAX:
             return
-        self._is_asked = True
+        self.is_asked = True
         assert self._transport is not None
         self._transport.pause_reading()
         self._abort_after(self._server.answer_seconds_max)
@@ -164,7 +186,7 @@ class HttpPeer(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """Whoever asks may be done with sending; the answer goes out all the same."""
-        return self._is_asked
+        return self.is_asked
 
     def pause_writing(self) -> None:
         """Pause: the peer reads slower than we answer."""
@@ -183,6 +205,7 @@ class HttpPeer(asyncio.Protocol):
 
     def abort(self) -> None:
         """End the connection at once."""
+        self._is_aborted = True
         if self._transport is not None:
             self._transport.abort()
 
@@ -232,17 +255,49 @@ class HttpPeer(asyncio.Protocol):
             return method, HttpAnswer(
                 refusal.pieces, refusal.status, headers={"Allow": "GET, HEAD"}
             )
-        path = target.partition(b"?")[0].decode("latin-1")
+        if self._server.is_local and _is_strange(head):
+            return method, words(
+                "this address is for this machine; a page of another site asks for it by a name of its own",
+                HTTPStatus.MISDIRECTED_REQUEST,
+            )
+        return method, await self._found(target.partition(b"?")[0].decode("latin-1"))
+
+    async def _found(self, path: str) -> HttpAnswer:
         page = self._server.pages.get(path)
         if page is None:
             known = ", ".join(self._server.pages)
-            return method, words(
+            return words(
                 f"there is no {printable(path[:80])} here, but {known}", HTTPStatus.NOT_FOUND
             )
         try:
-            return method, await page()
+            return await page()
         except Exception:  # noqa: BLE001  A page that fails must not end the others.
             _log.exception("the page %s cannot be made", path)
-            return method, words(
+            return words(
                 "it cannot be made; the log says why", HTTPStatus.INTERNAL_SERVER_ERROR
             )
+
+
+def _is_strange(head: bytes) -> bool:
+    """Return whether a request names a host of the internet, as a browser's page does whose name was bound to this machine."""
+    for line in head.split(b"\r\n")[1:]:
+        name, _, value = line.partition(b":")
+        if name.strip(b" \t").lower() == b"host":
+            host = value.strip(b" \t").decode("latin-1").lower()
+            if host.rpartition(":")[2].isdecimal():
+                host = host.rpartition(":")[0]
+            host = without_brackets(host).rstrip(".")
+            return "." in host and not (host.endswith(".localhost") or _is_ip(host))
+    return False
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_loopback(host: str) -> bool:
+    return host == "localhost" or (_is_ip(host) and ip_address(host).is_loopback)

@@ -97,3 +97,15 @@ async def test_two_broken_files_are_an_error_that_names_one(tmp_path):
     path.write_text("[1]")
     with pytest.raises(CodecError, match=r"offsets\.json"):
         await LocalOffsets(path).read(FIRST)
+
+
+@pytest.mark.parametrize("name", ["offsets.json", "."])
+async def test_what_is_no_file_in_its_place_is_an_error_that_names_it(tmp_path, name):
+    path = tmp_path / "offsets.json"
+    if name == ".":  # Its folder is a file.
+        (tmp_path / "file").touch()
+        path = tmp_path / "file" / "offsets.json"
+    else:
+        path.mkdir()
+    with pytest.raises(CodecError, match=r"offsets\.json cannot be read"):
+        await LocalOffsets(path).read(FIRST)

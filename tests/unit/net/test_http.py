@@ -126,7 +126,10 @@ async def test_who_does_not_read_is_cut_off():
 
 async def test_so_many_connections_and_no_more():
     async with serving(connections_max=2) as server:
+        # They have asked, and do not read what they are given.
         held = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(2)]
+        for _, writer in held:
+            writer.write(b"GET /big HTTP/1.1\r\n\r\n")
         await asyncio.sleep(0.1)
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         with contextlib.suppress(ConnectionError):
@@ -136,6 +139,41 @@ async def test_so_many_connections_and_no_more():
             each.close()
         await asyncio.sleep(0.1)
         assert await get(server, "/hello") == (200, b"hello\n")
+
+
+async def test_the_oldest_silent_connection_goes_for_a_newcomer():
+    async with serving(connections_max=16, head_seconds_max=60.0) as server:
+        silent = []
+        for number in range(48):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            if number % 2:
+                writer.write(b"GET /hello HTTP/1.1\r\n")  # Half a head is as good as none.
+            silent.append((reader, writer))
+            if number % 8 == 7:
+                assert await get(server, "/hello") == (200, b"hello\n")
+        # The oldest are gone.
+        async with asyncio.timeout(30):
+            assert await silent[0][0].read() == b""
+        assert len(server._connections) <= 16
+        for _, writer in silent:
+            writer.close()
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:5557", 200), ("localhost", 200), ("[::1]:5557", 200), ("10.0.0.1", 200),
+        ("broker-a:5557", 200), ("evil.example.org", 421), ("evil.example.org.:5557", 421),
+        ("127.0.0.1.evil.example.org:5557", 421),
+    ],
+)  # fmt: skip
+async def test_a_page_of_another_site_reads_nothing_by_a_name_that_it_binds_to_this_machine(
+    host, status
+):
+    async with serving() as server:
+        request = f"GET /hello HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
+        answer = await ask(server, request)
+    assert answer.startswith(b"HTTP/1.1 %d " % status)
 
 
 async def test_half_a_request_is_no_answer_and_one_that_ends_is():

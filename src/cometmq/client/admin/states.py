@@ -14,6 +14,7 @@ from cometmq.client.connection.instance import ClientInstance
 from cometmq.codec.bodies.connection import ClientConnection, ConsumerConnections
 from cometmq.codec.bodies.running import RunningState
 from cometmq.codec.bodies.stats import ConsumeStats, QueueProgress, TopicStats
+from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import BrokerRefused, CometError, GroupNotFound, TopicNotFound
 from cometmq.model.flags import is_writable
 from cometmq.model.group import GroupConfig
@@ -132,6 +133,11 @@ class States:
         try:
             route = await self._instance.nameserver_api.route(broker_name)
         except TopicNotFound:
+            return None
+        except BrokerRefused as refused:
+            # Who may ask about the cluster need not have a right to this topic.
+            if refused.code != ResponseCode.NO_PERMISSION:
+                raise
             return None
         perms = [each.perm for each in route.queues if each.broker_name == broker_name]
         return is_writable(perms[0]) if perms else None

@@ -96,7 +96,7 @@ class LocalOffsets:
                 return decode_queue_offsets(path.read_bytes())
             except FileNotFoundError:
                 continue
-            except CodecError as error:
+            except (CodecError, OSError) as error:
                 trouble = trouble or CodecError(f"{path} cannot be read: {error}")
         if trouble is not None:
             raise trouble

@@ -256,10 +256,13 @@ class PullLoop:
         if process_queue is not self.process_queue:
             return  # Sought after the request, or between the answer and now.
         if pull.status is PullStatus.OFFSET_ILLEGAL:
-            _log.warning(
-                "%s has no offset %s (it holds %s to %s); going on at %s",
-                self.queue, offset, pull.min_offset, pull.max_offset, pull.next_offset,
-            )  # fmt: skip
+            if pull.min_offset <= offset <= pull.max_offset:
+                _log.info("the offset of %s was reset to %s", self.queue, pull.next_offset)
+            else:
+                _log.warning(
+                    "%s has no offset %s (it holds %s to %s); going on at %s",
+                    self.queue, offset, pull.min_offset, pull.max_offset, pull.next_offset,
+                )  # fmt: skip
             self.seek(pull.next_offset)
             await self._pause_in_vain(asked)
             return
