@@ -40,6 +40,8 @@ if not TYPE_CHECKING:  # A checker that sees it takes any name to be there.
 
     def __getattr__(name: str) -> object:
         """A name of `cometmq.client`; most who import the package want one part of it."""
+        if name == "__all__":  # Of `from cometmq import *`.
+            return [*import_module("cometmq.client").__all__, "virtual"]
         if not name.startswith("_"):
             client = import_module("cometmq.client")
             if name in client.__all__:

@@ -145,10 +145,6 @@ async def test_a_messages_queue_is_a_queue_of_its_consumer_and_commits_go_to_its
             )
             again = await reader.fetch(got[0].queue, got[0].queue_offset, max_count=1)
             assert [m.body for m in again.messages] == [got[0].body]
-            assert await reader.min_offset(got[0].queue) == 0
-            assert await reader.offset_by_time(got[0].queue, 0) == 0
-            await reader.seek(got[0].queue, got[0].queue_offset)
-            assert got[0].body in {m.body for m in await reader.receive(wait_ms=10_000)}
         async with AsyncPullConsumer(names, group="shop%g") as plain:
             others = [await plain.committed(queue) for queue in await plain.queues("orders")]
             assert not any(others), others

@@ -290,3 +290,14 @@ def test_what_was_stored_is_there_in_the_next_run_of_the_same_folder(tmp_path):
             return mq.run(send(mq))
 
     assert [once(), once()] == [0, 1]
+
+
+async def test_virtual_time_within_a_running_loop_is_refused_in_one_line():
+    import cometmq
+    from cometmq.errors import SettingsError
+
+    with (
+        pytest.raises(SettingsError, match="another one runs in this thread"),
+        cometmq.virtual(),
+    ):
+        pass

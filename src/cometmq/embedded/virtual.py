@@ -91,9 +91,15 @@ class Virtual:
 
         Raises:
             LoopDeadlock: it waits for something that nothing will bring.
-            RuntimeError: another loop runs in this thread.
+            SettingsError: another loop runs in this thread.
             BaseException: whatever it raises.
         """
+        if asyncio._get_running_loop() is not None:  # noqa: SLF001  Public, with an underscore of old.
+            work.close()
+            raise SettingsError(
+                "virtual time runs a loop of its own, and another one runs in this thread (an `async def` test, a notebook): "
+                "call it from a plain function, and give coroutines to its run()"
+            )
         return self._runner.run(work)
 
     def sleep(self, time: str | float) -> None:
@@ -121,6 +127,7 @@ class Virtual:
             self.start()
         except BaseException:
             self._runner.close()
+            self._loop.close()  # A runner that has run nothing does not own it.
             raise
         return self
 

@@ -1,6 +1,6 @@
 """Messages as people handle them: `Message` is sent, `StoredMessage` comes back."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -98,7 +98,7 @@ class Message:
             for name, value in self.properties.items():
                 check_property(name, value)
         if self.tag or self.keys:
-            for text in (self.tag or "", *self.key_words):
+            for text in (self._checked_tag(), *self._checked_keys()):
                 if any(mark in text for mark in _FORBIDDEN):
                     raise MessageError(
                         f"{text!r} holds \\x01 or \\x02, which end a stored property"
@@ -107,6 +107,25 @@ class Message:
             if self.delay_level:
                 raise MessageError("a message has a delay_level or deliver, not both")
             _delivery_property(self.deliver)
+
+    def _checked_tag(self) -> str:
+        tag: object = self.tag or ""
+        if not isinstance(tag, str):
+            raise MessageError(f"tag must be text, not {type(tag).__name__}")
+        if "||" in tag:
+            raise MessageError(
+                f"tag {tag!r}: a subscription reads || as the end of a tag, so none could name this one"
+            )
+        return tag
+
+    def _checked_keys(self) -> tuple[str, ...]:
+        keys: object = self.keys
+        if not isinstance(keys, str | Collection):
+            raise MessageError(f"keys must be text or several texts, not {type(keys).__name__}")
+        words: tuple[object, ...] = self.key_words
+        if odd := [each for each in words if not isinstance(each, str)]:
+            raise MessageError(f"key {odd[0]!r:.80} must be text, not {type(odd[0]).__name__}")
+        return self.key_words
 
     @property
     def key_words(self) -> tuple[str, ...]:

@@ -94,8 +94,7 @@ class Server:
         self._look_at = 0.0  # When that is due, monotonic seconds.
         self._all_gone = asyncio.Event()
         self._all_gone.set()
-        self._bound: list[Bound] = []
-        self._listening: list[Bound] = []
+        self._bound, self._listening = list[Bound](), list[Bound]()
 
     @property
     def peers(self) -> frozenset[Peer]:

@@ -5,6 +5,7 @@ For a cluster of your own, make the session as you always do and call `register`
 
 import atexit
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -33,6 +34,9 @@ _CONF = {
 }
 
 
+# Local masters as SparkContext reads them: local, local[2], local[*], local[2, 4].
+_LOCAL = re.compile(r"local(?:\[\s*(?P<threads>\d+|\*)\s*(?:,\s*\d+\s*)?\])?")
+
 _LOGGING = """\
 rootLogger.level = error
 logger.shell.name = org.apache.spark.api.python.PythonGatewayServer
@@ -56,7 +60,7 @@ def session(
 
     Args:
         app_name: what Spark calls it.
-        master: where it runs: `local[2]` is two threads of this process's machine.
+        master: where it runs: `local[2]` is two threads of this process's machine, with two shuffle partitions a thread.
         conf: settings of Spark that come after ours.
 
     Raises:
@@ -69,12 +73,27 @@ def session(
     home = java_home()
     os.environ["JAVA_HOME"] = str(home)
     builder = SparkSession.builder.appName(app_name).master(master)
-    for name, value in {**_CONF, **(conf or {})}.items():
+    chosen = _CONF | _shuffle_conf(master) | {**(conf or {})}
+    for name, value in chosen.items():
         builder = builder.config(name, value)
     folder = Path(tempfile.mkdtemp(prefix="cometmq-spark-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     with _environment(_java_options(home, folder) | _python_options(master, folder)):
         return register(builder.getOrCreate())
+
+
+def _shuffle_conf(master: str) -> dict[str, str]:
+    """Return the number of shuffle partitions that suits the threads of a local master; of a cluster, nothing.
+
+    Spark's default of 200 is for a cluster: each micro-batch of a stateful query starts 200 tasks and opens 200 state
+    stores, and the checkpoint keeps the number for as long as the query lives.
+    """
+    local = _LOCAL.fullmatch(master)
+    if local is None:
+        return {}
+    threads = local["threads"] or "1"
+    count = (os.cpu_count() or 1) if threads == "*" else int(threads)
+    return {"spark.sql.shuffle.partitions": str(max(2, 2 * count))}
 
 
 @contextmanager

@@ -93,3 +93,9 @@ def test_every_type_of_a_public_signature_can_be_imported():
         for kind in types_in(hint) - given
     }
     assert not missing
+
+
+def test_a_star_import_gives_the_public_names():
+    given: dict[str, object] = {}
+    exec("from cometmq import *", given)
+    assert {"Producer", "PushConsumer", "Message", "virtual", "DeadLetter"} <= given.keys()

@@ -69,6 +69,23 @@ def test_a_delivery_that_cannot_be_is_refused(given, words):
         Message("T", b"x", **given)
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"tag": "a||b"}, r"'a\|\|b': a subscription reads \|\|"),
+        ({"tag": 5}, "tag must be text, not int"),
+        ({"tag": b"a"}, "tag must be text, not bytes"),
+        ({"keys": 5}, "keys must be text or several texts, not int"),
+        ({"keys": [7]}, "key 7 must be text, not int"),
+        ({"keys": (b"k",)}, "key b'k' must be text, not bytes"),
+        ({"keys": b"k"}, "key 107 must be text, not int"),
+    ],
+)
+def test_a_tag_or_key_of_another_kind_is_refused_in_words(given, words):
+    with pytest.raises(MessageError, match=words):
+        Message("T", b"x", **given)
+
+
 # --- keys: U+0020 alone separates them
 
 
