@@ -14,6 +14,7 @@ from cometmq.model.credentials import Credentials
 from tests.interop import reference
 from tests.interop.mqadmin_session import java_providers
 from tests.support import certificates, processes
+from tests.support.accounts import NO_SLAVES
 from tests.support.frames import ask
 from tests.support.processes import Program, wait_until
 
@@ -44,7 +45,7 @@ def guarded(name: str, folder: Path) -> Iterator[Running]:
     if name == JAVA:
         program = java_broker(folder, names.address, settings, tls)
     else:
-        both = {**settings, **tls, "tls.server.mode": "permissive"}
+        both = {**settings, **tls, **NO_SLAVES, "tls.server.mode": "permissive"}
         program = processes.broker(folder / "broker", names.address, settings=both)
         (folder / "broker" / "broker.conf").chmod(0o600)
         program.env["PYTHONDONTWRITEBYTECODE"] = ""

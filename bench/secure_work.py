@@ -26,7 +26,7 @@ from cometmq.access.auth_users import AuthUser
 from cometmq.access.policies import read_policies
 from cometmq.model.rights import Access, Action, Resource, Right
 from tests.support import processes
-from tests.support.accounts import write_accounts
+from tests.support.accounts import NO_SLAVES, write_accounts
 from tests.support.frames import json_frame, parts_of, read_frame
 from tests.support.processes import Program, wait_until
 
@@ -199,7 +199,7 @@ def taken_files(folder: Path, secs: int) -> Measured:
     """The longest wait of one who sends while a file of 1,000 accounts is taken, and where none is."""
     write_many(folder / "broker" / "plain_acl.yml", 0)
     names = processes.nameserver(folder / "nameserver")
-    settings = {**SETTINGS, "aclEnable": "true", "aclFolder": folder / "broker"}
+    settings = {**SETTINGS, "aclEnable": "true", "aclFolder": folder / "broker", **NO_SLAVES}
     broker = processes.broker(folder / "broker", names.address, settings=settings)
     (folder / "broker" / "broker.conf").chmod(0o600)
     broker.is_ready, broker.own_group = broker.has_booted, True

@@ -16,6 +16,7 @@ from tests.dashboard.special import Special, make_special
 from tests.dashboard.web import READER, READER_PASSWORD, Served, Visitor
 from tests.dashboard.world import fill
 from tests.support import processes
+from tests.support.accounts import NO_SLAVES
 
 ROOT = Credentials("root", "root-secret-of-the-cluster")
 INNER = Credentials("inner", "inner-secret-of-the-cluster")
@@ -94,7 +95,9 @@ def auth_cluster(folder: Path, *, nameserver_too: bool) -> Iterator[str]:
     names = processes.nameserver(folder / "names", **more)
     (folder / "names" / "namesrv.conf").chmod(0o600)
     with names:
-        broker = processes.broker(folder / "broker", names.address, settings=settings)
+        broker = processes.broker(
+            folder / "broker", names.address, settings={**settings, **NO_SLAVES}
+        )
         (folder / "broker" / "broker.conf").chmod(0o600)
         broker.is_ready = broker.has_booted
         with broker:

@@ -14,7 +14,7 @@ from cometmq.codec.remoting import Command
 from cometmq.codec.signer import Signer
 from tests.attacks.stranger import Stranger
 from tests.support import processes
-from tests.support.accounts import CANARY
+from tests.support.accounts import CANARY, NO_SLAVES
 
 ROOT = Credentials("root", f"{CANARY}-root")
 ALICE = Credentials("alice", f"{CANARY}-alice")
@@ -29,7 +29,7 @@ def two(tmp_path_factory):
     inner = {"accessKey": ROOT.access_key, "secretKey": ROOT.secret_key}
     settings = {
         "authenticationEnabled": "true", "authorizationEnabled": "true", "initAuthenticationUser": json.dumps(user),
-        "innerClientAuthenticationCredentials": json.dumps(inner), "metricsPromExporterPort": "0",
+        "innerClientAuthenticationCredentials": json.dumps(inner), "metricsPromExporterPort": "0", **NO_SLAVES,
     }  # fmt: skip
     with processes.nameserver(folder / "names") as names:
         brokers = []

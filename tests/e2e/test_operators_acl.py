@@ -12,6 +12,7 @@ import orjson
 import pytest
 
 from tests.support import json_tables, processes
+from tests.support.accounts import NO_SLAVES
 from tests.support.command_line import COMETMQ, environment
 
 ROOT = ("root", "canary-root-password")
@@ -27,6 +28,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
         "authorizationEnabled": "true",
         "initAuthenticationUser": first,
         "innerClientAuthenticationCredentials": inner,
+        **NO_SLAVES,
     }
     credentials = folder / "tools.yml"
     credentials.write_text(f"accessKey: {ROOT[0]}\nsecretKey: {ROOT[1]}\n")

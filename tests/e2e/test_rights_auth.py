@@ -13,24 +13,11 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import CometError
 from tests.attacks.stranger import Stranger
 from tests.support import processes
-from tests.support.accounts import ADMIN, CANARY, account, write_accounts
+from tests.support.accounts import ADMIN, CANARY, NO_SLAVES, account, write_accounts
+from tests.support.auth_users import ROOT, auth_settings
 
-ROOT = Credentials("root", f"{CANARY}-root")
-INNER = Credentials("inner", f"{CANARY}-inner")
 ALICE = Credentials("alice", f"{CANARY}-alice")
 BOSS = Credentials("boss", f"{CANARY}-boss")
-
-
-def auth_settings(**more):
-    return {
-        "authenticationEnabled": "true",
-        "authorizationEnabled": "true",
-        "initAuthenticationUser": json.dumps({"username": ROOT.access_key, "password": ROOT.secret_key}),
-        "innerClientAuthenticationCredentials": json.dumps(
-            {"accessKey": INNER.access_key, "secretKey": INNER.secret_key}
-        ),
-        **more,
-    }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +28,9 @@ def cluster(tmp_path_factory):
     names = processes.nameserver(folder / "nameserver", **more)
     (folder / "nameserver" / "namesrv.conf").chmod(0o600)
     with names:
-        broker = processes.broker(folder / "broker", names.address, settings=auth_settings())
+        broker = processes.broker(
+            folder / "broker", names.address, settings=auth_settings(**NO_SLAVES)
+        )
         (folder / "broker" / "broker.conf").chmod(0o600)
         broker.is_ready = broker.has_booted
         with broker:

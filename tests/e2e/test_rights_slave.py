@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,29 +23,26 @@ from cometmq.model.codes import RequestCode, ResponseCode
 from tests.attacks.stranger import Answered, Stranger
 from tests.support import processes
 from tests.support.accounts import CANARY
+from tests.support.auth_users import ROOT, auth_settings
 from tests.support.command_line import run
 from tests.support.processes import Program, wait_until
 
-ROOT = Credentials("root", f"{CANARY}-root")
-INNER = Credentials("inner", f"{CANARY}-inner")
 ALICE = Credentials("alice", f"{CANARY}-alice")
 TOPIC = "orders"
 PULL = {
     "consumerGroup": "readers", "topic": TOPIC, "queueId": "0", "queueOffset": "0", "maxMsgNums": "32", "sysFlag": "4", "subscription": "*",
     "commitOffset": "0", "suspendTimeoutMillis": "0", "subVersion": "0",
 }  # fmt: skip
-AUTH: dict[str, Any] = {
-    "authenticationEnabled": "true",
-    "authorizationEnabled": "true",
-    "initAuthenticationUser": json.dumps({"username": ROOT.access_key, "password": ROOT.secret_key}),
-    "innerClientAuthenticationCredentials": json.dumps(
-        {"accessKey": INNER.access_key, "secretKey": INNER.secret_key}
-    ),
-}  # fmt: skip
+SECRET = "a-secret-of-the-group"
 
 
 def member(folder: Path, names: str, **role: object) -> Program:
-    program = processes.broker(folder, names, settings={**AUTH, **role})
+    """A member of the group, which proves by a secret that it is one."""
+    secret = folder.parent / "ha.secret"
+    secret.write_text(SECRET)
+    secret.chmod(0o600)
+    settings = auth_settings(haSecretFile=secret, **role)
+    program = processes.broker(folder, names, settings=settings)
     (folder / "broker.conf").chmod(0o600)
     program.is_ready = program.has_booted
     return program
@@ -56,7 +52,8 @@ def member(folder: Path, names: str, **role: object) -> Program:
 def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str, Program]]:
     """Nameserver, master and slave, all with users; the folder, the nameserver's address, the slave."""
     folder = tmp_path_factory.mktemp("rights-slave")
-    names = processes.nameserver(folder / "names", authConfigPath=folder / "users", **AUTH)
+    settings: dict[str, Any] = auth_settings(authConfigPath=folder / "users")
+    names = processes.nameserver(folder / "names", **settings)
     (folder / "names" / "namesrv.conf").chmod(0o600)
     role = {"brokerRole": "SLAVE", "brokerId": 1, "slaveReadEnable": "true"}
     with names, member(folder / "master", names.address):

@@ -22,6 +22,7 @@ from pathlib import Path
 from cometmq.model.credentials import Credentials
 from tests.interop import reference
 from tests.support import processes
+from tests.support.accounts import NO_SLAVES
 from tests.support.processes import broker_port
 
 ADMIN = Credentials("the-admin", "mqadmin-secret")
@@ -434,7 +435,12 @@ def access_settings() -> dict[str, object]:
 
 def broker_settings() -> dict[str, object]:
     """What both brokers are told."""
-    return {**access_settings(), "traceTopicEnable": "true", "defaultTopicQueueNums": 4}
+    return {
+        **access_settings(),
+        **NO_SLAVES,
+        "traceTopicEnable": "true",
+        "defaultTopicQueueNums": 4,
+    }
 
 
 def java_providers(folder: Path) -> dict[str, object]:

@@ -17,7 +17,7 @@ from cometmq.client import (
 )
 from tests.interop import reference
 from tests.support import certificates, processes
-from tests.support.accounts import ADMIN, CANARY, account, guarded_cluster
+from tests.support.accounts import ADMIN, CANARY, NO_SLAVES, account, guarded_cluster
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
 
@@ -219,7 +219,7 @@ def test_mqadmin_makes_users_and_policies_and_java_clients_have_them(tmp_path):
     inner = {"accessKey": ADMIN.access_key, "secretKey": ADMIN.secret_key}
     settings = {
         "authenticationEnabled": "true", "authorizationEnabled": "true",
-        "initAuthenticationUser": json.dumps(keys), "innerClientAuthenticationCredentials": json.dumps(inner),
+        "initAuthenticationUser": json.dumps(keys), "innerClientAuthenticationCredentials": json.dumps(inner), **NO_SLAVES,
     }  # fmt: skip
     with processes.nameserver(tmp_path / "nameserver") as names:
         broker = processes.broker(tmp_path / "broker", names.address, settings=settings)

@@ -15,6 +15,8 @@ from tests.support import processes
 
 CANARY = "canary-secret-7f3a"
 ADMIN = Credentials("the-admin", f"{CANARY}-admin")
+# Of a guarded broker without slaves: it must say who may copy its log.
+NO_SLAVES = {"haAllowedAddresses": "127.0.0.1"}
 INNER = Credentials("the-broker", f"{CANARY}-inner")
 
 
@@ -60,7 +62,7 @@ def guarded_cluster(
     own_settings: dict[str, Any] = {"aclEnable": "true", **(both or {})}
     names = processes.nameserver(folder / "nameserver", **own_settings)
     with names:
-        conf = {"aclEnable": "true", **inner_setting(), **(both or {}), **settings}
+        conf = {"aclEnable": "true", **NO_SLAVES, **inner_setting(), **(both or {}), **settings}
         broker = processes.broker(folder / "broker", names.address, settings=conf)
         (folder / "broker" / "broker.conf").chmod(0o600)
         broker.is_ready = broker.has_booted

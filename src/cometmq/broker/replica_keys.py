@@ -19,7 +19,8 @@ class ReplicaKeys(StoreKeys):
             known, without `namesrvAddr` and `haAllowedAddresses`.
         ha_master: a slave's master, `ip:port` of its HA port; without it what a nameserver says.
         ha_allowed: addresses and networks (10.0.0.0/8) that may fetch the log besides the members that
-            a nameserver knows, with commas between; not a key of RocketMQ.
+            a nameserver knows, with commas between; with access control instead of these, unless they prove more
+            than their address; not a key of RocketMQ.
         ha_secret_file: a file with a secret that members prove to know, readable by its owner alone;
             Java members cannot; not a key of RocketMQ.
         ha_heartbeat_ms: a member that has nothing to say says so, ms.

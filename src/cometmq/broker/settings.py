@@ -15,6 +15,7 @@ from pathlib import Path
 from cometmq.access.auth_keys import AUTH_KEYS_WITHOUT_EFFECT
 from cometmq.access.keys import check_secret_files, further_layers
 from cometmq.broker.metrics_keys import MetricsKeys
+from cometmq.broker.replica_keys import split_addresses
 from cometmq.broker.unsupported_keys import UNSUPPORTED_KEYS
 from cometmq.model.errors import SettingsError
 from cometmq.model.frozen import dataclass
@@ -27,6 +28,7 @@ from cometmq.model.settings import (
     setting,
 )
 from cometmq.model.unsupported import asked_by_environment, judge
+from cometmq.net.tls import ClientCheck, TlsMode
 from cometmq.store.conf_file import ConfFile
 from cometmq.store.real_disk import RealDisk
 from cometmq.store.settings import StoreSettings
@@ -182,10 +184,11 @@ class BrokerSettings(MetricsKeys):
         return tuple(part.strip() for part in self.nameservers.split(";") if part.strip())
 
     def check_role(self) -> None:
-        """Refuse an id that is another role's.
+        """Refuse an id that is another role's, and a guarded master whose log any broker could copy.
 
         Raises:
-            SettingsError: it would be a second master of its name, or a slave that nobody takes for one.
+            SettingsError: it would be a second master of its name, or a slave that nobody takes for one; or nothing tells
+                its slaves from strangers.
         """
         role, number = self.broker_role.name, self.broker_id
         if self.is_slave and not number:
@@ -197,6 +200,32 @@ class BrokerSettings(MetricsKeys):
             raise SettingsError(
                 f"brokerId={number}, brokerRole={role}: an id above 0 is a slave's; write brokerId=0, or "
                 "brokerRole=SLAVE"
+            )
+        self._check_copies()
+
+    @property
+    def are_slaves_proven(self) -> bool:
+        """Whether a slave proves by a secret or a certificate that it belongs to the group, wherever it connects from."""
+        has_certificate = (
+            self.client_check is ClientCheck.require and self.tls_mode is not TlsMode.permissive
+        )
+        return self.ha_secret_file is not None or has_certificate
+
+    def _check_copies(self) -> None:
+        """Refuse to guard messages and give copies of them to any broker that registers itself as a slave.
+
+        Raises:
+            SettingsError: there is access control, and nothing tells a slave of the group from a stranger.
+        """
+        if not self.is_guarded or self.is_slave or not self.nameserver_addresses:
+            return
+        if not (self.are_slaves_proven or split_addresses(self.ha_allowed)):
+            raise SettingsError(
+                "access control is on, and nothing says who may copy the log: anybody can register at a nameserver as a slave of "
+                f"{self.broker_name}. Write one of these lines into broker.conf: haSecretFile=/etc/cometmq/ha.secret (a file of 16 bytes "
+                "or more with mode 0600, the same at each member), haAllowedAddresses=10.0.0.2 (the addresses of the slaves; "
+                "Java's slaves know no secret), haAllowedAddresses=127.0.0.1 (there is no slave on another machine), or "
+                "tls.server.need.client.auth=require"
             )
 
     def store_settings(self) -> StoreSettings:

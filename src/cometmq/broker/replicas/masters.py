@@ -169,7 +169,12 @@ class MasterPort:
         )
 
     def knows(self, ip: str) -> bool:
-        """Whether a slave of this group sits there; about an unknown address nameservers are asked, for the next time."""
+        """Whether a slave of this group sits there; about an unknown address nameservers are asked, for the next time.
+
+        Where slaves prove to know a secret, it is one that copies the log from there, so it has.
+        """
+        if self._terms.secret is not None:
+            return any(link.ip == ip and link.end.is_copying for link in self._links)
         return self._allowed.knows(ip)
 
     # --- who comes

@@ -48,8 +48,10 @@ class ReplicasOpening:
             SettingsError: the secret cannot be used.
         """
         settings = self._settings
+        # Anybody registers at a nameserver, so its word is enough only where more is asked than the address.
+        is_word_enough = settings.are_slaves_proven or not settings.is_guarded
         find = members_by_nameservers(
-            settings.nameserver_addresses,
+            settings.nameserver_addresses if is_word_enough else (),
             settings.broker_name,
             self._calls,
             HostNames(self._clock).ips_of,

@@ -344,12 +344,15 @@ async def test_a_secret_lets_in_who_knows_it_and_nobody_else(tmp_path):
         stranger.report(0)
         await eventually(lambda: stranger.is_closed)
         assert stranger.received == b""
+        knows = served.broker._replicas.knows
+        assert not knows("127.0.0.1"), "topics and offsets are no stranger's either"
         async with slave_of(served, tmp_path / "none") as without:
             await eventually(lambda: without.master.error)
             assert "haSecretFile" in without.master.error
             assert without.store.max_offset == 0
         async with slave_of(served, tmp_path / "s", terms=terms) as slave:
             await slave.reaches(served.broker._store.max_offset)
+            assert knows("127.0.0.1")
 
 
 async def test_nothing_but_the_masters_log_gets_into_a_slaves(tmp_path):

@@ -1,0 +1,108 @@
+"""Who may copy the log of a broker with access control: who proves it, and nobody whom a nameserver merely lists."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cometmq.codec.replication import REPORT
+from cometmq.model.credentials import Credentials
+from tests.attacks.stranger import Stranger
+from tests.attacks.test_nameserver import ELSEWHERE, identity, register
+from tests.support import processes
+from tests.support.accounts import ADMIN, CANARY, NO_SLAVES, account, write_accounts
+from tests.support.auth_users import ROOT, auth_settings, signed
+from tests.support.processes import Program
+
+SECRET = "a-secret-of-the-group"
+GUARDS = {"acl": ADMIN, "auth": ROOT}  # And who may do everything.
+
+
+def guarded(folder: Path, names: Program, guard: str, **more: object) -> Program:
+    """A broker with access control at a nameserver without, which is not started yet."""
+    settings: dict[str, Any] = auth_settings(**more)
+    if guard == "acl":
+        write_accounts(folder / "plain_acl.yml", account(ADMIN, admin=True))
+        settings = {"aclEnable": "true", **more}
+    program = processes.broker(folder, names.address, settings=settings)
+    (folder / "broker.conf").chmod(0o600)
+    return program
+
+
+def secret_of(folder: Path) -> Path:
+    secret = folder / "ha.secret"
+    secret.write_text(SECRET)
+    secret.chmod(0o600)
+    return secret
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+@pytest.mark.parametrize("role", ["ASYNC_MASTER", "SYNC_MASTER"])
+def test_a_start_without_a_proof_of_slaves_is_refused_with_the_line_to_write(
+    tmp_path, nameserver, guard, role
+):
+    program = guarded(tmp_path, nameserver, guard, brokerRole=role)
+    done = subprocess.run(
+        program.command, check=False, capture_output=True, timeout=60, text=True
+    )
+    assert done.returncode != 0
+    for line in ("haSecretFile=", "haAllowedAddresses=", "tls.server.need.client.auth=require"):
+        assert line in done.stderr + done.stdout
+    assert not (tmp_path / "store" / "commitlog").exists()
+
+
+def test_without_a_nameserver_or_as_a_slave_a_start_needs_no_proof(tmp_path):
+    program = processes.broker(tmp_path, "", settings=auth_settings())
+    (tmp_path / "broker.conf").chmod(0o600)
+    with program:
+        assert not processes.answers(program.port + 1), "nobody could copy anything"
+
+
+def copied_by_a_registered_stranger(
+    broker: Program, names: Program, name: str, who: Credentials
+) -> bytes:
+    """What the HA port gives to an address that has registered as a slave of the broker's group."""
+    fields = {"a": "payers", "b": "orders", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "5", "h": "0", "i": "", "j": "0", "k": "false"}  # fmt: skip
+    body = f"{CANARY} payment".encode()
+    with Stranger(broker.address) as sender:
+        assert sender.ask(310, signed(who, 310, fields, body), body).code == 0
+    with Stranger(names.address, source=ELSEWHERE) as stranger:
+        mine = identity(broker, brokerName=name, brokerAddr=f"{ELSEWHERE}:10911", brokerId="1")
+        assert register(stranger, mine).code == 0
+        got = b""
+        for words in (REPORT.pack(0), REPORT.pack(0) * 2):
+            with socket.create_connection(
+                ("127.0.0.1", broker.port + 1), 10, (ELSEWHERE, 0)
+            ) as peer:
+                got += said_to(peer, words)
+        return got
+
+
+def said_to(peer: socket.socket, words: bytes) -> bytes:
+    """What comes within the time that a master waits for the second word of a slave, and some more."""
+    got = b""
+    peer.settimeout(3)
+    try:
+        peer.sendall(words)
+        while part := peer.recv(1 << 16):
+            got += part
+    except (TimeoutError, ConnectionError):
+        pass
+    return got
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+@pytest.mark.parametrize("proof", ["address", "secret"])
+def test_a_stranger_that_registers_as_a_slave_copies_nothing(
+    tmp_path, nameserver, guard, proof
+):
+    more = NO_SLAVES if proof == "address" else {"haSecretFile": secret_of(tmp_path)}
+    name = f"broker-{guard}-{proof}"
+    with guarded(tmp_path, nameserver, guard, brokerName=name, **more) as broker:
+        got = copied_by_a_registered_stranger(broker, nameserver, name, GUARDS[guard])
+    assert CANARY.encode() not in got
+    assert proof != "address" or got == b""
