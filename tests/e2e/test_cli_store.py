@@ -83,6 +83,32 @@ def test_damage_is_told_then_repaired_when_that_is_asked_for(damaged):
     assert [path.name for path in (damaged / "cut").iterdir()] == [f"{246:020d}.0"]
 
 
+def test_a_second_archive_begins_at_the_stores_first_record_and_one_that_lacks_some_says_so(
+    tmp_path,
+):
+    root, trial, real = tmp_path / "store", tmp_path / "trial", tmp_path / "real"
+    shutil.copytree(STORE, root)
+    for path in [root, *root.rglob("*")]:
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    first = told("archive", root, "--to", trial)
+    assert told("archive", root, "--to", real, "--raw").split(",")[0] == first.split(",")[0]
+    assert told("archive", root, "--to", real, "--raw").startswith("0 rows")
+    for path in sorted((root / "commitlog").iterdir())[:1]:
+        path.unlink()
+    for path in real.glob("topic=*/*/*.parquet"):
+        path.unlink()
+    shutil.rmtree(trial)
+    rows = int(told("archive", root, "--to", trial, "--raw").split(" ")[0].replace(",", ""))
+    assert 0 < rows < 1245
+    told("restore", trial, tmp_path / "back")
+    told("compare", root, tmp_path / "back")
+    lost = min(trial.glob("topic=*/*/*.parquet"), key=lambda path: path.name)
+    lost.unlink()
+    (root / "commitlog" / f"{262_144:020d}").unlink()
+    printed = told("archive", root, "--to", trial, "--raw", status=NOT_SOUND)
+    assert "is not in this archive, and the log has deleted it" in printed.replace("\n", " ")
+
+
 def test_a_log_without_a_record_is_an_error_in_one_line_and_not_an_empty_one(damaged, tmp_path):
     for log in (damaged / "commitlog").iterdir():
         log.write_bytes(b"\x5a" * log.stat().st_size)

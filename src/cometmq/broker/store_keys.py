@@ -68,8 +68,8 @@ class StoreKeys(IndexKeys):
         delete_pause_ms: pause between two log files that are deleted, ms.
         queue_delete_pause_ms: the same of queue files, 256 queues at a time, ms.
         delete_retry_ms: a file that could not be deleted is tried again after this, ms.
-        is_archive_guarded: delete no log file that `cometmq pipeline archive` has not archived,
-            not even when the disk is full; differs: RocketMQ has nothing like it.
+        is_archive_guarded: delete only log files that an archive of `cometmq store archive` or
+            `pipeline archive` still holds, even when the disk is full; differs: RocketMQ has nothing like it.
         access_in_memory_ratio: per cent of the memory that recent messages are taken to fill.
         transfer_bytes_in_memory: most bytes of a pull of recent messages.
         transfer_count_in_memory: most messages of it.

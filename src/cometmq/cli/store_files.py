@@ -134,34 +134,34 @@ def archive_store(
 ) -> None:
     """Write the log as Parquet files, by topic and day; what is archived already is left out.
 
-    A broker may have the store open. Without --topic a watermark in it says how far the archive goes. Bytes of the log that
-    are no record, or not what their record says, are findings; status 1 then.
+    A broker may have the store open. Each place gets all that the log has. Bytes of the log that are no record, or not what their
+    record says, and what the log has deleted before it was archived are findings; status 1 then.
     """
     need_arrow()
-    from cometmq.offline.archive import ArchiveRules, archive_task, finish_archive, plan_archive
+    from cometmq.offline import archive
     from cometmq.offline.findings import Findings
     from cometmq.offline.folder import StoreFolder
-    from cometmq.offline.log_end import damage_behind
     from cometmq.offline.place import same_place
     from cometmq.offline.plan import LogRange
 
     source = StoreFolder(str(folder.absolute()))
     end_ms = read_time(until, option="--until") if until else None
-    splits = plan_archive(source, LogRange(end_ms=end_ms))
-    rules = ArchiveRules(same_place(to), is_raw=raw, topics=_names(topic))
-    files, found = [], Findings()
+    rules = archive.ArchiveRules(same_place(to), is_raw=raw, topics=_names(topic))
+    splits = archive.plan_archive(source, LogRange(end_ms=end_ms), rules)
+    archive.begin_archive(splits, rules)
+    counts, found = {"rows": 0, "bytes": 0, "files": 0}, Findings()
     with progress_bar(sum(split.hi - split.lo for split in splits), "archiving") as show:
         done = 0
         for split in splits:
-            files += archive_task(source, [split], rules, on_finding=found.take)
+            for file in archive.archive_task(source, [split], rules, on_finding=found.take):
+                counts["rows"] += file.rows
+                counts["bytes"] += file.size
+                counts["files"] += 1
             done += split.hi - split.lo
             show(done)
-    if splits:
-        finish_archive(source, splits, rules)
-    if (behind := damage_behind(source)) is not None:
-        found.take(behind.finding())
-    rows, size = sum(file.rows for file in files), sum(file.size for file in files)
-    counts = {"rows": rows, "bytes": size, "files": len(files)}
+    archive.finish_archive(source, splits, rules)
+    for finding in archive.findings_of(source, rules):
+        found.take(finding)
     _end(counts, found.told(), as_json=as_json)
 
 

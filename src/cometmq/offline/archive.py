@@ -9,7 +9,12 @@
 
 Readers of Parquet folders pass over what begins with `_`.
 
-`plan_archive` -> `archive_task` for each task, anywhere -> `finish_archive` once. A file is written under another
+A place says by itself what it holds: `archive.json` names the ranges, `splits` the files of each with their sizes. A run looks
+which of them are there and archives everything else that the log still has, so it does not matter what any other place has,
+what became of this one, or where an earlier run was killed. The hash of the last bytes before the archive's end shows that the
+log is the one that was archived; another one is refused.
+
+`plan_archive` -> `begin_archive` -> `archive_task` for each task, anywhere -> `finish_archive` once. A file is written under another
 name and renamed, and its name says what is in it: a task that runs twice makes the same files, and
 whatever a killed run left is overwritten or ignored. Rows do not pass through the JVM. Bytes of the log that
 are no record are rows without a topic (`topic=__HIVE_DEFAULT_PARTITION__`), so that they are not forgotten.
@@ -30,22 +35,35 @@ from cometmq.offline.archive_files import (
     write_whole,
 )
 from cometmq.offline.columns.schema import stored_schema
-from cometmq.offline.findings import OnFinding, warn
-from cometmq.offline.folder import StoreFolder
+from cometmq.offline.findings import Finding, OnFinding, warn
+from cometmq.offline.folder import ListedFile, StoreFolder
+from cometmq.offline.folder_disk import disk_of
 from cometmq.offline.lives import KnownQueues
-from cometmq.offline.log_end import check_has_records, present_end, used_files
+from cometmq.offline.log_end import check_has_records, damage_behind, present_end, used_files
 from cometmq.offline.plan import LogRange, plan_tasks
 from cometmq.offline.rebuild import found_settings, known_queues_in
 from cometmq.offline.rows import Mode, RowRules, message_batches
 from cometmq.offline.splits import SPLIT_BYTES, Split
 from cometmq.offline.store_sizes import keep_sizes
-from cometmq.store.archive_mark import archived_to, note_archived
+from cometmq.store.archive_mark import (
+    ARCHIVE_FILE,
+    SPLITS,
+    LogProof,
+    archive_marks,
+    digest_of,
+    guarded_to,
+    held_splits,
+    joined,
+    note_archived,
+    overlap,
+    without,
+)
 from cometmq.store.real_disk import RealDisk
 
-ARCHIVE_FILE = "_archive/archive.json"
+_PROOF_BYTES = 4096
+_PROOFS_MAX = 50  # A mark in the store names one of the last two.
 KEPT_CONFIG = "_archive/config"
 _CONFIG = "config"
-SPLITS = "_archive/splits"
 QUEUES_FILE = "_archive/queues.json"
 
 
@@ -56,7 +74,7 @@ class ArchiveRules:
     Attributes:
         place: a folder: a path, or a URI that pyarrow's file systems know.
         is_raw: with the records' own bytes, so that `restore` can give the log back.
-        topics: only these; none: all. An archive of some topics moves no watermark.
+        topics: only these; none: all. An archive of some topics makes no mark in the store.
         broker_name: for the column `brokerName`.
         compression: of the Parquet files.
         mode: what becomes of what is broken.
@@ -71,25 +89,180 @@ class ArchiveRules:
 
 
 def plan_archive(
-    folder: StoreFolder, wanted: LogRange, *, split_bytes: int = SPLIT_BYTES
+    folder: StoreFolder,
+    wanted: LogRange,
+    rules: ArchiveRules | None = None,
+    *,
+    split_bytes: int = SPLIT_BYTES,
 ) -> list[Split]:
-    """The splits to archive; where no start is named, from where the watermark stands.
+    """The splits to archive: everything that the place does not hold.
 
     A range has a certain end, so that the next one begins where it ends.
 
+    Args:
+        folder: the store.
+        wanted: a range of the log; without a start: from its first record.
+        rules: the archive. An archive of some topics says of nothing that it holds it, so all of the log is planned. None:
+            what is in no archive of which the store knows.
+        split_bytes: bytes of a split.
+
     Raises:
+        SettingsError: the place is an archive of another log, or of another kind.
         StoreDamaged: there is no log, or nothing of it can be read.
     """
     files = used_files(folder)
     check_has_records(folder, files)
-    end = present_end(folder, files)
-    if wanted.end is not None:
-        end = min(end, wanted.end)
-    start = wanted.start
-    if start is None and folder.is_local:
-        start = archived_to(RealDisk(), folder.root)
-    tasks = plan_tasks(folder, replace(wanted, start=start, end=end), split_bytes=split_bytes)
-    return [split for task in tasks for split in task]
+    present = present_end(folder, files)
+    end = present if wanted.end is None else min(present, wanted.end)
+    start = files[0].start if wanted.start is None else max(wanted.start, files[0].start)
+    held: list[tuple[int, int]] = []
+    if rules is None and folder.is_local:
+        read = LogReader(folder, files, present)
+        held = [(0, guarded_to(RealDisk(), folder.root, (start, end), read).settled)]
+    elif rules is not None and not rules.topics:
+        held = _held_ranges(folder, files, present, rules)
+    splits = []
+    for lo, hi in without((start, end), held):
+        tasks = plan_tasks(folder, replace(wanted, start=lo, end=hi), split_bytes=split_bytes)
+        splits += [split for task in tasks for split in task]
+    return splits
+
+
+def _held_ranges(
+    folder: StoreFolder, files: Sequence[ListedFile], present: int, rules: ArchiveRules
+) -> list[tuple[int, int]]:
+    """The ranges of the log that the place holds with all of their files.
+
+    Raises:
+        SettingsError: the place is an archive of another log, or of another kind.
+    """
+    known = read_manifest(rules.place)
+    if known is None:
+        return []
+    _check_kind(known, ArchiveManifest(_log_file_size(files), rules.is_raw), rules.place)
+    target = StoreFolder(rules.place)
+    whole = [
+        (each.lo, each.hi)
+        for each in held_splits(disk_of(target), target.root)
+        if each.is_whole
+    ]
+    held = overlap(known.ranges, whole)
+    if held:  # What was emptied may be filled with another log.
+        _check_log(folder, files, present, known, rules.place)
+    return held
+
+
+def _log_file_size(files: Sequence[ListedFile]) -> int:
+    return max(file.end - file.start for file in files)
+
+
+def _check_kind(known: "ArchiveManifest", wanted: "ArchiveManifest", place: str) -> None:
+    if (known.log_file_size, known.is_raw) != (wanted.log_file_size, wanted.is_raw):
+        raise SettingsError(
+            f"{place} is an archive of log files of {known.log_file_size} bytes with raw="
+            f"{known.is_raw}; this store's have {wanted.log_file_size}, with raw={wanted.is_raw}: take another place"
+        )
+
+
+def _check_log(
+    folder: StoreFolder,
+    files: Sequence[ListedFile],
+    present: int,
+    known: "ArchiveManifest",
+    place: str,
+) -> None:
+    """Refuse to go on with the archive of another log.
+
+    Raises:
+        SettingsError: it is of another log, or nothing shows that it is of this one.
+    """
+    if not known.proofs:
+        return
+    proof, start = known.proofs[-1], files[0].start
+    if proof.hi > present:
+        raise SettingsError(
+            f"{place} holds a log up to {proof.hi}, and the log of {folder.place} ends at {present}: it was cut since it was "
+            "archived there, or is another store's: archive into another place"
+        )
+    if proof.lo >= start:
+        content = LogReader(folder, files, present)(proof.lo, proof.hi - proof.lo)
+        if content is None or not proof.is_of(content):
+            raise SettingsError(
+                f"{place} holds another log: its bytes from {proof.lo} to {proof.hi} are not those of {folder.place}; archive "
+                "into another place"
+            )
+        return
+    marks = archive_marks(RealDisk(), folder.root) if folder.is_local else {}
+    mark = marks.get(place)
+    if mark is None or mark.proof not in known.proofs:
+        raise SettingsError(
+            f"{place} ends at {proof.hi}, before the log of {folder.place} begins, and nothing shows that it is an archive of "
+            "this store: archive into another place"
+        )
+
+
+class LogReader:
+    """Reads bytes of a store's log; what lies across two files it does not have.
+
+    Args:
+        folder: the store.
+        files: its log files.
+        end: physical offset at which the log ends.
+    """
+
+    def __init__(self, folder: StoreFolder, files: Sequence[ListedFile], end: int) -> None:
+        self._folder = folder
+        self._files = files
+        self._end = end
+
+    def __call__(self, offset: int, size: int) -> bytes | None:
+        """Read bytes at a physical offset; None if the log does not have them."""
+        for file in self._files:
+            if file.start <= offset and offset + size <= min(file.start + file.size, self._end):
+                with self._folder.opened(file.path) as read_at:
+                    return read_at(offset - file.start, size)
+        return None
+
+
+def proof_before(folder: StoreFolder, files: Sequence[ListedFile], end: int) -> LogProof | None:
+    """Return the proof of a log that ends at a physical offset; None if the log has no byte before it.
+
+    It is of the last bytes that are not all zeros: a log file may end in many.
+    """
+    for file in reversed(files):
+        at = min(end, file.start + file.size)
+        with folder.opened(file.path) as read_at:
+            while at > file.start:
+                lo = max(file.start, at - _PROOF_BYTES)
+                content = read_at(lo - file.start, at - lo)
+                if any(content):
+                    return LogProof(lo, at, digest_of(content))
+                at = lo
+    return None
+
+
+def begin_archive(splits: Sequence[Split], rules: ArchiveRules) -> None:
+    """Remove what an interrupted run has left of these splits, and files of which others are missing.
+
+    Such a split is archived again, perhaps under another name; both would hold its messages.
+
+    Raises:
+        OSError: something could not be removed.
+    """
+    if rules.topics:
+        return
+    target, known = StoreFolder(rules.place), read_manifest(rules.place)
+    ranges = known.ranges if known is not None else ()
+    found = held_splits(disk_of(target), target.root)
+    kept = {(each.lo, each.hi) for each in found if each.is_whole}
+    kept = {each for each in kept if overlap([each], ranges) == [each]}
+    mine = {(split.lo, split.hi) for split in splits}
+    for each in found:
+        if (each.lo, each.hi) not in kept | mine:
+            target.files.delete_file(target.path(f"{SPLITS}/{each.name}"))
+    for lo, hi, path in parquet_files(target):
+        if (lo, hi) not in kept:
+            target.files.delete_file(path)
 
 
 def archive_task(
@@ -123,18 +296,35 @@ def archive_task(
         name = file_name(split.lo, split.hi)
         batches = message_batches(folder, (split,), schema, rows, on_finding=on_finding)
         files = list(ArchiveFiles(rules.place, name, rules.compression).write(batches))
-        if not rules.topics:
-            _note_split(split, rules, sum(file.rows for file in files if file.topic))
+        if rules.topics:
+            _remove_shorter(split, files, rules.place)
+        else:
+            _note_split(split, rules, files)
         written += files
     return written
 
 
-def _note_split(split: Split, rules: ArchiveRules, messages: int) -> None:
-    """Say how many messages a split has made, so that a file that is lost later is missed."""
+def _note_split(split: Split, rules: ArchiveRules, files: Sequence[ArchivedFile]) -> None:
+    """Note how many messages a split has made, and in which files, so that a file that is lost later is missed."""
     target = StoreFolder(rules.place)
     target.files.create_dir(target.path(SPLITS), recursive=True)
     name = file_name(split.lo, split.hi).replace(".parquet", ".json")
-    write_whole(target, f"{SPLITS}/{name}", json.dumps({"messages": messages}).encode())
+    content = {
+        "messages": sum(file.rows for file in files if file.topic),
+        "files": [[file.path, file.size] for file in files],
+    }
+    write_whole(target, f"{SPLITS}/{name}", json.dumps(content).encode())
+
+
+def _remove_shorter(split: Split, files: Iterable[ArchivedFile], place: str) -> None:
+    """Remove the files that a run over a shorter log has made of the begin of this split."""
+    target = StoreFolder(place)
+    for file in files:
+        path = target.path(file.path)
+        for each in target.entries(path.rpartition("/")[0]):
+            lo, _, hi = each.base_name.removesuffix(".parquet").partition("-")
+            if lo == f"{split.lo:020d}" and hi.isdigit() and int(hi) < split.hi:
+                target.files.delete_file(each.path)
 
 
 # --- what the archive holds
@@ -148,21 +338,27 @@ class ArchiveManifest:
         log_file_size: bytes of a log file (mappedFileSizeCommitLog).
         is_raw: every range has the records' own bytes.
         ranges: archived ranges of physical offsets, ascending and apart.
+        proofs: of the log, from the last runs, the newest last.
+        begin: the first physical offset that was ever archived here; None: that of the first range.
     """
 
     log_file_size: int
     is_raw: bool
     ranges: tuple[tuple[int, int], ...] = ()
+    proofs: tuple[LogProof, ...] = ()
+    begin: int | None = None
+
+    def begins_at(self, none: int = 0) -> int:
+        """Return the first physical offset that was ever archived here; `none` if none was."""
+        return (
+            min([lo for lo, _ in self.ranges[:1]] or [none])
+            if self.begin is None
+            else self.begin
+        )
 
     def with_ranges(self, more: Iterable[tuple[int, int]]) -> "ArchiveManifest":
         """With further ranges; neighbours become one."""
-        joined: list[tuple[int, int]] = []
-        for lo, hi in sorted((*self.ranges, *more)):
-            if joined and lo <= joined[-1][1]:
-                joined[-1] = joined[-1][0], max(hi, joined[-1][1])
-            else:
-                joined.append((lo, hi))
-        return replace(self, ranges=tuple(joined))
+        return replace(self, ranges=tuple(joined([*self.ranges, *more])))
 
 
 def read_manifest(place: str) -> ArchiveManifest | None:
@@ -175,7 +371,9 @@ def read_manifest(place: str) -> ArchiveManifest | None:
 
     def parse(found: Any) -> ArchiveManifest:
         ranges = tuple((lo, hi) for lo, hi in found["ranges"])
-        return ArchiveManifest(found["logFileSize"], found["raw"], ranges)
+        proofs = tuple(LogProof(*each) for each in found.get("proofs", ()))
+        begin = found.get("begin")
+        return ArchiveManifest(found["logFileSize"], found["raw"], ranges, proofs, begin)
 
     return read_kept(StoreFolder(place), ARCHIVE_FILE, parse)
 
@@ -186,42 +384,90 @@ def finish_archive(
     """All tasks of these splits are through: say so in the archive, then to the broker.
 
     Returns:
-        Where the watermark stands; None where none was moved (some topics only, or a store that is not
+        Where the mark of the place stands; None where none was moved (some topics only, or a store that is not
         of this machine).
 
     Raises:
         SettingsError: the archive is one of another kind.
         OSError: something could not be written.
     """
-    files = used_files(folder)
-    size = max(file.end - file.start for file in files)
-    fresh = ArchiveManifest(size, rules.is_raw)
-    known = read_manifest(rules.place) or fresh
-    if (known.log_file_size, known.is_raw) != (size, rules.is_raw):
-        raise SettingsError(
-            f"{rules.place} is an archive of log files of {known.log_file_size} bytes with raw="
-            f"{known.is_raw}; this store's have {size}, with raw={rules.is_raw}: take another place"
-        )
-    if rules.topics:
+    if rules.topics or (not splits and read_manifest(rules.place) is None):
         return None
+    files = used_files(folder)
+    fresh = ArchiveManifest(_log_file_size(files), rules.is_raw)
+    known = read_manifest(rules.place) or fresh
+    _check_kind(known, fresh, rules.place)
     target = StoreFolder(rules.place)
     target.files.create_dir(target.path("_archive"), recursive=True)
     _keep_config(folder, target)
     _keep_queues(folder, target)
-    manifest = known.with_ranges((split.lo, split.hi) for split in splits)
+    whole = [
+        (each.lo, each.hi)
+        for each in held_splits(disk_of(target), target.root)
+        if each.is_whole
+    ]
+    fresh = fresh.with_ranges((split.lo, split.hi) for split in splits)
+    ranges = overlap([*known.ranges, *fresh.ranges], whole)
+    start, proofs = files[0].start, list(known.proofs)
+    end = max((hi for lo, hi in ranges if lo <= start), default=start)
+    proof = proof_before(folder, files, end) if end > start else None
+    if proof is not None and proof not in proofs:
+        proofs.append(proof)
     content = {
-        "logFileSize": size,
-        "ranges": manifest.ranges,
+        "logFileSize": fresh.log_file_size,
+        "ranges": ranges,
         "raw": rules.is_raw,
+        "begin": min(known.begins_at(start), start),
+        "proofs": proofs[-_PROOFS_MAX:],
         "v": KEPT_VERSION,
     }
     write_whole(target, ARCHIVE_FILE, json.dumps(content).encode())
     if not folder.is_local:
         return None
     keep_sizes(target, found_settings(folder.root))
-    disk, start = RealDisk(), max(archived_to(RealDisk(), folder.root), files[0].start)
-    covered = [hi for lo, hi in manifest.ranges if lo <= start]
-    return note_archived(disk, folder.root, max([start, *covered]), rules.place)
+    return note_archived(RealDisk(), folder.root, end, rules.place, proof)
+
+
+def resumed(
+    folder: StoreFolder, noted: Sequence[Sequence[int]], planned: Sequence[Split]
+) -> list[Split]:
+    """Return the splits that a killed run had begun with, if all of them are still to be archived; else none.
+
+    Args:
+        folder: the store.
+        noted: the first and the last physical offset of each.
+        planned: what is to be archived now.
+    """
+    left = joined([(split.lo, split.hi) for split in planned])
+    found: list[Split] = []
+    for lo, hi in noted:
+        if overlap([(lo, hi)], left) != [(lo, hi)]:
+            return []
+        for task in plan_tasks(folder, LogRange(start=lo, end=hi)):
+            found += task
+    return found
+
+
+def findings_of(folder: StoreFolder, rules: ArchiveRules) -> list[Finding]:
+    """Return what an archive lacks: damage behind the log's end, and what the log has deleted before it was archived.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    behind = damage_behind(folder)
+    found = [] if behind is None else [behind.finding()]
+    known = read_manifest(rules.place)
+    if known is None or rules.topics:
+        return found
+    target, start = StoreFolder(rules.place), used_files(folder)[0].start
+    splits = held_splits(disk_of(target), target.root)
+    whole = overlap(known.ranges, [(each.lo, each.hi) for each in splits if each.is_whole])
+    begin = known.begins_at(start)
+    what = "is not in this archive, and the log has deleted it: a restored store will lack it"
+    return found + [
+        Finding("archive", f"{rules.place}: {lo} to {hi} of the log", what)
+        for lo, hi in without((begin, max(begin, start)), whole)
+    ]
 
 
 def kept_queues(source: StoreFolder) -> KnownQueues | None:
@@ -243,6 +489,20 @@ def _keep_queues(folder: StoreFolder, target: StoreFolder) -> None:
     if known is not None:
         content = {**known.to_json(), "v": KEPT_VERSION}
         write_whole(target, QUEUES_FILE, json.dumps(content).encode())
+
+
+def parquet_files(source: StoreFolder) -> list[tuple[int, int, str]]:
+    """(first physical offset, end, path) of the files of an archive."""
+    found = []
+    for topic in source.entries(source.root):
+        if not topic.base_name.startswith("topic="):
+            continue
+        for day in source.entries(topic.path):
+            for file in source.entries(day.path):
+                lo, _, hi = file.base_name.removesuffix(".parquet").partition("-")
+                if lo.isdigit() and hi.isdigit():
+                    found.append((int(lo), int(hi), file.path))
+    return sorted(found)
 
 
 def _keep_config(folder: StoreFolder, target: StoreFolder) -> None:

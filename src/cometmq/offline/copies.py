@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from cometmq.model.errors import SettingsError
-from cometmq.offline.archive import ARCHIVE_FILE, read_manifest
+from cometmq.offline.archive import read_manifest
 from cometmq.offline.archive_read import coverage_of_archive, file_batches, message_files
 from cometmq.offline.columns.schema import stored_schema
 from cometmq.offline.coverage import Coverage, coverage_of_store
@@ -23,6 +23,7 @@ from cometmq.offline.place import same_place
 from cometmq.offline.plan import by_name, log_size, plan_tasks
 from cometmq.offline.rows import RowRules, message_batches
 from cometmq.offline.topic_manifest import TOPICS_FILE, read_topic_manifest
+from cometmq.store.archive_mark import ARCHIVE_FILE
 
 
 class MessageCopy(Protocol):

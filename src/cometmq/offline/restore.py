@@ -24,7 +24,7 @@ from cometmq.codec.index_file import INDEX_HEADER_SIZE, decode_header
 from cometmq.codec.record import BLANK_TAIL_SIZE, blank_tail
 from cometmq.model.clock import Clock
 from cometmq.model.errors import SettingsError, StoreDamaged
-from cometmq.offline.archive import KEPT_CONFIG, SPLITS, kept_queues, read_manifest
+from cometmq.offline.archive import KEPT_CONFIG, kept_queues, parquet_files, read_manifest
 from cometmq.offline.archive_files import read_kept
 from cometmq.offline.columns.pieces import contents
 from cometmq.offline.columns.schema import RAW_RECORD
@@ -37,6 +37,7 @@ from cometmq.offline.plan import plan_tasks
 from cometmq.offline.rebuild import begin, finish, rebuild_task, target_of
 from cometmq.offline.rebuild_keys import begin_keys, finish_keys, keys_task
 from cometmq.offline.store_sizes import kept_sizes
+from cometmq.store.archive_mark import SPLITS, joined, overlap, without
 from cometmq.store.checkpoint import Progress
 from cometmq.store.index_file import IndexShape
 from cometmq.store.real_disk import RealDisk
@@ -57,6 +58,7 @@ class LogPart:
         parquet: the archive's files that hold records of it.
         place: the archive.
         out: the directory that grows.
+        holes: ranges of the file that the archive does not hold, though it holds what is before and behind.
     """
 
     start: int
@@ -66,6 +68,7 @@ class LogPart:
     parquet: tuple[str, ...]
     place: str
     out: str
+    holes: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -118,16 +121,26 @@ def plan_restore(
     if os.path.lexists(to) and (not Path(to).is_dir() or any(Path(to).iterdir())):
         raise SettingsError(f"{to} is not empty; a store is restored into a new directory")
     size, source = manifest.log_file_size, StoreFolder(place)
-    found, counts = _parquet_files(source), list(_split_counts(source))
+    # An interrupted run may have left others, which the next one makes again.
+    noted = [
+        each
+        for each in parquet_files(source)
+        if overlap([each[:2]], manifest.ranges) == [each[:2]]
+    ]
+    counts = list(_split_counts(source))
     first = max(start or 0, manifest.ranges[0][0] if manifest.ranges else 0)
     last = min(2**63 if end is None else end, manifest.ranges[-1][1] if manifest.ranges else 0)
-    parts = []
+    parts: list[LogPart] = []
     for begins in range(first // size * size, last, size):
-        held = tuple(path for lo, hi, path in found if lo < begins + size and hi > begins)
+        held = tuple(path for lo, hi, path in noted if lo < begins + size and hi > begins)
         count = sum(rows for lo, rows in counts if begins <= lo < begins + size)
         limit = max((hi for _, hi in manifest.ranges), default=0)
         stop = min(limit, begins + size)
-        parts.append(LogPart(begins, size, stop, count, held, place, growing(to)))
+        holes = without((max(begins, manifest.ranges[0][0]), stop), manifest.ranges)
+        if not parts and start is None:  # The archive has lost its begin, and says so.
+            lost = manifest.begins_at(), manifest.ranges[0][0]
+            holes = joined([*without(lost, ()), *holes])
+        parts.append(LogPart(begins, size, stop, count, held, place, growing(to), tuple(holes)))
     if not parts or last <= (start or 0):
         raise SettingsError(f"{place} holds nothing of the range {start} to {end}")
     return parts
@@ -158,7 +171,7 @@ def restore_task(part: LogPart) -> RestoredFile:
                 for batch in pq.ParquetFile(file).iter_batches(columns=_COLUMNS):
                     extents += _write_records(fd, part, batch)
         extents.sort()
-        missing = _missing(part, extents)
+        missing = tuple(joined([*_missing(part, extents), *part.holes]))
         end = extents[-1][1] if extents else part.start
         left = part.start + part.size - end
         # The archive goes on behind this file, so the broker had ended it.
@@ -235,20 +248,6 @@ def _note_progress(out: str, settings: StoreSettings) -> None:
         store.checkpoints.write(Checkpoint(), progress)
     finally:
         store.close()
-
-
-def _parquet_files(source: StoreFolder) -> list[tuple[int, int, str]]:
-    """(first physical offset, end, path) of the archive's files."""
-    found = []
-    for topic in source.entries(source.root):
-        if not topic.base_name.startswith("topic="):
-            continue
-        for day in source.entries(topic.path):
-            for file in source.entries(day.path):
-                lo, _, hi = file.base_name.removesuffix(".parquet").partition("-")
-                if lo.isdigit() and hi.isdigit():
-                    found.append((int(lo), int(hi), file.path))
-    return sorted(found)
 
 
 def _split_counts(source: StoreFolder) -> Iterator[tuple[int, int]]:

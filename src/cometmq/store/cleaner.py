@@ -7,13 +7,13 @@ before the log's start are passed over by every reader and by the next start (do
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 from weakref import WeakSet
 
 from cometmq.model.clock import Clock
-from cometmq.store.archive_mark import archived_to
+from cometmq.store.archive_mark import ReadLog, guarded_to
 from cometmq.store.checkpoint import CheckpointFiles
 from cometmq.store.clock_watch import ClockWatch
 from cometmq.store.commitlog import CommitLog
@@ -69,6 +69,7 @@ class Cleaner:
         self._derived = derived
         self._checkpoints = checkpoints
         self._room = room
+        self._guard = _Guard(disk, checkpoints.root, log.read)
         self.pause_ms = 0
         self.is_step_out = False
         self._round: Iterator[Step] | None = None
@@ -157,10 +158,11 @@ class Cleaner:
         most = self._rules.batch_max
         # A file's age is nothing to go by while the wall clock has run away.
         cause = self._cause(is_asked=is_asked) if self.clock_watch.trusts() else None
-        if self._rules.is_archive_guarded:
-            guard = _Guard(settled)
-            yield partial(guard.read, self._disk, self._checkpoints.root)
-            settled = guard.settled
+        doomed = self._doomed(most, settled=settled, cause=cause)
+        if doomed and self._rules.is_archive_guarded:
+            end = doomed[-1][0].end
+            yield partial(self._guard.look, self._log.chain.start, end)
+            settled = min(settled, self._guard.settled)
         for file, why in self._doomed(most, settled=settled, cause=cause):
             files = self._log.chain.files
             if self._hanged is not None or file is not files[0] or file is files[-1]:
@@ -255,7 +257,8 @@ class Cleaner:
         self._room.look()
         most, end = len(self._log.chain.files), self._log.positions.written
         if self._rules.is_archive_guarded:
-            end = min(end, archived_to(self._disk, self._checkpoints.root))
+            self._guard.look(self._log.chain.start, end)
+            end = min(end, self._guard.settled)
         cause = self._cause(is_asked=False) or DeletionCause.HOUR
         files = self._doomed(most, settled=end, cause=cause)
         doomed = [DeletableFile(file.path, cause) for file, cause in files]
@@ -267,23 +270,43 @@ class Cleaner:
 
 
 class _Guard:
-    """The part of a log that may go while it is being archived.
+    """Looks which part of a log is in an archive, and so may go.
+
+    Args:
+        disk: all files.
+        root: the store.
+        read: reads the log.
 
     Attributes:
-        settled: only what lies before this physical offset.
+        settled: the log before this physical offset is in an archive that holds it.
     """
 
-    def __init__(self, settled: int) -> None:
-        self.settled = settled
+    def __init__(self, disk: Disk, root: str, read: ReadLog) -> None:
+        self.settled = 0
+        self._disk = disk
+        self._root = root
+        self._read = read
+        self._reasons: Mapping[str, str] = {}
 
-    def read(self, disk: Disk, root: str) -> None:
-        """Look how far it is archived. Any thread; without an answer nothing may go."""
-        archived = 0
+    def look(self, start: int, end: int) -> None:
+        """Look how far a range of the log is archived. Any thread; without an answer nothing may go."""
+        self.settled = 0
         try:
-            archived = archived_to(disk, root)
+            found = guarded_to(self._disk, self._root, (start, end), self._read)
         except OSError as error:
-            logger.warning("archiveGuard: %s cannot be read, no log file goes: %s", root, error)
-        self.settled = min(self.settled, archived)
+            logger.warning(
+                "archiveGuard: %s cannot be read, no log file goes: %s", self._root, error
+            )
+            return
+        self.settled = found.settled
+        for place, why in found.reasons.items():
+            if self._reasons.get(place) != why:
+                logger.warning(
+                    "archiveGuard: %.300s does not count: %.300s; archive into it again",
+                    place,
+                    why,
+                )
+        self._reasons = found.reasons
 
 
 def _try(failures: list[OSError], do: Callable[..., object], *arguments: object) -> None:

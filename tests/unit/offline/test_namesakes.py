@@ -98,7 +98,7 @@ def rebuilt(root: Path, *, is_check: bool = False) -> RebuildResult:
 
 def archived(root: Path, place: Path) -> None:
     folder, rules = StoreFolder(str(root)), ArchiveRules(str(place), is_raw=True)
-    splits = archive.plan_archive(folder, LogRange(), split_bytes=5000)
+    splits = archive.plan_archive(folder, LogRange(), rules, split_bytes=5000)
     archive.archive_task(folder, splits, rules)
     archive.finish_archive(folder, splits, rules)
 
@@ -228,7 +228,6 @@ def test_what_expired_of_a_dead_namesake_is_not_missed(tmp_path, first, second, 
     rebuilt(root)
     assert bodies(root) == left
     shutil.rmtree(tmp_path / "archive")
-    (root / "archived.json").unlink()
     archived(root, tmp_path / "archive")
     assert bodies(restored(tmp_path / "archive", tmp_path / "back")) == left
 

@@ -49,7 +49,8 @@ def original(request: pytest.FixtureRequest) -> Path:
 
 def archived(root: Path, place: Path, *, is_raw: bool = True, splits: int = 300_000) -> int:
     folder, rules = StoreFolder(str(root)), ArchiveRules(str(place), is_raw=is_raw)
-    plan = archive.plan_archive(folder, LogRange(), split_bytes=splits)
+    plan = archive.plan_archive(folder, LogRange(), rules, split_bytes=splits)
+    archive.begin_archive(plan, rules)
     for split in plan:
         archive.archive_task(folder, [split], rules)
     moved = archive.finish_archive(folder, plan, rules)
@@ -62,6 +63,8 @@ def test_what_is_archived_comes_back_bit_by_bit(original, tmp_path):
     shutil.copytree(original, root)
     end = archived(root, tmp_path / "archive")
     assert archived_to(RealDisk(), str(root)) == end
+    rules = ArchiveRules(str(tmp_path / "archive"), is_raw=True)
+    assert archive.plan_archive(StoreFolder(str(root)), LogRange(), rules) == []
     assert archive.plan_archive(StoreFolder(str(root)), LogRange()) == []
     back = tmp_path / "back"
     parts = restore.plan_restore(str(tmp_path / "archive"), str(back))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from cometmq.codec.fastjson import dumps
 from cometmq.model.errors import StoreFull
 from cometmq.store.archive_mark import note_archived
 from cometmq.store.batch import Batch
@@ -398,19 +399,43 @@ def test_steps_are_as_far_apart_as_the_settings_say():
 GUARDED = replace(SMALL, retention=Retention(delete_hours=frozenset(), is_archive_guarded=True))
 
 
+def archived(disk: FakeDisk, end: int, place: str) -> None:
+    """An archive of the log up to an offset, and its mark."""
+    for folder in ("_archive/splits", "topic=orders"):
+        disk.make_directory(f"{place}/{folder}")
+    claims = {"ranges": [[0, end]]}
+    write_file(disk, f"{place}/_archive/archive.json", dumps(claims))
+    name = f"{0:020d}-{end:020d}"
+    write_file(disk, f"{place}/topic=orders/{name}.parquet", b"parquet")
+    files = {"files": [[f"topic=orders/{name}.parquet", 7]]}
+    write_file(disk, f"{place}/_archive/splits/{name}.json", dumps(files))
+    note_archived(disk, "/store", end, place)
+
+
 def test_with_the_archive_guard_only_what_is_archived_goes():
     store, disk, clock = store_of(5, GUARDED)
     clock.turn(100 * HOUR_S)
     clean(store)
     assert log_names(disk)[0] == 0
     assert store.cleaner.plan() == []
-    note_archived(disk, "/store", 2 * FILE + 5, "file:///archive")
+    note_archived(disk, "/store", 3 * FILE, "/nowhere")
+    clean(store)
+    assert log_names(disk)[0] == 0
+    archived(disk, 2 * FILE + 5, "/archive")
     assert {doomed.path for doomed in store.cleaner.plan()} >= {
         f"/store/commitlog/{start:020d}" for start in (0, FILE)
     }
     clean(store)
     assert log_names(disk)[0] == 2 * FILE
-    assert note_archived(disk, "/store", FILE, "elsewhere") == 2 * FILE + 5
+    archived(disk, FILE, "/elsewhere")
+    clean(store)
+    assert log_names(disk)[0] == 2 * FILE
+
+
+def test_the_mark_of_a_place_that_is_not_of_this_machine_counts():
+    store, disk, clock = store_of(5, GUARDED)
+    clock.turn(100 * HOUR_S)
+    note_archived(disk, "/store", 2 * FILE + 5, "s3://bucket/archive")
     clean(store)
     assert log_names(disk)[0] == 2 * FILE
 
@@ -423,7 +448,7 @@ def test_a_guard_holds_when_the_disk_is_full_and_when_its_mark_is_broken():
     disk.capacity = disk.space("/store").used * 100 // 90
     clean(store)
     assert log_names(disk)[0] == 0
-    note_archived(disk, "/store", 3 * FILE, "file:///archive")
+    archived(disk, 3 * FILE, "/archive")
     clean(store)
     assert log_names(disk)[0] > 0
 

@@ -15,9 +15,9 @@ from cometmq.offline import archive as kernel
 from cometmq.offline import restore as back
 from cometmq.offline.findings import Findings
 from cometmq.offline.folder import StoreFolder
-from cometmq.offline.log_end import damage_behind
 from cometmq.offline.place import local_place, same_place
 from cometmq.offline.plan import LogRange, Task, by_name, log_size
+from cometmq.offline.splits import Split
 from cometmq.offline.store_sizes import chosen_sizes, kept_sizes, sizes_of
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
@@ -85,9 +85,9 @@ class RestoreOptions(JobOptions):
 def archive(spark: SparkSession, options: ArchiveOptions) -> Report:
     """Write a store's log or topics as Parquet files, by topic and day; what is archived is left out.
 
-    A watermark in the store says how far the archive goes; a broker with `archiveGuard=true` deletes
-    nothing behind it. An archive of topics moves none. A killed run goes on where it was. Bytes of the log that are no
-    record, or not what their record says, are findings.
+    Each place gets all that the log has; a broker with `archiveGuard=true` deletes only what a place still holds. An archive of
+    topics says of nothing that it holds it. A killed run goes on where it was. Bytes of the log that are no record, or not what their
+    record says, are findings, and what the log has deleted before it was archived.
 
     Raises:
         SettingsError: neither store nor topics, or the archive is one of another kind.
@@ -136,7 +136,10 @@ def _rounds(options: ArchiveOptions) -> _Rounds:
         folder = StoreFolder(same_place(options.store))
         return _Rounds(
             lambda: task_plan(
-                [(split,) for split in kernel.plan_archive(folder, _wanted(options))]
+                [
+                    (split,)
+                    for split in kernel.plan_archive(folder, _wanted(options), _rules(options))
+                ]
             ),
             lambda spark, run: _archive_new(spark, run, options, folder),
         )
@@ -155,18 +158,11 @@ def _archive_new(
     spark: SparkSession, run: Run, options: ArchiveOptions, folder: StoreFolder
 ) -> list[str]:
     """Archive what came since; a round that was killed is finished with the range that it had."""
-    manifest = run.manifest
-    if not manifest.ahead:
-        splits = kernel.plan_archive(folder, _wanted(options, manifest.counts.get("end")))
-        if not splits:
-            return _behind(folder)
-        run.begin_again()
-        manifest.ahead = {"lo": splits[0].lo, "hi": splits[-1].hi}
-        run.save()
-    wanted = LogRange(start=manifest.ahead["lo"], end=manifest.ahead["hi"])
-    splits = kernel.plan_archive(folder, wanted)
-    names = tuple(words(options.topic))
-    rules = kernel.ArchiveRules(same_place(options.to), is_raw=options.raw, topics=names)
+    rules = _rules(options)
+    splits = _splits(folder, run, options, rules)
+    if not splits:
+        kernel.finish_archive(folder, splits, rules)
+        return [str(each) for each in kernel.findings_of(folder, rules)]
 
     def work(task: Task) -> list[Row]:
         found = Findings()
@@ -185,14 +181,34 @@ def _archive_new(
     )
     kernel.finish_archive(folder, splits, rules)
     files = [row for row in rows if len(row) > 1]
-    count_round(run, files, end={"end": manifest.ahead["hi"]})
-    return [*(row[0] for row in rows if len(row) == 1), *_behind(folder)]
+    count_round(run, files, end={"end": splits[-1].hi})
+    lacking = map(str, kernel.findings_of(folder, rules))
+    return [*(row[0] for row in rows if len(row) == 1), *lacking]
 
 
-def _behind(folder: StoreFolder) -> list[str]:
-    """The bytes behind the end of a log that nobody writes, if there are any, as a finding."""
-    damage = damage_behind(folder)
-    return [] if damage is None else [str(damage)]
+def _splits(
+    folder: StoreFolder, run: Run, options: ArchiveOptions, rules: kernel.ArchiveRules
+) -> list[Split]:
+    """The splits of this round: those of the one that was killed, if they are still to be archived."""
+    manifest = run.manifest
+    # An archive of topics does not say what it holds: the manifest does.
+    start = manifest.counts.get("end") if rules.topics else None
+    splits = kernel.plan_archive(folder, _wanted(options, start), rules)
+    kept = kernel.resumed(folder, manifest.ahead.get("splits", ()), splits)
+    if kept:
+        return kept
+    manifest.ahead = {}
+    if splits:
+        run.begin_again()
+        manifest.ahead = {"splits": [[split.lo, split.hi] for split in splits]}
+        run.save()
+        kernel.begin_archive(splits, rules)
+    return splits
+
+
+def _rules(options: ArchiveOptions) -> kernel.ArchiveRules:
+    names = tuple(words(options.topic))
+    return kernel.ArchiveRules(same_place(options.to), is_raw=options.raw, topics=names)
 
 
 def _wanted(options: ArchiveOptions, start: int | None = None) -> LogRange:
