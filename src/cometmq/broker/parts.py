@@ -26,6 +26,7 @@ from cometmq.broker.replicas.state import ReplicationState
 from cometmq.broker.reroute import Reroute
 from cometmq.broker.settings import BrokerSettings
 from cometmq.broker.slave.master_table import MasterTable
+from cometmq.broker.slave.table_copies import TableCopies
 from cometmq.broker.topics import Topics
 from cometmq.broker.turns import Turns
 from cometmq.model.clock import Clock
@@ -61,6 +62,7 @@ class Parts:
         replication: tells how the copies of the log stand.
         registered: tells whether a nameserver knows this broker.
         config_file: gives a file of the folder config by its name.
+        table_copies: The tables that slaves have of this broker.
         guard: accounts of ACL 1.0 and users of Auth 2.0, where they are on.
     """
 
@@ -89,6 +91,7 @@ class Parts:
     replication: Callable[[], ReplicationState]
     registered: Callable[[], bool]
     guard: AccessGuard = AccessGuard()
+    table_copies: TableCopies = field(default_factory=TableCopies)
     reroutes: list[Reroute] = field(default_factory=list)
 
 

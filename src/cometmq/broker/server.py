@@ -7,6 +7,7 @@ reads that wait and for config files.
 
 import asyncio
 import logging
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 
@@ -19,10 +20,10 @@ from cometmq.broker.flusher import Flusher
 from cometmq.broker.group_watch import Fence, GroupWatch
 from cometmq.broker.groups import Groups
 from cometmq.broker.handlers.basic_handlers import basic_answers
-from cometmq.broker.handlers.masters import MasterChannel
+from cometmq.broker.handlers.masters import MasterChannel, told_by_master
 from cometmq.broker.handlers.nameservers import NameserverChannels
 from cometmq.broker.handlers.replicas import ReplicaHandler
-from cometmq.broker.handlers.slave import slave_answers
+from cometmq.broker.handlers.slave import noting_slaves, slave_answers
 from cometmq.broker.housekeeping import PERIOD_SECONDS, Housekeeping
 from cometmq.broker.inner_puts import InnerPuts
 from cometmq.broker.lanes import Lanes
@@ -44,6 +45,7 @@ from cometmq.broker.requests import own_machine_gate, request_table
 from cometmq.broker.settings import FAST_PORT_DISTANCE, BrokerRole, BrokerSettings, changeable
 from cometmq.broker.slave.copy_mark import CopyMark
 from cometmq.broker.slave.metadata import MasterMetadata, metadata_of
+from cometmq.broker.slave.table_copies import TableCopies
 from cometmq.broker.slave.take_over import begin_to_follow, take_over
 from cometmq.broker.topics import Topics
 from cometmq.broker.turns import Turns
@@ -97,6 +99,7 @@ class Broker:
         self.listen_host = settings.listen_host
         self._clock = clock
         self._disk = disk or RealDisk()
+        self._look_at_tables: Callable[[], None] = lambda: None  # A slave's.
         self._closing = AsyncExitStack()  # What is open, the last first.
 
     @property
@@ -164,7 +167,7 @@ class Broker:
             closing.push_async_callback(close)
         self._replicas.serve()
         if self._metadata is not None:
-            self._machines.keep("metadata", self._metadata.step)
+            self._look_at_tables = self._machines.keep("metadata", self._metadata.step).wake
         await self._server.serve()
 
     def _make_features(self, parts: Parts) -> list[Feature]:
@@ -183,6 +186,8 @@ class Broker:
         ]
         if settings.is_slave:
             answers = slave_answers(answers, is_read=settings.is_slave_read)
+        else:
+            answers = [noting_slaves(part, parts.table_copies) for part in answers]
         gate = self._guard.gate or own_machine_gate(self._replicas.knows)
         return request_table(answers, gate)
 
@@ -231,7 +236,16 @@ class Broker:
 
     def _make_channels(self) -> Channels:
         credentials, tls = self.settings.credentials(), self.settings.client_tls()
-        return Channels(self._clock, credentials=credentials, tls=tls)
+        return Channels(
+            self._clock,
+            on_request=told_by_master(self._look_now),
+            credentials=credentials,
+            tls=tls,
+        )
+
+    def _look_now(self) -> None:
+        """The master says that one of its tables has changed."""
+        self._look_at_tables()
 
     def _config_file(self, name: str) -> ConfigFile:
         return ConfigFile(f"{self.settings.store_directory}/config/{name}", self._disk)
@@ -427,6 +441,7 @@ class Broker:
                 self._store, topics=self._topics, offsets=self._offsets, members=self._members
             ),
             replication=self._replicas.state,
+            table_copies=TableCopies(self._replicas.state),
             registered=self._registrar.is_known,
         )
 

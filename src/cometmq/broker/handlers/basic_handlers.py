@@ -1,6 +1,7 @@
 """The handlers that belong to no feature: of sends, pulls, offsets, clients, topics, groups, queries and the broker's numbers."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 
 from cometmq.broker.admission import Admission
 from cometmq.broker.fast_failure import ColdReads
@@ -22,6 +23,7 @@ from cometmq.broker.service.offsets import CommittedOffsets, QueueOffsets
 from cometmq.broker.service.pull import Pulls
 from cometmq.broker.service.topics import TopicAdministration
 from cometmq.codec.message_id import UniqueIds
+from cometmq.model.codes import RequestCode
 from cometmq.net.requests import Answers
 
 
@@ -102,8 +104,9 @@ def _topics(
     parts: Parts, machines: Machines, announce: Callable[[], Awaitable[None]]
 ) -> TopicHandler:
     administration = TopicAdministration(
-        topics=parts.topics, offsets=parts.offsets, store=parts.store, announce=announce
-    )
+        topics=parts.topics, offsets=parts.offsets, store=parts.store, announce=announce,
+        copied=partial(parts.table_copies.deleted, RequestCode.GET_ALL_TOPIC_CONFIG),
+    )  # fmt: skip
     return TopicHandler(
         administration,
         topics=parts.topics,
@@ -116,5 +119,8 @@ def _groups(parts: Parts, machines: Machines) -> GroupHandler:
     comparison = GroupComparison(
         store=parts.store, topics=parts.topics, offsets=parts.offsets, members=parts.members
     )
-    administration = GroupAdministration(parts.groups, parts.offsets, parts.topics, parts.store)
+    administration = GroupAdministration(
+        parts.groups, parts.offsets, parts.topics, parts.store,
+        copied=partial(parts.table_copies.deleted, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG),
+    )  # fmt: skip
     return GroupHandler(administration, comparison, groups=parts.groups, machines=machines)

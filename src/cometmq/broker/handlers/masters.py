@@ -3,7 +3,9 @@
 from collections.abc import Callable, Mapping
 
 from cometmq.broker.client_peer import PeerAnswer
+from cometmq.broker.slave.table_copies import TABLES
 from cometmq.codec.remoting import Command
+from cometmq.net.channel import Channel
 from cometmq.net.channels import Channels
 from cometmq.net.tasks import Tasks
 
@@ -44,3 +46,13 @@ class MasterChannel:
             done(None, error)
         else:
             done(answer, None)
+
+
+def told_by_master(look: Callable[[], None]) -> Callable[[Command, Channel], None]:
+    """Return the handler of what a master sends its slave by itself: `look` looks at the tables, one of which has changed."""
+
+    def told(command: Command, _channel: Channel) -> None:
+        if command.code in TABLES:
+            look()
+
+    return told

@@ -4,13 +4,25 @@ Sends are answered SERVICE_NOT_AVAILABLE, which every client version tries at an
 SYSTEM_BUSY, which those of 4.9 do not. What would change topics or groups is refused with Java's words.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 
 from cometmq.broker.handlers.refusals import refusing
+from cometmq.broker.slave.table_copies import SLAVE_ID, TABLES, TableCopies
+from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode as Code
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
-from cometmq.net.requests import Answers, AnyHandler, BatchHandler, Read, refuse_all
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+from cometmq.net.requests import (
+    Answers,
+    AnyHandler,
+    BatchHandler,
+    Handler,
+    Read,
+    WithAsker,
+    refuse_all,
+)
 
 _NO_SENDS = "this broker is a slave, and takes no message; its master does"
 # The words of AdminBrokerProcessor.validateSlave of RocketMQ 5.3.3.
@@ -93,3 +105,24 @@ class _RefusedBatch(BatchHandler):
 
     def written(self) -> None:
         """Nothing follows."""
+
+
+def noting_slaves(answers: Answers, copies: TableCopies) -> Answers:
+    """Return the answers of a master, which notes the slaves of ours that ask for its tables."""
+    noting: dict[int, AnyHandler] = dict(answers)
+    for code in TABLES:
+        handler = answers.get(code)
+        if handler is not None:
+            assert not isinstance(handler, WithAsker | BatchHandler)
+            noting[code] = _noting(handler, copies)
+    return noting
+
+
+def _noting(handler: Handler, copies: TableCopies) -> Handler:
+    def note(command: Command, peer: Peer) -> Awaitable[Answer | None] | Answer | None:
+        slave = command.fields.get(SLAVE_ID)
+        if slave is not None:
+            copies.asked(command.code, slave, peer)
+        return handler(command, peer)
+
+    return note

@@ -7,7 +7,7 @@ copies every topic (Java looks for a topic without a name).
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
 from cometmq.broker.groups import Groups
@@ -34,8 +34,15 @@ class GroupAdministration:
     """Changes groups. A change is on disk when the future that it gives is done."""
 
     def __init__(
-        self, groups: Groups, offsets: Offsets, topics: Topics, store: MessageStore
+        self,
+        groups: Groups,
+        offsets: Offsets,
+        topics: Topics,
+        store: MessageStore,
+        copied: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
+        """`copied` waits until the slaves know of a deletion; None if there can be none."""
+        self._copied = copied
         self._groups = groups
         self._offsets = offsets
         self._topics = topics
@@ -80,6 +87,8 @@ class GroupAdministration:
             saving.append(self._topics.note_deleted_group(name, self._store.max_offset))
         saving.append(self._groups.delete(name, is_place_kept=not request.clean_offset))
         await asyncio.shield(asyncio.gather(*saving))
+        if self._copied is not None:
+            await self._copied(name)
 
     def _retry_topics(self, group: str) -> list[str]:
         """Find the retry topics of a group: its own, and those of the topics that it popped."""

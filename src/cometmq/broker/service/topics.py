@@ -37,8 +37,18 @@ class TopicAdministration:
         offsets: Offsets,
         store: MessageStore,
         announce: Callable[[], Awaitable[None]],
+        copied: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
-        """`announce` tells the nameservers that are up, and returns when they know."""
+        """Change these tables.
+
+        Args:
+            topics: The table of topics.
+            offsets: The table of offsets.
+            store: The messages.
+            announce: Tells the nameservers that are up, and returns when they know.
+            copied: Waits until the slaves know of a deletion; None if there can be none.
+        """
+        self._copied = copied
         self._topics = topics
         self._offsets = offsets
         self._store = store
@@ -143,6 +153,8 @@ class TopicAdministration:
                 f"topic {name} is deleted, but files of it remain: {left.strerror}",
             ) from left
         await self._settled(asyncio.gather(*saving))
+        if self._copied is not None:
+            await self._copied(name)
 
     def _pop_retry_topics(self, topic: str) -> list[str]:
         """Find the retry topics of the groups that popped a topic.

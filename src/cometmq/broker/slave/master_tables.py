@@ -9,6 +9,7 @@ from itertools import islice
 from cometmq.broker.groups import Groups
 from cometmq.broker.machines.steps import Steps, called_back, elsewhere, turn_end
 from cometmq.broker.offsets import OFFSETS_SIZE_MAX, Offsets
+from cometmq.broker.saving import Saver
 from cometmq.broker.slave.copy_mark import CopyMark, KnownTopics
 from cometmq.broker.slave.master_table import MasterTable
 from cometmq.broker.topics import QUEUES_MAX, Topics
@@ -83,11 +84,13 @@ class OwnTables:
                 read_groups,
                 self._take_groups,
                 state=lambda: groups.version,
+                known=self._wait_for_groups,
             ),
         )
 
     def _take_topics(self, table: TopicTable, end: int | None) -> Steps[None]:
-        for name in self._topics.take(table, end=end):
+        gone = self._topics.take(table, end=end)
+        for name in gone:
             self._going[name] = end or 0
         for name, known_end in list(self._going.items()):
             is_back = self._topics.get(name) is not None
@@ -105,25 +108,38 @@ class OwnTables:
             else:
                 self._going[name] = known_end
             yield from turn_end()
+        if gone:
+            yield from self._saved(self._offsets.saver)
 
     def _note_topics(self, end: int | None) -> Steps[None]:
         """Note up to where of the log the topics here are known to be the master's, once they are on disk."""
         mark = self._mark
         if mark is None or self._going:
             return
-        version, saving = self._topics.version, self._topics.saver.saving()
-        if saving is not None:
-            yield from called_back(partial(_when_done, saving))
+        version = self._topics.version
+        yield from self._saved(self._topics.saver)
         if end is None:
             end = mark.known.log_end if mark.known is not None else 0
         known = KnownTopics(end, version)
         yield from elsewhere(lambda: mark.save(known))
 
+    def _wait_for_groups(self, _end: int | None) -> Steps[None]:
+        yield from self._saved(self._groups.saver)
+
+    def _saved(self, saver: Saver) -> Steps[None]:
+        """Wait until a table is on disk: with its next request the master may believe that."""
+        saving = saver.saving() if self._mark is not None else None
+        if saving is not None:
+            yield from called_back(partial(_when_done, saving))
+
     def _take_groups(self, table: GroupTable, end: int | None) -> Steps[None]:
-        for name in self._groups.take(table, is_whole=end is not None):
+        gone = self._groups.take(table, is_whole=end is not None)
+        for name in gone:
             _log.info("group %s is deleted, as at the master", name)
             self._topics.note_deleted_group(name, end or 0)
             yield from turn_end()
+        if gone:
+            yield from self._saved(self._offsets.saver)
 
     def _take_offsets(
         self, table: OffsetTable, end: int | None, *, of_system: bool

@@ -20,6 +20,7 @@ from cometmq.broker.replicas.state import ReplicationState
 from cometmq.broker.slave.copy_mark import CopyMark, log_end_of
 from cometmq.broker.slave.master_table import MasterTable
 from cometmq.broker.slave.master_tables import OwnTables
+from cometmq.broker.slave.table_copies import SLAVE_ID
 from cometmq.codec.bodies.consumer_offset import TOPIC_GROUP_SEPARATOR
 from cometmq.codec.bodies.kv import decode_kv_table
 from cometmq.codec.fields import encode_fields
@@ -266,11 +267,12 @@ def metadata_of(
         topics=parts.topics, groups=parts.groups, offsets=parts.offsets, store=parts.store,
         mark=mark,
     )  # fmt: skip
+    name = {SLAVE_ID: str(parts.settings.broker_id)}
 
     return MasterMetadata(
         (*own.all(), *more),
         master=master,
-        ask=ask,
+        ask=lambda address, code, fields, done: ask(address, code, {**fields, **name}, done),
         offsets=parts.offsets,
         log_end=lambda: parts.store.max_offset,
         is_joined=lambda: replication().has_master,

@@ -202,6 +202,44 @@ async def test_a_topic_that_was_deleted_and_made_again_holds_what_came_since(tmp
         assert await readable(promoted, "Again") == BODIES[:2]
 
 
+async def test_a_deletion_that_was_answered_outlives_the_master(tmp_path):
+    """The slave heard of it up to 3 s later: killed before, it had topic, messages, group and offsets again."""
+    async with pair(tmp_path) as (_, master, slave):
+        await fill(master, "Old", 4)
+        commit = {"consumerGroup": "G", "topic": "Old", "queueId": "0", "commitOffset": "1"}
+        await master.ask(Code.UPDATE_CONSUMER_OFFSET, commit)
+        await has_all(master, slave)
+        await knows_all(master, slave)
+        await eventually(lambda: slave.broker._offsets.get("G", "Old", 0) == 1)
+        await eventually(lambda: slave.broker._groups.peek("G") is not None)
+        await master.ask(
+            Code.DELETE_SUBSCRIPTIONGROUP, {"groupName": "G", "cleanOffset": "true"}
+        )
+        assert slave.broker._groups.peek("G") is None
+        await master.ask(Code.DELETE_TOPIC_IN_BROKER, {"topic": "Old"})
+        left = killed(tmp_path)
+    async with serve(left) as promoted:
+        assert await readable(promoted, "Old") is None
+        assert promoted.broker._groups.peek("G") is None
+        assert promoted.broker._offsets.of("G", "Old") == {}
+
+
+async def test_a_slave_that_does_not_take_a_deletion_is_named_and_holds_nobody_up_for_long(
+    tmp_path, caplog
+):
+    async with serve(tmp_path / "master", ha_allowed="127.0.0.1") as master:
+        await fill(master, "Old", 1)
+        address = f"127.0.0.1:{master.broker.ha_port}"
+        async with slave_of(tmp_path, "", ha_master=address) as slave:  # It has no tables.
+            await has_all(master, slave)
+            deleted = await master.ask(Code.DELETE_TOPIC_IN_BROKER, {"topic": "Old"})
+            assert deleted.code == ResponseCode.SUCCESS
+    assert (
+        "Old is deleted, and the slaves with these ids have not taken that yet: 1"
+        in caplog.text
+    )
+
+
 async def test_all_that_the_log_holds_is_read_where_the_tables_never_came(tmp_path, caplog):
     async with serve(tmp_path / "master", ha_allowed="127.0.0.1") as master:
         await master.ask(CREATE, wide(16))

@@ -1,0 +1,276 @@
+"""`kill -9` of a master and its slave at a random time, the master's directory deleted, the slave promoted.
+
+Until the last moment messages are sent, and topics are made, widened, deleted and made again, and groups commit.
+What two members had acknowledged is compared with what the promoted broker gives: every message of a topic that
+lives, nothing of one that was deleted, and each group sees what is sent from now on.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from cometmq.model.codes import RequestCode as Code
+from tests.support import processes
+from tests.support.frames import json_frame, parts_of, read_frame
+from tests.support.load import read_queue, send_frame
+
+OK, TOPIC_NOT_EXIST = 0, 17
+CI_ROUNDS = 4
+QUEUES_MAX = 16
+LIVE_SECONDS = (0.3, 5.0)
+GROUPS = ("billing", "reports")
+
+
+class Asker:
+    """One connection to a broker; ConnectionError when that is gone."""
+
+    def __init__(self, address: str) -> None:
+        host, port = address.rsplit(":", 1)
+        self._peer = socket.create_connection((host, int(port)), timeout=30)
+        self._opaques = itertools.count(1)
+
+    def close(self) -> None:
+        self._peer.close()
+
+    def ask(self, code: int, fields: dict[str, str]) -> dict[str, object]:
+        """The answer's header."""
+        return self._exchange(json_frame(code, fields, opaque=next(self._opaques)))
+
+    def send(self, topic: str, queue_id: int, body: bytes) -> int:
+        """The answer's code."""
+        frame = send_frame(
+            topic, body, opaque=next(self._opaques), queue_id=queue_id, queues=QUEUES_MAX
+        )
+        code = self._exchange(frame)["code"]
+        assert isinstance(code, int)
+        return code
+
+    def _exchange(self, frame: bytes) -> dict[str, object]:
+        try:
+            self._peer.sendall(frame)
+            header: dict[str, object] = json.loads(parts_of(read_frame(self._peer))[1])
+        except OSError as error:
+            raise ConnectionError(str(error)) from error
+        return header
+
+
+@dataclass
+class Life:
+    """A topic since it was made.
+
+    Attributes:
+        queues: how many it was given.
+        acknowledged: bodies that two members have.
+        sent: bodies that may be there.
+    """
+
+    queues: int
+    acknowledged: set[bytes] = field(default_factory=set)
+    sent: set[bytes] = field(default_factory=set)
+
+
+class Actor:
+    """Makes, widens, deletes and uses topics, and keeps the books of what was acknowledged.
+
+    Attributes:
+        topics: those that live.
+        dead: those whose deletion was acknowledged, and that were not made again.
+        doubted: what was under way when the broker went.
+        offsets: committed, by group, topic and queue.
+        done: how many steps were acknowledged.
+    """
+
+    def __init__(self, address: str, chance: random.Random) -> None:
+        self.topics: dict[str, Life] = {}
+        self.dead: set[str] = set()
+        self.doubted: str | None = None
+        self.offsets: dict[tuple[str, str, int], int] = {}
+        self.done = 0
+        self._address = address
+        self._chance = chance
+        self._numbers = itertools.count()
+
+    def run(self) -> None:
+        """Act until the broker is gone."""
+        with suppress(ConnectionError), closing(Asker(self._address)) as asker:
+            while True:
+                self._step(asker)
+                self.done += 1
+
+    def _step(self, asker: Asker) -> None:
+        chance, names = self._chance, list(self.topics)
+        step = chance.choice(("new", "auto", "widen", "delete", "again", "send", "commit"))
+        if step == "new" or (not names and step != "auto"):
+            self._create(asker, f"New{next(self._numbers)}", chance.randint(1, QUEUES_MAX))
+        elif step == "auto":
+            name = f"Auto{next(self._numbers)}"
+            self.doubted, self.topics[name] = name, Life(8)
+            self._send(asker, name, chance.randrange(8))
+        elif step == "widen":
+            name = chance.choice(names)
+            self._create(asker, name, max(self.topics[name].queues, QUEUES_MAX))
+            self._send(asker, name, QUEUES_MAX - 1)
+        elif step == "commit":
+            self._commit(asker, chance.choice(GROUPS), chance.choice(names))
+        elif step == "send":
+            name = chance.choice(names)
+            self._send(asker, name, chance.randrange(self.topics[name].queues))
+        else:
+            name = chance.choice(names)
+            self._delete(asker, name)
+            if step == "again":
+                self._create(asker, name, chance.randint(1, QUEUES_MAX))
+
+    def _create(self, asker: Asker, name: str, queues: int) -> None:
+        self.doubted = name
+        answer = asker.ask(
+            Code.UPDATE_AND_CREATE_TOPIC,
+            {
+                "topic": name, "defaultTopic": "TBW102", "readQueueNums": str(queues),
+                "writeQueueNums": str(queues), "perm": "6", "topicFilterType": "SINGLE_TAG",
+                "topicSysFlag": "0", "order": "false",
+            },
+        )  # fmt: skip
+        assert answer["code"] == OK, answer
+        life = self.topics.setdefault(name, Life(queues))
+        life.queues = max(life.queues, queues)
+        self.dead.discard(name)
+        for queue_id in range(queues):
+            self._send(asker, name, queue_id)
+        self.doubted = None
+
+    def _send(self, asker: Asker, name: str, queue_id: int) -> None:
+        life, body = self.topics[name], b"%s-%d" % (name.encode(), next(self._numbers))
+        life.sent.add(body)
+        if asker.send(name, queue_id, body) == OK:
+            life.acknowledged.add(body)
+
+    def _delete(self, asker: Asker, name: str) -> None:
+        self.doubted = name
+        life = self.topics.pop(name)
+        answer = asker.ask(Code.DELETE_TOPIC_IN_BROKER, {"topic": name})
+        assert answer["code"] == OK, answer
+        assert life is not None
+        self.dead.add(name)
+        self.offsets = {key: each for key, each in self.offsets.items() if key[1] != name}
+        self.doubted = None
+
+    def _commit(self, asker: Asker, group: str, name: str) -> None:
+        queue_id = self._chance.randrange(self.topics[name].queues)
+        place = {"topic": name, "queueId": str(queue_id)}
+        fields = asker.ask(Code.GET_MAX_OFFSET, place)["extFields"]
+        assert isinstance(fields, dict)
+        commit = {**place, "consumerGroup": group, "commitOffset": fields["offset"]}
+        if asker.ask(Code.UPDATE_CONSUMER_OFFSET, commit)["code"] == OK:
+            self.offsets[group, name, queue_id] = int(fields["offset"])
+
+
+def check(actor: Actor, address: str) -> int:
+    """Compare the books with what the promoted broker gives; the number of messages that were read."""
+    read = 0
+    with closing(Asker(address)) as asker:
+        for name, life in actor.topics.items():
+            known = asker.ask(Code.GET_TOPIC_CONFIG, {"topic": name})["code"] == OK
+            found = bodies_of(address, name) if known else set()
+            lost = life.acknowledged - found
+            assert not lost, f"{len(lost)} of {len(life.acknowledged)} of {name} cannot be read"
+            if name != actor.doubted:
+                assert found <= life.sent, f"{name} holds messages of a dead namesake"
+            read += len(found)
+        for name in actor.dead - {actor.doubted}:
+            answer = asker.ask(Code.GET_TOPIC_CONFIG, {"topic": name})
+            assert answer["code"] == TOPIC_NOT_EXIST, f"{name} was deleted, and is back"
+        for (group, name, queue_id), offset in actor.offsets.items():
+            if name != actor.doubted:
+                check_group(asker, address, group, name, queue_id, offset)
+    return read
+
+
+def bodies_of(address: str, name: str) -> set[bytes]:
+    return {
+        body
+        for queue_id in range(QUEUES_MAX)
+        for _, body in read_queue(address, name, queue_id)
+    }
+
+
+def check_group(
+    asker: Asker, address: str, group: str, name: str, queue_id: int, offset: int
+) -> None:
+    """A group sees what is sent now, and nothing of before is passed over."""
+    place = {"consumerGroup": group, "topic": name, "queueId": str(queue_id)}
+    answer = asker.ask(Code.QUERY_CONSUMER_OFFSET, place)
+    if answer["code"] != OK:
+        return  # The commit is younger than the tables: it begins anew.
+    fields = answer["extFields"]
+    assert isinstance(fields, dict)
+    new = b"new %s %s" % (group.encode(), name.encode())
+    assert asker.send(name, queue_id, new) == OK
+    found = read_queue(address, name, queue_id, start=int(fields["offset"]))
+    assert new in {body for _, body in found}, f"{group} passes over new messages of {name}"
+    assert int(fields["offset"]) <= offset
+
+
+@contextmanager
+def member(folder: Path, names: str, **settings: object) -> Iterator[processes.Program]:
+    program = processes.broker(folder, names, settings={"defaultTopicQueueNums": 8, **settings})
+    with program:
+        yield program
+        program.kill()
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("pool", ["true", "false"])
+def test_what_two_members_acknowledged_is_read_after_a_promotion(
+    tmp_path: Path, request: pytest.FixtureRequest, pool: str
+):
+    rounds = max(2, int(request.config.getoption("--rounds")) // 10)
+    chance = random.Random(f"{time.time_ns()}")
+    read = steps = 0
+    with processes.nameserver(tmp_path) as names:
+        for number in range(rounds):
+            name, home = f"broker-{number}", tmp_path / f"{number}"
+            role = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": 2, "brokerName": name}
+            copy = {
+                "brokerRole": "SLAVE", "brokerId": 1, "brokerName": name,
+                "transientStorePoolEnable": pool,
+            }  # fmt: skip
+            with (
+                member(home / "master", names.address, **role) as master,
+                member(home / "slave", names.address, **copy) as slave,
+            ):
+                actor = Actor(master.address, chance)
+                wait_for_copy(master.address)
+                thread = threading.Thread(target=actor.run)
+                thread.start()
+                time.sleep(chance.uniform(*LIVE_SECONDS))
+                for program in chance.sample((master, slave), 2):
+                    program.kill()
+                thread.join()
+            shutil.rmtree(home / "master")
+            with member(home / "slave", "", brokerName=name) as promoted:
+                read += check(actor, promoted.address)
+            steps += actor.done
+            shutil.rmtree(home)
+    print(f"{rounds} rounds, {steps} steps, {read} messages read, 0 lost")
+    assert read > rounds
+
+
+def wait_for_copy(address: str) -> None:
+    """Wait until a message is acknowledged by two members."""
+    with closing(Asker(address)) as asker:
+        processes.wait_until(
+            lambda: asker.send("Warm", 0, b"warm") == OK, seconds=40, what="a slave in sync"
+        )
