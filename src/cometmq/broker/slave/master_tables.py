@@ -118,6 +118,7 @@ class OwnTables:
             return
         version = self._topics.version
         yield from self._saved(self._topics.saver)
+        yield from self._saved(self._topics.deleted.saver)
         if end is None:
             end = mark.known.log_end if mark.known is not None else 0
         known = KnownTopics(end, version)
