@@ -12,8 +12,8 @@ import orjson
 import pytest
 
 from tests.support import json_tables, processes
-from tests.support.accounts import NO_SLAVES
-from tests.support.command_line import COMETMQ, environment
+from tests.support.accounts import ADMIN, NO_SLAVES, guarded_cluster
+from tests.support.command_line import COMETMQ, environment, run
 
 ROOT = ("root", "canary-root-password")
 
@@ -119,3 +119,36 @@ def test_what_is_wrong_is_said_and_changes_nothing(
     done = acl(cluster, *arguments, status=status)
     assert says in done.stderr.decode()
     assert b"canary" not in done.stderr
+
+
+def test_the_doctor_and_the_brokers_log_tell_of_a_nameserver_that_asks_for_no_signature(
+    cluster,
+):
+    names, credentials = cluster
+    done = run("doctor", "--json", nameserver=names, credentials=credentials)
+    assert done.returncode == 1
+    found = [each for each in json.loads(done.stdout) if "ask for signatures" in each["text"]]
+    assert [(each["check"], each["subject"], each["severity"]) for each in found] == [
+        ("nameserver", names, "bad")
+    ]
+    log = (credentials.parent / "broker" / "broker.log").read_text()
+    assert f"the nameserver {names} does not" in log
+
+
+def test_where_both_or_none_ask_for_signatures_nothing_is_said(tmp_path):
+    with guarded_cluster(tmp_path / "both") as (names, broker):
+        credentials = tmp_path / "tools.yml"
+        credentials.write_text(
+            f"accessKey: {ADMIN.access_key}\nsecretKey: {ADMIN.secret_key}\n"
+        )
+        credentials.chmod(0o600)
+        done = run("doctor", "--json", nameserver=names.address, credentials=credentials)
+        assert "ask for signatures" not in done.stdout.decode()
+        assert "asks for signatures" not in broker.log.read_text()
+    with (
+        processes.nameserver(tmp_path / "names") as names,
+        processes.broker(tmp_path / "broker", names.address) as broker,
+    ):
+        done = run("doctor", "--json", nameserver=names.address)
+        assert "ask for signatures" not in done.stdout.decode()
+        assert "asks for signatures" not in broker.log.read_text()

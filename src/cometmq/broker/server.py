@@ -33,6 +33,7 @@ from cometmq.broker.machines.on_loop import LoopWorld, Machines
 from cometmq.broker.machines.runner import NEVER
 from cometmq.broker.members import Members
 from cometmq.broker.offsets import Offsets
+from cometmq.broker.open_nameservers import warn_of_open_nameservers
 from cometmq.broker.parts import Feature, Parts, follow_deletions
 from cometmq.broker.positions import GroupPositions
 from cometmq.broker.registered_topics import RegisteredTopics
@@ -123,6 +124,7 @@ class Broker:
             await self._forget_the_slave()
             self._keep_house()
             await self._registration.start()
+            self._look_for_open_nameservers()
             self._make_watch().begin(self._house.keep)
         except BaseException:
             await self.close()
@@ -233,6 +235,17 @@ class Broker:
             tasks.spawn(guard.accounts.follow(), "files")
             self._closing.push_async_callback(tasks.close)
         return guard
+
+    def _look_for_open_nameservers(self) -> None:
+        """Warn of nameservers without access control, if this broker has it."""
+        if self.settings.is_guarded:
+            channels = Channels(self._clock, tls=self.settings.client_tls())
+            self._closing.push_async_callback(channels.close)
+            tasks = Tasks("nameservers")
+            self._closing.push_async_callback(tasks.close)
+            calls = NameserverChannels(channels)
+            work = warn_of_open_nameservers(self.settings.nameserver_addresses, calls)
+            tasks.spawn(work, "unsigned")
 
     def _make_channels(self) -> Channels:
         credentials, tls = self.settings.credentials(), self.settings.client_tls()

@@ -65,6 +65,8 @@ class ClusterFacts:
         unread: queues that no member of a group has, though it wants their topic, by group.
         unknown: what could not be asked, in words.
         lag_max: messages that a group may lack.
+        open_nameservers: Nameservers that answer requests without a signature.
+        guarded_brokers: Addresses of brokers that refuse requests without a signature.
     """
 
     nameservers: Mapping[str, ClusterInfo | CometError]
@@ -77,6 +79,8 @@ class ClusterFacts:
     unread: Mapping[str, Sequence[MessageQueue]] = field(default_factory=dict)
     unknown: Sequence[tuple[str, str]] = ()
     lag_max: int = LAG_DEFAULT
+    open_nameservers: Sequence[str] = ()
+    guarded_brokers: Sequence[str] = ()
 
 
 def symptoms_of(facts: ClusterFacts) -> list[Symptom]:
@@ -118,6 +122,14 @@ def _of_nameservers(facts: ClusterFacts) -> Iterator[Symptom]:
             yield Symptom(
                 "nameserver", address, BAD, f"it does not know {', '.join(lacking)}, which others know",
                 "name every nameserver in the broker's namesrvAddr, and see that it reaches this one",
+            )  # fmt: skip
+    if facts.guarded_brokers:
+        for address in facts.open_nameservers:
+            yield Symptom(
+                "nameserver", address, BAD,
+                f"brokers ask for signatures ({', '.join(facts.guarded_brokers[:_QUEUES_NAMED])}), this nameserver does not: "
+                "anybody who reaches it can register a broker that takes the sends of others",
+                "set aclEnable=true or authenticationEnabled=true there, too (docs/operate/security.md), or let nobody else reach it",
             )  # fmt: skip
     for broker in facts.missing:
         left = datetime.fromtimestamp(max(broker.left_ms, 0) / 1000).astimezone()
