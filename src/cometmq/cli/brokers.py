@@ -30,7 +30,7 @@ class BrokerLine(NamedTuple):
         cluster: of the group.
         broker: name of the group.
         id: 0 is the master.
-        address: where it listens.
+        address: where it listens; None: it is not registered.
         state: "up", "drained" (routes name it to nobody who sends) or "away".
         version: of RocketMQ, as it calls itself.
         in_per_s: messages put a second, of the last 10 s.
@@ -44,7 +44,7 @@ class BrokerLine(NamedTuple):
     cluster: str
     broker: str
     id: int
-    address: str
+    address: str | None
     state: str
     version: str | None
     in_per_s: float | None
@@ -190,7 +190,7 @@ def broker_line(state: "BrokerState", now_ms: float) -> BrokerLine:
         state.cluster,
         state.broker_name,
         state.broker_id,
-        state.address,
+        state.address or None,
         "away" if state.error else name,
         numbers.get("brokerVersionDesc"),
         _number(numbers, "putTps"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -16,7 +17,16 @@ from cometmq.cli.options import (
     Yes,
     confirm,
 )
-from cometmq.cli.output import notes, print_json, print_lines, print_table, screen
+from cometmq.cli.output import (
+    exit_if_partial,
+    note_absent,
+    notes,
+    print_json,
+    print_lines,
+    print_table,
+    print_totals,
+    screen,
+)
 from cometmq.cli.visible import visible
 from cometmq.model.errors import CometError
 from cometmq.model.group import GroupConfig
@@ -41,7 +51,8 @@ class GroupLine(NamedTuple):
         topics: in which it has offsets, or that its members want; without its retry topic.
         members: how many are there.
         model: CLUSTERING or BROADCASTING; None without a member.
-        lag: messages that it has not consumed yet, in all its topics.
+        lag: messages that are known not to be consumed yet, in all its topics.
+        lag_unknown: why there may be more.
         rate_per_s: messages that it consumes.
         enabled: whether it may consume, at every broker.
     """
@@ -51,6 +62,7 @@ class GroupLine(NamedTuple):
     members: int
     model: str | None
     lag: int
+    lag_unknown: list[str]
     rate_per_s: float
     enabled: bool
 
@@ -62,18 +74,18 @@ class ProgressLine(NamedTuple):
         topic: of the queue.
         broker: of the queue.
         queue: its number.
-        offset: the next that the group consumes.
-        end: what the next message of the queue gets.
-        lag: messages that are not consumed yet.
+        offset: the next that the group consumes; None: it has committed none.
+        end: what the next message of the queue gets; None: its broker cannot be asked.
+        lag: messages that are not consumed yet; None: its broker cannot be asked.
         consumed_ms: store time of the last message that was; None without one.
     """
 
     topic: str
     broker: str
     queue: int
-    offset: int
-    end: int
-    lag: int
+    offset: int | None
+    end: int | None
+    lag: int | None
     consumed_ms: int | None
 
 
@@ -126,10 +138,17 @@ def list_groups(
     as_json: AsJson = False,
     watch: Watch = False,
 ) -> None:
-    """Show consumer groups: topics, members, lag, rate."""
+    """Show consumer groups: topics, members, lag, rate; status 1 when a broker does not answer.
+
+    Raises:
+        typer.Exit: with that status.
+    """
+    is_partial = False
 
     async def look(clients: Clients) -> None:
+        nonlocal is_partial
         states = await clients.inspector.groups()
+        missing = await clients.inspector.missing()
         lines = [group_line(each) for each in states if all_ or not is_system_group(each.name)]
         print_lines(
             GroupLine,
@@ -137,8 +156,10 @@ def list_groups(
             as_json=as_json,
             nothing="No group yet. The first member of one makes it.",
         )
+        is_partial = note_absent(chain(missing, *(each.absent for each in states)))
 
     ask_again(nameserver, look, is_watched=watch)
+    exit_if_partial(is_partial)
 
 
 @groups.command()
@@ -155,9 +176,15 @@ def show(
     as_json: AsJson = False,
     watch: Watch = False,
 ) -> None:
-    """Show one group: its settings, members, and lag by queue."""
+    """Show one group: its settings, members, and lag by queue; status 1 when a broker does not answer.
+
+    Raises:
+        typer.Exit: with that status.
+    """
+    is_partial = False
 
     async def look(clients: Clients) -> None:
+        nonlocal is_partial
         state = await clients.inspector.group(group)
         said: list[dict[str, Any]] = []
         if running or threads:
@@ -169,8 +196,10 @@ def show(
             print_json(group_json(state, said))
         else:
             _print_group(state, said)
+        is_partial = note_absent(state.absent)
 
     ask_again(nameserver, look, is_watched=watch)
+    exit_if_partial(is_partial)
 
 
 @groups.command()
@@ -219,7 +248,7 @@ def change(
         raise typer.BadParameter("say what is to change", param_hint="set")
 
     async def work(clients: Clients) -> list[str]:
-        await clients.admin.lag(group)  # A misspelt group has none, which is an error.
+        await clients.inspector.group(group)  # A misspelt one is an error.
         return sorted(await clients.admin.change_group(group, changes))
 
     changed = ask(nameserver, work)
@@ -253,7 +282,7 @@ def delete(
         known = set(await clients.admin.topics()) if topics else set()
         own = [each for each in (retry_topic(group), dead_letter_topic(group)) if each in known]
         if not own:
-            await clients.admin.lag(group)  # What nobody knows cannot be deleted.
+            await clients.inspector.group(group)  # What nobody knows cannot be deleted.
         await clients.admin.delete_group(group, delete_offsets=not keep_offsets)
         for topic in own:
             await clients.admin.delete_topic(topic)
@@ -292,27 +321,34 @@ def group_line(state: "GroupState") -> GroupLine:
         [topic for topic in state.topics if topic != ours],
         len(state.members),
         state.model,
-        state.lag,
+        state.lag.known,
+        list(state.lag.unknown),
         round(state.rate, 3),
-        all(each.consume_enabled for each in state.configs.values()),
+        not state.stopped_at,
     )
 
 
 def progress_lines(state: "GroupState", topic: str | None = None) -> list[ProgressLine]:
-    """The progress of a group, a line for each queue."""
-    return [
+    """The progress of a group, a line for each queue, those of absent brokers among them."""
+    lines = [
         ProgressLine(
             queue.topic,
             queue.broker_name,
             queue.queue_id,
-            each.consumer_offset,
+            each.consumer_offset if each.is_committed else None,
             each.broker_offset,
-            max(each.lag, 0),
+            each.lag,
             each.consumed_ms if each.consumed_ms > 0 else None,
         )
-        for queue, each in sorted(state.progress.items())
-        if topic in (None, queue.topic)
+        for queue, each in state.progress.items()
     ]
+    lines += [
+        ProgressLine(name, broker.name, number, None, None, None, None)
+        for broker in state.absent
+        for name in state.topics
+        for number in range((broker.queues or {}).get(name, 0))
+    ]
+    return sorted(line for line in lines if topic in (None, line.topic))
 
 
 def member_lines(state: "GroupState") -> list[MemberLine]:
@@ -402,7 +438,10 @@ def running_json(client_id: str, state: "RunningState") -> dict[str, Any]:
 
 def _print_group(state: "GroupState", running: Sequence[dict[str, Any]]) -> None:
     line = group_line(state)
-    _table("group", list(line._fields), [list(line)])
+    screen().print("\ngroup", style="bold")
+    print_totals(line._fields, [line])
+    for reason in line.lag_unknown:
+        notes().print(visible(reason), markup=False)
     settings = [
         [broker, *_settings(each).values()] for broker, each in sorted(state.configs.items())
     ]

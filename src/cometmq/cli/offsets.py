@@ -4,6 +4,7 @@ Each command that moves shows the moves first, asks, and does nothing with `--dr
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -26,7 +27,7 @@ from cometmq.cli.options import (
     confirm,
     read_time,
 )
-from cometmq.cli.output import notes, print_lines
+from cometmq.cli.output import exit_if_partial, note_absent, notes, print_lines
 from cometmq.cli.visible import visible
 from cometmq.model.errors import SettingsError
 from cometmq.model.names import is_retry_topic, is_system_group
@@ -68,9 +69,9 @@ class OffsetLine(NamedTuple):
         topic: of the queue.
         broker: of the queue.
         queue: its number.
-        offset: the next that the group consumes.
-        end: what the next message of the queue gets.
-        lag: messages that are not consumed yet.
+        offset: the next that the group consumes; None: it has committed none.
+        end: what the next message of the queue gets; None: its broker cannot be asked.
+        lag: messages that are not consumed yet; None: its broker cannot be asked.
         consumed_ms: store time of the last message that was; None without one.
         at_ms: when the brokers were asked.
     """
@@ -79,9 +80,9 @@ class OffsetLine(NamedTuple):
     topic: str
     broker: str
     queue: int
-    offset: int
-    end: int
-    lag: int
+    offset: int | None
+    end: int | None
+    lag: int | None
     consumed_ms: int | None
     at_ms: int
 
@@ -102,12 +103,18 @@ def show_offsets(
     as_json: AsJson = False,
     watch: Watch = False,
 ) -> None:
-    """Show where a group, or each group, stands in each queue, and what it lacks.
+    """Show where a group, or each group, stands in each queue, and what it lacks; status 1 when a broker does not answer.
 
     With --json and --watch each look is a line: a history of lag, for a file.
+
+    Raises:
+        typer.Exit: with that status.
     """
+    is_partial = False
 
     async def look(clients: Clients) -> None:
+        nonlocal is_partial
+        missing = await clients.inspector.missing()
         if group is None:
             states = [
                 each
@@ -123,8 +130,10 @@ def show_offsets(
             for line in progress_lines(state, topic)
         ]
         print_lines(OffsetLine, lines, as_json=as_json, nothing="No offset is stored.")
+        is_partial = note_absent(chain(missing, *(each.absent for each in states)))
 
     ask_again(nameserver, look, is_watched=watch)
+    exit_if_partial(is_partial)
 
 
 class MoveLine(NamedTuple):
@@ -182,7 +191,7 @@ def reset(
     is_partly = bool(queue) or broker is not None or to_offset is not None
 
     async def find(clients: Clients) -> Wanted:
-        await clients.admin.lag(group)  # A misspelt group has none, which is an error.
+        await clients.inspector.group(group)  # A misspelt one is an error.
         found = await clients.admin.offsets_at(topic, time_ms)
         return {
             each: offset if to_offset is None else to_offset
@@ -212,7 +221,7 @@ def skip(
     """Have a group pass over all that it has not consumed."""
 
     async def find(clients: Clients) -> Wanted:
-        await clients.admin.lag(group)
+        await clients.inspector.group(group)
         return await clients.admin.offsets_at(topic, None)
 
     async def do(clients: Clients, _: Wanted) -> object:
@@ -326,7 +335,7 @@ async def _standing(clients: Clients, group: str, topic: str | None) -> Wanted:
     found = {
         queue: each.consumer_offset
         for queue, each in sorted(progress.items())
-        if topic is not None or not is_retry_topic(queue.topic)
+        if each.is_committed and (topic is not None or not is_retry_topic(queue.topic))
     }
     if not found:
         raise typer.BadParameter(f"{visible(group)} has no offsets there", param_hint="GROUP")

@@ -8,19 +8,27 @@ import contextlib
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING, cast
 
 import orjson
+import typer
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from cometmq.cli.visible import visible
+from cometmq.model.exit_status import ExitStatus
 from cometmq.model.java_hash import java_hash
 from cometmq.model.message import StoredMessage
+from cometmq.model.total import Total
+
+if TYPE_CHECKING:
+    from cometmq.client import AbsentBroker
 
 # Told apart on dark and light backgrounds; red is left for errors.
 _COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright_magenta")
 _BYTES_SHOWN_MAX = 32
+_UNKNOWN = "_unknown"
 _GAP = "   "  # Between the columns of a table.
 
 
@@ -98,9 +106,49 @@ def print_lines(
     if as_json:
         print_json([dict(zip(columns, line, strict=True)) for line in lines])
     elif lines:
-        print_table(columns, lines)
+        print_totals(columns, lines)
     else:
         notes().print(f"[dim]{nothing}")
+
+
+def print_totals(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print a table in which a column and the reasons for what is unknown of it (`NAME_unknown`) are one."""
+    reasons = {
+        columns.index(name.removesuffix(_UNKNOWN)): place
+        for place, name in enumerate(columns)
+        if name.endswith(_UNKNOWN)
+    }
+    shown = [place for place in range(len(columns)) if place not in reasons.values()]
+
+    def cell(row: Sequence[object], place: int) -> object:
+        value = row[place]
+        if place not in reasons or not row[reasons[place]]:
+            return value
+        assert isinstance(value, int)
+        return Total(value, tuple(map(str, cast(list[str], row[reasons[place]]))))
+
+    print_table(
+        [columns[place] for place in shown],
+        [[cell(row, place) for place in shown] for row in rows],
+    )
+
+
+def note_absent(absent: "Iterable[AbsentBroker]") -> bool:
+    """Note on stderr each broker that a list is without; return whether there is one."""
+    found = sorted({each.name: each for each in absent}.values())
+    for each in found:
+        notes().print(f"without {visible(str(each))}", style="bold red", markup=False)
+    return bool(found)
+
+
+def exit_if_partial(is_partial: bool) -> None:
+    """End with status 1 if what was printed is without a broker.
+
+    Raises:
+        typer.Exit: with that status.
+    """
+    if is_partial:
+        raise typer.Exit(ExitStatus.FOUND)
 
 
 def time_text(time_ms: int) -> str:
@@ -186,7 +234,9 @@ def _cell(value: object, column: str) -> str:
 
 
 def _is_number(value: object) -> bool:
-    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+    return value is None or (
+        isinstance(value, int | float | Total) and not isinstance(value, bool)
+    )
 
 
 def _colour_of(text: str) -> str:

@@ -14,12 +14,18 @@ from cometmq.cli.options import (
     TopicName,
     Watch,
 )
-from cometmq.cli.output import print_json, print_lines, print_table
+from cometmq.cli.output import (
+    exit_if_partial,
+    note_absent,
+    print_json,
+    print_lines,
+    print_totals,
+)
 from cometmq.model.errors import BrokerNotFound, BrokerRefused, GroupNotFound
 from cometmq.model.flags import PERM_READ, PERM_WRITE, is_readable, is_writable
 
 if TYPE_CHECKING:
-    from cometmq.client import StatsWindows, TopicRoute, TopicStats
+    from cometmq.client import AbsentBroker, StatsWindows, TopicRoute, TopicState
 
 _PUT = "TOPIC_PUT_NUMS"
 
@@ -53,13 +59,15 @@ class ReaderLine(NamedTuple):
 
     Attributes:
         group: its name.
-        lag: messages of the topic that it has not consumed yet.
+        lag: messages of the topic that are known not to be consumed yet.
+        lag_unknown: why there may be more.
         rate_per_s: messages of all its topics that it consumes.
         members: how many are there.
     """
 
     group: str
     lag: int
+    lag_unknown: list[str]
     rate_per_s: float
     members: int
 
@@ -79,14 +87,22 @@ def queues(
     as_json: AsJson = False,
     watch: Watch = False,
 ) -> None:
-    """Show each queue of a topic: who sees it, what it holds, when the last message came."""
+    """Show each queue of a topic: who sees it, what it holds, when the last message came; status 1 when a broker does not answer.
+
+    Raises:
+        typer.Exit: with that status.
+    """
+    is_partial = False
 
     async def look(clients: Clients) -> None:
-        route = await clients.admin.route(topic)
-        lines = queue_lines(route, await clients.inspector.topic_stats(topic))
+        nonlocal is_partial
+        held = await clients.inspector.topic_stats(topic)
+        lines = queue_lines(await clients.admin.route(topic), held)
         print_lines(QueueStateLine, lines, as_json=as_json, nothing="It has no queues.")
+        is_partial = note_absent(held.absent)
 
     ask_again(nameserver, look, is_watched=watch)
+    exit_if_partial(is_partial)
 
 
 def stats(
@@ -96,30 +112,28 @@ def stats(
     as_json: AsJson = False,
     watch: Watch = False,
 ) -> None:
-    """Show what goes through a topic, and the groups that read it with their lag."""
+    """Show what goes through a topic, and the groups that read it with their lag; status 1 when a broker does not answer.
+
+    Raises:
+        typer.Exit: with that status.
+    """
+    is_partial = False
 
     async def look(clients: Clients) -> None:
-        found = await _stats(clients, topic)
+        nonlocal is_partial
+        found, absent = await _stats(clients, topic)
         if as_json:
             print_json(found)
-            return
-        print_table(
-            ("topic", "messages", "in_per_s", "minute", "hour", "day"),
-            [
-                [
-                    topic,
-                    found["messages"],
-                    found["in_per_s"],
-                    found["put_minute"],
-                    found["put_hour"],
-                    found["put_day"],
-                ]
-            ],
-        )
-        if found["groups"]:
-            print_table(ReaderLine._fields, [list(each.values()) for each in found["groups"]])
+        else:
+            names = [name.removeprefix("put_") for name in found]
+            print_totals(names[:-1], [list(found.values())[:-1]])
+            if found["groups"]:
+                rows = [list(each.values()) for each in found["groups"]]
+                print_totals(ReaderLine._fields, rows)
+        is_partial = note_absent(absent)
 
     ask_again(nameserver, look, is_watched=watch)
+    exit_if_partial(is_partial)
 
 
 def perm(
@@ -172,7 +186,7 @@ async def _perms(
     return {name: each.perm for name, each in configs.items()}
 
 
-def queue_lines(route: "TopicRoute", held: "TopicStats") -> list[QueueStateLine]:
+def queue_lines(route: "TopicRoute", held: "TopicState") -> list[QueueStateLine]:
     """Each queue, as routes and brokers say."""
     data = {each.broker_name: each for each in route.queues}
     lines = []
@@ -197,7 +211,9 @@ def queue_lines(route: "TopicRoute", held: "TopicStats") -> list[QueueStateLine]
     return lines
 
 
-async def _stats(clients: Clients, topic: str) -> dict[str, Any]:
+async def _stats(
+    clients: Clients, topic: str
+) -> "tuple[dict[str, Any], tuple[AbsentBroker, ...]]":
     held = await clients.inspector.topic_stats(topic)
     brokers = sorted({queue.broker_name for queue in held.queues})
     windows = [await _put(clients, broker, topic) for broker in brokers]
@@ -207,9 +223,13 @@ async def _stats(clients: Clients, topic: str) -> dict[str, Any]:
             state = await clients.inspector.group(name)
         except GroupNotFound:  # It went meanwhile.
             continue
-        lag = sum(max(each.lag, 0) for queue, each in state.progress.items() if queue.topic == topic)  # fmt: skip
-        groups.append(ReaderLine(name, lag, round(state.rate, 3), len(state.members)))
-    return stats_json(topic, held, windows, groups)
+        lag = state.lag_in(topic)
+        groups.append(
+            ReaderLine(
+                name, lag.known, list(lag.unknown), round(state.rate, 3), len(state.members)
+            )
+        )
+    return stats_json(topic, held, windows, groups), held.absent
 
 
 async def _put(clients: Clients, broker: str, topic: str) -> "StatsWindows | None":
@@ -221,7 +241,7 @@ async def _put(clients: Clients, broker: str, topic: str) -> "StatsWindows | Non
 
 def stats_json(
     topic: str,
-    held: "TopicStats",
+    held: "TopicState",
     windows: "list[StatsWindows | None]",
     groups: list[ReaderLine],
 ) -> dict[str, Any]:
@@ -231,10 +251,10 @@ def stats_json(
         f"put_{name}": sum(getattr(each, name).sum for each in known) if known else None
         for name in ("minute", "hour", "day")
     }
-    messages = sum(each.max_offset - each.min_offset for each in held.queues.values())
     return {
         "topic": topic,
-        "messages": messages,
+        "messages": held.messages.known,
+        "messages_unknown": list(held.messages.unknown),
         "in_per_s": held.put_rate,
         **sums,
         "groups": [each._asdict() for each in groups],

@@ -6,15 +6,23 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
 
 import typer
 
+from cometmq.cli.asking import Clients, ask
 from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver
-from cometmq.cli.output import notes, print_json, print_table
+from cometmq.cli.output import (
+    exit_if_partial,
+    note_absent,
+    notes,
+    print_json,
+    print_lines,
+    print_table,
+)
 from cometmq.cli.patience import patient
-from cometmq.model.errors import BrokerNotFound, NetError
+from cometmq.model.errors import TopicNotFound
 from cometmq.model.flags import is_readable, is_writable
 from cometmq.model.names import REPLY_TOPIC_SUFFIX, is_retry_topic, is_system_topic
 
 if TYPE_CHECKING:
-    from cometmq.client import AsyncAdmin
+    from cometmq.client import AbsentBroker, AsyncAdmin, TopicState
 
 Result = TypeVar("Result")
 
@@ -24,12 +32,22 @@ topics = typer.Typer(help="List, create, describe and delete topics.", no_args_i
 
 
 class TopicLine(NamedTuple):
-    """A topic in the list; `messages` is None where a broker did not say."""
+    """A topic in the list.
+
+    Attributes:
+        topic: Its name.
+        queues: Number of its queues at all brokers, those of absent ones among them.
+        access: Who may use it, in words.
+        messages: Messages that are known to be in it.
+        messages_unknown: Why there may be more.
+        brokers: The brokers that have queues of it.
+    """
 
     topic: str
     queues: int
     access: str
-    messages: int | None
+    messages: int
+    messages_unknown: list[str]
     brokers: list[str]
 
 
@@ -50,14 +68,19 @@ def list_topics(
     all_: Annotated[bool, typer.Option("--all", help="The system's own, too.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show topics, their queues and how many messages they hold."""
-    lines = _with_admin(nameserver, lambda admin: _list(admin, with_system=all_))
-    if as_json:
-        print_json([line._asdict() for line in lines])
-    elif lines:
-        print_table(TopicLine._fields, map(_cells, lines))
-    else:
-        notes().print("[dim]No topic yet. The first message sent to one makes it.")
+    """Show topics, their queues and how many messages they hold; status 1 when a broker does not answer.
+
+    Raises:
+        typer.Exit: with that status.
+    """
+    lines, absent = ask(nameserver, lambda clients: _list(clients, with_system=all_))
+    print_lines(
+        TopicLine,
+        lines,
+        as_json=as_json,
+        nothing="No topic yet. The first message sent to one makes it.",
+    )
+    exit_if_partial(note_absent(absent))
 
 
 @topics.command()
@@ -76,12 +99,27 @@ def create(
 def describe(
     topic: TopicName, *, nameserver: Nameserver = NAMESERVER_DEFAULT, as_json: AsJson = False
 ) -> None:
-    """Show the queues of a topic: broker, first offset, next offset, messages."""
-    lines = _with_admin(nameserver, lambda admin: _describe(admin, topic))
+    """Show the queues of a topic: broker, first offset, next offset, messages; status 1 when a broker does not answer.
+
+    Raises:
+        typer.Exit: with that status.
+    """
+    held = ask(nameserver, lambda clients: clients.inspector.topic_bounds(topic))
+    lines = [
+        QueueLine(
+            queue.broker_name,
+            queue.queue_id,
+            each.min_offset,
+            each.max_offset,
+            each.max_offset - each.min_offset,
+        )
+        for queue, each in held.queues.items()
+    ]
     if as_json:
         print_json({"topic": topic, "queues": [line._asdict() for line in lines]})
     else:
         print_table(QueueLine._fields, lines)
+    exit_if_partial(note_absent(held.absent))
 
 
 @topics.command()
@@ -103,11 +141,6 @@ def delete(
     notes().print(f"{topic} is deleted.", markup=False)
 
 
-def _cells(line: TopicLine) -> tuple[object, ...]:
-    messages = "?" if line.messages is None else line.messages
-    return line.topic, line.queues, line.access, messages, ", ".join(line.brokers)
-
-
 def _with_admin(nameserver: str, work: "Callable[[AsyncAdmin], Awaitable[Result]]") -> Result:
     from cometmq.client import AsyncAdmin, ClientSettings
     from cometmq.net.loop import run
@@ -119,51 +152,51 @@ def _with_admin(nameserver: str, work: "Callable[[AsyncAdmin], Awaitable[Result]
     return run(main())
 
 
-async def _list(admin: "AsyncAdmin", *, with_system: bool) -> list[TopicLine]:
-    names = await admin.topics()
+async def _list(
+    clients: Clients, *, with_system: bool
+) -> "tuple[list[TopicLine], list[AbsentBroker]]":
+    """The topics, and the brokers that they are listed without."""
+    missing = await clients.inspector.missing()
+    away = {topic for broker in missing for topic in broker.queues or ()}
+    names = sorted({*await clients.admin.topics(), *away})
     if not with_system:
-        known = await admin.cluster()
+        known = await clients.admin.cluster()
         # Clusters and brokers have topics of their own names; nobody reads those.
-        replies = {f"{cluster}_{REPLY_TOPIC_SUFFIX}" for cluster in known.broker_names}
-        hidden = {*known.broker_names, *known.brokers, *replies}
+        clusters = {*known.broker_names, *(each.cluster for each in missing)}
+        replies = {f"{cluster}_{REPLY_TOPIC_SUFFIX}" for cluster in clusters}
+        hidden = {*clusters, *known.brokers, *(each.name for each in missing), *replies}
         names = [
             name
             for name in names
             if not (name in hidden or is_system_topic(name) or is_retry_topic(name))
         ]
-    return list(await asyncio.gather(*(_line(admin, name) for name in names)))
+    states = await asyncio.gather(
+        *(clients.inspector.topic_bounds(name, missing) for name in names)
+    )
+    lines = [
+        await _line(clients, name, state) for name, state in zip(names, states, strict=True)
+    ]
+    return lines, [*missing, *(each for state in states for each in state.absent)]
 
 
-async def _line(admin: "AsyncAdmin", topic: str) -> TopicLine:
-    route = await admin.route(topic)
+async def _line(clients: Clients, topic: str, state: "TopicState") -> TopicLine:
     try:
-        held = (await admin.topic_offsets(topic)).values()
-        messages = sum(each.message_count for each in held)
-    except (NetError, BrokerNotFound):
-        messages = None
+        routed = (await clients.instance.known(topic)).route.queues
+    except TopicNotFound:  # It is at absent brokers only.
+        routed = ()
+    queues = {each.broker_name: max(each.read_queues, each.write_queues) for each in routed}
+    for broker in state.absent:
+        queues.setdefault(broker.name, (broker.queues or {}).get(topic, 0))
     return TopicLine(
         topic=topic,
-        queues=sum(max(each.read_queues, each.write_queues) for each in route.queues),
-        access=", ".join(sorted({_access(each.perm) for each in route.queues})),
-        messages=messages,
-        brokers=sorted(each.broker_name for each in route.queues),
+        queues=sum(queues.values()),
+        access=", ".join(sorted({_access(each.perm) for each in routed})) or "none",
+        messages=state.messages.known,
+        messages_unknown=list(state.messages.unknown),
+        brokers=sorted(queues),
     )
 
 
 def _access(perm: int) -> str:
     words = ["read"] * is_readable(perm) + ["write"] * is_writable(perm)
     return " and ".join(words) or "none"
-
-
-async def _describe(admin: "AsyncAdmin", topic: str) -> list[QueueLine]:
-    held = await admin.topic_offsets(topic)
-    return [
-        QueueLine(
-            queue.broker_name,
-            queue.queue_id,
-            each.min_offset,
-            each.max_offset,
-            each.message_count,
-        )
-        for queue, each in sorted(held.items())
-    ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from cometmq.model.later import later
 
 if TYPE_CHECKING:
+    from cometmq.client.admin.absent import AbsentBroker
     from cometmq.client.admin.account_lines import EntryLine, UserLine
     from cometmq.client.admin.accounts import Accounts, AccountsReport
     from cometmq.client.admin.admin import AsyncAdmin
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from cometmq.client.admin.replay import ReplayCandidate
     from cometmq.client.admin.replay_claims import AsyncReplayClaims
     from cometmq.client.admin.replay_ledger import LetterId
-    from cometmq.client.admin.states import BrokerState, GroupState
+    from cometmq.client.admin.states import BrokerState, GroupState, TopicState
     from cometmq.client.admin.symptoms import Symptom
     from cometmq.client.api.broker import SettingsReport
     from cometmq.client.api.transactions import HalfMessage
@@ -116,7 +117,6 @@ if TYPE_CHECKING:
         QueueProgress,
         StatsWindow,
         StatsWindows,
-        TopicStats,
     )
     from cometmq.codec.compression import Compression
     from cometmq.codec.trace import (
@@ -134,10 +134,12 @@ if TYPE_CHECKING:
     from cometmq.model.subscription import Subscription
     from cometmq.model.tls import TlsSettings
     from cometmq.model.topic import TopicConfig
+    from cometmq.model.total import Total
     from cometmq.net.clock import SystemClock
 
 __all__ = [
     "ALL",
+    "AbsentBroker",
     "Accounts",
     "AccountsReport",
     "Admin",
@@ -243,7 +245,8 @@ __all__ = [
     "TopicCounts",
     "TopicQueues",
     "TopicRoute",
-    "TopicStats",
+    "TopicState",
+    "Total",
     "Trace",
     "TraceKind",
     "TraceOutcome",
@@ -297,7 +300,8 @@ _NAMES = {
     "cometmq.client.results": "IndexedMessages PullResult PullStatus QueueRange RawPull Replica SendResult SendStatus TopicQueues",
     "cometmq.client.settings": "ClientSettings ConsumeFrom ConsumerSettings ProducerSettings PushSettings SimpleSettings",
     "cometmq.client.consumer.pop.simple_consumer": "AsyncSimpleConsumer",
-    "cometmq.client.admin.states": "BrokerState GroupState",
+    "cometmq.client.admin.absent": "AbsentBroker",
+    "cometmq.client.admin.states": "BrokerState GroupState TopicState",
     "cometmq.client.admin.symptoms": "Symptom",
     "cometmq.client.sync.admin": "Admin",
     "cometmq.client.sync.inspector": "Inspector",
@@ -313,7 +317,7 @@ _NAMES = {
     "cometmq.codec.bodies.connection": "ClientConnection ConsumerConnections",
     "cometmq.codec.bodies.ha_status": "HaMaster HaSlave HaStatus",
     "cometmq.codec.bodies.running": "ConsumeRates PopState QueueState RunningState",
-    "cometmq.codec.bodies.stats": "QueueBounds QueueProgress StatsWindow StatsWindows TopicStats",
+    "cometmq.codec.bodies.stats": "QueueBounds QueueProgress StatsWindow StatsWindows",
     "cometmq.codec.compression": "Compression",
     "cometmq.codec.trace": "Trace TraceKind TraceOutcome TracedMessage decode_traces",
     "cometmq.model.credentials": "Credentials",
@@ -324,6 +328,7 @@ _NAMES = {
     "cometmq.model.subscription": "Subscription",
     "cometmq.model.tls": "TlsSettings",
     "cometmq.model.topic": "TopicConfig",
+    "cometmq.model.total": "Total",
     "cometmq.net.clock": "SystemClock",
 }
 if not TYPE_CHECKING:  # A checker that sees it takes any name to be there.

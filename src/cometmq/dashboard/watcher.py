@@ -16,6 +16,8 @@ from typing import NamedTuple
 from cometmq.client import AsyncInspector, BrokerState
 from cometmq.model.clock import Clock
 from cometmq.model.errors import CometError
+from cometmq.model.names import is_system_group
+from cometmq.model.total import Total
 
 _log = logging.getLogger(__name__)
 
@@ -92,6 +94,7 @@ class Watcher:
         self._lag: dict[str, deque[tuple[int, int]]] = {}
         self._lag_trouble = ""
         self._lags: dict[str, int] | None = None
+        self._lag_of_all: Total | None = None
         self._is_begun = False
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -155,7 +158,8 @@ class Watcher:
         """The members of the cluster that do not answer now."""
         away = [
             Trouble(
-                f"The broker {each.state.broker_name} ({each.state.broker_id}) at {each.state.address}",
+                f"The broker {each.state.broker_name} ({each.state.broker_id})"
+                + (f" at {each.state.address}" if each.state.address else ""),
                 each.away_ms,
                 each.error,
             )
@@ -190,8 +194,13 @@ class Watcher:
         return [[ms / 1000 for ms, _ in points], [float(lag) for _, lag in points]]
 
     def lags(self) -> Mapping[str, int] | None:
-        """The last lag of each group; None before the first look."""
+        """The last known lag of each group of users; None before the first look."""
         return self._lags
+
+    @property
+    def lag_of_all(self) -> Total | None:
+        """The last lag of all groups of users together; None before the first look."""
+        return self._lag_of_all
 
     # --- looking
 
@@ -214,8 +223,8 @@ class Watcher:
         for key, each in list(self._brokers.items()):
             if key not in there:
                 self._lost(each, now_ms, "the nameserver knows it no more")
-            if each.away_ms is not None and now_ms - each.away_ms > FORGOTTEN_MS:
-                del self._brokers[key]
+                if each.away_ms is not None and now_ms - each.away_ms > FORGOTTEN_MS:
+                    del self._brokers[key]
 
     def _saw(self, state: BrokerState, now_ms: int) -> None:
         key = state.broker_name, state.broker_id
@@ -223,7 +232,7 @@ class Watcher:
         if known is None:
             known = self._brokers[key] = WatchedBroker(state)
         if state.error is not None:
-            self._lost(known, now_ms, state.error)
+            self._lost(known, state.left_ms or now_ms, state.error)
             return
         known.state, known.answered_ms, known.away_ms = state, now_ms, None
         totals = _whole(known.told(_PUT_TOTAL)), _whole(known.told(_GET_TOTAL))
@@ -244,11 +253,16 @@ class Watcher:
             return
         self._lag_trouble = ""
         now_ms = self._clock.now_ms()
-        self._lags = {each.name: each.lag for each in groups if each.progress}
+        groups = [each for each in groups if not is_system_group(each.name)]
+        self._lags = {each.name: each.lag.known for each in groups if each.progress}
+        absent = {str(broker) for each in groups for broker in each.absent}
+        self._lag_of_all = Total(sum(self._lags.values()), tuple(sorted(absent)))
+        partial = {each.name for each in groups if each.lag.unknown}
         wanted = nlargest(LAG_GROUPS_MAX, self._lags.items(), key=lambda each: each[1])
         for name, lag in wanted:
             points = self._lag.setdefault(name, deque(maxlen=LAG_SAMPLES_MAX))
-            points.append((now_ms, lag))
+            if name not in partial:  # A part of it would be drawn as a fall.
+                points.append((now_ms, lag))
         for name in self._lag.keys() - {name for name, _ in wanted}:
             del self._lag[name]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cometmq.cli.groups import group_line, progress_lines
 from cometmq.cli.offsets import MoveLine, export_json, move_lines, read_export, said_of
-from cometmq.client import GroupConfig, GroupState, MessageQueue, QueueProgress
+from cometmq.client import GroupConfig, GroupState, MessageQueue, QueueProgress, Total
 
 QUEUE = MessageQueue("orders", "a", 1)
 RETRY = MessageQueue("%RETRY%billing", "a", 0)
@@ -20,7 +20,7 @@ def test_a_line_sums_what_all_brokers_say_and_leaves_the_retry_topic_out() -> No
         {QUEUE: QueueProgress(9, 4, 4, 1000), RETRY: QueueProgress(3, 1)},
         rate=1.25,
     )
-    assert group_line(state) == ("billing", ["orders"], 0, None, 7, 1.25, False)
+    assert group_line(state) == ("billing", ["orders"], 0, None, 7, [], 1.25, False)
     assert progress_lines(state, "orders") == [("orders", "a", 1, 4, 9, 5, 1000)]
     assert progress_lines(state)[0] == ("%RETRY%billing", "a", 0, 1, 3, 2, None)
 
@@ -28,7 +28,7 @@ def test_a_line_sums_what_all_brokers_say_and_leaves_the_retry_topic_out() -> No
 def test_a_group_ahead_of_its_queue_lacks_nothing() -> None:
     # A broker that lost the end of its log.
     state = GroupState("billing", progress={QUEUE: QueueProgress(4, 9)})
-    assert state.lag == 0
+    assert state.lag == Total(0)
     assert progress_lines(state)[0].lag == 0
 
 

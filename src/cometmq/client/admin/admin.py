@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from cometmq.client.admin.absent import missing_brokers
 from cometmq.client.admin.group_offsets import GroupOffsetAdmin
 from cometmq.client.admin.queries import MessageQueries
 from cometmq.client.admin.states import group_not_found
@@ -386,22 +387,32 @@ class AsyncAdmin:
     async def group_progress(
         self, group: str, topic: str | None = None
     ) -> dict[MessageQueue, QueueProgress]:
-        """The offsets, lag and times of a group, by queue of a topic or of all in which it has offsets."""
+        """The offsets, lag and times of a group, by queue of a topic or of all that it consumes.
+
+        Raises:
+            BrokerNotFound: A broker that may have more queues has left; `Inspector.group` gives what is known.
+        """
+        for broker in await missing_brokers(self._instance):
+            if topic is None or broker.has_any([topic]):
+                raise BrokerNotFound(
+                    f"how far {group!r} is, is not known of all queues: {broker}; start it again, or look at what "
+                    "is known (cometmq group show, Inspector.group)"
+                )
         answers = await self._each_master(
             lambda address: self._brokers.progress(address, group, topic), None
         )
         return {queue: each for queues in answers.values() for queue, each in queues.items()}
 
     async def lag(self, group: str, topic: str | None = None) -> dict[MessageQueue, int]:
-        """Messages that a group has not consumed yet, by queue; none where it has consumed nothing yet.
+        """Messages that a group has not consumed yet, by queue, those without an offset among them.
 
         Args:
             group: the consumer group.
-            topic: of the queues; None: all topics in which the group has offsets.
+            topic: of the queues; None: all topics that its members want, or in which it has offsets.
 
         Raises:
             GroupNotFound: no broker knows it, so that a misspelt group is not one without a backlog.
-            BrokerNotFound: no broker is there.
+            BrokerNotFound: no broker is there, or one has left that may have more queues: `Inspector.group` gives what is known.
         """
         progress = await self.group_progress(group, topic)
         if not progress and group not in await self.groups():

@@ -64,7 +64,9 @@ class Doctor:
             each.broker_name: each.address for each in there if each.broker_id == MASTER_ID
         }
         unknown: list[tuple[str, str]] = []
-        groups = await self._groups(masters, unknown)
+        # A slave that is left of its broker knows how far groups are, too.
+        readable = {each.broker_name: each.address for each in reversed(there)}
+        groups = await self._groups(readable, unknown)
         open_nameservers, guarded = await self._unsigned(clusters, there)
         return symptoms_of(
             ClusterFacts(
@@ -116,10 +118,10 @@ class Doctor:
         )
 
     async def _groups(
-        self, masters: Mapping[str, str], unknown: list[tuple[str, str]]
+        self, brokers: Mapping[str, str], unknown: list[tuple[str, str]]
     ) -> list[GroupState]:
         try:
-            return await self._states.groups(masters) if masters else []
+            return await self._states.groups(brokers) if brokers else []
         except CometError as error:
             unknown.append(("groups", f"the consumer groups cannot be asked for: {error}"))
             return []

@@ -10,9 +10,16 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
+from cometmq.client.admin.absent import AbsentBroker
 from cometmq.client.admin.doctor import Doctor
 from cometmq.client.admin.explain import Explainer, Explanation
-from cometmq.client.admin.states import BrokerState, GroupState, States, group_not_found
+from cometmq.client.admin.states import (
+    BrokerState,
+    GroupState,
+    States,
+    TopicState,
+    group_not_found,
+)
 from cometmq.client.admin.symptoms import LAG_DEFAULT, Symptom
 from cometmq.client.api.asking import all_of, side_by_side
 from cometmq.client.api.broker import BrokerApi, SettingsReport
@@ -20,7 +27,7 @@ from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.settings import ClientSettings
 from cometmq.codec.bodies.conflicts import Conflict
 from cometmq.codec.bodies.running import RunningState
-from cometmq.codec.bodies.stats import StatsWindows, TopicStats
+from cometmq.codec.bodies.stats import StatsWindows
 from cometmq.codec.host import decode_host
 from cometmq.codec.message_id import decode_message_id
 from cometmq.model.message import StoredMessage
@@ -117,13 +124,39 @@ class AsyncInspector:
 
     # --- topics and groups
 
-    async def topic_stats(self, topic: str) -> TopicStats:
-        """The offsets and last store time of each queue of a topic, and its messages put a second.
+    async def missing(self) -> list[AbsentBroker]:
+        """The brokers that left their nameserver and have not come back; RocketMQ's nameserver does not tell them."""
+        return await self._states.missing()
+
+    async def topic_bounds(
+        self, topic: str, missing: Sequence[AbsentBroker] | None = None
+    ) -> TopicState:
+        """The offsets of each queue of a topic that can be read, without times and rate: anybody may ask for these.
+
+        Args:
+            topic: its name.
+            missing: The answer of `missing`, to look at many topics; None: it is asked for.
 
         Raises:
             TopicNotFound: the nameserver knows none.
         """
-        return await self._states.topic(topic)
+        return await self._states.topic_bounds(topic, missing)
+
+    async def topic_stats(
+        self, topic: str, missing: Sequence[AbsentBroker] | None = None
+    ) -> TopicState:
+        """The offsets and last store time of each queue of a topic, and its messages put a second.
+
+        A broker that cannot be asked is named, and its queues are left out.
+
+        Args:
+            topic: its name.
+            missing: The answer of `missing`, to look at many topics; None: it is asked for.
+
+        Raises:
+            TopicNotFound: the nameserver knows none.
+        """
+        return await self._states.topic(topic, missing)
 
     async def groups_of_topic(self, topic: str) -> list[str]:
         """The consumer groups of a topic, sorted.
@@ -145,7 +178,7 @@ class AsyncInspector:
         """
         state = await self._states.group(group)
         if not state.is_known:
-            raise group_not_found(group)
+            raise group_not_found(group, state.absent)
         return state
 
     async def running(

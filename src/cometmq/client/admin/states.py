@@ -4,23 +4,41 @@ A broker that does not answer costs its own part of an answer: it stands there w
 a place for it; else its error is raised.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
+from cometmq.client.admin.absent import (
+    AbsentBroker,
+    missing_brokers,
+    silent_broker,
+    those_that_answer,
+)
 from cometmq.client.api.asking import all_of, side_by_side
 from cometmq.client.api.broker import BrokerApi
+from cometmq.client.api.offsets import OffsetApi, OffsetBounds
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.codec.bodies.connection import ClientConnection, ConsumerConnections
+from cometmq.codec.bodies.heartbeat import BROADCASTING
 from cometmq.codec.bodies.running import RunningState
-from cometmq.codec.bodies.stats import ConsumeStats, QueueProgress, TopicStats
+from cometmq.codec.bodies.stats import ConsumeStats, QueueBounds, QueueProgress
 from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import BrokerRefused, CometError, GroupNotFound, TopicNotFound
+from cometmq.model.errors import (
+    BrokerNotFound,
+    BrokerRefused,
+    CometError,
+    GroupNotFound,
+    NetError,
+    TopicNotFound,
+)
 from cometmq.model.flags import is_writable
 from cometmq.model.group import GroupConfig
+from cometmq.model.names import is_retry_topic, retry_topic
 from cometmq.model.queue import MessageQueue
-from cometmq.model.route import BrokerData
+from cometmq.model.route import MASTER_ID, BrokerData, TopicRoute
 from cometmq.model.subscription import Subscription
+from cometmq.model.total import Total
 
 Value = TypeVar("Value")
 
@@ -36,6 +54,7 @@ class BrokerState(NamedTuple):
         is_writable: whether routes name it to those who send; None: no route tells.
         runtime: its numbers, by RocketMQ's names; empty where it did not answer.
         error: why not.
+        left_ms: When it left its nameserver, ms since 1970; None if it is registered.
     """
 
     cluster: str
@@ -45,6 +64,7 @@ class BrokerState(NamedTuple):
     is_writable: bool | None
     runtime: Mapping[str, str]
     error: str | None = None
+    left_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +80,8 @@ class GroupState:
         subscriptions: what the members want, by topic.
         consume_type: of the members, as RocketMQ calls it; None without any.
         model: CLUSTERING or BROADCASTING; None without any member.
+        absent: The brokers that may have more of the group's messages, and cannot be asked.
+        uncounted: Reasons of other kinds why messages are not counted.
     """
 
     name: str
@@ -70,11 +92,31 @@ class GroupState:
     subscriptions: Mapping[str, Subscription] = field(default_factory=dict)
     consume_type: str | None = None
     model: str | None = None
+    absent: tuple[AbsentBroker, ...] = ()
+    uncounted: tuple[str, ...] = ()
 
     @property
-    def lag(self) -> int:
+    def lag(self) -> Total:
         """Messages of all queues that the group has not consumed yet."""
-        return sum(max(each.lag, 0) for each in self.progress.values())
+        reasons = (*self.uncounted, *map(str, self.absent))
+        if self.model == BROADCASTING:
+            return Total(0, ("each member of a broadcasting group keeps its own offsets",))
+        if not (reasons or self.topics):
+            reasons = ("the group has no offset and no member, so its topics are not known",)
+        return Total(sum(each.lag for each in self.progress.values()), reasons)
+
+    def lag_in(self, topic: str) -> Total:
+        """Messages of one topic that the group has not consumed yet."""
+        of_topic = {
+            queue: each for queue, each in self.progress.items() if queue.topic == topic
+        }
+        absent = tuple(each for each in self.absent if each.has_any([topic]))
+        return replace(self, progress=of_topic, absent=absent).lag
+
+    @property
+    def stopped_at(self) -> list[str]:
+        """The brokers at which the group may not consume, sorted."""
+        return sorted(name for name, each in self.configs.items() if not each.consume_enabled)
 
     @property
     def is_known(self) -> bool:
@@ -87,11 +129,35 @@ class GroupState:
         return sorted({*self.subscriptions, *(queue.topic for queue in self.progress)})
 
 
-def group_not_found(group: str) -> GroupNotFound:
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    """A topic over all brokers.
+
+    Attributes:
+        queues: The bounds of each queue.
+        put_rate: Messages put a second.
+        perms: Who may use it, by broker, as its route says.
+        absent: The brokers that have more queues of it, and cannot be asked.
+    """
+
+    queues: Mapping[MessageQueue, QueueBounds]
+    put_rate: float = 0.0
+    perms: Mapping[str, int] = field(default_factory=dict)
+    absent: tuple[AbsentBroker, ...] = ()
+
+    @property
+    def messages(self) -> Total:
+        """Messages in all queues."""
+        held = sum(each.max_offset - each.min_offset for each in self.queues.values())
+        return Total(held, tuple(map(str, self.absent)))
+
+
+def group_not_found(group: str, absent: Iterable[AbsentBroker] = ()) -> GroupNotFound:
     """The error that no broker knows a group, so that a misspelt one is none without a backlog."""
+    unasked = "".join(f"; {each}" for each in absent)
     return GroupNotFound(
         f"no broker knows the consumer group {group!r}: make it (cometmq group create, Admin.create_group), "
-        "or start a member"
+        f"or start a member{unasked}"
     )
 
 
@@ -102,15 +168,18 @@ class States:
         """Use these connections."""
         self._instance = instance
         self._api = BrokerApi(instance)
+        self._offsets = OffsetApi(instance)
 
     # --- brokers
 
     async def brokers(
         self, registered: Mapping[str, BrokerData] | None = None
     ) -> list[BrokerState]:
-        """Each member of each broker group; without `registered`, of those that the nameserver knows."""
+        """Each member of each broker group; without `registered`, of those that the nameserver knows, or knew before they left."""
+        away: list[BrokerState] = []
         if registered is None:
             registered = (await self._instance.nameserver_api.cluster()).brokers
+            away = _away(registered, await missing_brokers(self._instance))
         members = [
             (broker.cluster, name, broker_id, address)
             for name, broker in sorted(registered.items())
@@ -121,12 +190,13 @@ class States:
         writable = dict(
             zip(names, all_of(await side_by_side(self._is_writable, names)), strict=True)
         )
-        return [
+        states = [
             BrokerState(*member, writable[member[1]], {}, str(answer))
             if isinstance(answer, CometError)
             else BrokerState(*member, writable[member[1]], answer)
             for member, answer in zip(members, said, strict=True)
         ]
+        return sorted([*states, *away], key=lambda each: (each.broker_name, each.broker_id))
 
     async def _is_writable(self, broker_name: str) -> bool | None:
         """Whether messages may be sent to a broker, as the route of its own topic says."""
@@ -144,13 +214,64 @@ class States:
 
     # --- topics
 
-    async def topic(self, topic: str) -> TopicStats:
-        """The offsets and last store time of each queue of a topic, and its messages put a second."""
-        parts = await self._at_brokers_of(
-            topic, lambda address: self._api.topic_stats(address, topic)
+    async def missing(self) -> list[AbsentBroker]:
+        """The brokers that left their nameserver and have not come back."""
+        return await missing_brokers(self._instance)
+
+    async def topic(
+        self, topic: str, missing: Sequence[AbsentBroker] | None = None
+    ) -> TopicState:
+        """The offsets and last store time of each queue of a topic, and its messages put a second.
+
+        Args:
+            topic: its name.
+            missing: The answer of `missing`; None: ask for it.
+        """
+        if missing is None:
+            missing = await self.missing()
+        absent = {each.name: each for each in missing if each.has_any([topic])}
+        try:
+            route = await self._instance.nameserver_api.route(topic)
+        except TopicNotFound:
+            if not absent:
+                raise
+            route = TopicRoute((), ())  # It was at a broker that is away.
+        addresses = {
+            each.broker_name: address
+            for each in route.brokers
+            if (address := each.master_or_any())
+        }
+        answers = await side_by_side(
+            lambda address: self._api.topic_stats(address, topic), addresses.values()
         )
+        parts = those_that_answer(addresses, answers, absent).values()
         queues = {queue: each for part in parts for queue, each in part.queues.items()}
-        return TopicStats(dict(sorted(queues.items())), sum(part.put_rate for part in parts))
+        rate = sum(part.put_rate for part in parts)
+        perms = {each.broker_name: each.perm for each in route.queues}
+        return TopicState(dict(sorted(queues.items())), rate, perms, tuple(absent.values()))
+
+    async def topic_bounds(
+        self, topic: str, missing: Sequence[AbsentBroker] | None = None
+    ) -> TopicState:
+        """The offsets of each queue of a topic that can be read."""
+        if missing is None:
+            missing = await self.missing()
+        absent = {each.name: each for each in missing if each.has_any([topic])}
+        try:
+            queues = (await self._instance.known(topic)).read_queues
+        except TopicNotFound:
+            if not absent:
+                raise
+            queues = ()
+        found: dict[MessageQueue, QueueBounds] = {}
+        for queue, bounds in sorted((await self._offsets.bounds(queues)).items()):
+            if isinstance(bounds, NetError | BrokerNotFound):
+                absent[queue.broker_name] = silent_broker(queue.broker_name, bounds)
+            elif isinstance(bounds, CometError):
+                raise bounds
+            else:
+                found[queue] = QueueBounds(bounds.first, bounds.end)
+        return TopicState(found, absent=tuple(absent.values()))
 
     async def groups_of_topic(self, topic: str) -> list[str]:
         """The consumer groups of a topic."""
@@ -168,57 +289,64 @@ class States:
 
     # --- groups
 
-    async def groups(self, masters: Mapping[str, str] | None = None) -> list[GroupState]:
-        """Every consumer group of these masters, or of all; three waves of requests, whatever their number."""
-        masters = masters or await self._instance.nameserver_api.masters()
-        addresses = list(masters.values())
-        configs = all_of(await side_by_side(self._api.groups, addresses))
-        stats = all_of(await side_by_side(self._api.all_consume_stats, addresses))
-        names = {*(name for part in configs for name in part)}
-        names |= {name for part in stats for name in part}
-        asked = [(address, name) for name in sorted(names) for address in addresses]
-        members = await side_by_side(lambda pair: self._api.consumer_connections(*pair), asked)
+    async def groups(self, brokers: Mapping[str, str] | None = None) -> list[GroupState]:
+        """Every consumer group at these brokers, or at all: their addresses by name; three waves of requests."""
+        return await self._groups(brokers, None)
+
+    async def group(self, group: str) -> GroupState:
+        """The state of one consumer group; empty where no broker knows it."""
+        [state] = await self._groups(None, group)
+        return state
+
+    async def _groups(
+        self, addresses: Mapping[str, str] | None, only: str | None
+    ) -> list[GroupState]:
+        """The groups of these brokers, or of all; only one of them, or all."""
+        absent = {each.name: each for each in await self.missing()}
+        if addresses is None:
+            api = self._instance.nameserver_api
+            addresses = await api.readable_brokers()
+            if not addresses and not absent:
+                addresses = await api.masters()  # Its error says that no broker is there.
+        answers = await side_by_side(self._api.groups, addresses.values())
+        configs = those_that_answer(addresses, answers, absent)
+        stats = await self._stats({name: addresses[name] for name in configs}, only, absent)
+        names = {only} if only else {*chain(*configs.values(), *stats.values())}
+        asked = [(broker, name) for name in sorted(names) for broker in stats]
+        members = await side_by_side(
+            lambda pair: self._api.consumer_connections(addresses[pair[0]], pair[1]), asked
+        )
         there: dict[str, list[ConsumerConnections]] = {}
-        for (_, name), answer in zip(asked, members, strict=True):
-            if isinstance(answer, CometError):
+        for (broker, name), answer in zip(asked, members, strict=True):
+            if isinstance(answer, NetError):
+                absent[broker] = silent_broker(broker, answer)
+            elif isinstance(answer, CometError):
                 raise answer
-            if answer is not None:
+            elif answer is not None:
                 there.setdefault(name, []).append(answer)
-        return [
+        states = [
             _group_state(
                 name,
-                {
-                    broker: part[name]
-                    for broker, part in zip(masters, configs, strict=True)
-                    if name in part
-                },
-                [topic for part in stats for topic in part.get(name, ())],
+                {broker: part[name] for broker, part in configs.items() if name in part},
+                [topic for part in stats.values() for topic in part.get(name, ())],
                 there.get(name, ()),
             )
             for name in sorted(names)
         ]
+        states = [replace(each, absent=_absent_of(each, absent.values())) for each in states]
+        return await self._uncounted(states, set(stats))
 
-    async def group(self, group: str) -> GroupState:
-        """The state of one consumer group; empty where no broker knows it."""
-        masters = await self._instance.nameserver_api.masters()
-        addresses = list(masters.values())
-        configs = all_of(await side_by_side(self._api.groups, addresses))
-        stats = all_of(
-            await side_by_side(
-                lambda address: self._api.consume_stats(address, group, None), addresses
-            )
-        )
-        members = all_of(
-            await side_by_side(
-                lambda address: self._api.consumer_connections(address, group), addresses
-            )
-        )
-        ours = {
-            broker: part[group]
-            for broker, part in zip(masters, configs, strict=True)
-            if group in part
-        }
-        return _group_state(group, ours, stats, [each for each in members if each is not None])
+    async def _stats(
+        self, addresses: Mapping[str, str], only: str | None, absent: dict[str, AbsentBroker]
+    ) -> dict[str, dict[str, tuple[ConsumeStats, ...]]]:
+        """The progress of groups, by broker and group."""
+
+        async def ask(address: str) -> dict[str, tuple[ConsumeStats, ...]]:
+            if only is None:
+                return await self._api.all_consume_stats(address)
+            return {only: (await self._api.consume_stats(address, only, None),)}
+
+        return those_that_answer(addresses, await side_by_side(ask, addresses.values()), absent)
 
     async def running(self, group: str, client_id: str, *, stacks: bool) -> RunningState:
         """The state that a member of a group reports, by way of any broker that knows it."""
@@ -231,6 +359,104 @@ class States:
                 failure = refused
         assert failure is not None, "there is always one master"
         raise failure
+
+    async def _uncounted(
+        self, groups: list[GroupState], brokers: Collection[str]
+    ) -> list[GroupState]:
+        """Count the queues that a broker left out, as it knows no offset of the group in their topic.
+
+        A Java broker does so although members are connected; a broker of ours if the group has none, and offsets elsewhere.
+        """
+        lacking: dict[str, list[MessageQueue]] = {}
+        for group in groups:
+            if group.model != BROADCASTING:
+                lacking[group.name] = await self._left_out(group, brokers)
+        wanted = {queue for queues in lacking.values() for queue in queues}
+        bounds = await self._offsets.bounds(wanted) if wanted else {}
+        return [
+            await self._with_queues(group, queues, bounds)
+            if (queues := lacking.get(group.name))
+            else group
+            for group in groups
+        ]
+
+    async def _left_out(
+        self, group: GroupState, brokers: Collection[str]
+    ) -> list[MessageQueue]:
+        """The queues of a group's topics at these brokers of which none said how far the group is."""
+        said = {(queue.topic, queue.broker_name) for queue in group.progress}
+        found: list[MessageQueue] = []
+        for topic in group.topics:
+            if is_retry_topic(topic) or all((topic, name) in said for name in brokers):
+                continue
+            try:
+                queues = (await self._instance.known(topic)).read_queues
+            except TopicNotFound:  # Nobody has sent to it yet.
+                continue
+            found += [
+                queue
+                for queue in queues
+                if queue.broker_name in brokers and (topic, queue.broker_name) not in said
+            ]
+        return found
+
+    async def _with_queues(
+        self,
+        group: GroupState,
+        queues: Sequence[MessageQueue],
+        bounds: Mapping[MessageQueue, OffsetBounds | CometError],
+    ) -> GroupState:
+        """Add queues without an offset: they count from their first message, unless members may have begun at the end.
+
+        A broker says of a queue that still has its first message in memory that a new group begins there.
+        """
+        starts: Mapping[MessageQueue, int | CometError | None] = dict.fromkeys(queues, 0)
+        if group.members:
+            starts = await self._offsets.committed_offsets(group.name, queues)
+        progress, unknown = dict(group.progress), 0
+        for queue in queues:
+            ends, start = bounds[queue], starts[queue]
+            if (
+                isinstance(ends, CometError)
+                or isinstance(start, CometError)
+                or (start is None and ends.end > ends.first)
+            ):
+                unknown += 1
+            else:
+                offset = max(start or 0, ends.first)
+                progress[queue] = QueueProgress(ends.end, offset, offset, is_committed=False)
+        reason = (
+            f"nobody says where the group began in {unknown} queues of which it has no offset"
+        )
+        return replace(
+            group,
+            progress=dict(sorted(progress.items())),
+            uncounted=(reason,) if unknown else (),
+        )
+
+
+def _away(
+    registered: Mapping[str, BrokerData], missing: Iterable[AbsentBroker]
+) -> list[BrokerState]:
+    """The masters that are not registered: of brokers that left, and of slaves without one."""
+    found = [
+        BrokerState(
+            each.cluster, each.name, MASTER_ID, "", None, {}, f"it {each.why}", each.left_ms
+        )
+        for each in missing
+        if each.name not in registered
+    ]
+    for name, broker in registered.items():
+        if MASTER_ID not in broker.addresses:
+            why = "it is not registered, only slaves of it are: it cannot be sent to"
+            found.append(BrokerState(broker.cluster, name, MASTER_ID, "", None, {}, why))
+    return found
+
+
+def _absent_of(group: GroupState, absent: Iterable[AbsentBroker]) -> tuple[AbsentBroker, ...]:
+    """The absent brokers that may have messages of a group; of one without members nobody knows the topics."""
+    topics = {*group.topics, retry_topic(group.name)}
+    return tuple(each for each in absent if not group.members or each.has_any(topics))
 
 
 def _group_state(
@@ -245,7 +471,7 @@ def _group_state(
         name,
         configs,
         {queue: each for part in stats for queue, each in sorted(part.queues.items())},
-        sum(part.rate for part in stats),
+        sum((part.rate for part in stats), 0.0),
         tuple(members[key] for key in sorted(members)),
         {topic: each for part in parts for topic, each in sorted(part.subscriptions.items())},
         parts[0].consume_type if parts else None,

@@ -274,10 +274,10 @@ def _of_replicas(facts: ClusterFacts) -> Iterator[Symptom]:
 
 def _of_groups(facts: ClusterFacts) -> Iterator[Symptom]:
     for group in facts.groups:
-        if is_system_group(group.name) or not group.lag:
+        if is_system_group(group.name) or not group.lag.known:
             continue
         show = f"cometmq group show {group.name}"
-        if not all(each.consume_enabled for each in group.configs.values()):
+        if group.stopped_at:
             yield Symptom(
                 "group", group.name, BAD, f"it may not consume, and {group.lag} messages wait for it",
                 f"cometmq group set {group.name} --consume",
@@ -287,7 +287,7 @@ def _of_groups(facts: ClusterFacts) -> Iterator[Symptom]:
                 "queues", group.name, BAD, f"nobody is in it, and {group.lag} messages wait for it",
                 f"start its members; if it is over, cometmq group delete {group.name}",
             )  # fmt: skip
-        elif group.lag > facts.lag_max:
+        elif group.lag.known > facts.lag_max:
             yield Symptom(
                 "group", group.name, BAD,
                 f"{group.lag} messages wait for it, and it consumes {group.rate:.1f} a second",

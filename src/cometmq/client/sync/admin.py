@@ -320,22 +320,26 @@ class Admin:
     def group_progress(
         self, group: str, topic: str | None = None
     ) -> dict[MessageQueue, QueueProgress]:
-        """The offsets, lag and times of a group, by queue of a topic or of all in which it has offsets."""
+        """The offsets, lag and times of a group, by queue of a topic or of all that it consumes.
+
+        Raises:
+            BrokerNotFound: A broker that may have more queues has left; `Inspector.group` gives what is known.
+        """
         result: dict[MessageQueue, QueueProgress] = self._portal.call(
             self._client.group_progress, group, topic
         )
         return result
 
     def lag(self, group: str, topic: str | None = None) -> dict[MessageQueue, int]:
-        """Messages that a group has not consumed yet, by queue; none where it has consumed nothing yet.
+        """Messages that a group has not consumed yet, by queue, those without an offset among them.
 
         Args:
             group: the consumer group.
-            topic: of the queues; None: all topics in which the group has offsets.
+            topic: of the queues; None: all topics that its members want, or in which it has offsets.
 
         Raises:
             GroupNotFound: no broker knows it, so that a misspelt group is not one without a backlog.
-            BrokerNotFound: no broker is there.
+            BrokerNotFound: no broker is there, or one has left that may have more queues: `Inspector.group` gives what is known.
         """
         result: dict[MessageQueue, int] = self._portal.call(self._client.lag, group, topic)
         return result

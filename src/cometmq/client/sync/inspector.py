@@ -4,16 +4,17 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
+from cometmq.client.admin.absent import AbsentBroker
 from cometmq.client.admin.explain import Explanation
 from cometmq.client.admin.inspector import AsyncInspector
-from cometmq.client.admin.states import BrokerState, GroupState
+from cometmq.client.admin.states import BrokerState, GroupState, TopicState
 from cometmq.client.admin.symptoms import LAG_DEFAULT, Symptom
 from cometmq.client.api.broker import SettingsReport
 from cometmq.client.settings import ClientSettings
 from cometmq.client.sync.portal import portal
 from cometmq.codec.bodies.conflicts import Conflict
 from cometmq.codec.bodies.running import RunningState
-from cometmq.codec.bodies.stats import StatsWindows, TopicStats
+from cometmq.codec.bodies.stats import StatsWindows
 from cometmq.model.message import StoredMessage
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import MASTER_ID
@@ -97,13 +98,41 @@ class Inspector:
         result: StatsWindows = self._portal.call(self._client.stats, broker_name, name, key)
         return result
 
-    def topic_stats(self, topic: str) -> TopicStats:
-        """The offsets and last store time of each queue of a topic, and its messages put a second.
+    def missing(self) -> list[AbsentBroker]:
+        """The brokers that left their nameserver and have not come back; RocketMQ's nameserver does not tell them."""
+        result: list[AbsentBroker] = self._portal.call(self._client.missing)
+        return result
+
+    def topic_bounds(
+        self, topic: str, missing: Sequence[AbsentBroker] | None = None
+    ) -> TopicState:
+        """The offsets of each queue of a topic that can be read, without times and rate: anybody may ask for these.
+
+        Args:
+            topic: its name.
+            missing: The answer of `missing`, to look at many topics; None: it is asked for.
 
         Raises:
             TopicNotFound: the nameserver knows none.
         """
-        result: TopicStats = self._portal.call(self._client.topic_stats, topic)
+        result: TopicState = self._portal.call(self._client.topic_bounds, topic, missing)
+        return result
+
+    def topic_stats(
+        self, topic: str, missing: Sequence[AbsentBroker] | None = None
+    ) -> TopicState:
+        """The offsets and last store time of each queue of a topic, and its messages put a second.
+
+        A broker that cannot be asked is named, and its queues are left out.
+
+        Args:
+            topic: its name.
+            missing: The answer of `missing`, to look at many topics; None: it is asked for.
+
+        Raises:
+            TopicNotFound: the nameserver knows none.
+        """
+        result: TopicState = self._portal.call(self._client.topic_stats, topic, missing)
         return result
 
     def groups_of_topic(self, topic: str) -> list[str]:

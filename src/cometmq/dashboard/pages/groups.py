@@ -34,10 +34,20 @@ async def show_groups(request: PageRequest) -> Response:
         for each in await request.inspector.groups()
         if find.lower() in each.name.lower() and (is_all or not is_system_group(each.name))
     ]
-    groups.sort(key=lambda each: (-each.lag, each.name))
+    groups.sort(key=lambda each: (-each.lag.known, each.name))
+    missing = await request.inspector.missing()
+    absent = {
+        str(broker) for part in (missing, *(each.absent for each in groups)) for broker in part
+    }
     part = table_page(groups, page_of(request.fields))
     return request.page(
-        "groups.html", "Groups", section="groups", part=part, find=find, is_all=is_all
+        "groups.html",
+        "Groups",
+        section="groups",
+        part=part,
+        find=find,
+        is_all=is_all,
+        absent=sorted(absent),
     )
 
 

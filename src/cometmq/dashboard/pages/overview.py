@@ -3,7 +3,6 @@
 from starlette.responses import Response
 
 from cometmq.dashboard.page_request import Page, PageRequest
-from cometmq.model.names import is_system_group
 
 _GROUPS_SHOWN = 8
 
@@ -27,15 +26,13 @@ def _seen(request: PageRequest) -> dict[str, object]:
     watcher = request.watcher
     brokers = watcher.brokers()
     rates = [each.rates for each in brokers if each.state.broker_id == 0 and each.rates]
-    known = watcher.lags()
-    ours = (each for each in (known or {}).items() if not is_system_group(each[0]))
-    lags = sorted(ours, key=lambda each: (-each[1], each[0]))
+    lags = sorted((watcher.lags() or {}).items(), key=lambda each: (-each[1], each[0]))
     return {
         "brokers": brokers,
         "up": sum(1 for each in brokers if each.away_ms is None),
         "put": sum(each[0] for each in rates) if rates else None,
         "handed_out": sum(each[1] for each in rates) if rates else None,
-        "lag": None if known is None else sum(each[1] for each in lags),
+        "lag": watcher.lag_of_all,
         "behind": [each for each in lags if each[1] > 0][:_GROUPS_SHOWN],
         "lag_trouble": watcher.lag_trouble,
         "seconds": watcher.seconds,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from cometmq.client import MessageQueue
+from cometmq.client import MessageQueue, QueueProgress
 from cometmq.dashboard.escaping import moment
 from cometmq.dashboard.inputs import WrongInput, needed, text_of, time_of
 from cometmq.dashboard.page_request import Page, PageRequest
@@ -54,8 +54,8 @@ async def show_preview(request: PageRequest) -> Response:
     )
 
 
-def _now(progress: object) -> int | None:
-    return getattr(progress, "consumer_offset", None)
+def _now(progress: QueueProgress | None) -> int | None:
+    return progress.consumer_offset if progress is not None and progress.is_committed else None
 
 
 async def _move(

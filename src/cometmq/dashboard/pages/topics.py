@@ -1,12 +1,12 @@
 """Topics: the list, one with its queues and readers, and what may be done to one."""
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from starlette.responses import Response
 
-from cometmq.client import Message, TopicConfig, TopicStats
+from cometmq.client import AbsentBroker, Message, TopicConfig, TopicState, Total
 from cometmq.dashboard.inputs import (
     WrongInput,
     hex_of,
@@ -43,15 +43,20 @@ class TopicRow(NamedTuple):
 
     name: str
     kind: str
-    stats: TopicStats | None
+    stats: TopicState | None
     error: str
 
     @property
-    def messages(self) -> int | None:
+    def messages(self) -> Total | None:
         """Messages in all its queues."""
-        if self.stats is None:
-            return None
-        return sum(each.max_offset - each.min_offset for each in self.stats.queues.values())
+        return None if self.stats is None else self.stats.messages
+
+    @property
+    def access(self) -> str:
+        """The permission in words, if it is not to read and write; several where brokers differ."""
+        perms = set(self.stats.perms.values()) if self.stats else set()
+        words = sorted(PERMS.get(perm, str(perm)) for perm in perms)
+        return "" if perms <= {PERM_READ_WRITE} else ", ".join(words)
 
     @property
     def updated_ms(self) -> int:
@@ -81,14 +86,17 @@ async def show_topics(request: PageRequest) -> Response:
     find = text_of(request.fields, "find")
     is_all = bool(request.fields.get("all"))
     own = own_topics(request)
+    missing = await request.inspector.missing()
+    own |= {each.name for each in missing}
+    away = {topic for broker in missing for topic in broker.queues or ()}
     names = [
         name
-        for name in await request.admin.topics()
+        for name in sorted({*await request.admin.topics(), *away})
         if find.lower() in name.lower() and (is_all or kind_of(name, own) == "messages")
     ]
     part = table_page(names, page_of(request.fields), rows=_ROWS)
     rows = await asyncio.gather(
-        *(_row(request, name, kind_of(name, own)) for name in part.rows)
+        *(_row(request, name, kind_of(name, own), missing) for name in part.rows)
     )
     return request.page(
         "topics.html",
@@ -96,14 +104,23 @@ async def show_topics(request: PageRequest) -> Response:
         section="topics",
         part=part,
         rows=rows,
+        absent=_absent(missing, rows),
         find=find,
         is_all=is_all,
     )
 
 
-async def _row(request: PageRequest, name: str, kind: str) -> TopicRow:
+def _absent(missing: Sequence[AbsentBroker], rows: Sequence[TopicRow]) -> list[str]:
+    """The brokers that rows are without."""
+    silent = (each for row in rows if row.stats for each in row.stats.absent)
+    return sorted({str(each) for each in (*missing, *silent)})
+
+
+async def _row(
+    request: PageRequest, name: str, kind: str, missing: Sequence[AbsentBroker]
+) -> TopicRow:
     try:
-        return TopicRow(name, kind, await request.inspector.topic_stats(name), "")
+        return TopicRow(name, kind, await request.inspector.topic_stats(name, missing), "")
     except CometError as error:
         return TopicRow(name, kind, None, str(error))
 
@@ -127,6 +144,7 @@ async def show_topic(request: PageRequest) -> Response:
         section="topics",
         name=name,
         row=TopicRow(name, kind_of(name), stats, ""),
+        absent=_absent((), [TopicRow(name, "", stats, "")]),
         configs=configs,
         config=next(iter(configs.values()), None),
         seen=_fingerprint(configs),

@@ -1,0 +1,80 @@
+"""Brokers whose part of an answer about the cluster is missing, because they are away or do not answer."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import NamedTuple, TypeVar
+
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.codec.bodies.missing_brokers import MissingBroker
+from cometmq.model.errors import BrokerRefused, CometError, NetError
+
+Value = TypeVar("Value")
+
+
+class AbsentBroker(NamedTuple):
+    """A broker that cannot be asked.
+
+    Attributes:
+        name: The name of its broker group.
+        why: Why not, to follow the name.
+        cluster: Its cluster; empty if it is registered.
+        left_ms: When it left its nameserver, ms since 1970; None if it is registered.
+        queues: Number of readable queues of each of its topics; None if that is not known.
+    """
+
+    name: str
+    why: str
+    cluster: str = ""
+    left_ms: int | None = None
+    queues: Mapping[str, int] | None = None
+
+    def __str__(self) -> str:
+        """Return a sentence for people."""
+        return f"{self.name} {self.why}"
+
+    def has_any(self, topics: Iterable[str]) -> bool:
+        """Return whether the broker may have queues of one of these topics."""
+        return self.queues is None or any(topic in self.queues for topic in topics)
+
+
+def silent_broker(name: str, error: CometError) -> AbsentBroker:
+    """Return a broker that is registered and does not answer."""
+    return AbsentBroker(name, f"does not answer: {error}")
+
+
+async def missing_brokers(instance: ClientInstance) -> list[AbsentBroker]:
+    """Ask for the brokers that left their nameserver and have not come back; RocketMQ's nameserver knows none."""
+    try:
+        missing = await instance.nameserver_api.missing_brokers()
+    except BrokerRefused:
+        return []
+    return [_absent(each) for each in missing]
+
+
+def _absent(broker: MissingBroker) -> AbsentBroker:
+    left = datetime.fromtimestamp(max(broker.left_ms, 0) / 1000).astimezone()
+    why = f"left at {left:%Y-%m-%d %H:%M:%S} and has not come back"
+    return AbsentBroker(broker.name, why, broker.cluster, broker.left_ms, broker.queues)
+
+
+def those_that_answer(
+    names: Iterable[str], answers: Iterable[Value | CometError], silent: dict[str, AbsentBroker]
+) -> dict[str, Value]:
+    """Return the answers by broker name, and add to `silent` the brokers that gave none.
+
+    Raises:
+        CometError: A broker refused, or all are silent: the first error.
+    """
+    found: dict[str, Value] = {}
+    errors: list[NetError] = []
+    for name, answer in zip(names, answers, strict=True):
+        if isinstance(answer, NetError):
+            errors.append(answer)
+            silent[name] = silent_broker(name, answer)
+        elif isinstance(answer, CometError):
+            raise answer
+        else:
+            found[name] = answer
+    if errors and not found:
+        raise errors[0]
+    return found

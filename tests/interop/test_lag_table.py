@@ -1,0 +1,42 @@
+"""The lag of groups as `mqadmin consumerProgress` gives it at our brokers, beside the truth."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cometmq.client import Admin
+from cometmq.model.names import retry_topic
+from tests.interop import reference
+from tests.support.lag_world import AT_ONE_BROKER, TRUTH, lag_world
+from tests.support.processes import wait_until
+
+pytestmark = [pytest.mark.java, pytest.mark.timeout(400)]
+
+
+def test_consumer_progress_gives_the_lag_that_is_true(tmp_path: Path) -> None:
+    with lag_world(tmp_path) as world:
+        # It looks for the brokers of a group by the route of its retry topic.
+        with Admin(world.names) as admin:
+            for group in ("offline", "offline-at-one"):
+                admin.create_topic(retry_topic(group), queues=1)
+                wait_until(
+                    lambda: retry_topic(group) in admin.topics(),  # noqa: B023
+                    seconds=30,
+                    what="the route",
+                )
+        for group, truth in TRUTH.items():
+            said = reference.mqadmin(
+                tmp_path / "mqadmin", world.names, "consumerProgress", "-g", group
+            )
+            total = re.search(r"Consume Diff Total: (-?\d+)", said)
+            if truth is not None:
+                assert total, said
+                at_brokers = AT_ONE_BROKER if group == "offline-at-one" else truth
+                assert int(total[1]) == at_brokers, f"{group}: {said}"
+            else:
+                assert "orders" not in said, f"{group}: {said}"
+            if group == "popping":
+                assert re.search(r"Consume Inflight Total: [1-9]", said), said

@@ -1,0 +1,188 @@
+"""A cluster whose groups are behind in every way there is, with how far each of them truly is.
+
+A master with a slave, and a second master. A consumer of ours commits where it begins; one that never committed is made
+by a heartbeat and pulls of its own (`tests/unit/broker/test_group_positions.py`).
+"""
+
+from __future__ import annotations
+
+import threading
+import urllib.request
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+from prometheus_client.parser import text_string_to_metric_families
+
+from cometmq.client import (
+    Admin,
+    ConsumeFrom,
+    GroupConfig,
+    Message,
+    MessageQueue,
+    Producer,
+    PullConsumer,
+    PushConsumer,
+    PushSettings,
+    SimpleConsumer,
+    StoredMessage,
+)
+from tests.support import processes
+from tests.support.command_line import run
+from tests.support.processes import Program, free_port, wait_until
+
+TOPIC = "orders"
+QUEUES, EACH = 2, 10  # At each of two masters: 40 messages.
+BROKERS = ("broker-a", "broker-b")
+STOPS_AT = 2  # Who is stuck later has handled so many of each queue.
+# What is not consumed of the 40; None: nobody can know.
+TRUTH: dict[str, int | None] = {
+    "healthy": 0,
+    "stuck-first": 40,
+    "stuck-later": 32,
+    "ordered": 32,
+    "offline": 34,
+    "offline-at-one": 37,
+    "popping": 38,
+    "broadcasting": None,
+    "never-committed": None,
+}
+AT_ONE_BROKER = 17  # What broker-a alone knows of that group.
+LIVE = ("healthy", "stuck-first", "stuck-later", "ordered", "broadcasting")
+
+
+@dataclass
+class LagWorld:
+    """The cluster.
+
+    Attributes:
+        names: The address of its nameserver.
+        programs: Its brokers: broker-a, slave, broker-b.
+        pages: Their ports of metrics.
+    """
+
+    names: str
+    programs: dict[str, Program]
+    pages: dict[str, int]
+
+    def listed(self) -> dict[str, tuple[int, list[str]]]:
+        """What `cometmq group list` says: known lag, and why it may be more."""
+        done = run("group", "list", "--json", nameserver=self.names)
+        return {
+            each["group"]: (each["lag"], each["lag_unknown"])
+            for each in orjson.loads(done.stdout)
+        }
+
+    def lag_of(self, group: str) -> int | None:
+        """The lag of a group in the list; None if it may be more."""
+        lag, unknown = self.listed()[group]
+        return None if unknown else lag
+
+    def scraped(self, *brokers: str) -> dict[str, float]:
+        """The lag of each group as a sum over the pages of these brokers."""
+        sums: dict[str, float] = defaultdict(float)
+        for broker in brokers:
+            address = f"http://127.0.0.1:{self.pages[broker]}/metrics"
+            with urllib.request.urlopen(address, timeout=30) as answer:
+                text = answer.read().decode()
+            for family in text_string_to_metric_families(text):
+                for sample in family.samples:
+                    if sample.name == "rocketmq_consumer_lag_messages":
+                        sums[sample.labels["consumer_group"]] += sample.value
+        return sums
+
+
+@contextmanager
+def lag_world(folder: Path) -> Iterator[LagWorld]:
+    """Start the cluster and its groups; all of them are as far as they get."""
+    with ExitStack() as stack:
+        names = stack.enter_context(processes.nameserver(folder / "names")).address
+        world = LagWorld(names, {}, {})
+        roles: dict[str, dict[str, object]] = {
+            "broker-a": {},
+            "slave": {"brokerRole": "SLAVE", "brokerId": 1, "slaveReadEnable": "true"},
+            "broker-b": {"brokerName": "broker-b"},
+        }
+        for name, settings in roles.items():
+            world.pages[name] = free_port()
+            settings = {**settings, "metricsPromExporterPort": world.pages[name]}  # noqa: PLW2901
+            program = processes.broker(folder / name, names, settings=settings)
+            world.programs[name] = stack.enter_context(program)
+        _fill(names)
+        _offline(names)
+        _members(names, stack)
+        for group, truth in TRUTH.items():
+            what = f"{group} as far as it gets: {world.listed()}"
+            wait_until(lambda: world.lag_of(group) == truth, seconds=60, what=what)  # noqa: B023
+        yield world
+
+
+def _queues() -> list[MessageQueue]:
+    return [
+        MessageQueue(TOPIC, broker, number) for broker in BROKERS for number in range(QUEUES)
+    ]
+
+
+def _fill(names: str) -> None:
+    with Admin(names) as admin:
+        admin.create_topic(TOPIC, queues=QUEUES)
+        for group in TRUTH:
+            admin.create_group(GroupConfig(group))
+    with Producer(names) as producer:
+        for number in range(EACH):
+            for queue in _queues():
+                producer.send(Message(TOPIC, b"%d" % number), queue=queue)
+
+
+def _offline(names: str) -> None:
+    """Three messages of a queue are consumed, at each broker or at one; of the other queues there is no offset."""
+    with PullConsumer(names, group="offline") as consumer:
+        for queue in _queues()[::QUEUES]:
+            consumer.commit(queue, 3)
+    with PullConsumer(names, group="offline-at-one") as consumer:
+        consumer.commit(_queues()[0], 3)
+
+
+def _members(names: str, stack: ExitStack) -> None:
+    over = threading.Event()
+
+    def stuck(message: StoredMessage) -> None:
+        over.wait(300)
+
+    def stuck_later(message: StoredMessage) -> None:
+        if message.body == b"%d" % STOPS_AT:
+            over.wait(300)
+
+    listeners = {
+        "healthy": lambda _: None,
+        "stuck-first": stuck,
+        "stuck-later": stuck_later,
+        "ordered": stuck_later,
+        "broadcasting": lambda _: None,
+    }
+    for group, listener in listeners.items():
+        settings = PushSettings(
+            consume_from=ConsumeFrom.FIRST,
+            orderly=group == "ordered",
+            broadcasting=group == "broadcasting",
+            close_timeout_ms=1_000,
+        )
+        stack.enter_context(
+            PushConsumer(
+                names, group=group, listener=listener, subscriptions=[TOPIC], settings=settings
+            )
+        )
+    # Closed last to first: who hangs is let go before consumers close.
+    popping = stack.enter_context(SimpleConsumer(names, group="popping", subscriptions=[TOPIC]))
+    taken: list[StoredMessage] = []
+
+    def has_taken() -> bool:
+        taken.extend(popping.receive(5, invisible_ms=300_000))
+        return len(taken) >= 5
+
+    wait_until(has_taken, seconds=30, what="popped messages")
+    popping.ack(taken[1:3])
+    stack.callback(over.set)
