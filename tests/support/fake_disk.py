@@ -160,9 +160,13 @@ class FakeDisk:
             self.room -= len(pages) * PAGE
         inode.allocated |= pages
 
-    def open(self, path: str, *, create: bool = False, write: bool = True) -> int:
+    def open(
+        self, path: str, *, create: bool = False, write: bool = True, is_new: bool = False
+    ) -> int:
         self._called("open")
         inode = self.names.get(path)
+        if is_new and inode is not None:
+            raise FileExistsError(errno.EEXIST, "File exists", path)
         if inode is None:
             if not create or path.rpartition("/")[0] not in self.directories:
                 raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)

@@ -13,6 +13,7 @@ import yaml
 
 from cometmq.access.account_files import AccountFiles
 from cometmq.access.account_text import ACCOUNTS, DATA_VERSION, GLOBAL_WHITE, read_accounts
+from cometmq.access.accounts import FolderAccounts
 from cometmq.access.owner_file import write_whole_file
 from cometmq.access.switch_interval import short_switch_interval
 from cometmq.access.yaml_text import LOADER
@@ -153,10 +154,19 @@ class AccountEdits:
             # Who asks learns the name of the file, and not where it lies.
             read_accounts(written, Path(path).name)
             texts = {**self._files.texts, path: read_accounts(written, path)}
-            if not len(self._files.joined(texts)):
+            after = self._files.joined(texts)
+            if not len(after):
                 raise SettingsError("no account would be left, and nobody could ask any more")
+            if _has_admin(self._files.current) and not _has_admin(after):
+                raise SettingsError(
+                    "the last account with admin: true stays one: nobody could change accounts any more"
+                )
             write_whole_file(path, written)
             self._files.take(texts)
+
+
+def _has_admin(accounts: FolderAccounts) -> bool:
+    return any(account.is_super for account in accounts.accounts.values())
 
 
 def _find(accounts: list[Any], access_key: str) -> dict[str, Any] | None:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from cometmq.access.account_text import AccountText, read_accounts
 from cometmq.access.accounts import Account, FolderAccounts
+from cometmq.access.owner_file import check_owner
 from cometmq.access.switch_interval import short_switch_interval
 from cometmq.model.errors import SettingsError
 from cometmq.net.loop import beat_sleep
@@ -161,6 +162,7 @@ def _read(look: _Look) -> AccountText:
             f"{look.path}: its mode is {look.mode & 0o777:04o}, so others may read or write it: chmod 600"
         )
     try:
+        check_owner(look.path)
         with open(look.path, "rb") as file:  # noqa: PTH123
             content = file.read(SIZE_MAX + 1)
     except OSError as error:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
 from typing import Any
 
-from cometmq.access.owner_file import write_whole_file
+from cometmq.access.owner_file import check_owner, write_whole_file
 from cometmq.access.policies import UserPolicies, read_policies
 from cometmq.access.switch_interval import short_switch_interval
 from cometmq.access.user import User
@@ -173,6 +173,7 @@ class AuthFile:
             raise SettingsError(
                 f"{self.path} holds passwords, and others may read it: chmod 600"
             )
+        check_owner(self.path)
         if status.st_size > _SIZE_MAX:
             raise SettingsError(f"{self.path}: more than {_SIZE_MAX} bytes")
         try:
@@ -285,7 +286,8 @@ class AuthFile:
         """
         values = {"password": password, "userType": SUPER, "userStatus": ENABLE}
         user = self.current.find(name)
-        if user is None or not user.is_super or user.secret != password.encode():
+        is_as_wanted = user is not None and user.is_super and user.is_enabled
+        if user is None or not is_as_wanted or user.secret != password.encode():
             self.put_user(name, values, is_new=user is None)
 
     def add_all(self, users: Mapping[str, AuthUser]) -> int:

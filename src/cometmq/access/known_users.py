@@ -34,7 +34,7 @@ def known_users(settings: AccessKeys, folder: str | None, cluster: str) -> AuthF
         raise SettingsError(
             "authenticationEnabled=true: name the folder of users and policies in authConfigPath"
         )
-    Path(folder).mkdir(parents=True, exist_ok=True)
+    Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     users = AuthFile(
         os.path.join(folder, AUTH_FILE),  # noqa: PTH118
         cluster=cluster,

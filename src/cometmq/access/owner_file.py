@@ -1,8 +1,35 @@
-"""Writes files that hold secrets: whole, to the device, and readable by their owner alone."""
+"""Files that hold secrets: written whole, to the device, readable by their owner alone, and read only where nobody else put them."""
 
 import os
+import stat
 from contextlib import suppress
 from pathlib import Path
+
+from cometmq.model.errors import SettingsError
+
+
+def check_owner(path: str) -> None:
+    """Refuse a file of users that somebody else could have put there.
+
+    It belongs to the user of this process or to root, and so do the folders that it and a link to it lie in, or nobody else
+    may write to them (the sticky bit is enough).
+
+    Raises:
+        SettingsError: somebody could; the message names the place.
+        OSError: it cannot be looked at.
+    """
+    trusted = (0, os.geteuid())
+    if os.stat(path).st_uid not in trusted:  # noqa: PTH116
+        raise SettingsError(
+            f"{path} belongs to another user: chown it to the one who runs the server"
+        )
+    for folder in {Path(path).parent, Path(os.path.realpath(path)).parent}:
+        status = folder.stat()
+        is_open = status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX
+        if is_open or status.st_uid not in trusted:
+            raise SettingsError(
+                f"{folder} holds users, and others may write to it: chmod 700, and chown it to the user who runs the server"
+            )
 
 
 def write_whole_file(path: str, content: bytes) -> None:

@@ -78,7 +78,9 @@ class Audit:
         names = ("ms", "user", "from", "action", "of", "outcome")
         line = json.dumps(dict(zip(names, cut, strict=True))) + "\n"
         self._turn_over(len(line))
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        descriptor = os.open(
+            self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600
+        )
         try:
             os.write(descriptor, line.encode())
         finally:

@@ -205,7 +205,9 @@ class UserFile:
     def _alone(self) -> Iterator[None]:
         """No other process changes the file meanwhile."""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        descriptor = os.open(
+            self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600
+        )
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield

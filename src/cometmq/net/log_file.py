@@ -4,8 +4,10 @@
 with nine older ones beside it (`.1` is the newest), as logback keeps them for RocketMQ.
 """
 
+import errno
 import json
 import logging
+import os
 import time
 from collections.abc import Mapping
 from io import TextIOBase
@@ -58,8 +60,11 @@ class RotatedFile(TextIOBase):
         self._open()
 
     def _open(self) -> None:
-        self._file = self._path.open("a", encoding="utf-8", errors="backslashreplace")
-        self._size = self._path.stat().st_size
+        # Who may write to the folder could lead a link elsewhere; lines may hold names of users and topics.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(self._path, flags, 0o640)
+        self._file = os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
+        self._size = os.fstat(descriptor).st_size
 
     def write(self, text: str) -> int:
         """Write a line, into a new file where this one has no room for it."""
@@ -104,5 +109,5 @@ def asked_log(
         return formatter, RotatedFile(Path(path))  # type: ignore[return-value]
     except OSError as error:
         raise SettingsError(
-            f"{FILE}={path}: {error.strerror}; name a file that can be written"
+            f"{FILE}={path}: {'it is a link' if error.errno == errno.ELOOP else error.strerror}; name a file that can be written"
         ) from error

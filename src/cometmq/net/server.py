@@ -70,8 +70,7 @@ class Server:
     ) -> None:
         """Nothing listens yet; see `start`. Without `tls` it is plain; `strangers` bound those who have not signed."""
         self.is_own_machine_trusted = is_own_machine_trusted
-        self.dispatcher = dispatcher
-        self.clock = clock
+        self.dispatcher, self.clock = dispatcher, clock
         self.tasks = Tasks("server")
         self.turn = Turn(dispatcher, clock)
         self.bad_frames = 0

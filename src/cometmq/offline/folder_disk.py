@@ -22,7 +22,9 @@ class FolderDisk(RealDisk):
         self._open: dict[int, NativeFile] = {}
         self._numbers = count(2)
 
-    def open(self, path: str, *, create: bool = False, write: bool = True) -> int:
+    def open(
+        self, path: str, *, create: bool = False, write: bool = True, is_new: bool = False
+    ) -> int:
         """Open a file for reading, whoever asks: what is written by such a descriptor fails."""
         if create:
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)

@@ -337,7 +337,7 @@ def _write(
     while view:
         start = place // target.file_size * target.file_size
         part = view[: start + target.file_size - place]
-        fd = os.open(f"{folder}/{start:020d}", os.O_RDWR | os.O_CREAT, 0o644)
+        fd = os.open(f"{folder}/{start:020d}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)  # Until it is closed.
             if os.fstat(fd).st_size != target.file_size:

@@ -162,7 +162,7 @@ def restore_task(part: LogPart) -> RestoredFile:
     """
     source = StoreFolder(part.place)
     path = f"{part.out}/commitlog/{part.start:0{LOG_NAME_DIGITS}d}"
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     extents: list[tuple[int, int]] = []
     try:
         os.posix_fallocate(fd, 0, part.size)

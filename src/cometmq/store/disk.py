@@ -85,8 +85,17 @@ class Space(NamedTuple):
 class Disk(Protocol):
     """The calls; every implementation passes tests/unit/store/test_disk.py."""
 
-    def open(self, path: str, *, create: bool = False, write: bool = True) -> int:
-        """Open a file; `create` makes a missing one. Gives its descriptor."""
+    def open(
+        self, path: str, *, create: bool = False, write: bool = True, is_new: bool = False
+    ) -> int:
+        """Open a file and return its descriptor.
+
+        Args:
+            path: of the file.
+            create: make it where it is missing, for its owner alone.
+            write: also for writing.
+            is_new: with `create`: fail where the name is taken, by a link too.
+        """
         ...
 
     def close(self, fd: int) -> None:
@@ -230,6 +239,17 @@ def write_rest(disk: Disk, fd: int, piece: Buffer, offset: int, count: int) -> N
         count = disk.pwrite(fd, view, offset)
 
 
+def open_anew(disk: Disk, path: str) -> int:
+    """Make an empty file in the place of what has its name, and return its descriptor; a link is replaced, never followed.
+
+    Raises:
+        OSError: it could not be made.
+    """
+    with suppress(FileNotFoundError):
+        disk.unlink(path)
+    return disk.open(path, create=True, is_new=True)
+
+
 def write_file(disk: Disk, path: str, content: bytes) -> None:
     """Replace a small file so that it has the old content or the new one, never a piece.
 
@@ -237,9 +257,8 @@ def write_file(disk: Disk, path: str, content: bytes) -> None:
         OSError: it could not be written; the old content stands.
     """
     fresh = path + ".tmp"
-    fd = disk.open(fresh, create=True)
+    fd = open_anew(disk, fresh)
     try:
-        disk.resize(fd, 0)
         write_whole(disk, fd, content, 0)
         disk.fdatasync(fd)
     except OSError:

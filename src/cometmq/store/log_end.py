@@ -19,7 +19,7 @@ from cometmq.codec.record import BLANK_TAIL_SIZE, Record
 from cometmq.kernel import MAGIC_V1, MAGIC_V2, WalkEnd
 from cometmq.store.checkpoint import CheckpointFiles
 from cometmq.store.commitlog import CommitLog
-from cometmq.store.disk import Disk, write_whole
+from cometmq.store.disk import Disk, open_anew, write_whole
 from cometmq.store.file_chain import FileChain
 from cometmq.store.log_file import LogFile
 from cometmq.store.stored_record import valid_record
@@ -193,9 +193,8 @@ class LogEnd:
         taken = set(self._disk.list_names(directory))
         numbers = (f"{start:020d}.{number}" for number in itertools.count())
         path = f"{directory}/{next(name for name in numbers if name not in taken)}"
-        fd = self._disk.open(path + ".tmp", create=True)
+        fd = open_anew(self._disk, path + ".tmp")
         try:
-            self._disk.resize(fd, 0)
             for offset, piece in pieces:
                 write_whole(self._disk, fd, piece, offset - start)
             self._disk.fdatasync(fd)

@@ -17,10 +17,13 @@ _ZEROS = bytes(1 << 20)
 class RealDisk:
     """The disk of this machine."""
 
-    def open(self, path: str, *, create: bool = False, write: bool = True) -> int:
-        """Open a file; a new one belongs to its user, and its group may read."""
+    def open(
+        self, path: str, *, create: bool = False, write: bool = True, is_new: bool = False
+    ) -> int:
+        """Open a file; a new one is its owner's alone, since it holds bodies."""
         flags = os.O_CLOEXEC | (os.O_RDWR if write else os.O_RDONLY)
-        return os.open(path, flags | (os.O_CREAT if create else 0), 0o644)
+        made = (os.O_CREAT if create else 0) | (os.O_EXCL | os.O_NOFOLLOW if is_new else 0)
+        return os.open(path, flags | made, 0o600)
 
     def close(self, fd: int) -> None:
         """Close a file."""
@@ -171,8 +174,11 @@ class RealDisk:
             raise
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and its parents."""
-        os.makedirs(path, exist_ok=True)  # noqa: PTH103  # as above
+        """Make a directory and its parents, for their owner alone."""
+        parent = os.path.dirname(path)  # noqa: PTH120
+        if parent and not os.path.isdir(parent):  # noqa: PTH112
+            self.make_directory(parent)
+        os.makedirs(path, mode=0o700, exist_ok=True)  # noqa: PTH103  # as above
 
     def remove_directory(self, path: str) -> None:
         """Remove an empty directory."""

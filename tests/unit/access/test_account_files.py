@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 
 import pytest
 
@@ -10,9 +11,11 @@ from cometmq.access.account_edits import AccountChange, AccountEdits
 from cometmq.access.account_files import AccountFiles
 from cometmq.access.account_text import read_accounts
 from cometmq.access.accounts import FolderAccounts
+from cometmq.model.credentials import Credentials
 from cometmq.model.errors import SettingsError
 from cometmq.model.rights import Access, Action, Resource, Right
 from cometmq.net.clock import SystemClock
+from tests.support.accounts import account, write_accounts
 
 CANARY = "canary-secret-7f3a"
 FILE = f"""\
@@ -242,3 +245,48 @@ def test_a_change_that_cannot_be_used_changes_nothing(tmp_path):
 
 def test_no_account_is_found_in_an_empty_table():
     assert FolderAccounts({}).find("x") is None
+
+
+@pytest.mark.parametrize("way", ["delete", "change"])
+def test_the_last_admin_could_be_deleted_or_made_another(tmp_path, way):
+    admin = account(Credentials("the-admin", f"{CANARY}-admin"), admin=True)
+    other = account(Credentials("the-other", f"{CANARY}-other"))
+    write_accounts(tmp_path / "plain_acl.yml", admin, other)
+    files = AccountFiles(str(tmp_path))
+    edits = AccountEdits(files, SystemClock())
+    ways = {
+        "delete": lambda: edits.delete("the-admin"),
+        "change": lambda: edits.change(AccountChange("the-admin", is_admin=False)),
+    }
+    with pytest.raises(SettingsError, match="last account with admin"):
+        ways[way]()
+    for current in (files.current, AccountFiles(str(tmp_path)).current):
+        found = current.find("the-admin")
+        assert found is not None
+        assert found.is_super
+
+
+def test_accounts_that_somebody_else_could_have_put_there_were_in_force(tmp_path):
+    real = tmp_path / "real"
+    real.mkdir(mode=0o700)
+    write(real, FILE)
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    (linked / "plain_acl.yml").symlink_to(real / "plain_acl.yml")
+    assert len(AccountFiles(str(linked)).current)
+    linked.chmod(0o1777)  # As a volume of secrets is mounted.
+    assert len(AccountFiles(str(linked)).current)
+    for folder in (linked, real):
+        before = folder.stat().st_mode
+        folder.chmod(0o777)
+        with pytest.raises(SettingsError, match="others may write to it"):
+            AccountFiles(str(linked))
+        folder.chmod(before)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a file away")
+def test_accounts_of_another_user_were_in_force(tmp_path):
+    path = write(tmp_path, FILE)
+    os.chown(path, 12_345, 12_345)
+    with pytest.raises(SettingsError, match="belongs to another user"):
+        AccountFiles(str(tmp_path))

@@ -320,3 +320,37 @@ def test_a_decision_about_a_name_of_any_length_was_remembered():
         access = Access(Resource.TOPIC, f"{number}" + "t" * 60_000, frozenset({Action.PUB}))
         assert somebody.may(access, Right.WRITER, NEAR)
     assert not somebody.decided
+
+
+def test_a_named_super_user_who_was_disabled_stopped_the_start(tmp_path):
+    found = users(tmp_path)
+    found.ensure_super("root", CANARY)
+    found.ensure_super("other", CANARY)
+    found.put_user("root", {"userStatus": "disable"}, is_new=False)
+    again = users(tmp_path)
+    again.ensure_super("root", CANARY)
+    root = again.current.find("root")
+    assert root is not None
+    assert (root.is_enabled, root.is_super) == (True, True)
+
+
+@pytest.mark.parametrize("values", [{"userStatus": "disable"}, {"userType": "Normal"}, None])
+def test_the_last_super_user_could_be_disabled_or_made_normal(tmp_path, values):
+    found = users(tmp_path)
+    found.ensure_super("root", CANARY)
+    found.put_user("alice", {"password": CANARY}, is_new=True)
+    found.put_user(
+        "off", {"password": CANARY, "userType": "Super", "userStatus": "disable"}, is_new=True
+    )
+
+    def change():
+        if values is None:
+            found.delete_user("root")
+        else:
+            found.put_user("root", values, is_new=False)
+
+    with pytest.raises(RequestError, match="last Super user"):
+        change()
+    root = users(tmp_path).current.find("root")
+    assert root is not None
+    assert (root.is_enabled, root.is_super) == (True, True)

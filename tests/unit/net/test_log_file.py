@@ -82,3 +82,14 @@ def test_what_cannot_be_is_refused_in_words(asked, word):
 
 def test_nothing_asked_is_as_ever():
     assert asked_log({}) == (None, None)
+
+
+def test_a_log_file_led_elsewhere_by_a_link(tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("as it was")
+    (tmp_path / "a.log").symlink_to(victim)
+    with pytest.raises(SettingsError, match="it is a link"):
+        asked_log({FILE: str(tmp_path / "a.log")})
+    assert victim.read_text() == "as it was"
+    asked_log({FILE: str(tmp_path / "b.log")})
+    assert not (tmp_path / "b.log").stat().st_mode & 0o007

@@ -1,6 +1,7 @@
 """The suite that every `Disk` passes: a fake one is only trusted for what it shows here."""
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -217,3 +218,33 @@ def test_a_full_fake_disk_says_so_and_takes_again_after_an_unlink():
     disk.pwrite(first, b"x", 0)
     disk.unlink("/d/first")
     assert disk.pwrite(second, b"x", 0) == 1
+
+
+def test_a_new_file_is_not_one_that_is_there(place):
+    disk, root = place
+    disk.close(disk.open(f"{root}/file", create=True))
+    with pytest.raises(FileExistsError):
+        disk.open(f"{root}/file", create=True, is_new=True)
+
+
+def test_a_small_file_was_written_through_a_link_to_another(tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("as it was")
+    (tmp_path / "overlay.tmp").symlink_to(victim)
+    write_file(RealDisk(), str(tmp_path / "overlay"), b"new")
+    assert victim.read_text() == "as it was"
+    assert (tmp_path / "overlay").read_bytes() == b"new"
+    assert not (tmp_path / "overlay").is_symlink()
+
+
+def test_what_the_store_writes_could_be_read_by_each_local_user(tmp_path):
+    before = os.umask(0)
+    try:
+        disk, folder = RealDisk(), tmp_path / "store" / "commitlog"
+        disk.make_directory(str(folder))
+        disk.close(disk.open(str(folder / "0"), create=True))
+        write_file(disk, str(folder / "overlay"), b"new")
+    finally:
+        os.umask(before)
+    made = [folder.parent, folder, folder / "0", folder / "overlay"]
+    assert [each.stat().st_mode & 0o777 for each in made] == [0o700, 0o700, 0o600, 0o600]

@@ -76,7 +76,8 @@ class LocalOffsets:
         path = self._path
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_name(path.name + ".tmp")
-        with fresh.open("wb") as file:
+        fresh.unlink(missing_ok=True)
+        with fresh.open("xb") as file:  # Never through a link.
             file.write(encode_queue_offsets(stored, is_pretty=True))
             file.flush()
             os.fsync(file.fileno())
