@@ -24,6 +24,9 @@ class Stored:
             raise self.error
         self.rounds.append(changed)
 
+    def lose(self, queue):
+        self.lost = queue
+
 
 async def test_only_what_changed_is_stored():
     stored = Stored()
@@ -109,3 +112,20 @@ async def test_what_is_no_file_in_its_place_is_an_error_that_names_it(tmp_path, 
         path.mkdir()
     with pytest.raises(CodecError, match=r"offsets\.json cannot be read"):
         await LocalOffsets(path).read(FIRST)
+
+
+async def test_the_offset_of_a_deleted_topic_is_not_stored_and_goes_from_the_file(tmp_path):
+    path = tmp_path / "offsets.json"
+    progress = ConsumedProgress(LocalOffsets(path))
+    assert await progress.read(FIRST) is None
+    for queue in (FIRST, SECOND):
+        progress.place(queue).offset = 5
+    await progress.store()
+    progress.lose(FIRST)
+    progress.place(SECOND).offset = 6
+    await progress.store()
+    assert await LocalOffsets(path).read(FIRST) is None
+    assert await LocalOffsets(path).read(SECOND) == 6
+    progress.place(FIRST).offset = 5  # The same number, of the new topic.
+    await progress.store()
+    assert await LocalOffsets(path).read(FIRST) == 5

@@ -173,7 +173,7 @@ class GroupMember:
                 instance.clock,
                 instance.known,
                 None if settings.broadcasting else self.group,
-            ).find,
+            ),
             deliver,
             discard,
         )

@@ -26,6 +26,10 @@ class OffsetStore(Protocol):
         """Store changed offsets; with `is_answered` they are stored when it returns."""
         ...
 
+    def lose(self, queue: MessageQueue) -> None:
+        """Forget the offset of a queue whose topic is deleted."""
+        ...
+
 
 class ClusterOffsets:
     """A clustering group's offsets, at the brokers. Raises what `OffsetApi` raises."""
@@ -44,6 +48,9 @@ class ClusterOffsets:
         """Tell the brokers; what got lost on the way is told again by the next pull."""
         if self._is_written:
             await self._offsets.commit_all(self._group, changed, answered=is_answered)
+
+    def lose(self, queue: MessageQueue) -> None:
+        """Do nothing: a broker forgets the offsets of a topic that it deletes."""
 
 
 class LocalOffsets:
@@ -84,6 +91,11 @@ class LocalOffsets:
         if path.exists():
             path.replace(path.with_name(path.name + ".bak"))
         fresh.replace(path)
+
+    def lose(self, queue: MessageQueue) -> None:
+        """Forget the offset of a queue whose topic is deleted; the next write takes it out of the file."""
+        if self._stored is not None:
+            self._stored.pop(queue, None)
 
     def _load(self) -> dict[MessageQueue, int]:
         if self._stored is None:
@@ -145,6 +157,12 @@ class ConsumedProgress:
     async def read(self, queue: MessageQueue) -> int | None:
         """The stored offset of a queue; None when there is none."""
         return await self._store.read(queue)
+
+    def lose(self, queue: MessageQueue) -> None:
+        """Forget where a queue stands, because its topic is deleted: nothing of it is stored any more."""
+        place = self.place(queue)
+        place.offset = place.stored = None
+        self._store.lose(queue)
 
     def forget(self, queue: MessageQueue) -> None:
         """Forget a queue that belongs to someone else now."""

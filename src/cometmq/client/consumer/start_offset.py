@@ -45,6 +45,9 @@ class StartOffset:
         self._group = group
         # Queues whose start this member found by the rule: what it commits there says nothing of the group's past.
         self._ruled: set[MessageQueue] = set()
+        # Queues whose topic was deleted while this member had them. Another queue of that name begins anew, and all its
+        # messages are for the group, whatever its rule.
+        self._lost: set[MessageQueue] = set()
         self._rule = settings.consume_from
         self._timestamp_ms = settings.consume_timestamp_ms or clock.now_ms() - _BEFORE_START_MS
 
@@ -58,6 +61,8 @@ class StartOffset:
         stored = await self._progress.read(queue)
         if stored is not None and stored >= 0:
             return stored
+        if queue in self._lost:
+            return 0
         self._ruled.add(queue)
         is_retry = is_retry_topic(queue.topic)
         match self._rule:
@@ -70,6 +75,11 @@ class StartOffset:
                 if is_retry:
                     return await self._offsets.max_offset(queue)
                 return await self._offsets.offset_by_time(queue, self._timestamp_ms)
+
+    def lose(self, queue: MessageQueue) -> None:
+        """Forget the position in a queue, because its topic is deleted."""
+        self._lost.add(queue)
+        self._progress.lose(queue)
 
     async def _find_last(self, queue: MessageQueue) -> int:
         end = await self._offsets.max_offset(queue)

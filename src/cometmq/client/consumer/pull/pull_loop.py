@@ -8,7 +8,7 @@ answer are looked at, so that broker and client work at once. Follows DefaultMQP
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from cometmq.client.consumer.offset_store import ConsumedProgress
 from cometmq.client.consumer.pull.process_queue import ProcessQueue
 from cometmq.client.consumer.pull.pulls import Puller, PullTerms, RepeatedPull
 from cometmq.client.consumer.pull.received import RecordUnpacker
+from cometmq.client.consumer.start_offset import StartOffset
 from cometmq.client.results import PullStatus, RawPull
 from cometmq.client.settings import ConsumerSettings
 from cometmq.codec.record import Record
@@ -55,7 +56,7 @@ class PullContext:
         gate: open while the member may pull.
         counts: what is counted, by topic.
         clock: the time.
-        find_start: gives the first offset, from storage or by the group's rule.
+        start: Finds the first offset of a queue, from storage or by the group's rule.
         deliver: takes messages that match, with their loop.
         discard: takes a record that cannot be read.
     """
@@ -66,7 +67,7 @@ class PullContext:
     gate: asyncio.Event
     counts: Counts
     clock: Clock
-    find_start: Callable[[MessageQueue], Awaitable[int]]
+    start: StartOffset
     deliver: "Callable[[PullLoop, Batch], None]"
     discard: "Callable[[PullLoop, Record], None]"
 
@@ -154,6 +155,8 @@ class PullLoop:
         except BrokerRefused as refused:
             if refused.code not in _BUSY_CODES:
                 _log.warning("pulling %s: %s", self.queue, refused)
+            if refused.code == ResponseCode.TOPIC_NOT_EXIST:
+                self._lose_position()
             is_short = refused.code == ResponseCode.FLOW_CONTROL
             await asyncio.sleep(_BUSY_PAUSE if is_short else _FAILURE_PAUSE)
         except CometError as error:
@@ -164,9 +167,17 @@ class PullLoop:
             _log.exception("pulling %s; trying again", self.queue)
             await asyncio.sleep(_FAILURE_PAUSE)
 
+    def _lose_position(self) -> None:
+        """Forget the position, because the topic is deleted: another queue may get the name of this one."""
+        self.process_queue = ProcessQueue()
+        self._next_offset = None
+        self._reading.start.lose(self.queue)
+        self._has_room.set()
+        self._drop_ahead()
+
     async def _pull_next(self) -> None:
         if self._next_offset is None:
-            start = await self._reading.find_start(self.queue)
+            start = await self._reading.start.find(self.queue)
             if self._next_offset is None:  # Else someone sought meanwhile.
                 # A position at once: a member that closes before its first answer must not lose it.
                 self._next_offset = self._place.offset = start
@@ -256,15 +267,7 @@ class PullLoop:
         if process_queue is not self.process_queue:
             return  # Sought after the request, or between the answer and now.
         if pull.status is PullStatus.OFFSET_ILLEGAL:
-            if pull.min_offset <= offset <= pull.max_offset:
-                _log.info("the offset of %s was reset to %s", self.queue, pull.next_offset)
-            else:
-                _log.warning(
-                    "%s has no offset %s (it holds %s to %s); going on at %s",
-                    self.queue, offset, pull.min_offset, pull.max_offset, pull.next_offset,
-                )  # fmt: skip
-            self.seek(pull.next_offset)
-            await self._pause_in_vain(asked)
+            await self._move(pull, asked)
             return
         if pull.next_offset < offset:
             raise CodecError(
@@ -286,6 +289,32 @@ class PullLoop:
             await self._pause_in_vain(asked)
         else:
             self._in_vain = 0
+
+    async def _move(self, pull: RawPull, asked: _AskedPull) -> None:
+        """Go on elsewhere after an answer that the offset of a pull was reset, or is not in the queue."""
+        following, offset = await self._following(pull, asked.offset), asked.offset
+        if asked.process_queue is not self.process_queue:
+            return  # Sought while the broker was asked.
+        if pull.min_offset <= offset <= pull.max_offset:
+            _log.info("the offset of %s was reset to %s", self.queue, following)
+        else:
+            _log.warning(
+                "%s has no offset %s (it holds %s to %s); going on at %s",
+                self.queue, offset, pull.min_offset, pull.max_offset, following,
+            )  # fmt: skip
+        self.seek(following)
+        await self._pause_in_vain(asked)
+
+    async def _following(self, pull: RawPull, offset: int) -> int:
+        """Return where to go on after an answer that an offset is not in the queue.
+
+        A queue that ends before the offset may have begun anew; then the offset that the broker has stored for the group,
+        or the group's rule, says where to go on. A stored offset beyond the end says that the queue lost its tail.
+        """
+        if not pull.max_offset < offset:
+            return pull.next_offset
+        start = await self._reading.start.find(self.queue)
+        return start if start <= pull.max_offset else pull.next_offset
 
     async def _unpack(self, pull: RawPull) -> tuple[Batch, list[Record], int]:
         """The messages of an answer, its records that cannot be read, and where to go on."""
