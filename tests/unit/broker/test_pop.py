@@ -436,6 +436,21 @@ async def test_a_new_group_may_begin_at_the_end_of_a_long_topic(tmp_path):
         assert bodies(await pop(served, initMode=0, consumerGroup="h")) == [b"1", b"2", b"3"]
 
 
+async def test_a_queue_that_was_added_while_a_group_was_away_is_popped_from_its_first_message(
+    tmp_path,
+):
+    async with serve(tmp_path, access_in_memory_ratio=0) as served:
+        await send(served, b"1", b"2")
+        assert bodies(await pop(served, initMode=1, queueId=0)) == [b"2"]
+        await asyncio.sleep(0.01)  # The next messages are younger, in ms.
+        await send(served, b"3", b"4", queue_id=1)
+        await send(served, b"5")
+        assert bodies(await pop(served, initMode=1, queueId=1)) == [b"3", b"4"]
+        # One that is new begins at the end of each.
+        assert bodies(await pop(served, initMode=1, queueId=1, consumerGroup="h")) == [b"4"]
+        assert bodies(await pop(served, initMode=1, queueId=0, consumerGroup="h")) == [b"5"]
+
+
 async def test_retry_topics_of_the_second_form(tmp_path):
     async with serve(tmp_path, is_retry_topic_v2=True) as served:
         await send(served, b"1")

@@ -53,6 +53,7 @@ class GroupOffsets:
         if queue is not None:
             is_from_min = init_mode == FROM_MIN or is_retry_topic(topic)
             is_from_min = is_from_min or self._is_young(queue, topic, queue_id)
+            is_from_min = is_from_min or self._is_younger_than_group(queue, group, topic)
             offset = queue.min_offset if is_from_min else max(queue.max_offset - 1, 0)
         self._offsets.commit(group, topic, queue_id, offset=offset)
         return offset
@@ -62,6 +63,16 @@ class GroupOffsets:
         if queue.min_offset > 0:
             return False
         return not self._store.get(topic, queue_id, 0, max_count=1).suggest_slave
+
+    def _is_younger_than_group(self, queue: ConsumeQueue, group: str, topic: str) -> bool:
+        """Return whether a queue was added to a topic of which the group popped others before; see `CommittedOffsets`.
+
+        Only known of groups that began since the broker's start: older ones have no time of their first commit.
+        """
+        began_ms = self._offsets.began_ms(group, topic)
+        if began_ms is None or queue.min_offset > 0:
+            return False
+        return began_ms < self._store.earliest_store_time(queue)
 
     def passed(self, place: Place, offset: int, point: CheckPoint | None = None) -> None:
         """The group goes on at `offset`; `point`: what it was given before."""
