@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from cometmq.client import Message, Producer, StoredMessage
+from cometmq.client import Admin, Message, Producer, StoredMessage
 from cometmq.embedded import Embedded
 from tests.support.command_line import json_lines, run
 
@@ -139,3 +139,32 @@ def test_the_client_gives_messages(cluster, sent):
         assert admin.message_by_id(topic, results[5].message_id) == viewed
         assert admin.message_by_id(topic, "0" * 32) is None
         assert admin.messages_by_key(topic, "k0", end_ms=1000) == []
+
+
+def test_messages_of_a_deleted_topic_of_the_same_name_are_told_from_those_of_the_new_one(
+    cluster,
+):
+    topic = f"topic-{uuid4().hex[:8]}"
+    texts = dict[str, list[str]]()
+    with Admin(cluster.nameserver) as admin:
+        for life, count in (("old", 6), ("new", 3)):
+            admin.create_topic(topic, queues=4 if life == "old" else 2)
+            with Producer(cluster.nameserver) as producer:
+                for number in range(count):
+                    body = f"{life} {number}".encode()
+                    producer.send(Message(topic, body, keys=("all",)))
+            texts[life] = [f"{life} {number}" for number in range(count)]
+            if life == "old":
+                admin.delete_topic(topic)
+    found = find(cluster, topic, "--key", "all")
+    assert {each["body"]: each["deleted"] for each in found} == {
+        **dict.fromkeys(texts["old"], True),
+        **dict.fromkeys(texts["new"], False),
+    }
+    printed = run("message", "find", topic, "--key", "all", nameserver=cluster.nameserver)
+    lines = printed.stdout.decode().splitlines()
+    marked = [line for line in lines if line.rstrip().endswith("of a deleted topic")]
+    assert (len(lines), len(marked)) == (9, 6)
+    [dead] = [each for each in found if each["body"] == "old 5"]
+    [same] = find(cluster, topic, "--id", dead["id"])
+    assert same["deleted"]

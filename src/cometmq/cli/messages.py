@@ -5,12 +5,12 @@ Nothing is consumed: no group moves.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver, read_time
-from cometmq.cli.output import notes, print_message
+from cometmq.cli.output import message_json, message_line, notes, print_json, screen
 from cometmq.cli.patience import patient
 from cometmq.model.errors import BrokerRefused, NetError
 from cometmq.model.exit_status import ExitStatus
@@ -25,6 +25,7 @@ COUNT_DEFAULT = 32
 messages = typer.Typer(help="Look messages up.", no_args_is_help=True)
 
 Found = list[StoredMessage]
+T = TypeVar("T")
 
 
 @messages.callback()
@@ -60,9 +61,8 @@ def find(
 ) -> None:
     """Find messages by one of --key, --id, --offset and --time."""
     if sum(option is not None for option in (key, id_, offset, time)) != 1:
-        raise typer.BadParameter(
-            "say one of --key, --id, --offset and --time", param_hint="find"
-        )
+        text = "say one of --key, --id, --offset and --time"
+        raise typer.BadParameter(text, param_hint="find")
     places = _Places(topic, queue, count_max)
     if key is not None:
         found = _ask_admin(nameserver, lambda admin: _by_key(admin, topic, key, count_max))
@@ -71,18 +71,57 @@ def find(
     elif offset is not None:
         found = _pull(nameserver, lambda consumer: places.at_offset(consumer, offset))
     else:
-        time_ms = read_time(time or "", option="--time")
-        found = _pull(nameserver, lambda consumer: places.since(consumer, time_ms))
-    _show([each for each in found if queue in (None, each.queue.queue_id)], as_json=as_json)
+        begin = read_time(time or "", option="--time")
+        found = _pull(nameserver, lambda consumer: places.since(consumer, begin))
+    wanted = [each for each in found if queue in (None, each.queue.queue_id)]
+    _show(wanted, nameserver if key or id_ else None, as_json=as_json)
 
 
-def _show(found: Found, *, as_json: bool) -> None:
-    """Print what was found; nothing found is status 1, so that a script sees it."""
+def _show(found: Found, nameserver: str | None, *, as_json: bool) -> None:
+    """Print what was found; nothing found is status 1, so that a script sees it.
+
+    Args:
+        found: the messages.
+        nameserver: of the cluster that says which are of a deleted topic; None if they were read from queues.
+        as_json: print objects.
+    """
+    dead = set[str]() if nameserver is None else _dead_of(nameserver, found)
     for message in found:
-        print_message(message, as_json=as_json)
+        is_dead = message.offset_message_id in dead
+        if as_json:
+            print_json({**message_json(message), "deleted": is_dead})
+        else:
+            line = message_line(message)
+            screen().print(
+                line.append("  of a deleted topic", style="red") if is_dead else line
+            )
     if not found:
         notes().print("[dim]No such message.")
         raise typer.Exit(ExitStatus.FOUND)
+
+
+def _dead_of(nameserver: str, found: Found) -> set[str]:
+    """Return the offset message ids of messages whose place in their queue is another's, or nobody's.
+
+    An index keeps the keys of a deleted topic until its log files are deleted, so a topic of the same name finds
+    them, too. What lies before its queue's first message has expired or is hidden by retention.
+    """
+
+    async def is_dead(consumer: "AsyncPullConsumer", message: StoredMessage) -> bool:
+        if message.queue not in await consumer.queues(message.topic):
+            return True
+        offset = message.queue_offset
+        pull = await consumer.fetch(message.queue, offset, max_count=1)
+        if not pull.messages:
+            return offset >= pull.max_offset
+        places = {each.commitlog_offset for each in pull.messages}
+        return message.commitlog_offset not in places
+
+    async def look(consumer: "AsyncPullConsumer") -> list[bool]:
+        return await asyncio.gather(*(is_dead(consumer, message) for message in found))
+
+    dead = _pull(nameserver, look) if found else []
+    return {each.offset_message_id for each, is_it in zip(found, dead, strict=True) if is_it}
 
 
 async def _by_key(admin: "AsyncAdmin", topic: str, key: str, count_max: int) -> Found:
@@ -161,11 +200,11 @@ def _ask_admin(nameserver: str, ask: "Callable[[AsyncAdmin], Awaitable[Found]]")
     return run(work())
 
 
-def _pull(nameserver: str, read: "Callable[[AsyncPullConsumer], Awaitable[Found]]") -> Found:
+def _pull(nameserver: str, read: "Callable[[AsyncPullConsumer], Awaitable[T]]") -> T:
     from cometmq.client import AsyncPullConsumer, ConsumerSettings
     from cometmq.net.loop import run
 
-    async def work() -> Found:
+    async def work() -> T:
         settings = patient(ConsumerSettings)
         async with AsyncPullConsumer(
             nameserver, group=TOOLS_GROUP, settings=settings
