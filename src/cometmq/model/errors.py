@@ -61,7 +61,15 @@ class LinkError(CometError):
 
 
 class CopyingStopped(LinkError):
-    """A slave's log does not fit its master's: no connection helps, somebody must look."""
+    """A slave's log does not fit its master's: no connection helps, somebody must look.
+
+    Attributes:
+        advice: What helps, as a sentence; None: to compare the two logs.
+    """
+
+    def __init__(self, why: str, advice: str | None = None) -> None:
+        super().__init__(why)
+        self.advice = advice
 
 
 class StoreError(CometError):

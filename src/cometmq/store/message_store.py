@@ -128,7 +128,7 @@ class MessageStore:
         self._upkeep = upkeep = background.upkeep
         self._flushing = flushing = background.flushing
         self.dispatch_pending = self._dispatcher.dispatch
-        self.read_log = self._raw.read
+        self.read_log, self.first_fault = self._raw.read, self._raw.first_fault
 
         self.queue, self.queue_to_watch = reading.queue, reading.queue_to_watch
         self.queues_of, self.queue_counts = reading.queues_of, reading.queue_counts

@@ -18,6 +18,9 @@ from cometmq.store.log_file import LogFile
 from cometmq.store.settings import StoreSettings
 from cometmq.store.whole_records import check_of
 
+# More than the longest record has.
+_LOOKED_AT_MAX = 17 << 20
+
 
 class RawPiece(NamedTuple):
     """The part of some bytes of a log that was taken.
@@ -131,6 +134,30 @@ class RawLog:
             raise RecordIllegal(
                 f"no valid record at physical offset {offset} ({why.name}); nothing was taken"
             )
+
+    def first_fault(self, offset: int) -> tuple[int, str] | None:
+        """Find the first place near an offset where no copy takes the log. May wait for the device; any thread.
+
+        Args:
+            offset: Physical offset of a record.
+
+        Returns:
+            The physical offset and what is wrong there; None if the next records are valid.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        upto = offset + _LOOKED_AT_MAX
+        while offset < upto and (content := self.read(offset, _LOOKED_AT_MAX)) is not None:
+            walked, _, _, why = self._check(content, offset)
+            offset += walked
+            if why is WalkEnd.BLANK:
+                offset = (offset // self._size + 1) * self._size
+            elif why is WalkEnd.WHOLE or (why is WalkEnd.SHORT and walked):
+                continue
+            else:
+                return offset, why.name
+        return None
 
     def read(self, offset: int, size_max: int) -> Buffer | None:
         """Bytes of the log from an offset on, of one file, as many as there are; may wait. Any thread.

@@ -166,11 +166,11 @@ class LogCopier:
 
     def _stop(self, why: CopyingStopped) -> None:
         """Say once why nothing is copied, and what helps."""
-        stopped = (
-            f"{why}. Nothing is copied any more, and this slave stays readable. See which of the two is "
-            "right (`cometmq store compare` with copies of both stores), and start the other with an empty "
-            "storePathRootDir"
+        advice = why.advice or (
+            "See which of the two is right (`cometmq store compare` with copies of both stores), and start the "
+            "other with an empty storePathRootDir"
         )
+        stopped = f"{why}. Nothing is copied any more, and this slave stays readable. {advice}"
         if stopped != self._stopped:
             _log.error("copying from %s has stopped: %s", self._address, stopped)
         self._stopped = self._error = stopped

@@ -20,6 +20,10 @@ RECORD_SIZE_MAX = 17 << 20
 # Where bytes are received, and wait to be appended.
 ROOM_SIZE = 2 << 20
 _LITTLE = 64 << 10  # Bytes that may be moved about.
+_MEND_THE_MASTER = (
+    "The master's log is damaged there. Stop the master, and mend its store with `cometmq store repair DIR --yes`, "
+    "which keeps what follows; then copying goes on by itself"
+)
 # What is appended and in no queue yet: beyond it nothing is read.
 UNDISPATCHED_SIZE_MAX = 8 << 20
 
@@ -114,7 +118,9 @@ class LogIntake:
         try:
             end = self._store.append_raw(self._start, piece)
         except RecordIllegal as error:
-            raise CopyingStopped(f"what came from the master is no log: {error}") from error
+            raise CopyingStopped(
+                f"what came from the master is no log: {error}", _MEND_THE_MASTER
+            ) from error
         taken = end - self._start
         self._from, self._start, self.size = self._from + taken, end, self.size - taken
         # What lies in the next file nobody has looked at yet.
@@ -136,6 +142,7 @@ class LogIntake:
         size = int.from_bytes(held[:4])
         if not 0 < size <= RECORD_SIZE_MAX:
             raise CopyingStopped(
-                f"a record of {size} bytes at physical offset {self._start}; {RECORD_SIZE_MAX} is the most"
+                f"a record of {size} bytes at physical offset {self._start}; {RECORD_SIZE_MAX} is the most",
+                _MEND_THE_MASTER,
             )
         return size

@@ -302,7 +302,30 @@ class MasterPort:
                 self._count_in(other)
         if link.end.is_copying:
             _log.info("slave %s is gone; it has the log up to %d", link.name, link.end.acked)
+            if 0 <= link.end.acked < link.end.sent:
+                self._tasks.spawn(self._look_at_log(link), "look")
         self._count()
+
+    async def _look_at_log(self, link: SlaveLink) -> None:
+        """Look whether a slave went because the log here is damaged behind what it has, and say so once a place."""
+        loop = asyncio.get_running_loop()
+        try:
+            fault = await loop.run_in_executor(
+                self._pool, self._store.first_fault, link.end.acked
+            )
+        except OSError as error:
+            _log.error("the log cannot be read behind %d: %s", link.end.acked, error)
+            return
+        if fault is None:
+            return
+        offset, kind = fault
+        why = (
+            f"the log here has no valid record at physical offset {offset} ({kind}), so no slave gets further: "
+            "stop this broker, and mend its store with `cometmq store repair DIR --yes`"
+        )
+        if self._errors.get(link.member) != why:
+            _log.error("slave %s has the log up to %d: %s", link.name, link.end.acked, why)
+        self._errors[link.member] = why
 
     # --- what follows
 

@@ -296,6 +296,33 @@ async def test_a_slave_behind_the_oldest_file_stops(tmp_path):
             assert slave.log() == log_of(store)
 
 
+async def test_a_rotten_record_at_the_master_is_named_at_both_with_what_helps(tmp_path, caplog):
+    """The line told to empty one of the two, which was empty, and the master said nothing."""
+    async with master(tmp_path / "m") as served:
+        for number in range(5):
+            await send(served, b"%d" % number * 1_000)
+        store = served.broker._store
+        queue = store.queue("Orders", 0)
+        assert queue is not None
+        place = store.entries(queue, 3, 1)[0].physical_offset
+        (path,) = (tmp_path / "m" / "commitlog").iterdir()
+        with path.open("r+b") as file:
+            file.seek(place + 500)
+            file.write(b"rotten")
+        async with slave_of(served, tmp_path / "s") as slave:
+            await eventually(lambda: slave.master.stopped)
+            assert f"no valid record at physical offset {place}" in slave.master.stopped
+            assert "cometmq store repair" in slave.master.stopped
+            assert "store compare" not in slave.master.stopped
+            await asyncio.sleep(300)
+    lines = [
+        each.message for each in caplog.records if "so no slave gets further" in each.message
+    ]
+    assert len(lines) == 1
+    assert f"no valid record at physical offset {place}" in lines[0]
+    assert "cometmq store repair" in lines[0]
+
+
 async def test_what_is_there_of_a_frame_is_taken_soon_and_the_rest_when_it_comes(tmp_path):
     async with master(tmp_path / "m") as served:
         for number in range(3):
