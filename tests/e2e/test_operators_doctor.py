@@ -234,3 +234,34 @@ async def test_a_clock_a_disk_and_descriptors_are_found_by_what_a_broker_tells()
     assert "950 of 1024" in found["descriptors", "odd:0"]["text"]
     # It answers nothing about groups: that is said, and no more.
     assert found["asking", "groups"]["severity"] == "note"
+
+
+async def test_a_clock_is_right_though_another_broker_hangs() -> None:
+    def runtime(*_: object) -> Answer:
+        started, words = int(time.time() * 1000), "[ 0 days, 0 hours, 0 minutes, 0 seconds ]"
+        return Answer(body=encode_kv_table({"bootTimestamp": str(started), "runtime": words}))
+
+    async with Scripted() as names, Scripted() as fine, Scripted() as hung:
+        known = ClusterInfo(
+            {
+                name: BrokerData("c", name, {0: broker.address})
+                for name, broker in {"fine": fine, "hung": hung}.items()
+            },
+            {"c": ("fine", "hung")},
+        )
+        names.scripts = {
+            RequestCode.GET_BROKER_CLUSTER_INFO: lambda *_: Answer(
+                body=encode_cluster_info(known)
+            ),
+            RequestCode.GET_ROUTEINFO_BY_TOPIC: lambda *_: Answer(
+                ResponseCode.TOPIC_NOT_EXIST, "none"
+            ),
+        }
+        fine.scripts = dict.fromkeys(
+            RequestCode, lambda *_: Answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "none")
+        )
+        fine.scripts[RequestCode.GET_BROKER_RUNTIME_INFO] = runtime
+        hung.scripts = dict.fromkeys(RequestCode, lambda *_: None)
+        found = await asyncio.to_thread(examined, names.address, status=1)
+    assert ("route", "hung:0") in found
+    assert not [each for each in found if each[0] == "clock"]

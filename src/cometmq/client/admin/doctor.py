@@ -58,7 +58,6 @@ class Doctor:
         best = max(clusters, key=lambda address: len(clusters[address].brokers))
         self._instance.nameserver_api.turn_to(best)
         brokers = await self._states.brokers(_registered(clusters.values()))
-        now_ms = self._instance.clock.now_ms()
         there = [each for each in brokers if each.error is None]
         masters = {
             each.broker_name: each.address for each in there if each.broker_id == MASTER_ID
@@ -72,7 +71,7 @@ class Doctor:
             ClusterFacts(
                 nameservers,
                 brokers,
-                {each.address: now_ms for each in there},
+                {each.address: each.answered_ms for each in there},
                 await self._replicas(there),
                 await self._missing(),
                 groups,

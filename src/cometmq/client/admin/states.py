@@ -55,6 +55,7 @@ class BrokerState(NamedTuple):
         runtime: its numbers, by RocketMQ's names; empty where it did not answer.
         error: why not.
         left_ms: When it left its nameserver, ms since 1970; None if it is registered.
+        answered_ms: Our time when it answered, ms since 1970; None if it did not. Other brokers may answer much later.
     """
 
     cluster: str
@@ -65,6 +66,7 @@ class BrokerState(NamedTuple):
     runtime: Mapping[str, str]
     error: str | None = None
     left_ms: int | None = None
+    answered_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,17 +188,22 @@ class States:
             for broker_id, address in sorted(broker.addresses.items())
         ]
         names = list(registered)
-        said = await side_by_side(self._api.runtime, [each[3] for each in members])
+        said = await side_by_side(self._runtime, [each[3] for each in members])
         writable = dict(
             zip(names, all_of(await side_by_side(self._is_writable, names)), strict=True)
         )
         states = [
             BrokerState(*member, writable[member[1]], {}, str(answer))
             if isinstance(answer, CometError)
-            else BrokerState(*member, writable[member[1]], answer)
+            else BrokerState(*member, writable[member[1]], answer[0], answered_ms=answer[1])
             for member, answer in zip(members, said, strict=True)
         ]
         return sorted([*states, *away], key=lambda each: (each.broker_name, each.broker_id))
+
+    async def _runtime(self, address: str) -> tuple[Mapping[str, str], int]:
+        """The numbers of a broker, and our time when they came."""
+        numbers = await self._api.runtime(address)
+        return numbers, self._instance.clock.now_ms()
 
     async def _is_writable(self, broker_name: str) -> bool | None:
         """Whether messages may be sent to a broker, as the route of its own topic says."""

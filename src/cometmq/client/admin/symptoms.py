@@ -71,7 +71,7 @@ class ClusterFacts:
 
     nameservers: Mapping[str, ClusterInfo | CometError]
     brokers: Sequence[BrokerState] = ()
-    asked_ms: Mapping[str, float] = field(default_factory=dict)
+    asked_ms: Mapping[str, float | None] = field(default_factory=dict)
     replicas: Sequence[Replica] = ()
     missing: Sequence[MissingBroker] = ()
     groups: Sequence[GroupState] = ()
