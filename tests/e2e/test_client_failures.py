@@ -204,6 +204,9 @@ async def test_the_brokers_are_shown_to_one_who_may_not_ask_for_their_own_topics
     cluster.names.scripts[RequestCode.GET_ROUTEINFO_BY_TOPIC] = refuse(
         ResponseCode.NO_PERMISSION
     )
+    # As a Java nameserver.
+    unknown = refuse(ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+    cluster.names.scripts[RequestCode.GET_MISSING_BROKERS] = unknown
     async with AsyncInspector(cluster.names.address) as inspector:
         states = await inspector.brokers()
     assert [(each.broker_name, each.is_writable) for each in states] == [

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,8 +16,10 @@ import pytest
 from cometmq.client import (
     Admin,
     AsyncProducer,
+    AsyncPushConsumer,
     Message,
     ProducerSettings,
+    PushSettings,
     SendStatus,
     StoredMessage,
     TransactionState,
@@ -127,3 +131,29 @@ async def test_a_nameserver_that_hangs_leaves_time_for_another(hung: Hung, tmp_p
                     assert (await producer.send(Message(TOPIC, b"x"))).status is SendStatus.OK
         finally:
             os.kill(hangs.pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("client_rebalance", [True, False])
+async def test_a_broker_that_hangs_keeps_no_consumer_from_its_queues(
+    hung: Hung, client_rebalance: bool
+):
+    async def listen(_message: StoredMessage) -> None: ...
+
+    settings = PushSettings(client_rebalance=client_rebalance)
+    group = f"hung-{client_rebalance}"
+    async with AsyncPushConsumer(
+        hung.nameserver, group=group, listener=listen, subscriptions=[TOPIC], settings=settings
+    ) as consumer:
+        member = consumer._member
+        deadline = time.monotonic() + 60
+        while (
+            not member._shares.is_complete
+        ):  # Brokers hear of the group with its first heartbeat.
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.1)
+        for _ in range(6):  # Whichever broker is asked first.
+            addresses = await member._shares._addresses(TOPIC)
+            assert len(addresses) == len(NAMES)
+            assert consumer.client_id in await member._shares._members(TOPIC)
+            if member._shares.assigned is not None:
+                await member._shares.assigned.pulled(TOPIC, addresses)

@@ -7,7 +7,14 @@ from typing import NamedTuple, Protocol, TypeVar
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import BrokerRefused, CodecError, CometError, RequestError
+from cometmq.model.errors import (
+    BrokerRefused,
+    CodecError,
+    CometError,
+    NetError,
+    RequestError,
+    RequestTimeout,
+)
 from cometmq.model.queue import MessageQueue
 from cometmq.net.channel import Channel
 
@@ -74,6 +81,42 @@ def read_fields(header: type[Header], answer: Command, what: str) -> Header:
         return decode_fields(header, answer.fields)
     except RequestError as error:
         raise CodecError(f"{what}: {error.remark}") from None
+
+
+async def first_answer(
+    ask: Callable[[str], Awaitable[Value]],
+    addresses: Sequence[str],
+    *,
+    seconds: float,
+    failed: Callable[[str], None] | None = None,
+) -> Value:
+    """Ask one server after the other until one answers; one that hangs takes a part of the time.
+
+    Args:
+        ask: Asks the server at an address.
+        addresses: The servers, at least one; any of them will do.
+        seconds: The time for all of them, if there are several.
+        failed: Called with the address of each server that did not answer.
+
+    Raises:
+        NetError: None answered; the reason of the last one.
+    """
+    now = asyncio.get_running_loop().time
+    deadline = now() + seconds
+    failure: NetError | None = None
+    for number, address in enumerate(addresses):
+        share = max(deadline - now(), 0.0) / (len(addresses) - number)
+        try:
+            async with asyncio.timeout(share if len(addresses) > 1 else None):
+                return await ask(address)
+        except TimeoutError:
+            failure = RequestTimeout(f"{address} did not answer in its part of the time")
+        except NetError as error:
+            failure = error
+        if failed is not None:
+            failed(address)
+    assert failure is not None, "there is one address at least"
+    raise failure
 
 
 async def side_by_side(

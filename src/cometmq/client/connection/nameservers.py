@@ -7,9 +7,10 @@ import asyncio
 import random
 from collections.abc import Sequence
 
+from cometmq.client.api.asking import first_answer
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import BrokerRefused, CometError, NetError, RequestTimeout
+from cometmq.model.errors import BrokerRefused, CometError, NetError
 from cometmq.net.channels import Channels
 
 
@@ -43,32 +44,25 @@ class Nameservers:
         Raises:
             NetError: none answered; the last one's reason.
         """
-        failure: NetError | None = None
-        now = asyncio.get_running_loop().time
-        deadline = now() + self._timeout_ms / 1000
         order = self.addresses[self._chosen :] + self.addresses[: self._chosen]
-        for number, address in enumerate(order, 1):
-            left = deadline - now()
-            try:
-                if number == len(order):
-                    return await self._channels.call(
-                        address, command, timeout_ms=max(left * 1000, 1)
-                    )
-                async with asyncio.timeout(left / (len(order) - number + 1)):
-                    return await self._channels.call(
-                        address, command, timeout_ms=self._timeout_ms
-                    )
-            except TimeoutError:
-                failure = RequestTimeout(f"{address} did not answer in its part of the time")
-            except NetError as error:
-                failure = error
-            # Another call may have turned away from it meanwhile: two must not turn back to it.
-            if self.current == address:
-                self.turn_to_next()
-        assert failure is not None, "there is always one address"
-        if len(self.addresses) > 1:
-            failure.add_note(f"asked all nameservers: {', '.join(self.addresses)}")
-        raise failure
+        try:
+            return await first_answer(
+                lambda address: self._channels.call(
+                    address, command, timeout_ms=self._timeout_ms
+                ),
+                order,
+                seconds=self._timeout_ms / 1000,
+                failed=self._turn_from,
+            )
+        except NetError as failure:
+            if len(order) > 1:
+                failure.add_note(f"asked all nameservers: {', '.join(self.addresses)}")
+            raise
+
+    def _turn_from(self, address: str) -> None:
+        # Another call may have turned away from it meanwhile: two must not turn back to it.
+        if self.current == address:
+            self.turn_to_next()
 
     def turn_to_next(self) -> None:
         """Ask another one first from now on."""

@@ -6,8 +6,9 @@ RebalanceImpl.getRebalanceResultFromBroker of RocketMQ 5.3.3 (docs/design/0020).
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
+from cometmq.client.api.asking import first_answer
 from cometmq.client.api.members import MemberApi
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.connection.routes import QUEUES_MAX
@@ -55,12 +56,12 @@ class BrokerAssignment:
         self._dropped: list[PopLoop] = []
         self._tasks = Tasks(f"{group} pop")
 
-    async def pulled(self, topic: str, addresses: Iterable[str]) -> list[MessageQueue] | None:
+    async def pulled(self, topic: str, addresses: Sequence[str]) -> list[MessageQueue] | None:
         """The queues of a topic that this member is to pull; those to be popped are seen to here.
 
         Args:
             topic: of the queues.
-            addresses: of the topic's brokers.
+            addresses: of brokers of the topic, of which any will do.
 
         Returns:
             None where the broker leaves it to the members to share queues out.
@@ -71,8 +72,10 @@ class BrokerAssignment:
         """
         query = AssignmentQuery(topic, self._group, self._instance.client_id)
         try:
-            assigned = await self._api.assignment(
-                self._instance.chance.choice([*addresses]), query
+            assigned = await first_answer(
+                lambda address: self._api.assignment(address, query),
+                addresses,
+                seconds=self._instance.request_timeout_ms / 1000,
             )
         except BrokerRefused as refused:
             if refused.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:

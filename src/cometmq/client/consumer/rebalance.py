@@ -7,6 +7,7 @@ RebalanceImpl of RocketMQ 5.3.3.
 import logging
 from collections.abc import Iterable
 
+from cometmq.client.api.asking import first_answer
 from cometmq.client.api.members import MemberApi
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.consumer.broker_assignment import BrokerAssignment
@@ -14,6 +15,9 @@ from cometmq.client.settings import ConsumerSettings
 from cometmq.model.errors import BrokerRefused, CometError, TopicNotFound
 from cometmq.model.names import is_retry_topic
 from cometmq.model.queue import MessageQueue
+
+# Brokers that are asked at most: so one that hangs leaves a useful part of the time to the others.
+_ASKED_MAX = 3
 
 _log = logging.getLogger(__name__)
 
@@ -78,7 +82,7 @@ class Rebalance:
         return self._allocate(queues, members, self._instance.client_id)
 
     async def _addresses(self, topic: str) -> list[str]:
-        """The topic's brokers."""
+        """Return some of the topic's brokers, in any order: each knows all members."""
         known = await self._instance.known(topic)
         addresses = [
             address
@@ -87,8 +91,11 @@ class Rebalance:
         ]
         if not addresses:
             raise TopicNotFound(f"no broker of {topic!r} is there")
-        return addresses
+        return self._instance.chance.sample(addresses, min(len(addresses), _ASKED_MAX))
 
     async def _members(self, topic: str) -> tuple[str, ...]:
-        addresses = await self._addresses(topic)
-        return await self._api.members(self._instance.chance.choice(addresses), self._group)
+        return await first_answer(
+            lambda address: self._api.members(address, self._group),
+            await self._addresses(topic),
+            seconds=self._instance.request_timeout_ms / 1000,
+        )
