@@ -374,38 +374,36 @@ class States:
 
         A Java broker does so although members are connected; a broker of ours if the group has none, and offsets elsewhere.
         """
-        lacking: dict[str, list[MessageQueue]] = {}
-        for group in groups:
-            if group.model != BROADCASTING:
-                lacking[group.name] = await self._left_out(group, brokers)
-        wanted = {queue for queues in lacking.values() for queue in queues}
-        bounds = await self._offsets.bounds(wanted) if wanted else {}
+        topics = {
+            each.name: [] if each.model == BROADCASTING else _left_out(each, brokers)
+            for each in groups
+        }
+        wanted = sorted({*chain(*topics.values())})
+        routes: dict[str, Sequence[MessageQueue]] = {}
+        for topic, known in zip(
+            wanted, await side_by_side(self._instance.known, wanted), strict=True
+        ):
+            if not isinstance(known, CometError):
+                routes[topic] = known.read_queues
+            elif not isinstance(known, TopicNotFound):  # Nobody has sent to it yet.
+                raise known
+        lacking = {
+            group.name: [
+                queue
+                for topic in topics[group.name]
+                for queue in routes.get(topic, ())
+                if queue.broker_name in brokers and queue not in group.progress
+            ]
+            for group in groups
+        }
+        queues = {*chain(*lacking.values())}
+        bounds = await self._offsets.bounds(queues) if queues else {}
         return [
-            await self._with_queues(group, queues, bounds)
-            if (queues := lacking.get(group.name))
+            await self._with_queues(group, lacking[group.name], bounds)
+            if lacking[group.name]
             else group
             for group in groups
         ]
-
-    async def _left_out(
-        self, group: GroupState, brokers: Collection[str]
-    ) -> list[MessageQueue]:
-        """The queues of a group's topics at these brokers of which none said how far the group is."""
-        said = {(queue.topic, queue.broker_name) for queue in group.progress}
-        found: list[MessageQueue] = []
-        for topic in group.topics:
-            if is_retry_topic(topic) or all((topic, name) in said for name in brokers):
-                continue
-            try:
-                queues = (await self._instance.known(topic)).read_queues
-            except TopicNotFound:  # Nobody has sent to it yet.
-                continue
-            found += [
-                queue
-                for queue in queues
-                if queue.broker_name in brokers and (topic, queue.broker_name) not in said
-            ]
-        return found
 
     async def _with_queues(
         self,
@@ -458,6 +456,16 @@ def _away(
             why = "it is not registered, only slaves of it are: it cannot be sent to"
             found.append(BrokerState(broker.cluster, name, MASTER_ID, "", None, {}, why))
     return found
+
+
+def _left_out(group: GroupState, brokers: Collection[str]) -> list[str]:
+    """The topics of a group of which not every one of these brokers said how far the group is."""
+    said = {(queue.topic, queue.broker_name) for queue in group.progress}
+    return [
+        topic
+        for topic in group.topics
+        if not (is_retry_topic(topic) or all((topic, name) in said for name in brokers))
+    ]
 
 
 def _absent_of(group: GroupState, absent: Iterable[AbsentBroker]) -> tuple[AbsentBroker, ...]:
