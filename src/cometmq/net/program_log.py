@@ -7,6 +7,7 @@ more there were. A traceback keeps its lines, indented so that none looks like a
 """
 
 import logging
+import re
 import sys
 import threading
 import time
@@ -23,6 +24,7 @@ LINE_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 ARGUMENT_MAX = 400
 MESSAGE_MAX = 2_000
 TRACEBACK_MAX = 6_000
+_PLACEHOLDER = re.compile(r"%[-+ #0]*[\d.]*[a-zA-Z]")
 # Lines of a kind that are written in a while, which is a second and doubles while the kind goes on.
 LINES_MAX = 10
 WHILE_SECONDS = 1.0
@@ -189,8 +191,13 @@ class CountingHandler(logging.StreamHandler[TextIO]):
 
 
 def _kind(record: logging.LogRecord) -> LineKind:
-    """The kind of a log line: logger and template; of an error the place, too, so that each bug is told of."""
+    """The kind of a log line: logger and template; of an error the place, too, so that each bug is told of.
+
+    Lines of a template that has no words, as "%s", are alike only if their texts are.
+    """
     template = str(record.msg)[:_TEMPLATE_MAX].partition("\n")[0]
+    if not any(map(str.isalpha, _PLACEHOLDER.sub("", template))):
+        template = _message(record)[:ARGUMENT_MAX]
     place = ""
     if isinstance(record.exc_info, tuple) and record.exc_info[0] is not None:
         inmost = record.exc_info[2]

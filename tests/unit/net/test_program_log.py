@@ -100,6 +100,22 @@ def test_what_repeats_is_counted_and_told(written):
     ]
 
 
+@pytest.mark.parametrize("template", ["%s", "%s: %s", "%.300s"])
+def test_no_line_is_left_out_for_a_template_that_says_nothing(written, template):
+    handler, stream, clock = written
+    texts = [f"unknown setting {number}" for number in range(25)]
+    for text in texts:
+        handler.handle(record(template, *[text] * template.count("s")))
+    assert [line for line in texts if line in stream.getvalue()] == texts
+    for _ in range(100):
+        handler.handle(record(template, *[texts[0]] * template.count("s")))
+    clock.now += 1.5
+    handler.handle(record("later"))
+    [told] = [line for line in lines(stream) if "more of these" in line]
+    assert texts[0] in told
+    assert "%" not in told
+
+
 def test_what_goes_on_is_told_less_often(written):
     handler, stream, clock = written
     for number in range(100_000):
