@@ -8,15 +8,18 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from cometmq.broker.inner_puts import InnerMessage, InnerPuts
+from cometmq.broker.machines.steps import Steps, elsewhere
 from cometmq.broker.other_queues import is_batch_topic
 from cometmq.broker.topics import Topics
-from cometmq.codec.record import HOST_BITS, Record
+from cometmq.codec.record import HOST_BITS, Record, decode_record
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import CodecError, RecordIllegal
 from cometmq.model.flags import TRANSACTION_MASK
 from cometmq.model.names import REVIVE_LOG_PREFIX, is_written_by_brokers, topic_fault
 from cometmq.model.topic import TopicConfig
 from cometmq.store.appender import PutResult
+from cometmq.store.message_search import MessageSearch
+from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
 
@@ -24,6 +27,10 @@ _log = logging.getLogger(__name__)
 # may have to wait 5 ms for each other (the GIL), so a batch must be worth that.
 BATCH_COUNT_MAX = 512
 BATCH_SIZE_MAX = 1 << 20
+# Messages of one unique key that are looked at: the delivered one, and its retries.
+_SAME_KEY_MAX = 32
+# A promoted slave doubts deliveries that were due until then: clocks of two machines differ.
+DOUBT_MS = 60_000
 
 
 def once_more(
@@ -81,6 +88,47 @@ def is_of_deleted_topic(record: Record, properties: Mapping[str, str], topics: T
         name is not None and topics.deleted.covers(name, record.physical_offset)
         for name in names
     )
+
+
+def not_delivered(store: MessageStore, records: Sequence[Record]) -> Steps[list[Record]]:
+    """Leave out waiting messages that another broker has delivered: the log behind them has them in their topic.
+
+    A promoted slave knows how far its master was some seconds before it died. The index finds a delivered message
+    by its unique key.
+    """
+    searches = [_search_of(store, record) for record in records]
+    return (
+        yield from elsewhere(
+            lambda: [
+                record
+                for record, search in zip(records, searches, strict=True)
+                if search is None or not _is_delivered(record, search)
+            ]
+        )
+    )
+
+
+def _search_of(store: MessageStore, record: Record) -> MessageSearch | None:
+    try:
+        properties = record.properties()
+    except CodecError:
+        return None
+    topic, key = properties.get(keys_of.REAL_TOPIC), properties.get(keys_of.UNIQ_KEY)
+    return store.search(topic, key, max_count=_SAME_KEY_MAX) if topic and key else None
+
+
+def _is_delivered(record: Record, search: MessageSearch) -> bool:
+    waiting = record.properties()
+    for content in search.run().records:
+        found = decode_record(content)
+        properties = found.properties()
+        if (
+            found.physical_offset > record.physical_offset
+            and found.topic == properties.get(keys_of.REAL_TOPIC) == waiting[keys_of.REAL_TOPIC]
+            and properties.get(keys_of.UNIQ_KEY) == waiting[keys_of.UNIQ_KEY]
+        ):
+            return True
+    return False
 
 
 def topic_of(record: Record) -> str:

@@ -17,6 +17,8 @@ from cometmq.broker.put_marks import PutMarks
 from cometmq.broker.redelivery import (
     BATCH_COUNT_MAX,
     BATCH_SIZE_MAX,
+    DOUBT_MS,
+    not_delivered,
     once_more,
     put_deliverable,
     real_place,
@@ -98,6 +100,16 @@ class DelayedDelivery:
         self._topics = topics
         self._clock = clock
         self._truncations = 0
+        # Until when, and before which end of each level, deliveries of another broker are looked for.
+        self._doubt_until_ms = 0
+        self._doubted: dict[int, int] = {}
+
+    def doubt(self) -> None:
+        """Look whether due messages are delivered: this broker was a slave, and its offsets are some seconds old."""
+        self._doubt_until_ms = self._clock.now_ms() + DOUBT_MS
+        for level in self._levels:
+            queue = self._store.queue(SCHEDULE_TOPIC, level.number - 1)
+            self._doubted[level.number] = 0 if queue is None else queue.max_offset
 
     def correct_offsets(self) -> None:
         """Bring offsets that lie outside of their queues back (correctDelayOffset)."""
@@ -200,10 +212,12 @@ class DelayedDelivery:
         offset = self._delivered.offsets.get(level.number, 0)
         truncations = self._truncations
         found = yield from elsewhere(lambda: self._read_due(level, offset))
+        records = [record for record in found.records if record is not None]
+        is_doubted = offset < self._doubted.get(level.number, 0)
+        if is_doubted and self._clock.now_ms() < self._doubt_until_ms:
+            records = yield from not_delivered(self._store, records)
         messages = [
-            message
-            for record in found.records
-            if record is not None and (message := self._message(record)) is not None
+            message for record in records if (message := self._message(record)) is not None
         ]
         if self._truncations != truncations:
             return  # What was read may be gone; the next look reads again.

@@ -53,6 +53,8 @@ class DelayLevels(Feature):
         """
         self._delivered.load()
         self._delivery.correct_offsets()
+        if self._parts.topics.is_promoted:
+            self._delivery.doubt()
         delivery = self._machines.keep(
             "delivery", self._delivery.deliver, period_seconds=LOOK_SECONDS
         )

@@ -11,7 +11,13 @@ from cometmq.broker.inner_puts import InnerMessage, InnerPuts
 from cometmq.broker.machines.runner import NEVER
 from cometmq.broker.machines.steps import Steps, elsewhere, on_device
 from cometmq.broker.put_marks import PutMarks
-from cometmq.broker.redelivery import BATCH_COUNT_MAX, is_of_deleted_topic, put_deliverable
+from cometmq.broker.redelivery import (
+    BATCH_COUNT_MAX,
+    DOUBT_MS,
+    is_of_deleted_topic,
+    not_delivered,
+    put_deliverable,
+)
 from cometmq.broker.settings import BrokerSettings
 from cometmq.broker.timer.running import NEVER_WAITED, RunningSlot, delivery
 from cometmq.broker.timer.waiting import ArrivedMessages, TimerQueue
@@ -222,8 +228,23 @@ class TimedDelivery:
         if (
             self._truncations == truncations
         ):  # Else what was read may be gone; the next turn reads again.
+            if self._topics.is_promoted and offset < self._known_until:
+                yield from self._leave_out_delivered(arrived)
+                if self._truncations != truncations:
+                    return True
             self._take(arrived, offset)
         return True
+
+    def _leave_out_delivered(self, arrived: ArrivedMessages) -> Steps[None]:
+        """Leave out what another broker has delivered: this one was a slave, and knows that some seconds late."""
+        until_ms = self._clock.now_ms() + DOUBT_MS
+        doubted = [record for waiting, record in arrived.messages if waiting.due_ms < until_ms]
+        kept = yield from not_delivered(self._store, doubted)
+        gone = {record.physical_offset for record in doubted}
+        gone -= {record.physical_offset for record in kept}
+        arrived.messages = [
+            each for each in arrived.messages if each[0].physical_offset not in gone
+        ]
 
     def _take(self, arrived: ArrivedMessages, offset: int) -> None:
         """Put a batch of the topic into the wheel; it was read from this offset on."""

@@ -300,3 +300,47 @@ async def test_a_promoted_slave_that_was_stopped_in_order_keeps_no_offset_beyond
     async with serve(tmp_path / "slave") as promoted:
         assert promoted.broker._offsets.get("G", "Orders", 0) == 1
     assert "1 offsets were beyond the end of their queues" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "waits", [{"DELAY": "1"}, {"TIMER_DELAY_MS": "1500"}, {"TIMER_DELAY_SEC": "1"}]
+)
+async def test_what_the_master_delivered_last_is_not_delivered_again(tmp_path, waits):
+    """The slave knows each 3 s how far deliveries are: those of the last seconds came twice after a planned swap."""
+
+    def bodies(served):
+        queue = served.broker._store.queue("Orders", 0)
+        if queue is None:
+            return []
+        return [
+            record.body
+            for result in [served.broker._store.get("Orders", 0, 0, max_count=99)]
+            for record in decode_records(b"".join(result.records))
+        ]
+
+    async with pair(tmp_path) as (_, master, slave):
+        await master.ask(CREATE, create_fields("Orders"))
+        await knows_all(master, slave)
+
+        async def sent(body, key, **more):
+            fields = long_fields("Orders", properties={"UNIQ_KEY": f"K{key}", **more})
+            answer = await master.ask(Code.SEND_MESSAGE, fields, body)
+            assert answer.code == ResponseCode.SUCCESS, answer.remark
+
+        for number in range(3):
+            await sent(b"due %d" % number, number, **waits)
+        await eventually(lambda: len(bodies(master)) == 3)
+        await sent(
+            b"later",
+            9,
+            **(
+                {"DELAY": "3"}
+                if "DELAY" in waits
+                else {next(iter(waits)): "4000" if "MS" in next(iter(waits)) else "4"}
+            ),
+        )
+        await has_all(master, slave)
+        left = killed(tmp_path)
+    async with serve(left) as promoted:
+        await eventually(lambda: b"later" in bodies(promoted), seconds=9_100)
+        assert sorted(bodies(promoted)) == [b"due 0", b"due 1", b"due 2", b"later"]
