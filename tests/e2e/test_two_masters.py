@@ -12,7 +12,9 @@ from pathlib import Path
 
 from cometmq.client import Message, Producer
 from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.exit_status import ExitStatus
 from tests.support import processes
+from tests.support.command_line import run
 from tests.support.frames import ask
 from tests.support.other_machine import OtherMachine
 from tests.support.processes import Program, wait_until
@@ -137,6 +139,21 @@ def is_left_alone(names: str, old: Program, new: Program) -> None:
         assert send_to(old.address)[0] == ResponseCode.SERVICE_NOT_AVAILABLE
         time.sleep(0.2)
     assert send_to(new.address)[0] == 0
+    is_found(names, old, new)
+
+
+def is_found(names: str, old: Program, new: Program) -> None:
+    """Operators are told of both."""
+    done = run("doctor", "--json", nameserver=names)
+    assert done.returncode == ExitStatus.FOUND
+    texts = [each["text"] for each in json.loads(done.stdout) if each["check"] == "replica"]
+    assert (
+        f"two brokers run as the master of broker-a: {new.address} and {old.address}" in texts
+    )
+    done = run("cluster", "replicas", "--json", nameserver=names)
+    assert done.returncode == ExitStatus.FOUND
+    states = {each["address"]: each["state"] for each in json.loads(done.stdout)}
+    assert states[old.address] == "rival"
 
 
 def test_on_another_host_the_promoted_slave_has_the_name_once_the_old_master_does_not_answer(

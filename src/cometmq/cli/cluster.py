@@ -11,7 +11,7 @@ from cometmq.cli.output import print_lines
 from cometmq.model.exit_status import ExitStatus
 
 if TYPE_CHECKING:
-    from cometmq.client import HaStatus, Replica
+    from cometmq.client import Replica
 
 cluster = typer.Typer(help="Look at the brokers of a cluster.", no_args_is_help=True)
 
@@ -28,11 +28,12 @@ class ReplicaLine(NamedTuple):
         broker: name of the group.
         id: 0 is the master.
         address: where it listens.
-        state: "master", "alone" (a master that sends wait for in vain), "copying", "stopped" or "away".
+        state: "master", "alone" (a master that sends wait for in vain), "copying", "late", "stopped", "rival" (another
+            broker has its id), "refused" (it answers, but not this question) or "away".
         offset: physical offset behind its last record.
         gap: bytes of the master's log that it lacks.
         behind_s: how much older its newest record is than the master's, seconds.
-        error: why it does not copy, or does not answer.
+        error: what is wrong: why it does not copy, or not all, or does not answer.
     """
 
     broker: str
@@ -47,7 +48,7 @@ class ReplicaLine(NamedTuple):
     @property
     def is_well(self) -> bool:
         """Whether nothing is to be done about it."""
-        return self.state in {"master", "copying"}
+        return self.state in {"master", "copying"} and self.error is None
 
 
 @cluster.command()
@@ -57,7 +58,7 @@ def replicas(
     as_json: AsJson = False,
     watch: Watch = False,
 ) -> None:
-    """Show each master and slave, and how far its copy of the log is; status 1 when one does not copy.
+    """Show each master and slave, and how far its copy of the log is; status 1 when one is no good copy.
 
     Raises:
         typer.Exit: with that status.
@@ -65,7 +66,9 @@ def replicas(
     lines: list[ReplicaLine] = []
 
     async def look(clients: Clients) -> None:
-        lines[:] = lines_of(await clients.admin.replicas())
+        from cometmq.client.admin.copies import settled_replicas
+
+        lines[:] = lines_of(await settled_replicas(clients.admin.replicas))
         print_lines(
             ReplicaLine, lines, as_json=as_json, nothing="The nameserver knows no broker."
         )
@@ -77,28 +80,11 @@ def replicas(
 
 def lines_of(members: Sequence["Replica"]) -> list[ReplicaLine]:
     """A line for each member, beside what its master says."""
-    masters = {each.broker_name: each.status for each in members if each.broker_id == 0}
-    return [_line(each, masters.get(each.broker_name)) for each in members]
+    from cometmq.client.admin.copies import judge_copies
 
-
-def _line(member: "Replica", master: "HaStatus | None") -> ReplicaLine:
-    status, place = member.status, member[:3]
-    if status is None:
-        return ReplicaLine(*place, "away", None, None, None, member.error)
-    copied = status.master
-    if copied is None:
-        is_alone = status.needed is not None and status.in_sync_slaves + 1 < status.needed
-        why = f"sends wait for {status.needed} members" if is_alone else None
-        return ReplicaLine(
-            *place, "alone" if is_alone else "master", status.max_offset, 0, 0.0, why
+    return [
+        ReplicaLine(
+            *each.member[:3], each.state, each.offset, each.gap, each.behind_s, each.fault
         )
-    gap = None if master is None else max(master.max_offset - copied.max_offset, 0)
-    behind = None
-    if gap == 0:
-        behind = 0.0
-    elif master is not None and master.stored_ms and status.stored_ms:
-        behind = max(master.stored_ms - status.stored_ms, 0) / 1000
-    # Java's slaves do not say whether they copy.
-    state = "stopped" if copied.is_active is False or copied.error else "copying"
-    error = copied.error or copied.metadata_error
-    return ReplicaLine(*place, state, copied.max_offset, gap, behind, error)
+        for each in judge_copies(members)
+    ]

@@ -63,6 +63,8 @@ class Replica(NamedTuple):
         address: where it listens.
         status: what it says of its copies; None: it did not answer.
         error: why not.
+        is_refused: it answered, and does not serve this machine or user.
+        owner: the address of another broker that has its id at a nameserver; None: it has the id itself.
     """
 
     broker_name: str
@@ -70,6 +72,8 @@ class Replica(NamedTuple):
     address: str
     status: HaStatus | None
     error: str | None = None
+    is_refused: bool = False
+    owner: str | None = None
 
 
 class PullStatus(StrEnum):

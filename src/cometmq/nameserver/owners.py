@@ -20,7 +20,7 @@ from cometmq.model.errors import RequestError
 from cometmq.nameserver.routes import BrokerKey, LiveBroker, RouteTable
 
 
-class Owner(NamedTuple):
+class PlaceOwner(NamedTuple):
     """The living broker that has a name and id.
 
     Attributes:
@@ -39,7 +39,7 @@ class OwnerLives(RequestError):
         owner: That broker, if the place is given away once it does not answer; None if not.
     """
 
-    def __init__(self, remark: str, owner: Owner | None) -> None:
+    def __init__(self, remark: str, owner: PlaceOwner | None) -> None:
         super().__init__(ResponseCode.NO_PERMISSION, remark)
         self.owner = owner
 
@@ -66,15 +66,17 @@ def check_register(
             # As in RocketMQ the last one wins, or the one of the higher version (RouteTable.register).
             is_rival = table.rivals.has(header, table.clock.monotonic())
             if epoch == version.state_version and is_rival:
-                raise _owner_lives(table, header, Owner(address, live), ip, may_give_way=True)
+                raise _owner_lives(
+                    table, header, PlaceOwner(address, live), ip, may_give_way=True
+                )
         elif not (is_member and 0 < epoch < version.state_version):
             may_give_way = is_of_group and epoch <= version.state_version
-            owner = Owner(address, live)
+            owner = PlaceOwner(address, live)
             raise _owner_lives(table, header, owner, ip, may_give_way=may_give_way)
 
 
 def _owner_lives(
-    table: RouteTable, header: RegisterBroker, owner: Owner, ip: str, *, may_give_way: bool
+    table: RouteTable, header: RegisterBroker, owner: PlaceOwner, ip: str, *, may_give_way: bool
 ) -> OwnerLives:
     table.rivals.note(header, header.broker_addr, table.clock)
     remark = (

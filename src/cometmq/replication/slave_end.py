@@ -31,6 +31,8 @@ from cometmq.replication.terms import LinkTerms
 # empty frames although it has, one behind the other, until its second is over.
 _EMPTY_SECONDS = 3.0
 
+_EMPTY = "start this slave with an empty storePathRootDir"
+
 # How much of its log a slave has sent to it again: a record of the largest message (4 MiB), whole.
 JOINT_SIZE = (4 << 20) + (64 << 10)
 
@@ -180,9 +182,10 @@ class SlaveEnd:
 
     def differ(self, offset: int) -> CopyingStopped:
         """The error for a byte that is another one here."""
-        return CopyingStopped(
-            f"another history: the two logs differ at physical offset {offset}"
-        )
+        where = f"the two logs differ at physical offset {offset}"
+        if offset == self.start:  # A first difference lies within what is the same before it.
+            where += ", the first that was compared, and so perhaps before it"
+        return CopyingStopped(f"another history: {where}")
 
     def outgoing(self, kept: int, now: float) -> bytes:
         """Take the bytes to be written now; empty: nothing.
@@ -263,15 +266,20 @@ class SlaveEnd:
         if file_size != self._file_size:
             raise CopyingStopped(
                 f"files of another size: the master's have {file_size} bytes, and here "
-                f"mappedFileSizeCommitLog={self._file_size}"
+                f"mappedFileSizeCommitLog={self._file_size}",
+                f"Write mappedFileSizeCommitLog={file_size}, and start this slave with an empty storePathRootDir",
             )
         if self._end > end:
             raise CopyingStopped(
-                f"ahead: this log ends at {self._end}, and its master's at {end}"
+                f"ahead: this log ends at {self._end}, and its master's at {end}: this slave has "
+                f"{self._end - end} bytes that its master lost",
+                "Under SYNC_MASTER these were acknowledged. If they count, stop the master and make this slave the "
+                f"master; if not, {_EMPTY}",
             )
         if self._end > self.start and self.start < oldest:
             raise CopyingStopped(
-                f"behind: this log ends at {self._end}, and its master has nothing before {oldest}"
+                f"behind: this log ends at {self._end}, and its master has nothing before {oldest}",
+                f"The master has deleted its older files; {_EMPTY}, and it gets all that the master has",
             )
 
     def _frame_head(self, view: memoryview) -> memoryview:

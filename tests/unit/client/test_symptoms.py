@@ -21,6 +21,7 @@ from cometmq.client import (
 )
 from cometmq.client.admin.symptoms import ClusterFacts, broker_now_ms, symptoms_of
 from cometmq.codec.bodies.cluster import ClusterInfo
+from cometmq.codec.bodies.ha_status import STOPPED_WORDS
 from cometmq.codec.bodies.missing_brokers import MissingBroker
 from cometmq.errors import RequestTimeout
 from cometmq.model.route import BrokerData
@@ -95,6 +96,9 @@ def test_of_a_sound_cluster_nothing_is_said() -> None:
         (numbers(bootTimestamp="50000"), "clock", "a:0", "bad", "10 s ahead of"),
         (replica(HaStatus(is_master=False, master=SLAVE)), "replica", "a:1", "bad", "no connection to its master"),
         (replica(HaStatus(is_master=False, master=replace(SLAVE, error="logs differ"))), "replica", "a:1", "bad", "logs differ"),
+        (replica(HaStatus(is_master=False, master=replace(SLAVE, is_active=True, metadata_error="slow"))), "replica", "a:1", "bad", "offsets are not copied: slow"),
+        (broker(error="answered 16 NO_PERMISSION", is_refused=True, runtime={}), "asking", "a:0", "note", "answers, and tells nothing"),
+        (replace(SOUND, replicas=(Replica("a", 0, "y:1", HaStatus(is_master=True), owner="x:1"),)), "replica", "a:0", "bad", "two brokers run as the master of a: x:1 and y:1"),
         (replica(HaStatus(is_master=True, needed=2)), "replica", "a:1", "bad", "sends wait for 2 members"),
         (group(progress={QUEUE: QueueProgress(10_101, 100)}), "group", "billing", "bad", "10001 messages wait"),
         (group(members=()), "queues", "billing", "bad", "nobody is in it"),
@@ -128,6 +132,16 @@ def test_each_fault_is_one_symptom_with_what_to_do(
 )
 def test_what_is_not_known_or_within_bounds_is_no_symptom(facts: ClusterFacts) -> None:
     assert symptoms_of(facts) == []
+
+
+def test_a_stopped_slave_has_the_advice_of_its_own_reason() -> None:
+    error = f"behind: this log ends at 1{STOPPED_WORDS}Start it empty"
+    facts = replica(HaStatus(is_master=False, master=replace(SLAVE, error=error)))
+    [found] = symptoms_of(facts)
+    assert (found.text, found.advice) == (
+        "it does not copy: behind: this log ends at 1",
+        "Start it empty",
+    )
 
 
 def test_the_worst_comes_first() -> None:

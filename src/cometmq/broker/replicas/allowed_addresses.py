@@ -50,6 +50,21 @@ class AllowedAddresses:
         self._begin_look()
         return False
 
+    async def admits(self, ip: str) -> bool:
+        """Return whether an address may fetch the log, after a look that began now or later if it is not known.
+
+        A slave may register, and connect, within the second after a look for another one.
+        """
+        came = self._clock.monotonic()
+        while not self.has(ip):
+            looked_at = self._looked_at
+            if looked_at is not None and looked_at >= came:
+                return False
+            if looked_at is not None and self._looking is None:
+                await asyncio.sleep(looked_at + LOOK_SECONDS - came)
+            await self.look()
+        return True
+
     async def look(self) -> None:
         """Ask for the members again, unless that was done a moment ago."""
         self._begin_look()

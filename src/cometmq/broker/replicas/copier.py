@@ -9,6 +9,7 @@ from concurrent.futures import Executor
 
 from cometmq.broker.replicas.master_link import MasterLink
 from cometmq.broker.replicas.state import MasterState, ReplicationState
+from cometmq.codec.bodies.ha_status import STOPPED_WORDS
 from cometmq.codec.replication import CHANCE_SIZE
 from cometmq.model.address import split_address
 from cometmq.model.clock import Clock
@@ -170,7 +171,7 @@ class LogCopier:
             "See which of the two is right (`cometmq store compare` with copies of both stores), and start the "
             "other with an empty storePathRootDir"
         )
-        stopped = f"{why}. Nothing is copied any more, and this slave stays readable. {advice}"
+        stopped = f"{why}{STOPPED_WORDS}{advice}"
         if stopped != self._stopped:
             _log.error("copying from %s has stopped: %s", self._address, stopped)
         self._stopped = self._error = stopped

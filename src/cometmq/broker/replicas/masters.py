@@ -195,13 +195,13 @@ class MasterPort:
     async def _ask(self, accepted: Accepted) -> None:
         """Let a connection of an unknown address in where a nameserver knows it by now."""
         try:
-            await self._allowed.look()
+            is_member = await self._allowed.admits(plain_ip(accepted.remote[0]))
         except BaseException:
             accepted.close()
             raise
         finally:
             self._waiting -= 1
-        if self._allowed.has(plain_ip(accepted.remote[0])):
+        if is_member:
             self._let_in(accepted)
             return
         self._turn_away(
@@ -274,7 +274,10 @@ class MasterPort:
                 and other.member == link.member
                 and link.end.broker_id is not None
             ):
-                _log.info("slave %s has connected anew", other.name)
+                _log.warning(
+                    "slave %s has connected anew, and its connection from %s is closed; if both copy, two slaves have "
+                    "brokerId=%d", link.name, other.name, link.end.broker_id,
+                )  # fmt: skip
                 other.close()
                 self._copies.gone(link.member)
 

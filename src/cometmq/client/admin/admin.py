@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from cometmq.client.admin.absent import missing_brokers
+from cometmq.client.admin.copies import ask_replicas
 from cometmq.client.admin.group_offsets import GroupOffsetAdmin
 from cometmq.client.admin.queries import MessageQueries
 from cometmq.client.admin.states import group_not_found
@@ -26,7 +27,7 @@ from cometmq.codec.bodies.cluster import ClusterInfo
 from cometmq.codec.bodies.connection import ClientConnection, ConsumerConnections
 from cometmq.codec.bodies.stats import QueueProgress
 from cometmq.codec.recall_handle import decode_recall_handle
-from cometmq.model.errors import BrokerNotFound, CometError
+from cometmq.model.errors import BrokerNotFound
 from cometmq.model.flags import PERM_READ_WRITE
 from cometmq.model.group import GroupConfig
 from cometmq.model.message import StoredMessage
@@ -107,19 +108,11 @@ class AsyncAdmin:
         return await self._instance.nameserver_api.route(topic)
 
     async def replicas(self) -> list[Replica]:
-        """Each member of each broker group, masters first, and how far its copy of the log is; all are asked side by side."""
-        members = [
-            (name, broker_id, address)
-            for name, group in sorted((await self.cluster()).brokers.items())
-            for broker_id, address in sorted(group.addresses.items())
-        ]
-        said = await side_by_side(self._brokers.ha_status, [each[2] for each in members])
-        return [
-            Replica(*member, None, str(answer))
-            if isinstance(answer, CometError)
-            else Replica(*member, answer)
-            for member, answer in zip(members, said, strict=True)
-        ]
+        """Each member of each broker group, masters first, and how far its copy of the log is; all are asked side by side.
+
+        A broker that claims the id of another member is one more, with an `error`.
+        """
+        return await ask_replicas(self._instance)
 
     async def change_settings(self, broker_name: str, values: Mapping[str, str]) -> None:
         """Change settings of a running master: all of them or none.

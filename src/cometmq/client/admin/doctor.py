@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from cometmq.client.admin.copies import ask_replicas, settled_replicas
 from cometmq.client.admin.states import BrokerState, GroupState, States
 from cometmq.client.admin.symptoms import ClusterFacts, Symptom, symptoms_of
 from cometmq.client.api.asking import side_by_side
@@ -72,7 +73,7 @@ class Doctor:
                 nameservers,
                 brokers,
                 {each.address: each.answered_ms for each in there},
-                await self._replicas(there),
+                await self._replicas(),
                 await self._missing(),
                 groups,
                 await self._conflicts(masters, unknown),
@@ -125,13 +126,11 @@ class Doctor:
             unknown.append(("groups", f"the consumer groups cannot be asked for: {error}"))
             return []
 
-    async def _replicas(self, there: Sequence[BrokerState]) -> list[Replica]:
-        said = await side_by_side(self._api.ha_status, [each.address for each in there])
-        return [
-            Replica(each.broker_name, each.broker_id, each.address, answer)
-            for each, answer in zip(there, said, strict=True)
-            if not isinstance(answer, CometError)
-        ]
+    async def _replicas(self) -> list[Replica]:
+        try:
+            return await settled_replicas(lambda: ask_replicas(self._instance))
+        except CometError:  # The nameserver went away meanwhile.
+            return []
 
     async def _missing(self) -> tuple[MissingBroker, ...]:
         try:

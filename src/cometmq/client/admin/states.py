@@ -15,6 +15,7 @@ from cometmq.client.admin.absent import (
     silent_broker,
     those_that_answer,
 )
+from cometmq.client.admin.copies import is_refusal
 from cometmq.client.api.asking import all_of, side_by_side
 from cometmq.client.api.broker import BrokerApi
 from cometmq.client.api.offsets import OffsetApi, OffsetBounds
@@ -56,6 +57,7 @@ class BrokerState(NamedTuple):
         error: why not.
         left_ms: When it left its nameserver, ms since 1970; None if it is registered.
         answered_ms: Our time when it answered, ms since 1970; None if it did not. Other brokers may answer much later.
+        is_refused: it answered, and does not serve this machine or user.
     """
 
     cluster: str
@@ -67,6 +69,7 @@ class BrokerState(NamedTuple):
     error: str | None = None
     left_ms: int | None = None
     answered_ms: int | None = None
+    is_refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +196,9 @@ class States:
             zip(names, all_of(await side_by_side(self._is_writable, names)), strict=True)
         )
         states = [
-            BrokerState(*member, writable[member[1]], {}, str(answer))
+            BrokerState(
+                *member, writable[member[1]], {}, str(answer), is_refused=is_refusal(answer)
+            )
             if isinstance(answer, CometError)
             else BrokerState(*member, writable[member[1]], answer[0], answered_ms=answer[1])
             for member, answer in zip(members, said, strict=True)

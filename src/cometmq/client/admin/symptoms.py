@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
+from cometmq.client.admin.copies import judge_copies
 from cometmq.client.admin.states import BrokerState, GroupState
 from cometmq.client.results import Replica
 from cometmq.codec.bodies.cluster import ClusterInfo
 from cometmq.codec.bodies.conflicts import CLIENT_ID, Conflict
+from cometmq.codec.bodies.ha_status import STOPPED_WORDS
 from cometmq.codec.bodies.missing_brokers import MissingBroker
 from cometmq.model.errors import CometError
 from cometmq.model.names import is_system_group
@@ -149,7 +151,12 @@ def _of_brokers(facts: ClusterFacts) -> Iterator[Symptom]:
         )  # fmt: skip
     for each in facts.brokers:
         subject = f"{each.broker_name}:{each.broker_id}"
-        if each.error is not None:
+        if each.is_refused:
+            yield Symptom(
+                "asking", subject, NOTE, f"it answers, and tells nothing: {each.error}",
+                "ask on its own machine, or as a user who may (docs/operate/security.md)",
+            )  # fmt: skip
+        elif each.error is not None:
             yield Symptom(
                 "route", subject, BAD, f"routes name {each.address}, where nobody answers: {each.error}",
                 "start it or see why it stands still; if it is gone for good its nameserver forgets it within 120 s",
@@ -253,23 +260,18 @@ def broker_now_ms(numbers: Mapping[str, str]) -> float | None:
 
 
 def _of_replicas(facts: ClusterFacts) -> Iterator[Symptom]:
-    for each in facts.replicas:
-        status, subject = each.status, f"{each.broker_name}:{each.broker_id}"
-        if status is None:
-            continue  # Away, which is said above, or a broker that does not tell.
-        if status.master is not None:
-            if status.master.is_active is False or status.master.error:
-                why = status.master.error or "no connection to its master"
-                yield Symptom(
-                    "replica", subject, BAD, f"it does not copy: {why}",
-                    "see that it reaches the master's HA port, and what its log says",
-                )  # fmt: skip
-        elif status.needed is not None and status.in_sync_slaves + 1 < status.needed:
-            yield Symptom(
-                "replica", subject, BAD,
-                f"sends wait for {status.needed} members, and {status.in_sync_slaves + 1} are there",
-                "start its slaves; cometmq cluster replicas shows them",
-            )  # fmt: skip
+    for copy in judge_copies(facts.replicas):
+        if not copy.advice:
+            continue  # It is well, or away, which is said above.
+        fault = (copy.fault or "no connection to its master").partition(STOPPED_WORDS)[0]
+        if copy.state == "stopped":
+            fault = f"it does not copy: {fault}"
+        elif copy.state == "alone" and copy.member.status is not None:
+            fault += f", and {copy.member.status.in_sync_slaves + 1} are there"
+        elif copy.state == "copying":
+            fault = f"topics, groups and offsets are not copied: {fault}"
+        subject = f"{copy.member.broker_name}:{copy.member.broker_id}"
+        yield Symptom("replica", subject, BAD, fault, copy.advice)
 
 
 def _of_groups(facts: ClusterFacts) -> Iterator[Symptom]:

@@ -5,7 +5,11 @@ from cometmq.client.api.asking import read_fields
 from cometmq.client.connection.nameservers import Nameservers
 from cometmq.client.connection.routes import check_route
 from cometmq.codec.bodies.cluster import ClusterInfo, decode_cluster_info
-from cometmq.codec.bodies.missing_brokers import MissingBroker, decode_missing_brokers
+from cometmq.codec.bodies.missing_brokers import (
+    MissingBroker,
+    decode_missing_brokers,
+    decode_rival_brokers,
+)
 from cometmq.codec.bodies.route import decode_topic_route
 from cometmq.codec.bodies.topic_list import decode_topic_list
 from cometmq.codec.fields import encode_fields
@@ -153,6 +157,25 @@ class NameserverApi:
         """
         answer = await self._nameservers.ask(Command(RequestCode.GET_MISSING_BROKERS))
         return decode_missing_brokers(answer.body)
+
+    async def claims(self) -> set[tuple[str, int, str]]:
+        """Return name, id and address of each broker that any nameserver has, or that claims the id of one that it has.
+
+        A nameserver that does not answer, or is RocketMQ's own, tells of no claims.
+        """
+        found = {
+            (name, broker_id, address)
+            for answer in (await self.each_cluster()).values()
+            if isinstance(answer, ClusterInfo)
+            for name, group in answer.brokers.items()
+            for broker_id, address in group.addresses.items()
+        }
+        command = Command(RequestCode.GET_MISSING_BROKERS)
+        for answer in (await self._nameservers.ask_each(command)).values():
+            if not isinstance(answer, CometError):
+                rivals = decode_rival_brokers(answer.body)
+                found |= {(each.name, each.broker_id, each.address) for each in rivals}
+        return found
 
     async def delete_topic(self, topic: str, cluster: str | None) -> None:
         """Have every nameserver forget a topic, of one cluster or of all."""

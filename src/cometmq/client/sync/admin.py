@@ -77,7 +77,10 @@ class Admin:
         return result
 
     def replicas(self) -> list[Replica]:
-        """Each member of each broker group, masters first, and how far its copy of the log is; all are asked side by side."""
+        """Each member of each broker group, masters first, and how far its copy of the log is; all are asked side by side.
+
+        A broker that claims the id of another member is one more, with an `error`.
+        """
         result: list[Replica] = self._portal.call(self._client.replicas)
         return result
 

@@ -11,6 +11,9 @@ from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject, load_object
 from cometmq.model.frozen import dataclass
 
+# Between the reason why a slave has stopped copying, and the advice.
+STOPPED_WORDS = ". Nothing is copied any more, and this slave stays readable. "
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HaSlave:

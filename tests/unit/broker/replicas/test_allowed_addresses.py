@@ -7,9 +7,11 @@ import asyncio
 from cometmq.broker.replicas.allowed_addresses import AllowedAddresses, members_by_nameservers
 from cometmq.codec.bodies.cluster import ClusterInfo, encode_cluster_info
 from cometmq.codec.remoting import Command
+from cometmq.model.clock import Clock
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import ConnectionLost
 from cometmq.model.route import BrokerData
+from cometmq.net.loop import loop_clock
 from tests.support.hand_clock import HandClock
 
 
@@ -47,7 +49,7 @@ async def ips_of(name: str) -> frozenset[str]:
     return frozenset({"slave.example": ["127.0.0.4", "::6"]}.get(name, []))
 
 
-def allowed(calls: Calls, clock: HandClock, text: str = "") -> AllowedAddresses:
+def allowed(calls: Calls, clock: Clock, text: str = "") -> AllowedAddresses:
     find = members_by_nameservers(list(calls.answers), "a", calls, ips_of)
     return AllowedAddresses(text, find, clock)
 
@@ -112,3 +114,13 @@ async def test_who_was_a_member_stays_one_while_its_nameserver_does_not_answer()
     clock.turn(1.0)
     await who.look()
     assert not who.has("127.0.0.2")
+
+
+async def test_a_slave_that_registers_within_a_second_of_a_look_for_another_is_let_in():
+    calls = Calls(one=group("127.0.0.1:1", "127.0.0.2:1"))
+    who = allowed(calls, loop_clock())
+    assert await who.admits("127.0.0.2")
+    calls.answers.update(one=group("127.0.0.1:1", "127.0.0.2:1", "127.0.0.3:1"))
+    assert await who.admits("127.0.0.3")
+    assert not await who.admits("127.0.0.9")
+    assert len(calls.asked) == 3

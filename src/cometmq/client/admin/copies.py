@@ -1,0 +1,167 @@
+"""Judges the copies of each broker group: how far each is, what is wrong with it, and what to do.
+
+`cometmq cluster replicas` and `cometmq doctor` show the same judgement. A copy that lacks something may just have been
+asked before the last message reached it, so one that seems late is looked at twice.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from cometmq.client.api.asking import side_by_side
+from cometmq.client.api.broker import BrokerApi
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.results import Replica
+from cometmq.codec.bodies.ha_status import STOPPED_WORDS, HaMaster, HaSlave, HaStatus
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import BrokerRefused, CometError
+from cometmq.model.route import MASTER_ID
+
+# haMaxGapNotInSync by default; the master says so itself of a slave of ours.
+GAP_MAX = 256 << 20
+BEHIND_SECONDS_MAX = 60.0
+_LOOK_AGAIN_SECONDS = 2.0
+
+_REPLICATION_PAGE = "docs/operate/replication.md"
+
+
+class Copy(NamedTuple):
+    """A member of a broker group, and how its copy is.
+
+    Attributes:
+        member: The member, as it answered.
+        state: "master", "alone" (a master whose sends wait in vain), "copying", "late", "stopped", "rival" (another
+            broker has its id), "refused" (it answers, but not this question) or "away".
+        offset: Physical offset behind its last record; None if unknown.
+        gap: Bytes of the master's log that it lacks.
+        behind_s: How much older its newest record is than the master's, seconds.
+        fault: What is wrong, in the member's own words where it has any.
+        advice: What to do about it; empty if nothing is wrong.
+    """
+
+    member: Replica
+    state: str
+    offset: int | None = None
+    gap: int | None = None
+    behind_s: float | None = None
+    fault: str | None = None
+    advice: str = ""
+
+
+async def ask_replicas(instance: ClientInstance) -> list[Replica]:
+    """Ask each member of each broker group for its copies, masters first, and each broker that claims the id of a member."""
+    nameservers, brokers = instance.nameserver_api, BrokerApi(instance)
+    owners = {
+        (name, broker_id): address
+        for name, group in (await nameservers.cluster()).brokers.items()
+        for broker_id, address in group.addresses.items()
+    }
+    members = {(*place, address) for place, address in owners.items()}
+    for name, broker_id, address in sorted(await nameservers.claims()):
+        owners.setdefault((name, broker_id), address)
+        members.add((name, broker_id, address))
+    asked = sorted(members)
+    said = await side_by_side(brokers.ha_status, [each[2] for each in asked])
+    found = []
+    for member, answer in zip(asked, said, strict=True):
+        owner = owners[member[:2]]
+        replica = Replica(*member, None, owner=None if member[2] == owner else owner)
+        if not isinstance(answer, CometError):
+            found.append(replica._replace(status=answer))
+        elif replica.owner is None or is_refusal(answer):  # A rival that is gone is none.
+            found.append(replica._replace(error=str(answer), is_refused=is_refusal(answer)))
+    return found
+
+
+def is_refusal(error: CometError) -> bool:
+    """Return whether a broker answered that it does not serve this machine or user."""
+    return isinstance(error, BrokerRefused) and error.code == ResponseCode.NO_PERMISSION
+
+
+async def settled_replicas(ask: Callable[[], Awaitable[list[Replica]]]) -> list[Replica]:
+    """Return what members say, asked again after 2 s if one of them seems late."""
+    members = await ask()
+    if all(copy.state != "late" for copy in judge_copies(members)):
+        return members
+    await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+    return await ask()
+
+
+def judge_copies(members: Sequence[Replica]) -> list[Copy]:
+    """Judge each member beside its master."""
+    masters: dict[str, HaStatus | None] = {}
+    for each in members:
+        if each.broker_id == MASTER_ID and each.owner is None:
+            masters[each.broker_name] = each.status
+    return [_judge(each, masters) for each in members]
+
+
+def _judge(member: Replica, masters: Mapping[str, HaStatus | None]) -> Copy:
+    if member.owner is not None:
+        return _judge_rival(member, member.owner)
+    status = member.status
+    if status is None:
+        state = "refused" if member.is_refused else "away"
+        return Copy(member, state, fault=member.error)
+    master = masters.get(member.broker_name)
+    if status.master is None:
+        is_alone = status.needed is not None and status.in_sync_slaves + 1 < status.needed
+        if not is_alone:
+            return Copy(member, "master", status.max_offset, 0, 0.0)
+        return Copy(
+            member, "alone", status.max_offset, 0, 0.0,
+            f"sends wait for {status.needed} members",
+            "start its slaves; cometmq cluster replicas shows them",
+        )  # fmt: skip
+    return _judge_slave(member, status, status.master, master)
+
+
+def _judge_rival(member: Replica, owner: str) -> Copy:
+    both = f"{owner} and {member.address}"
+    if member.broker_id == MASTER_ID:
+        fault = f"two brokers run as the master of {member.broker_name}: {both}"
+        advice = f"stop the wrong one, and start it as a slave ({_REPLICATION_PAGE})"
+    else:
+        fault = (
+            f"two brokers run with brokerId={member.broker_id} of {member.broker_name}: {both}"
+        )
+        advice = "give one of them another brokerId"
+    return Copy(member, "rival", fault=fault, advice=advice)
+
+
+def _judge_slave(
+    member: Replica, status: HaStatus, copied: HaMaster, master: HaStatus | None
+) -> Copy:
+    gap = None if master is None else max(master.max_offset - copied.max_offset, 0)
+    behind = None
+    if gap == 0:
+        behind = 0.0
+    elif master is not None and master.stored_ms and status.stored_ms:
+        behind = max(master.stored_ms - status.stored_ms, 0) / 1000
+    copy = Copy(member, "copying", copied.max_offset, gap, behind)
+    # A slave of Java does not tell whether it copies.
+    if copied.is_active is False or copied.error:
+        _, _, advice = (copied.error or "").partition(STOPPED_WORDS)
+        advice = advice or "see that it reaches the master's HA port, and what its log says"
+        return copy._replace(state="stopped", fault=copied.error, advice=advice)
+    if copied.metadata_error:
+        return copy._replace(
+            fault=copied.metadata_error,
+            advice="mend that before it is made the master: it would lack what is not copied",
+        )
+    if gap and (_is_too_far(member, gap, master) or (behind or 0.0) > BEHIND_SECONDS_MAX):
+        since = "" if behind is None else f" and is {behind:.0f} s behind"
+        return copy._replace(
+            state="late",
+            fault=f"it lacks {gap} bytes{since}",
+            advice="see that it is sent more than the log grows by (haCatchUpByteInSecond, maxHaTransferByteInSecond), and "
+            "that its disk and network keep up",
+        )
+    return copy
+
+
+def _is_too_far(member: Replica, gap: int, master: HaStatus | None) -> bool:
+    """Return whether a slave lacks more than its master's haMaxGapNotInSync, or its default if the master does not tell."""
+    slaves: Sequence[HaSlave] = () if master is None else master.slaves
+    told = [each.is_in_sync for each in slaves if each.broker_id == member.broker_id]
+    return not all(told) if told else gap >= GAP_MAX
