@@ -28,7 +28,6 @@ from cometmq.model.settings import (
     setting,
 )
 from cometmq.model.unsupported import asked_by_environment, judge
-from cometmq.net.tls import ClientCheck, TlsMode
 from cometmq.store.conf_file import ConfFile
 from cometmq.store.real_disk import RealDisk
 from cometmq.store.settings import StoreSettings
@@ -206,10 +205,7 @@ class BrokerSettings(MetricsKeys):
     @property
     def are_slaves_proven(self) -> bool:
         """Whether a slave proves by a secret or a certificate that it belongs to the group, wherever it connects from."""
-        has_certificate = (
-            self.client_check is ClientCheck.require and self.tls_mode is not TlsMode.permissive
-        )
-        return self.ha_secret_file is not None or has_certificate
+        return self.ha_secret_file is not None or self.are_clients_certified
 
     def _check_copies(self) -> None:
         """Refuse to guard messages and give copies of them to any broker that registers itself as a slave.

@@ -55,6 +55,13 @@ class TlsKeys:
     tls_client_trust_file: str | None = setting(None, key="tls.client.trustCertPath")
     is_server_verified: bool = setting(default=True, key="tls.client.authServer")
 
+    @property
+    def are_clients_certified(self) -> bool:
+        """Whether each connection to this server shows a certificate."""
+        return (
+            self.client_check is ClientCheck.require and self.tls_mode is not TlsMode.permissive
+        )
+
     def server_tls(self) -> ServerTls | None:
         """The TLS settings of the port; None: plain only.
 
