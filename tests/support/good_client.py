@@ -32,11 +32,15 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Self
 
 import pytest
 
+from cometmq.client.settings import environment_credentials
+from tests.support import frames
+from tests.support.auth_users import signed
 from tests.support.frames import json_frame, parts_of, read_frame
 from tests.support.load import send_frame
 
@@ -244,4 +248,6 @@ def main(address: str, pid: int, topic: str, what: str) -> None:
 
 
 if __name__ == "__main__":
+    if credentials := environment_credentials():  # Its broker has access control.
+        frames.sign = partial(signed, credentials)
     main(sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4])
