@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from datetime import timedelta
+from typing import Any
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -30,7 +31,7 @@ QUEUES_MAX = 8
 KINDS = ("plain", "level", "time", "half")
 # What a client had received when its topic was deleted may still be given to its listener.
 GRACE_MS = 1_000
-CONSUMING = {
+CONSUMING: dict[str, Any] = {
     "consume_from": ConsumeFrom.FIRST, "rebalance_interval_ms": 1_000, "route_interval_ms": 1_000
 }  # fmt: skip
 
@@ -111,9 +112,11 @@ class Story:
     # --- steps
 
     async def send(self, kind: str, count: int) -> None:
-        more = {
-            "level": {"delay_level": 4}, "time": {"deliver": timedelta(seconds=30)}
-        }.get(kind, {})  # fmt: skip
+        more: dict[str, Any] = {}
+        if kind == "level":
+            more = {"delay_level": 4}
+        elif kind == "time":
+            more = {"deliver": timedelta(seconds=30)}
         for _ in range(count):
             self.count += 1
             body = b"%d:%s:%d" % (self.life, kind.encode(), self.count)
