@@ -1,0 +1,49 @@
+"""Two masters of one name at a Java nameserver: the promoted one has the higher epoch, and the old one takes nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from cometmq.model.codes import ResponseCode
+from tests.e2e.test_two_masters import (
+    SECONDS_MAX,
+    copied,
+    fill,
+    master_in_routes,
+    promoted,
+    send_to,
+    settings_of,
+    stopped,
+)
+from tests.interop import reference
+from tests.support import processes
+from tests.support.processes import wait_until
+
+pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
+
+
+def test_a_java_nameserver_keeps_the_promoted_master_and_the_old_one_takes_nothing(tmp_path):
+    names = reference.nameserver(tmp_path / "names").start()
+    try:
+        with (
+            processes.broker(tmp_path / "master", names.address) as old,
+            processes.broker(
+                tmp_path / "slave", names.address, settings=settings_of("SLAVE")
+            ) as slave,
+        ):
+            fill(names.address)
+            wait_until(lambda: copied(tmp_path), seconds=30, what="the copy")
+            with stopped(old):
+                slave.stop()
+                new = promoted(tmp_path, names.address, slave).start()
+            with new:
+                wait_until(
+                    lambda: send_to(old.address)[0] == ResponseCode.SERVICE_NOT_AVAILABLE,
+                    seconds=SECONDS_MAX,
+                    what="the refusal of the old master",
+                )
+                assert master_in_routes(names.address) == new.address
+                assert "two masters of broker-a" in old.log.read_text()
+                assert send_to(new.address)[0] == 0
+    finally:
+        names.kill()
