@@ -9,29 +9,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from cometmq.client.admin.copies import ask_replicas, settled_replicas
-from cometmq.client.admin.states import BrokerState, GroupState, States
+from cometmq.client.admin.states import GroupState, States
 from cometmq.client.admin.symptoms import ClusterFacts, Symptom, symptoms_of
 from cometmq.client.api.asking import side_by_side
 from cometmq.client.api.broker import BrokerApi
+from cometmq.client.api.unsigned import unsigned_answers
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.results import Replica
-from cometmq.client.settings import environment_tls
 from cometmq.codec.bodies.cluster import ClusterInfo
 from cometmq.codec.bodies.conflicts import Conflict
 from cometmq.codec.bodies.heartbeat import CLUSTERING
 from cometmq.codec.bodies.missing_brokers import MissingBroker
 from cometmq.codec.bodies.running import RunningState
-from cometmq.codec.remoting import Command
-from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import BrokerRefused, CometError
-from cometmq.model.names import DEFAULT_TOPIC, is_retry_topic, is_system_group
+from cometmq.model.names import is_retry_topic, is_system_group
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import MASTER_ID, BrokerData
-from cometmq.net.channels import Channels
 
 _LOOK_AGAIN_SECONDS = 2.0
-_UNSIGNED_TIMEOUT_MS = 3_000
-NO_PERMISSION = ResponseCode.NO_PERMISSION
 _MEMBERS_ASKED_MAX = 64  # Of a group; of more it is not said who has what.
 _ANY_QUEUE = -1  # What a member that pops from all queues of a broker has.
 
@@ -67,7 +63,12 @@ class Doctor:
         # A slave that is left of its broker knows how far groups are, too.
         readable = {each.broker_name: each.address for each in reversed(there)}
         groups = await self._groups(readable, unknown)
-        open_nameservers, guarded = await self._unsigned(clusters, there)
+        open_nameservers, guarded = await unsigned_answers(
+            self._instance.clock,
+            self._instance.settings,
+            clusters,
+            [each.address for each in there],
+        )
         return symptoms_of(
             ClusterFacts(
                 nameservers,
@@ -83,38 +84,6 @@ class Doctor:
                 open_nameservers,
                 guarded,
             )
-        )
-
-    async def _unsigned(
-        self, nameservers: Iterable[str], there: Sequence[BrokerState]
-    ) -> tuple[list[str], list[str]]:
-        """Return the nameservers that answer without a signature, and the brokers that refuse to."""
-        channels = Channels(
-            self._instance.clock, tls=self._instance.settings.tls or environment_tls()
-        )
-
-        async def code_of(address: str, command: Command) -> int:
-            answer = await channels.call(address, command, timeout_ms=_UNSIGNED_TIMEOUT_MS)
-            # Java's ACL 1.0 has no code of its own.
-            return NO_PERMISSION if "AclException" in (answer.remark or "") else answer.code
-
-        asks_nameserver = Command(RequestCode.GET_BROKER_CLUSTER_INFO)
-        asks_broker = Command(
-            RequestCode.GET_MAX_OFFSET, fields={"topic": DEFAULT_TOPIC, "queueId": "0"}
-        )
-        try:
-            names, brokers = list(nameservers), [each.address for each in there]
-            of_names = await side_by_side(lambda each: code_of(each, asks_nameserver), names)
-            of_brokers = await side_by_side(lambda each: code_of(each, asks_broker), brokers)
-        finally:
-            await channels.close()
-        return (
-            [name for name, code in zip(names, of_names, strict=True) if code == 0],
-            [
-                name
-                for name, code in zip(brokers, of_brokers, strict=True)
-                if code == NO_PERMISSION
-            ],
         )
 
     async def _groups(
