@@ -63,12 +63,6 @@ class Doctor:
         # A slave that is left of its broker knows how far groups are, too.
         readable = {each.broker_name: each.address for each in reversed(there)}
         groups = await self._groups(readable, unknown)
-        open_nameservers, guarded = await unsigned_answers(
-            self._instance.clock,
-            self._instance.settings,
-            clusters,
-            [each.address for each in there],
-        )
         return symptoms_of(
             ClusterFacts(
                 nameservers,
@@ -81,10 +75,15 @@ class Doctor:
                 await self._unread(groups),
                 unknown,
                 lag_max,
-                open_nameservers,
-                guarded,
+                *await self._unsigned(clusters, there),
             )
         )
+
+    async def _unsigned(
+        self, nameservers: Iterable[str], there: Sequence[BrokerState]
+    ) -> tuple[list[str], list[str]]:
+        instance, brokers = self._instance, [each.address for each in there]
+        return await unsigned_answers(instance.clock, instance.settings, nameservers, brokers)
 
     async def _groups(
         self, brokers: Mapping[str, str], unknown: list[tuple[str, str]]
