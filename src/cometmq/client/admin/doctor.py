@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from cometmq.client.admin.copies import ask_replicas, settled_replicas
-from cometmq.client.admin.states import GroupState, States
+from cometmq.client.admin.states import BrokerState, GroupState, States
 from cometmq.client.admin.symptoms import ClusterFacts, Symptom, symptoms_of
 from cometmq.client.api.asking import side_by_side
 from cometmq.client.api.broker import BrokerApi
