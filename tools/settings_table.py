@@ -26,7 +26,7 @@ HEAD = """\
 A `broker.conf` that was written for RocketMQ is read as it is: the same keys, the same defaults but for those
 marked "differs". Flags beat `COMETMQ_*` variables, these beat the file, that beats `NAMESRV_ADDR`:
 `flushDiskType` is also `--flush-disk-type` and `COMETMQ_FLUSH_DISK_TYPE`. A key that nobody knows is a
-warning at the start, with the nearest known one. What "changes while it runs" is changed by `mqadmin updateBrokerConfig`
+warning at the start, with the nearest known one; RocketMQ's other keys are named in one warning, as keys without effect here. What "changes while it runs" is changed by `mqadmin updateBrokerConfig`
 at once and for the next starts: it is kept beside the file, in `broker.conf.overlay`. The nameserver's settings: [nameserver](../nameserver.md).
 
 | key | default | meaning |
@@ -46,7 +46,7 @@ and with `-p`.
 REST = """
 ## Keys without effect
 
-These are RocketMQ's, too, and are read without a warning. They belong to thread pools, which this broker
+These are RocketMQ's, too, and are read without a warning, for many files have them. They belong to thread pools, which this broker
 has not, or to parts that nobody would miss without their keys above.
 
 """

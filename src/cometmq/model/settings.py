@@ -7,7 +7,7 @@
 The key of a field is its camelCase (`listenPort`) or what `key=` says. Values come in layers, each
 a table of texts; the later one wins: default < file < overlay < environment < command line. A key
 that nobody knows is a warning with the nearest known one, for Java ignores typing mistakes without
-a word; a value that cannot be used is an error.
+a word; RocketMQ's keys that have no effect here are one warning; a value that cannot be used is an error.
 """
 
 import dataclasses
@@ -21,6 +21,7 @@ from typing import Any, Generic, TypeVar, get_args, get_type_hints
 from cometmq.model.address import without_brackets
 from cometmq.model.errors import SettingsError
 from cometmq.model.frozen import dataclass
+from cometmq.model.rocketmq_keys import ROCKETMQ_KEYS
 
 ENVIRONMENT_PREFIX = "COMETMQ_"
 # What stands for the value of a secret.
@@ -104,7 +105,7 @@ class SettingKey:
     @property
     def flag_name(self) -> str:
         """`listenPort` is --listen-port."""
-        return "--" + _HUMP.sub("-", self.name).replace(".", "-").lower()
+        return flag_name(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,21 +161,32 @@ def read_settings(
     values: dict[str, Any] = {}
     warnings = []
     for layer in layers:
+        unused = []
         for name, text in layer.values.items():
             key = by_name.get(name)
             if key is None:
-                if name not in known:
-                    warnings.append(_unknown(name, layer.origin, [*by_name, *known]))
+                if name in ROCKETMQ_KEYS and name not in known:
+                    unused.append(name)
+                elif name not in known:
+                    nearby = [*by_name, *known, *ROCKETMQ_KEYS]
+                    warnings.append(_unknown(name, layer.origin, nearby))
                 continue
             values[key.attribute] = _read(key, text, layer.origin)
             if not key.has_effect and values[key.attribute] != key.default:
                 warnings.append(f"{layer.origin}: {name} is not built yet and has no effect")
+        if unused:
+            warnings.append(_without_effect(unused, layer.origin))
     return kind(**values), warnings
 
 
 def environment_name(key: str) -> str:
     """The variable of a key: `listenPort` is COMETMQ_LISTEN_PORT."""
     return ENVIRONMENT_PREFIX + _HUMP.sub("_", key).replace(".", "_").upper()
+
+
+def flag_name(key: str) -> str:
+    """The flag of a key: `listenPort` is --listen-port."""
+    return "--" + _HUMP.sub("-", key).replace(".", "-").lower()
 
 
 def environment_layer(kind: type, environment: Mapping[str, str]) -> Layer:
@@ -197,6 +209,8 @@ def flags_layer(kind: type, arguments: Sequence[str]) -> Layer:
     while waiting:
         flag, separator, text = waiting.pop(0).partition("=")
         if flag not in names:
+            if flag in map(flag_name, ROCKETMQ_KEYS):
+                raise SettingsError(_without_effect([flag], "command line"))
             raise SettingsError(_unknown(flag, "command line", list(names)))
         if names[flag] in secrets:
             raise SettingsError(
@@ -290,6 +304,12 @@ def _unknown(name: str, origin: str, known: list[str]) -> str:
     nearest = get_close_matches(name, known, n=1, cutoff=0.6)
     hint = f"; did you mean {nearest[0]}?" if nearest else ""
     return f"{origin}: nobody knows {name}{hint}"
+
+
+def _without_effect(names: list[str], origin: str) -> str:
+    if len(names) == 1:
+        return f"{origin}: {names[0]} is a key of RocketMQ that has no effect here"
+    return f"{origin}: {', '.join(sorted(names))} are keys of RocketMQ that have no effect here"
 
 
 def _read(key: SettingKey, text: str, origin: str) -> Any:

@@ -11,10 +11,18 @@ import pytest
 from cometmq.broker.addresses import Addresses, addresses_of
 from cometmq.broker.replica_keys import split_addresses
 from cometmq.broker.replicas.terms import copy_rule, link_terms, slave_rates
-from cometmq.broker.settings import BrokerRole, load_settings
+from cometmq.broker.settings import (
+    KEYS_WITHOUT_EFFECT,
+    BrokerRole,
+    BrokerSettings,
+    load_settings,
+)
 from cometmq.broker.store_keys import FlushDiskType
 from cometmq.model.errors import SettingsError
+from cometmq.model.rocketmq_keys import ROCKETMQ_KEYS
+from cometmq.model.settings import Layer, read_settings, setting_keys
 
+OUR_KEYS = {name for key in setting_keys(BrokerSettings) for name in (key.name, *key.aliases)}
 JAVA_CONF = """\
 # Licensed to the Apache Software Foundation (ASF) under one or more
 brokerClusterName = DefaultCluster
@@ -87,6 +95,36 @@ def test_a_mistyped_key_is_warned_of_with_the_nearest(tmp_path):
     _, warnings = load(tmp_path, "flushDiskTypo=SYNC_FLUSH\n")
     assert len(warnings) == 1
     assert "flushDiskType" in warnings[0]
+
+
+def test_no_key_of_rocketmq_is_called_unknown():
+    layer = Layer("broker.conf", dict.fromkeys(sorted(ROCKETMQ_KEYS - OUR_KEYS), "1"))
+    _, warnings = read_settings(BrokerSettings, [layer], also_known=KEYS_WITHOUT_EFFECT)
+    assert len(warnings) == 1
+    names, _, rest = warnings[0].removeprefix("broker.conf: ").partition(" are ")
+    assert rest == "keys of RocketMQ that have no effect here"
+    assert set(names.split(", ")) == ROCKETMQ_KEYS - OUR_KEYS - KEYS_WITHOUT_EFFECT
+
+
+def test_keys_of_rocketmq_without_effect_are_one_sentence_and_hints_are_for_keys_nobody_has(
+    tmp_path,
+):
+    text = "adminBrokerThreadPoolNums=16\nserverSocketBacklog=1\nbrokerNames=a\nadminBrokerThreadPoolNum=1\n"
+    _, warnings = load(tmp_path, text)
+    conf = tmp_path / "broker.conf"
+    assert warnings == [
+        f"{conf}: nobody knows brokerNames; did you mean brokerName?",
+        f"{conf}: nobody knows adminBrokerThreadPoolNum; did you mean adminBrokerThreadPoolNums?",
+        f"{conf}: adminBrokerThreadPoolNums, serverSocketBacklog are keys of RocketMQ that have no effect here",
+    ]
+
+
+def test_a_key_of_rocketmq_as_a_flag_is_refused_with_the_same_words():
+    with pytest.raises(
+        SettingsError,
+        match=r"--admin-broker-thread-pool-nums is a key of RocketMQ that has no effect here$",
+    ):
+        load_settings(None, environment={}, arguments=["--admin-broker-thread-pool-nums", "1"])
 
 
 def test_flags_outrank_environment_outranks_file_outranks_namesrv_addr(tmp_path):

@@ -1,0 +1,39 @@
+"""The list of RocketMQ's keys is what the classes of 5.3.3 and 5.5.0 set."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pytest
+
+from cometmq.model.rocketmq_keys import ROCKETMQ_KEYS
+from tests.interop import reference
+
+CLASSES = (
+    "common.BrokerIdentity",  # The base of BrokerConfig.
+    "common.BrokerConfig",
+    "store.config.MessageStoreConfig",
+    "remoting.netty.NettyServerConfig",
+    "remoting.netty.NettyClientConfig",
+    "auth.config.AuthConfig",
+    "common.namesrv.NamesrvConfig",
+    "common.ControllerConfig",
+)
+
+pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
+
+
+def keys_of(version: str) -> set[str]:
+    """The keys of a version: `setListenPort` sets listenPort (MixAll.properties2Object)."""
+    names = [f"org.apache.rocketmq.{name}" for name in CLASSES]
+    shown = subprocess.run(
+        [reference.java("javap"), "-public", "-cp", f"{reference.jars(version)}/*", *names],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    setters = re.findall(r" set(\w+)\([^,()]+\)", shown)
+    return {name[0].lower() + name[1:] for name in setters}
+
+
+def test_every_key_of_both_versions_is_in_the_list_and_nothing_else():
+    assert keys_of(reference.VERSION) | keys_of(reference.NEWEST) == ROCKETMQ_KEYS
