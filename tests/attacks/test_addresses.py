@@ -30,6 +30,18 @@ def test_a_broker_on_loopback_says_that_a_remote_nameserver_misleads(tmp_path):
     assert far in said
     assert near not in said
     assert "brokerIP1" in said
+    assert "bindAddress=0.0.0.0 opens it" in program.log.read_text()
+
+
+def test_a_brokerip1_on_loopback_says_that_nobody_else_is_served_and_what_opens_it(tmp_path):
+    settings = {"brokerIP1": "127.0.0.1"}
+    with processes.broker(tmp_path / "shut", "", settings=settings) as program:
+        said = program.log.read_text()
+    assert "listening on loopback only, 127.0.0.1" in said
+    assert "bindAddress=0.0.0.0 opens it" in said
+    settings = {**settings, "bindAddress": "0.0.0.0"}
+    with processes.broker(tmp_path / "open", "", settings=settings) as program:
+        assert "loopback only" not in program.log.read_text()
 
 
 def test_a_brokerip1_that_no_interface_has_starts_and_says_where_it_listens(

@@ -114,6 +114,12 @@ def test_a_second_broker_on_the_same_store_or_port_says_so(broker, tmp_path):
         (["--broker-ip2", "[fd00::1]:10912"], 2, "write brokerIP2=fd00::1"),
         (["--broker-ip2", "tcp://a"], 2, "brokerIP2=tcp://a: it is an IP address"),
         (["--bind-address", "no..name"], 2, "bindAddress=no..name: no address has this name"),
+        (["--broker-role", "SLAVE"], 2, "0 is the master's id"),
+        (["--message-delay-level", "1 year"], 2, "messageDelayLevel"),
+        (["--ha-secret-file", "/nowhere/secret"], 2, "haSecretFile=/nowhere/secret"),
+        (["--acl-enable", "true", "--acl-folder", "/nowhere"], 2, "/nowhere"),
+        (["--tls-server-cert-path", "/nowhere/c.pem"], 2, "tls.server.keyPath"),
+        (["--metrics-exporter-type", "OTLP_GRPC"], 2, "metricsGrpcExporterTarget"),
     ],
 )
 def test_what_is_wrong_on_the_command_line_is_named(arguments, status, words):
@@ -121,6 +127,9 @@ def test_what_is_wrong_on_the_command_line_is_named(arguments, status, words):
     assert result.returncode == status
     assert words in result.stderr
     assert "Traceback" not in result.stderr
+    printed = run(*arguments, "-p")
+    assert (printed.returncode, words in printed.stderr) == (status, True)
+    assert not printed.stdout
 
 
 def test_settings_are_printed_as_mqbroker_does(tmp_path):

@@ -15,6 +15,7 @@ import sys
 
 from cometmq.broker.server import Broker
 from cometmq.broker.settings import BrokerSettings, conf_file, load_settings
+from cometmq.broker.start_check import check_start
 from cometmq.kernel import WHY_PLAIN
 from cometmq.model.errors import CometError
 from cometmq.model.exit_status import status_of
@@ -57,6 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
         if shown is not None:
             for warning in warnings:
                 sys.stderr.write(f"warning: {warning}\n")
+            check_start(settings)
             _print_settings(settings, is_all=shown == "-p")
             return 0
         if WHY_PLAIN is not None:

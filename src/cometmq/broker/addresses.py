@@ -12,7 +12,6 @@ import logging
 import os
 import re
 import socket
-from collections.abc import Iterable
 from ipaddress import ip_address
 from random import Random
 from typing import NamedTuple
@@ -63,7 +62,7 @@ def addresses_of(settings: BrokerSettings) -> Addresses:
                 told, host,
             )  # fmt: skip
     if ip_address(told).is_loopback:
-        _warn_of_loopback(told, settings.nameserver_addresses)
+        _warn_of_loopback(Addresses(told, host), settings)
     return Addresses(told, host)
 
 
@@ -81,8 +80,16 @@ def _check_told_to_slaves(host: str | None) -> None:
     )
 
 
-def _warn_of_loopback(told: str, nameservers: Iterable[str]) -> None:
-    remote = [address for address in nameservers if not _is_loopback(address)]
+def _warn_of_loopback(addresses: Addresses, settings: BrokerSettings) -> None:
+    """Say that nobody beyond this machine finds the broker, where its file or a nameserver is meant for others."""
+    told, host = addresses
+    remote = [each for each in settings.nameserver_addresses if not _is_loopback(each)]
+    if settings.bind_address is None and (settings.broker_ip is not None or remote):
+        _log.warning(
+            "listening on loopback only, %s: other machines do not reach it, nor does a published port of a container; "
+            "bindAddress=%s opens it",
+            host, _ALL[ip_address(host).version],
+        )  # fmt: skip
     if remote:
         _log.warning(
             "nameserver %s is told that this broker is at %s, where nobody beyond this machine can reach it; "

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 
 from cometmq.access.guard import AccessGuard, access_guard
-from cometmq.broker.addresses import addresses_of, joined, unique_ids_of
+from cometmq.broker.addresses import joined, unique_ids_of
 from cometmq.broker.cold_readers import ColdReaders
 from cometmq.broker.counters.counters import Counters
 from cometmq.broker.features import FEATURES
@@ -48,6 +48,7 @@ from cometmq.broker.slave.copy_mark import CopyMark
 from cometmq.broker.slave.metadata import MasterMetadata, metadata_of
 from cometmq.broker.slave.table_copies import TableCopies
 from cometmq.broker.slave.take_over import begin_to_follow, take_over
+from cometmq.broker.start_check import check_start
 from cometmq.broker.topics import Topics
 from cometmq.broker.turns import Turns
 from cometmq.codec.headers.nameserver import RegisterBrokerResponse
@@ -133,8 +134,7 @@ class Broker:
     async def _open(self) -> None:
         """Everything up to serving; each thing says, as it comes, how it is closed."""
         settings, closing = self.settings, self._closing
-        settings.check_role()
-        self._ip, self.listen_host = addresses_of(settings)
+        self._ip, self.listen_host = check_start(settings)
         self._open_store()
         self._world = LoopWorld(self._pool, self._store)
         self._machines = Machines(self._world, "broker")

@@ -7,6 +7,7 @@ features that are not built yet (docs/operate/settings.md is made from this modu
 
 import os
 import platform
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
@@ -17,6 +18,7 @@ from cometmq.access.keys import check_secret_files, further_layers
 from cometmq.broker.metrics_keys import MetricsKeys
 from cometmq.broker.replica_keys import split_addresses
 from cometmq.broker.unsupported_keys import UNSUPPORTED_KEYS
+from cometmq.model.address import split_address
 from cometmq.model.errors import SettingsError
 from cometmq.model.frozen import dataclass
 from cometmq.model.settings import (
@@ -319,4 +321,23 @@ def settings_of(layers: Sequence[Layer]) -> tuple[BrokerSettings, list[str]]:
     settings, warnings = read_settings(BrokerSettings, layers, also_known=known)
     settings.check_access()
     settings.check_replicas()
+    warnings += _nameserver_hints(settings)
     return settings, warnings + judge(UNSUPPORTED_KEYS, layers)
+
+
+def _nameserver_hints(settings: BrokerSettings) -> list[str]:
+    """Hints about nameservers whose address nobody can have; a start tries them all the same, as RocketMQ does."""
+    hints = []
+    for address in settings.nameserver_addresses:
+        parts = re.split(r"[,\s]+", address)
+        if len(parts) > 1:
+            hints.append(
+                f"namesrvAddr={settings.nameservers}: RocketMQ separates nameservers by ; and so {address} is one "
+                f"address here, which nobody has; write {';'.join(filter(None, parts))}"
+            )
+            continue
+        try:
+            split_address(address)
+        except ValueError as error:
+            hints.append(f"namesrvAddr={settings.nameservers}: {address}: {error}")
+    return hints

@@ -91,6 +91,20 @@ def test_an_address_may_stand_in_brackets(tmp_path):
     assert addresses_of(settings) == Addresses("::1", "::1")
 
 
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        ("a:9876,b:9876", "RocketMQ separates nameservers by ; and so a:9876,b:9876 is one"),
+        ("c:1;a:9876 b:9876", "write a:9876;b:9876"),
+        ("names", "names: an address is host:port, with a port from 1 to 65535"),
+    ],
+)
+def test_an_address_of_nameservers_that_nobody_has_gets_a_hint(tmp_path, value, hint):
+    _, warnings = load(tmp_path, f"namesrvAddr={value}\n")
+    assert len(warnings) == 1
+    assert hint in warnings[0]
+
+
 def test_a_mistyped_key_is_warned_of_with_the_nearest(tmp_path):
     _, warnings = load(tmp_path, "flushDiskTypo=SYNC_FLUSH\n")
     assert len(warnings) == 1

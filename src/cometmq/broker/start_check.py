@@ -1,0 +1,28 @@
+"""The check of settings before a broker opens anything; `-p` runs it, too, and begins nothing."""
+
+from cometmq.access.known_users import known_accounts
+from cometmq.broker.addresses import Addresses, addresses_of
+from cometmq.broker.metrics_keys import MetricsExporter
+from cometmq.broker.replicas.terms import link_terms
+from cometmq.broker.settings import BrokerSettings
+
+
+def check_start(settings: BrokerSettings) -> Addresses:
+    """The addresses that settings mean, once all is checked that can be without writing anything.
+
+    Raises:
+        SettingsError: a setting cannot be used, or a file that one names.
+    """
+    settings.check_role()
+    settings.store_settings()
+    settings.server_tls()
+    settings.client_tls()
+    link_terms(settings)
+    if settings.is_acl_enabled:
+        known_accounts(settings)
+    if settings.metrics_exporter is MetricsExporter.OTLP_GRPC:
+        from cometmq.broker.metrics.collector import headers_of, target_of
+
+        target_of(settings.metrics_grpc_target)
+        headers_of(settings.metrics_grpc_header)
+    return addresses_of(settings)
