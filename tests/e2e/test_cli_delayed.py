@@ -6,10 +6,11 @@ import json
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
-from cometmq.client import Message, Producer
+from cometmq.client import Admin, Message, MessageQueue, Producer
 from tests.support import processes
 from tests.support.command_line import run
 
@@ -52,6 +53,32 @@ def test_what_waits_is_listed_and_can_be_taken_back(nameserver: str) -> None:
     assert level.message_id in done.stdout.decode()
     assert hour.message_id not in done.stdout.decode()
     assert "level 18" in done.stdout.decode()
+
+
+def test_each_broker_is_asked_for_its_own_delay_levels(tmp_path: Path) -> None:
+    with (
+        processes.nameserver(tmp_path / "nameserver") as names,
+        processes.broker(tmp_path / "plain", names.address, settings={"brokerName": "plain"}),
+        processes.broker(
+            tmp_path / "slow",
+            names.address,
+            settings={"brokerName": "slow", "messageDelayLevel": "10m 20m 30m"},
+        ),
+        Producer(names.address) as producer,
+        Admin(names.address) as admin,
+    ):
+        admin.create_topic("orders", queues=1)
+        processes.wait_until(
+            lambda: len(admin.route("orders").queues) == 2, seconds=20, what="both brokers"
+        )
+        for name in ("plain", "slow"):
+            message = Message("orders", name.encode(), delay_level=2)
+            producer.send(message, queue=MessageQueue("orders", name, 0))
+        now_ms = time.time() * 1000
+        done = run("message", "delayed", "--json", nameserver=names.address)
+    due = {line["body"]: line["dueMs"] for line in map(json.loads, done.stdout.splitlines())}
+    assert abs(due["slow"] - now_ms - 20 * 60_000) < 10_000
+    assert due.get("plain", now_ms) - now_ms < 10_000, "its level 2 are 5 s"
 
 
 def test_levels_that_are_none_are_refused(nameserver: str) -> None:

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cometmq.cli.asking import Clients, ask
 from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver
 from cometmq.cli.output import message_json, notes, print_json, print_table
 from cometmq.cli.patience import patient
-from cometmq.model.delay_levels import DELAY_LEVELS, delay_levels_ms
+from cometmq.model.delay_levels import delay_levels_ms
 from cometmq.model.errors import SettingsError
 from cometmq.model.names import TOOLS_GROUP
 
@@ -27,20 +28,21 @@ def delayed(
         int, typer.Option("--max", min=1, metavar="COUNT", help="At most so many.")
     ] = COUNT_DEFAULT,
     levels: Annotated[
-        str, typer.Option("--levels", help="messageDelayLevel of the brokers.")
-    ] = DELAY_LEVELS,
+        str | None,
+        typer.Option(
+            "--levels", help="messageDelayLevel of all brokers; else each is asked for its own."
+        ),
+    ] = None,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """List messages that wait for a delay level or a time, the next one first."""
     try:
-        levels_ms = delay_levels_ms(levels)
+        delay_levels_ms(levels or "")
     except SettingsError as error:
         raise typer.BadParameter(str(error), param_hint="--levels") from None
     found = [
-        each
-        for each in _find(nameserver, levels_ms)
-        if topic is None or each.queue.topic == topic
+        each for each in _find(nameserver, levels) if topic is None or each.queue.topic == topic
     ][:count_max]
     if as_json:
         for each in found:
@@ -67,21 +69,21 @@ def recall(
         notes().print(f"[dim]Taken back: {admin.recall(handle)}")
 
 
-def _find(nameserver: str, levels_ms: tuple[int, ...]) -> "list[DelayedMessage]":
+def _find(nameserver: str, levels: str | None) -> "list[DelayedMessage]":
     from cometmq.client import AsyncPullConsumer, ConsumerSettings
-    from cometmq.client.admin.delayed import delayed_messages
+    from cometmq.client.admin.delayed import DelayedFinder
     from cometmq.net.clock import SystemClock
-    from cometmq.net.loop import run
 
-    async def work() -> "list[DelayedMessage]":
-        settings = patient(ConsumerSettings)
+    async def work(clients: Clients) -> "list[DelayedMessage]":
+        instance = clients.instance
         async with AsyncPullConsumer(
-            nameserver, group=TOOLS_GROUP, settings=settings
+            group=TOOLS_GROUP, settings=patient(ConsumerSettings), instance=instance
         ) as consumer:
             now_ms = SystemClock().now_ms()
-            return await delayed_messages(consumer, now_ms=now_ms, levels_ms=levels_ms)
+            finder = DelayedFinder(consumer, instance, now_ms=now_ms, levels=levels)
+            return (await finder.all()).messages
 
-    return run(work())
+    return ask(nameserver, work)
 
 
 def _json(each: "DelayedMessage") -> dict[str, object]:

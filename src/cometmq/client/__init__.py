@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from cometmq.client.admin.account_lines import EntryLine, UserLine
     from cometmq.client.admin.accounts import Accounts, AccountsReport
     from cometmq.client.admin.admin import AsyncAdmin
+    from cometmq.client.admin.delayed import DelayedFinder, DelayedMessage, DelayedMessages
     from cometmq.client.admin.explain import ExplainFinding, Explanation
     from cometmq.client.admin.inspector import AsyncInspector
     from cometmq.client.admin.replay import ReplayCandidate
@@ -172,6 +173,9 @@ __all__ = [
     "ConsumerSettings",
     "Credentials",
     "DeadLetter",
+    "DelayedFinder",
+    "DelayedMessage",
+    "DelayedMessages",
     "EncodedBatch",
     "EncodedMessage",
     "EncodedProducer",
@@ -301,6 +305,7 @@ _NAMES = {
     "cometmq.client.settings": "ClientSettings ConsumeFrom ConsumerSettings ProducerSettings PushSettings SimpleSettings",
     "cometmq.client.consumer.pop.simple_consumer": "AsyncSimpleConsumer",
     "cometmq.client.admin.absent": "AbsentBroker",
+    "cometmq.client.admin.delayed": "DelayedFinder DelayedMessage DelayedMessages",
     "cometmq.client.admin.states": "BrokerState GroupState TopicState",
     "cometmq.client.admin.symptoms": "Symptom",
     "cometmq.client.sync.admin": "Admin",

@@ -6,21 +6,29 @@ Java's brokers as from ours, and nothing is kept about them anywhere else.
 """
 
 import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections import deque
+from collections.abc import Iterable
+from itertools import chain
+from typing import NamedTuple
 
+from cometmq.client.api.broker import BrokerApi
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.consumer.pull.pull_consumer import AsyncPullConsumer
 from cometmq.codec.recall_handle import RecallHandle, encode_recall_handle
 from cometmq.model import properties as keys_of
+from cometmq.model.delay_levels import DELAY_LEVELS, delay_levels_ms
+from cometmq.model.errors import BrokerNotFound
 from cometmq.model.message import StoredMessage
 from cometmq.model.names import SCHEDULE_TOPIC, WHEEL_TIMER_TOPIC
 from cometmq.model.queue import MessageQueue
 
-if TYPE_CHECKING:
-    from cometmq.client.consumer.pull.pull_consumer import AsyncPullConsumer
-
 # A message rolls through the timer's topic at least every two days (timerRollWindowSlot).
 _TIMER_LOOK_BACK_MS = 3 * 86_400_000
 _SLOT_MS = 1000
+_LEVELS_KEY = "messageDelayLevel"
+_AT_ONCE = 256  # Messages.
+_FIXED_BYTES = 512  # Of a message, besides its body and properties.
+_DIGITS_MAX = 15  # Of a number in a property, which anybody can write.
 
 
 class DelayedMessage(NamedTuple):
@@ -41,35 +49,104 @@ class DelayedMessage(NamedTuple):
     recall_handle: str | None
 
 
-async def delayed_messages(
-    consumer: "AsyncPullConsumer", *, now_ms: int, levels_ms: Sequence[int]
-) -> list[DelayedMessage]:
-    """All messages that wait, the next one first.
+class DelayedMessages(NamedTuple):
+    """Messages that wait.
+
+    Attributes:
+        messages: the next one first.
+        unread: further messages of the system's topics, which were not looked at: some of them may wait, too.
+    """
+
+    messages: list[DelayedMessage]
+    unread: int = 0
+
+
+class DelayedFinder:
+    """Finds the messages that wait, for one client.
 
     Args:
         consumer: reads; no offset of its group moves.
+        instance: asks the brokers for their delay levels.
         now_ms: wall time.
-        levels_ms: delay of each level of the brokers (messageDelayLevel).
-
-    Raises:
-        TopicNotFound: no broker is there.
-        BrokerRefused, BrokerNotFound, NetError, CodecError: no answer.
+        levels: the delay levels of all brokers; None: each broker is asked for its own (messageDelayLevel).
+        look_bytes: look at messages of so many bytes together; None: at all.
     """
-    found = [
-        *await _of_levels(consumer, now_ms, levels_ms),
-        *await _of_timer(consumer, now_ms),
-    ]
-    return sorted(found, key=lambda each: each.due_ms)
 
+    def __init__(
+        self,
+        consumer: AsyncPullConsumer,
+        instance: ClientInstance,
+        *,
+        now_ms: int,
+        levels: str | None = None,
+        look_bytes: int | None = None,
+    ) -> None:
+        self._consumer = consumer
+        self._instance = instance
+        self._now_ms = now_ms
+        self._levels = levels
+        self._bytes_left = float("inf") if look_bytes is None else look_bytes
 
-async def _of_levels(
-    consumer: "AsyncPullConsumer", now_ms: int, levels_ms: Sequence[int]
-) -> list[DelayedMessage]:
-    async def of_queue(queue: MessageQueue) -> list[DelayedMessage]:
-        if queue.queue_id >= len(levels_ms):
-            return []
-        delay_ms = levels_ms[queue.queue_id]
-        return [
+    async def all(self) -> DelayedMessages:
+        """Find what waits for a delay level or for a time.
+
+        Raises:
+            TopicNotFound: no broker is there.
+            BrokerRefused, BrokerNotFound, NetError, CodecError: no answer.
+        """
+        return _joined([await self.of_levels(), await self.of_timer()])
+
+    async def of_levels(self) -> DelayedMessages:
+        """Find what waits for a delay level.
+
+        Raises:
+            TopicNotFound, BrokerRefused, BrokerNotFound, NetError, CodecError: as `all`.
+        """
+        queues = await self._consumer.queues(SCHEDULE_TOPIC)
+        levels = await self._levels_of({each.broker_name for each in queues})
+        return _joined(
+            await asyncio.gather(
+                *(
+                    self._of_level(each, levels[each.broker_name][each.queue_id])
+                    for each in queues
+                    if each.queue_id < len(levels[each.broker_name])
+                )
+            )
+        )
+
+    async def of_timer(self) -> DelayedMessages:
+        """Find what waits for a time and was not taken back.
+
+        Raises:
+            TopicNotFound, BrokerRefused, BrokerNotFound, NetError, CodecError: as `all`.
+        """
+        queues = await self._consumer.queues(WHEEL_TIMER_TOPIC)
+        return _joined(await asyncio.gather(*map(self._of_timer_queue, queues)))
+
+    async def _levels_of(self, brokers: set[str]) -> dict[str, tuple[int, ...]]:
+        """The delays of each broker's levels, in ms."""
+        if self._levels is not None:
+            return dict.fromkeys(brokers, delay_levels_ms(self._levels))
+        addresses = await self._instance.nameserver_api.readable_brokers()
+        api = BrokerApi(self._instance)
+
+        async def ask(name: str) -> tuple[str, tuple[int, ...]]:
+            if name not in addresses:
+                raise BrokerNotFound(f"no member of {name!r} is registered to tell its delays")
+            settings = await api.settings(addresses[name])
+            return name, delay_levels_ms(settings.values.get(_LEVELS_KEY, DELAY_LEVELS))
+
+        return dict(await asyncio.gather(*map(ask, brokers)))
+
+    async def _of_level(self, queue: MessageQueue, delay_ms: int) -> DelayedMessages:
+        """Find what was stored in the queue of a level within its delay."""
+        begin, end = await self._range_since(queue, self._now_ms - delay_ms)
+        stored: list[StoredMessage] = []
+        while begin < end and self._bytes_left > 0:
+            stop = min(begin + _AT_ONCE, end)
+            stored += await self._read(queue, begin, stop)
+            begin = stop
+        found = [
             DelayedMessage(
                 message.stored_ms + delay_ms,
                 _real_queue(message),
@@ -77,28 +154,28 @@ async def _of_levels(
                 message,
                 None,
             )
-            for message in await _stored_since(consumer, queue, now_ms - delay_ms)
-            if message.stored_ms + delay_ms > now_ms
+            for message in stored
+            if message.stored_ms + delay_ms > self._now_ms
         ]
+        return DelayedMessages(found, end - begin)
 
-    queues = await consumer.queues(SCHEDULE_TOPIC)
-    parts = await asyncio.gather(*map(of_queue, queues))
-    return [each for part in parts for each in part]
-
-
-async def _of_timer(consumer: "AsyncPullConsumer", now_ms: int) -> list[DelayedMessage]:
-    waiting: dict[tuple[str, str], DelayedMessage] = {}
-    for queue in await consumer.queues(WHEEL_TIMER_TOPIC):
-        for message in await _stored_since(consumer, queue, now_ms - _TIMER_LOOK_BACK_MS):
-            properties = message.properties
-            taken_back = properties.get(keys_of.TIMER_DEL_UNIQKEY)
+    async def _of_timer_queue(self, queue: MessageQueue) -> DelayedMessages:
+        first, end = await self._range_since(queue, self._now_ms - _TIMER_LOOK_BACK_MS)
+        # The last come first: a message is taken back by one that is stored after it.
+        parts: deque[list[StoredMessage]] = deque()
+        while first < end and self._bytes_left > 0:
+            begin = max(end - _AT_ONCE, first)
+            parts.appendleft(await self._read(queue, begin, end))
+            end = begin
+        waiting: dict[tuple[str, str], DelayedMessage] = {}
+        for message in chain.from_iterable(parts):
+            taken_back = message.properties.get(keys_of.TIMER_DEL_UNIQKEY)
             if taken_back is not None:
                 topic, _, key = taken_back.partition("+")
                 waiting.pop((topic, key), None)
                 continue
-            out_text = properties.get(keys_of.TIMER_OUT_MS, "")
-            out_ms = int(out_text) if out_text.isdecimal() else 0
-            if out_ms + _SLOT_MS <= now_ms:
+            out_ms = _number(message, keys_of.TIMER_OUT_MS)
+            if out_ms + _SLOT_MS <= self._now_ms:
                 continue
             real = _real_queue(message)
             handle = RecallHandle(
@@ -108,31 +185,48 @@ async def _of_timer(consumer: "AsyncPullConsumer", now_ms: int) -> list[DelayedM
             waiting[real.topic, message.message_id] = DelayedMessage(
                 out_ms + _SLOT_MS, real, 0, message, encode_recall_handle(handle)
             )
-    return list(waiting.values())
+        return DelayedMessages(list(waiting.values()), end - first)
+
+    async def _range_since(self, queue: MessageQueue, time_ms: int) -> tuple[int, int]:
+        """The offsets of a queue from a time on: the first, and the one after the last."""
+        begin, end = await asyncio.gather(
+            self._consumer.offset_by_time(queue, time_ms), self._consumer.max_offset(queue)
+        )
+        return min(begin, end), end
+
+    async def _read(self, queue: MessageQueue, begin: int, end: int) -> list[StoredMessage]:
+        found: list[StoredMessage] = []
+        offset = begin
+        while offset < end:
+            pull = await self._consumer.fetch(queue, offset)
+            found += (each for each in pull.messages if each.queue_offset < end)
+            if pull.next_offset <= offset:
+                break
+            offset = pull.next_offset
+        self._bytes_left -= sum(map(_size, found))
+        return found
 
 
-async def _stored_since(
-    consumer: "AsyncPullConsumer", queue: MessageQueue, time_ms: int
-) -> list[StoredMessage]:
-    """The messages of a queue from a time on."""
-    offset, end = (
-        await consumer.offset_by_time(queue, time_ms),
-        await consumer.max_offset(queue),
-    )
-    found: list[StoredMessage] = []
-    while offset < end:
-        pull = await consumer.fetch(queue, offset)
-        found += pull.messages
-        if pull.next_offset <= offset:
-            break
-        offset = pull.next_offset
-    return found
+def _joined(parts: Iterable[DelayedMessages]) -> DelayedMessages:
+    parts = list(parts)
+    messages = [each for part in parts for each in part.messages]
+    messages.sort(key=lambda each: each.due_ms)
+    return DelayedMessages(messages, sum(part.unread for part in parts))
 
 
 def _real_queue(message: StoredMessage) -> MessageQueue:
     """The queue to which a waiting message goes when it is due."""
     topic = message.properties.get(keys_of.REAL_TOPIC, "")
-    queue = message.properties.get(keys_of.REAL_QID, "")
-    return MessageQueue(
-        topic, message.queue.broker_name, int(queue) if queue.isdecimal() else 0
-    )
+    return MessageQueue(topic, message.queue.broker_name, _number(message, keys_of.REAL_QID))
+
+
+def _size(message: StoredMessage) -> int:
+    """About the bytes that a message takes here."""
+    texts = sum(len(key) + len(text) for key, text in message.properties.items())
+    return _FIXED_BYTES + len(message.body) + texts
+
+
+def _number(message: StoredMessage, key: str) -> int:
+    """A number in a property; 0 where it is none."""
+    text = message.properties.get(key, "")
+    return int(text) if text.isdecimal() and len(text) <= _DIGITS_MAX else 0

@@ -1,28 +1,23 @@
 """Messages that wait: for a delay level, for a time, or for the end of their transaction.
 
-They lie in the system's topics. Which of a delay level still wait is a range of time; of the timer what went through its topic in the last
-days, with its time beside it; of half messages what the broker's own group has not checked yet.
+They lie in the system's topics. Those that wait for a level or a time stand in the order in which they are due; of half messages those
+that the broker's own group has not checked yet, the newest first.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 from starlette.responses import Response
 
-from cometmq.client import StoredMessage
-from cometmq.dashboard.browsing import MessagePage, QueueSlice, browse_slices, time_slice
+from cometmq.client import DelayedFinder, DelayedMessage, DelayedMessages
+from cometmq.dashboard.browsing import MessageRow, QueueSlice, browse_slices, row_of, time_slice
 from cometmq.dashboard.inputs import WrongInput, page_of, text_of
 from cometmq.dashboard.page_request import Page, PageRequest
+from cometmq.dashboard.paging import table_page
 from cometmq.model import properties as keys_of
-from cometmq.model.delay_levels import DELAY_LEVELS, delay_levels_ms
 from cometmq.model.errors import BrokerRefused, TopicNotFound
-from cometmq.model.names import (
-    HALF_TOPIC,
-    SCHEDULE_TOPIC,
-    TRANS_CHECK_MAX_TIME_TOPIC,
-    TRANSACTION_GROUP,
-    WHEEL_TIMER_TOPIC,
-)
+from cometmq.model.names import HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC, TRANSACTION_GROUP
 
 KINDS = {
     "level": "Delay levels",
@@ -30,25 +25,30 @@ KINDS = {
     "half": "Half messages",
     "discarded": "Discarded half messages",
 }
-# A message rolls through the timer's topic at least every two days (timerRollWindowSlot of RocketMQ 5.3.3).
-# Those that every broker has, unless its messageDelayLevel names others.
-_LEVELS_MS = delay_levels_ms(DELAY_LEVELS)
-_TIMER_LOOK_BACK_MS = 3 * 86_400_000
+_ROWS = 20
+_LOOK_BYTES = 8 << 20
+
+
+class WaitingRow(NamedTuple):
+    """A message that waits, without its body, and when it is due."""
+
+    delayed: DelayedMessage
+    row: MessageRow
 
 
 async def show_waiting(request: PageRequest) -> Response:
-    """One kind of them, the newest first."""
+    """One kind of them."""
     kind = text_of(request.fields, "kind") or "level"
-    if kind not in KINDS:
+    if kind in _DELAYED:
+        return await _show_delayed(request, kind)
+    if kind not in _SLICES:
         raise WrongInput(f"Nothing waits by {kind[:40]!r}; choose one of the kinds.")
     try:
         slices = await _SLICES[kind](request)
     except (TopicNotFound, BrokerRefused):
         # Brokers make these topics with the first message that waits so.
         slices = []
-    browsed: MessagePage = await browse_slices(
-        request.cluster.puller, slices, page_of(request.fields)
-    )
+    browsed = await browse_slices(request.cluster.puller, slices, page_of(request.fields))
     return request.page(
         "waiting.html",
         "Delayed and half",
@@ -56,26 +56,31 @@ async def show_waiting(request: PageRequest) -> Response:
         kind=kind,
         kinds=KINDS,
         browsed=browsed,
-        due_ms=_due_of(_LEVELS_MS),
         real_topic=lambda message: message.properties.get(keys_of.REAL_TOPIC, ""),
     )
 
 
-async def _of_levels(request: PageRequest) -> list[QueueSlice]:
-    """Queue n of the topic is level n + 1; what was stored within its delay still waits."""
-    puller, now_ms = request.cluster.puller, request.now_ms()
-    queues = [
-        each for each in await puller.queues(SCHEDULE_TOPIC) if each.queue_id < len(_LEVELS_MS)
-    ]
-    return await asyncio.gather(
-        *(time_slice(puller, each, now_ms - _LEVELS_MS[each.queue_id], None) for each in queues)
+async def _show_delayed(request: PageRequest, kind: str) -> Response:
+    """Show what waits for a level or a time, the next one first."""
+    cluster = request.cluster
+    finder = DelayedFinder(
+        cluster.puller, cluster.instance, now_ms=request.now_ms(), look_bytes=_LOOK_BYTES
     )
-
-
-async def _of_timer(request: PageRequest) -> list[QueueSlice]:
-    puller, since_ms = request.cluster.puller, request.now_ms() - _TIMER_LOOK_BACK_MS
-    queues = await puller.queues(WHEEL_TIMER_TOPIC)
-    return await asyncio.gather(*(time_slice(puller, each, since_ms, None) for each in queues))
+    try:
+        found = await _DELAYED[kind](finder)
+    except TopicNotFound:  # A broker of Java makes the timer's topic with its first message.
+        found = DelayedMessages([])
+    part = table_page(found.messages, page_of(request.fields), rows=_ROWS)
+    return request.page(
+        "delayed.html",
+        "Delayed and half",
+        section="waiting",
+        kind=kind,
+        kinds=KINDS,
+        part=part,
+        rows=[WaitingRow(each, row_of(each.message)) for each in part.rows],
+        unread=found.unread,
+    )
 
 
 async def _of_halves(request: PageRequest) -> list[QueueSlice]:
@@ -95,24 +100,10 @@ async def _of_discarded(request: PageRequest) -> list[QueueSlice]:
     return await asyncio.gather(*(time_slice(puller, each, None, None) for each in queues))
 
 
-_SLICES = {
-    "level": _of_levels,
-    "time": _of_timer,
-    "half": _of_halves,
-    "discarded": _of_discarded,
+_DELAYED: dict[str, Callable[[DelayedFinder], Awaitable[DelayedMessages]]] = {
+    "level": DelayedFinder.of_levels,
+    "time": DelayedFinder.of_timer,
 }
-
-
-def _due_of(levels_ms: Sequence[int]) -> Callable[[StoredMessage], int]:
-    """Tells when a message may be seen, ms since 1970; 0: its record does not say."""
-
-    def due_ms(message: StoredMessage) -> int:
-        if message.topic == SCHEDULE_TOPIC:
-            return message.stored_ms + levels_ms[message.queue.queue_id]
-        text = message.properties.get(keys_of.TIMER_OUT_MS, "")
-        return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else 0
-
-    return due_ms
-
+_SLICES = {"half": _of_halves, "discarded": _of_discarded}
 
 PAGES = (Page("/waiting", show_waiting),)
