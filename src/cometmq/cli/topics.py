@@ -88,11 +88,18 @@ def create(
     topic: TopicName,
     *,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
-    queues: Annotated[int, typer.Option(min=1, help="On each broker.")] = 8,
+    queues: Annotated[
+        int | None, typer.Option(min=1, help="On each broker; 8 where it is new.")
+    ] = None,
 ) -> None:
-    """Make a topic, or change the number of its queues."""
-    _with_admin(nameserver, lambda admin: admin.create_topic(topic, queues=queues))
-    notes().print(f"{topic} has {queues} queues on each broker.", markup=False)
+    """Make a topic, or change the number of its queues; the rest of one that is there stays."""
+    configs = _with_admin(nameserver, lambda admin: admin.create_topic(topic, queues=queues))
+    counts = {broker: config.write_queues for broker, config in sorted(configs.items())}
+    if len(set(counts.values())) == 1:
+        said = f"{next(iter(counts.values()))} queues on each broker"
+    else:
+        said = ", ".join(f"{count} queues on {broker}" for broker, count in counts.items())
+    notes().print(f"{topic} has {said}.", markup=False)
 
 
 @topics.command()

@@ -28,7 +28,6 @@ from cometmq.codec.bodies.connection import ClientConnection, ConsumerConnection
 from cometmq.codec.bodies.stats import QueueProgress
 from cometmq.codec.recall_handle import decode_recall_handle
 from cometmq.model.errors import BrokerNotFound
-from cometmq.model.flags import PERM_READ_WRITE
 from cometmq.model.group import GroupConfig
 from cometmq.model.message import StoredMessage
 from cometmq.model.names import check_group, check_topic
@@ -166,21 +165,24 @@ class AsyncAdmin:
         self,
         topic: str,
         *,
-        queues: int = 8,
+        queues: int | None = None,
         read_queues: int | None = None,
-        perm: int = PERM_READ_WRITE,
+        perm: int | None = None,
         cluster: str | None = None,
         attributes: Mapping[str, str] | None = None,
-    ) -> None:
-        """Make a topic, or change it.
+    ) -> dict[str, TopicConfig]:
+        """Make a topic, or change what is named here of one; at each broker it keeps the rest as it is there.
 
         Args:
             topic: its name.
-            queues: to write to, on each broker.
-            read_queues: to read from; None: as many.
-            perm: bits of `model.flags.PERM_*`.
+            queues: to write to, on each broker, and to read from where `read_queues` is None; None: 8 of a new one.
+            read_queues: to read from.
+            perm: bits of `model.flags.PERM_*`; None: of a new one, to read and write.
             cluster: where; None: on every master.
-            attributes: such as `message.type` (5.x).
+            attributes: such as `message.type` (5.x); added to those that it has.
+
+        Returns:
+            Its settings now, by broker name.
 
         Raises:
             RequestError: the name is illegal.
@@ -188,18 +190,37 @@ class AsyncAdmin:
         """
         check_topic(topic)
 
-        async def create(address: str) -> None:
-            await self._brokers.create_topic(
-                address,
-                topic,
-                read_queues=queues if read_queues is None else read_queues,
-                write_queues=queues,
-                perm=perm,
-                attributes=attributes,
-            )
-
-        await self._each_master(create, cluster)
+        named = {
+            "write_queues": queues,
+            "read_queues": queues if read_queues is None else read_queues,
+            "perm": perm,
+        }
+        changes = {name: value for name, value in named.items() if value is not None}
+        changed = await self._each_master(
+            lambda address: self._brokers.change_topic(
+                address, topic, changes, attributes=attributes, is_made=True
+            ),
+            cluster,
+        )
         self._instance.routes.drop(topic)
+        return {name: config for name, config in changed.items() if config is not None}
+
+    async def change_topic(
+        self, topic: str, changes: Mapping[str, Any]
+    ) -> dict[str, TopicConfig]:
+        """Change fields of `TopicConfig`, but attributes, at each master that has a topic, and leave the others as they are there.
+
+        Returns:
+            Its settings now, by broker name; empty where no broker has it.
+
+        Raises:
+            BrokerNotFound: no broker is there.
+        """
+        changed = await self._each_master(
+            lambda address: self._brokers.change_topic(address, topic, changes), None
+        )
+        self._instance.routes.drop(topic)
+        return {name: config for name, config in changed.items() if config is not None}
 
     async def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
         """Delete a topic and all its messages, at the brokers and then at every nameserver.

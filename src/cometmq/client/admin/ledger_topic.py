@@ -26,7 +26,6 @@ from cometmq.client.producer.sender import EncodedSender
 from cometmq.client.settings import ProducerSettings
 from cometmq.codec.record import decode_records
 from cometmq.model.errors import CodecError, TopicNotFound
-from cometmq.model.flags import PERM_READ_WRITE
 from cometmq.model.message import Message
 from cometmq.model.names import INNER_PRODUCER_GROUP, check_topic
 from cometmq.model.queue import MessageQueue
@@ -85,12 +84,11 @@ class LedgerTopic:
                 return
             masters = await self._instance.nameserver_api.masters()
             name = min(masters)
-            await BrokerApi(self._instance).create_topic(
+            await BrokerApi(self._instance).change_topic(
                 masters[name],
                 self._topic,
-                read_queues=1,
-                write_queues=1,
-                perm=PERM_READ_WRITE,
+                {"read_queues": 1, "write_queues": 1},
+                is_made=True,
             )
         self._queue = MessageQueue(self._topic, name, 0)
         await self._instance.fresh(self._topic)

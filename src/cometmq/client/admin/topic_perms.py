@@ -39,11 +39,5 @@ async def change_perm(
     for name, address in sorted(masters.items()):
         config = await api.topic_config(address, topic)
         changed[name] = change(config.perm)
-        await api.create_topic(
-            address,
-            topic,
-            read_queues=config.read_queues,
-            write_queues=config.write_queues,
-            perm=changed[name],
-        )
+        await api.change_topic(address, topic, {"perm": changed[name]})
     return changed

@@ -146,27 +146,48 @@ class BrokerApi:
         answer = await self._ask(address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header)
         return decode_group_list(answer.body)
 
-    async def create_topic(
+    async def change_topic(
         self,
         address: str,
         topic: str,
+        changes: Mapping[str, Any],
         *,
-        read_queues: int,
-        write_queues: int,
-        perm: int,
         attributes: Mapping[str, str] | None = None,
-    ) -> None:
-        """Make a topic, or change it."""
-        added = ",".join(f"+{key}={value}" for key, value in (attributes or {}).items())
+        is_made: bool = False,
+    ) -> TopicConfig | None:
+        """Change fields of a topic's settings; the settings then, None where the broker has no such topic.
+
+        The request says all fields but attributes, of which it says what is added: so those of the topic that is there are asked for.
+
+        Args:
+            address: of the broker.
+            topic: its name.
+            changes: fields of `TopicConfig`; the others stay as they are.
+            attributes: added to those that it has.
+            is_made: whether it is made where the broker has none.
+        """
+        try:
+            known = await self.topic_config(address, topic)
+        except BrokerRefused as error:
+            if error.code != ResponseCode.TOPIC_NOT_EXIST:
+                raise
+            if not is_made:
+                return None
+            known = TopicConfig(topic)
+        config = replace(known, **changes)
+        added = dict(attributes or {})
         header = CreateTopic(
             topic,
-            read_queues,
-            write_queues,
-            perm,
-            topic_sys_flag=0,
-            attributes=added or None,
+            config.read_queues,
+            config.write_queues,
+            config.perm,
+            topic_filter_type=config.filter_type,
+            topic_sys_flag=config.sys_flag,
+            order=config.ordered,
+            attributes=",".join(f"+{key}={value}" for key, value in added.items()) or None,
         )
         await self._change(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+        return replace(config, attributes={**config.attributes, **added})
 
     async def delete_topic(self, address: str, topic: str) -> None:
         """Delete a topic and all its messages at this broker."""

@@ -11,7 +11,6 @@ from cometmq.client.sync.portal import portal
 from cometmq.codec.bodies.cluster import ClusterInfo
 from cometmq.codec.bodies.connection import ClientConnection, ConsumerConnections
 from cometmq.codec.bodies.stats import QueueProgress
-from cometmq.model.flags import PERM_READ_WRITE
 from cometmq.model.group import GroupConfig
 from cometmq.model.message import StoredMessage
 from cometmq.model.queue import MessageQueue
@@ -125,27 +124,30 @@ class Admin:
         self,
         topic: str,
         *,
-        queues: int = 8,
+        queues: int | None = None,
         read_queues: int | None = None,
-        perm: int = PERM_READ_WRITE,
+        perm: int | None = None,
         cluster: str | None = None,
         attributes: Mapping[str, str] | None = None,
-    ) -> None:
-        """Make a topic, or change it.
+    ) -> dict[str, TopicConfig]:
+        """Make a topic, or change what is named here of one; at each broker it keeps the rest as it is there.
 
         Args:
             topic: its name.
-            queues: to write to, on each broker.
-            read_queues: to read from; None: as many.
-            perm: bits of `model.flags.PERM_*`.
+            queues: to write to, on each broker, and to read from where `read_queues` is None; None: 8 of a new one.
+            read_queues: to read from.
+            perm: bits of `model.flags.PERM_*`; None: of a new one, to read and write.
             cluster: where; None: on every master.
-            attributes: such as `message.type` (5.x).
+            attributes: such as `message.type` (5.x); added to those that it has.
+
+        Returns:
+            Its settings now, by broker name.
 
         Raises:
             RequestError: the name is illegal.
             BrokerNotFound: no broker is there.
         """
-        self._portal.call(
+        result: dict[str, TopicConfig] = self._portal.call(
             self._client.create_topic,
             topic,
             queues=queues,
@@ -154,6 +156,21 @@ class Admin:
             cluster=cluster,
             attributes=attributes,
         )
+        return result
+
+    def change_topic(self, topic: str, changes: Mapping[str, Any]) -> dict[str, TopicConfig]:
+        """Change fields of `TopicConfig`, but attributes, at each master that has a topic, and leave the others as they are there.
+
+        Returns:
+            Its settings now, by broker name; empty where no broker has it.
+
+        Raises:
+            BrokerNotFound: no broker is there.
+        """
+        result: dict[str, TopicConfig] = self._portal.call(
+            self._client.change_topic, topic, changes
+        )
+        return result
 
     def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
         """Delete a topic and all its messages, at the brokers and then at every nameserver.

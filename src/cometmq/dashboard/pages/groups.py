@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from starlette.responses import Response
 
@@ -119,33 +120,53 @@ async def create_group(request: PageRequest) -> Response:
         raise WrongInput(
             f"The group {name[:100]!r} is there already; change it on its own page."
         )
-    await request.admin.create_group(_config(request, GroupConfig(name)))
+    new = GroupConfig(name)
+    await request.admin.create_group(replace(new, **_settings(request, new)))
     return request.go("/group", f"The group {name} is there.", name=name)
 
 
 async def change_group(request: PageRequest) -> Response:
     """Change the settings of a group."""
     request.subject = name = needed(request.fields, "name", "group")
-    before = (await request.admin.groups()).get(name)
+    try:
+        before = next(iter((await request.inspector.group(name)).configs.values()), None)
+    except GroupNotFound:
+        before = None
     if before is None:
         raise WrongInput(f"No broker has settings of the group {name[:100]!r}; create it.")
-    await request.admin.create_group(_config(request, before))
+    # The form shows the settings at one broker; another may have its own of what nobody changed here.
+    changes = {
+        field: value
+        for field, value in _settings(request, before).items()
+        if value != getattr(before, field)
+    }
+    await request.admin.change_group(name, changes)
     return request.go("/group", f"The group {name} is changed.", name=name)
 
 
-def _config(request: PageRequest, before: GroupConfig) -> GroupConfig:
+def _settings(request: PageRequest, before: GroupConfig) -> dict[str, Any]:
+    """The settings that the form names: fields of `GroupConfig`; numbers left empty are as before."""
     fields = request.fields
-    return replace(
-        before,
-        consume_enabled=bool(fields.get("consume")),
-        broadcast_enabled=bool(fields.get("broadcast")),
-        retry_queues=number_of(
-            fields, "retry_queues", "Retry queues", least=0, most=1024, default=1
+    return {
+        "consume_enabled": bool(fields.get("consume")),
+        "broadcast_enabled": bool(fields.get("broadcast")),
+        "retry_queues": number_of(
+            fields,
+            "retry_queues",
+            "Retry queues",
+            least=0,
+            most=1024,
+            default=before.retry_queues,
         ),
-        retry_max_times=number_of(
-            fields, "retry_max", "Tries", least=-1, most=1_000_000, default=16
+        "retry_max_times": number_of(
+            fields,
+            "retry_max",
+            "Tries",
+            least=-1,
+            most=1_000_000,
+            default=before.retry_max_times,
         ),
-    )
+    }
 
 
 async def delete_group(request: PageRequest) -> Response:

@@ -172,7 +172,10 @@ async def create_topic(request: PageRequest) -> Response:
         raise WrongInput(
             f"The topic {name[:100]!r} is there already; change it on its own page."
         )
-    await _put(request, name)
+    new = _settings(request, TopicConfig(name))
+    await request.admin.create_topic(
+        name, queues=new["write_queues"], read_queues=new["read_queues"], perm=new["perm"]
+    )
     return request.go("/topic", f"The topic {name} is there.", name=name)
 
 
@@ -185,19 +188,31 @@ async def change_topic(request: PageRequest) -> Response:
             f"The topic {name[:100]!r} was changed meanwhile, in another window or by somebody else; nothing was done. "
             "What it is now stands here: look, and send again."
         )
-    await _put(request, name)
+    # The form shows the settings at one broker; another may have its own of what nobody changed here.
+    before = next(iter(configs.values()))
+    changes = {
+        field: value
+        for field, value in _settings(request, before).items()
+        if value != getattr(before, field)
+    }
+    await request.admin.change_topic(name, changes)
     return request.go("/topic", f"The topic {name} is changed.", name=name)
 
 
-async def _put(request: PageRequest, name: str) -> None:
+def _settings(request: PageRequest, before: TopicConfig) -> dict[str, int]:
+    """The settings that the form names: fields of `TopicConfig`; those left empty are as before."""
+    fields = request.fields
     read, write = (
-        number_of(request.fields, field, what, least=1, most=_QUEUES_MAX, default=8)
-        for field, what in (("read", "Queues to read from"), ("write", "Queues to write to"))
+        number_of(fields, field, what, least=min(1, known), most=_QUEUES_MAX, default=known)
+        for field, what, known in (
+            ("read", "Queues to read from", before.read_queues),
+            ("write", "Queues to write to", before.write_queues),
+        )
     )
-    perm = number_of(request.fields, "perm", "Permission", least=0, most=6, default=6)
-    if perm not in PERMS:
+    perm = number_of(fields, "perm", "Permission", least=0, most=15, default=before.perm)
+    if perm not in (*PERMS, before.perm):
         raise WrongInput(f"{perm} is no permission of a topic; choose one of the list.")
-    await request.admin.create_topic(name, queues=write, read_queues=read, perm=perm)
+    return {"read_queues": read, "write_queues": write, "perm": perm}
 
 
 async def delete_topic(request: PageRequest) -> Response:
