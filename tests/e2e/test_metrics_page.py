@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from cometmq.client import Message, Producer
 from tests.support import processes
-from tests.support.processes import free_port
+from tests.support.processes import free_port, wait_until
 
 
 def read(port: int, path: str) -> str:
@@ -31,6 +31,26 @@ def test_metrics_and_health_of_a_process(tmp_path):
             look_at(port, producer)
     said = [json.loads(line)["message"] for line in log.read_text().splitlines()]
     assert f"metrics at http://127.0.0.1:{port}/metrics" in said
+
+
+def test_a_slave_says_whether_it_copies_and_not_that_its_log_takes_messages(tmp_path):
+    port, said = free_port(), "ready: SLAVE, recovered, registered, it copies "
+    role = {"brokerRole": "SLAVE", "brokerId": 1, "metricsPromExporterPort": port}
+    with (
+        processes.nameserver(tmp_path / "names") as names,
+        processes.broker(tmp_path / "master", names.address) as master,
+        processes.broker(tmp_path / "slave", names.address, settings=role),
+    ):
+        wait_until(
+            lambda: read(port, "/readyz").startswith(f"{said}127.0.0.1:"),
+            seconds=30, what="a copy",
+        )  # fmt: skip
+        master.kill()
+        wait_until(
+            lambda: read(port, "/readyz").startswith(f"{said}nothing now from 127.0.0.1:"),
+            seconds=30, what="words of the loss",
+        )  # fmt: skip
+        assert "takes messages" not in read(port, "/readyz")
 
 
 def look_at(port: int, producer: Producer) -> None:

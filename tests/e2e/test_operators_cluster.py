@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -33,6 +34,23 @@ def test_each_prints_json_as_its_page_says(cluster: Embedded) -> None:
         json_tables.check(
             f"cluster {verb}", printed("cluster", *command.split(), cluster=cluster)
         )
+
+
+def test_what_nobody_set_is_not_called_set(tmp_path: Path) -> None:
+    settings = {"brokerName": "plain", "fileReservedTime": 48}
+    with (
+        processes.nameserver(tmp_path / "names") as names,
+        processes.broker(tmp_path / "plain", names.address, settings=settings),
+    ):
+        done = run("cluster", "config", "plain", "--json", nameserver=names.address)
+    assert {line["key"]: line["source"] for line in orjson.loads(done.stdout)} == dict.fromkeys(
+        (
+            *("brokerName", "fileReservedTime", "listenPort", "mappedFileSizeCommitLog"),
+            *("metricsPromExporterPort", "namesrvAddr", "osPageCacheBusyTimeOutMills"),
+            *("storePathCommitLog", "storePathRootDir"),
+        ),
+        "set",
+    )
 
 
 def test_a_setting_is_changed_and_says_so(cluster: Embedded) -> None:

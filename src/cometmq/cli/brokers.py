@@ -62,7 +62,8 @@ class ConfigLine(NamedTuple):
         key: RocketMQ's.
         value: in force.
         default: of CometMQ; None: it has no such key, or no value by default.
-        source: "default", "set" (file, environment or flag) or "changed" (over the wire, since the start).
+        source: "default" (nobody set another), "set" (file, environment, flag or an earlier change), "changed" (over the wire,
+            since the start), or "unknown" (not CometMQ's default, at a broker of RocketMQ, which does not tell).
         changeable: whether CometMQ's broker lets it be changed while it runs.
     """
 
@@ -227,4 +228,6 @@ def config_lines(told: "SettingsReport") -> list[ConfigLine]:
 def _source(told: "SettingsReport", key: str, defaults: Mapping[str, str]) -> str:
     if key in told.changed:
         return "changed"
-    return "default" if told.values[key] == defaults.get(key) else "set"
+    if told.set_keys is None:
+        return "default" if told.values[key] == defaults.get(key) else "unknown"
+    return "set" if key in told.set_keys else "default"

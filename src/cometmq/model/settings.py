@@ -235,6 +235,12 @@ def settings_table(settings: Any) -> dict[str, str]:
     return dict(sorted(table.items()))
 
 
+def set_keys(settings: Any) -> list[str]:
+    """The keys whose value is not their default, sorted."""
+    keys = setting_keys(type(settings))
+    return sorted(key.name for key in keys if getattr(settings, key.attribute) != key.default)
+
+
 class SettingsInForce(Generic[Settings]):
     """The settings of a running program: one object that all of its parts hold, and this alone changes.
 

@@ -49,11 +49,22 @@ def test_states(more: dict[str, object], said: str) -> None:
 
 def test_where_a_setting_comes_from() -> None:
     told = SettingsReport(
-        {"listenPort": "10911", "brokerName": "x", "maxMsgsNumBatch": "64", "ofJava": "1"},
+        {
+            "listenPort": "10911",
+            "brokerName": "x",
+            "maxMsgsNumBatch": "64",
+            "storeType": "default",
+        },
         frozenset({"maxMsgsNumBatch"}),
+        frozenset({"brokerName", "maxMsgsNumBatch"}),
     )
     lines = {line.key: (line.default, line.source) for line in config_lines(told)}
     assert lines["listenPort"] == ("10911", "default")
     assert lines["brokerName"][1] == "set"
     assert lines["maxMsgsNumBatch"] == ("64", "changed")
-    assert lines["ofJava"] == (None, "set")
+    assert lines["storeType"] == (None, "default")
+
+
+def test_a_broker_of_rocketmq_does_not_tell_where_a_setting_comes_from() -> None:
+    lines = config_lines(SettingsReport({"listenPort": "10911", "ofJava": "1"}))
+    assert [line.source for line in lines] == ["default", "unknown"]

@@ -6,7 +6,7 @@ import orjson
 
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.service.configuration import Configuration
-from cometmq.codec.headers.console import CHANGED_KEYS
+from cometmq.codec.headers.console import CHANGED_KEYS, SET_KEYS
 from cometmq.codec.java_properties import decode_java_properties, encode_properties_text
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
@@ -31,7 +31,9 @@ class ConfigurationHandler(Feature):
         version = orjson.dumps(self._configuration.version.to_json()).decode()
         body = encode_properties_text(self._configuration.table())
         changed = ",".join(self._configuration.changed())
-        fields = {"version": version} | ({CHANGED_KEYS: changed} if changed else {})
+        fields = {"version": version, SET_KEYS: ",".join(self._configuration.set_keys())}
+        if changed:
+            fields[CHANGED_KEYS] = changed
         return Answer(fields=fields, body=body)
 
     async def change(self, command: Command, peer: Peer) -> Answer:

@@ -1,6 +1,7 @@
 """Whether a broker is well: /healthz says whether its loop turns, /readyz whether it can do its work, in words."""
 
 from cometmq.broker.parts import Parts
+from cometmq.broker.replicas.state import MasterState
 
 
 class Health:
@@ -18,7 +19,19 @@ class Health:
     def ready(self) -> str:
         """The line of a broker that is ready: recovered, known to a nameserver, and able to store."""
         role = self._parts.settings.broker_role.name
-        return f"ready: {role}, recovered, registered, its log takes messages"
+        master = self._parts.replication().master
+        work = "its log takes messages" if master is None else self._copying(master)
+        return f"ready: {role}, recovered, registered, {work}"
+
+    def _copying(self, master: MasterState) -> str:
+        """Whether a slave copies its master, which does not make it less ready: what it has can be read."""
+        name = master.address or "its master, which no nameserver names"
+        if master.stopped is not None:
+            return f"it copies nothing any more from {name}: {master.stopped}"
+        if master.is_active:
+            return f"it copies {name}"
+        why = f": {master.error}" if master.error else ""
+        return f"it copies nothing now from {name}, and tries again{why}"
 
     def faults(self) -> list[str]:
         """The faults that keep a broker from being ready, each with what to do; empty where all is well."""

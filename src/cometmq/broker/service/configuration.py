@@ -15,6 +15,7 @@ from cometmq.broker.reported_settings import reported_settings
 from cometmq.model.codes import ResponseCode
 from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import RequestError, SettingsError
+from cometmq.model.settings import set_keys
 
 _log = logging.getLogger(__name__)
 
@@ -49,6 +50,10 @@ class Configuration:
     def changed(self) -> list[str]:
         """The keys that were changed since the start, sorted."""
         return sorted(self._in_force.changed)
+
+    def set_keys(self) -> list[str]:
+        """The keys whose value is not the default, sorted."""
+        return set_keys(self._in_force.current)
 
     def change(self, values: Mapping[str, str], asker: str) -> None:
         """Change all of these, or none; `asker` is for the log.

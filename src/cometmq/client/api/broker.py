@@ -50,6 +50,7 @@ from cometmq.codec.headers.client import (
 )
 from cometmq.codec.headers.console import (
     CHANGED_KEYS,
+    SET_KEYS,
     AllConsumeStatsRequest,
     BrokerStatsRequest,
     ConsumeStatsRequest,
@@ -82,10 +83,12 @@ class SettingsReport(NamedTuple):
     Attributes:
         values: in force, by their keys.
         changed: keys that were changed over the wire since its start; a Java broker does not tell them.
+        set_keys: keys whose value is not the default of that broker; None: a Java broker does not tell them.
     """
 
     values: Mapping[str, str]
     changed: frozenset[str] = frozenset()
+    set_keys: frozenset[str] | None = None
 
 
 class BrokerApi:
@@ -115,9 +118,11 @@ class BrokerApi:
     async def settings(self, address: str) -> SettingsReport:
         """The settings that are in force at a broker."""
         answer = await self._asks.ask(address, Command(RequestCode.GET_BROKER_CONFIG))
-        changed = answer.fields.get(CHANGED_KEYS, "")
+        changed, told = answer.fields.get(CHANGED_KEYS, ""), answer.fields.get(SET_KEYS)
         return SettingsReport(
-            decode_java_properties(answer.body), frozenset(filter(None, changed.split(",")))
+            decode_java_properties(answer.body),
+            _names(changed),
+            None if told is None else _names(told),
         )
 
     async def change_settings(self, address: str, values: Mapping[str, str]) -> None:
@@ -363,3 +368,7 @@ class BrokerApi:
     async def _change(self, address: str, code: RequestCode, header: object) -> None:
         command = Command(code, fields=encode_fields(header))
         await self._asks.ask(address, command, timeout_ms=_CHANGE_TIMEOUT_MS)
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(filter(None, text.split(",")))

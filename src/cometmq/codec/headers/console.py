@@ -7,6 +7,8 @@ from cometmq.model.frozen import dataclass
 
 # Of the answer to GET_BROKER_CONFIG 26, ours alone: keys that were changed over the wire, with commas between.
 CHANGED_KEYS = "changedKeys"
+# The same of keys whose value is not the default, by the file, an environment variable, a flag or a change.
+SET_KEYS = "setKeys"
 
 
 @dataclass(frozen=True, slots=True)
