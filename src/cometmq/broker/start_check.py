@@ -1,6 +1,5 @@
 """The check of settings before a broker opens anything; `-p` runs it, too, and begins nothing."""
 
-from cometmq.access.known_users import known_accounts
 from cometmq.broker.addresses import Addresses, addresses_of
 from cometmq.broker.metrics_keys import MetricsExporter
 from cometmq.broker.replicas.terms import link_terms
@@ -19,6 +18,8 @@ def check_start(settings: BrokerSettings) -> Addresses:
     settings.client_tls()
     link_terms(settings)
     if settings.is_acl_enabled:
+        from cometmq.access.known_users import known_accounts
+
         known_accounts(settings)
     if settings.metrics_exporter is MetricsExporter.OTLP_GRPC:
         from cometmq.broker.metrics.collector import headers_of, target_of
