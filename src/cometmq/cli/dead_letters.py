@@ -304,11 +304,15 @@ def _read(
 
 async def _counted(letters: AsyncIterator[StoredMessage]) -> list[DeadLetterStatsLine]:
     """Dead letters by origin and tries, the most first."""
-    from cometmq.client.admin.dead_letters import origin_of
+    from cometmq.client.admin.dead_letters import dead_letter_origin
 
     found: dict[tuple[str | None, int], DeadLetterStatsLine] = {}
     async for letter in letters:
-        origin, tries, died = origin_of(letter), letter.reconsume_times, letter.stored_ms
+        origin, tries, died = (
+            dead_letter_origin(letter),
+            letter.reconsume_times,
+            letter.stored_ms,
+        )
         known = found.get((origin, tries)) or DeadLetterStatsLine(origin, tries, 0, died, died)
         found[origin, tries] = known._replace(
             letters=known.letters + 1,
@@ -351,9 +355,9 @@ def _wanted(sql: str, key: str, since: str, until: str) -> "DeadLetterFilter":
 
 def letter_json(letter: StoredMessage) -> dict[str, object]:
     """A dead letter as a JSON object: as any message, and where it came from."""
-    from cometmq.client.admin.dead_letters import origin_of
+    from cometmq.client.admin.dead_letters import dead_letter_origin
 
-    return {**message_json(letter), "origin": origin_of(letter)}
+    return {**message_json(letter), "origin": dead_letter_origin(letter)}
 
 
 def replay_json(result: "ReplayResult", *, dry_run: bool) -> dict[str, Any]:

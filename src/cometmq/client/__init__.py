@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from cometmq.client.admin.account_lines import EntryLine, UserLine
     from cometmq.client.admin.accounts import Accounts, AccountsReport
     from cometmq.client.admin.admin import AsyncAdmin
+    from cometmq.client.admin.dead_letters import dead_letter_origin
     from cometmq.client.admin.delayed import DelayedFinder, DelayedMessage, DelayedMessages
     from cometmq.client.admin.explain import ExplainFinding, Explanation
     from cometmq.client.admin.inspector import AsyncInspector
@@ -264,6 +265,7 @@ __all__ = [
     "allocate_in_circle",
     "at_random",
     "by_hash",
+    "dead_letter_origin",
     "decode_traces",
     "first_key",
     "nearby_room",
@@ -305,6 +307,7 @@ _NAMES = {
     "cometmq.client.settings": "ClientSettings ConsumeFrom ConsumerSettings ProducerSettings PushSettings SimpleSettings",
     "cometmq.client.consumer.pop.simple_consumer": "AsyncSimpleConsumer",
     "cometmq.client.admin.absent": "AbsentBroker",
+    "cometmq.client.admin.dead_letters": "dead_letter_origin",
     "cometmq.client.admin.delayed": "DelayedFinder DelayedMessage DelayedMessages",
     "cometmq.client.admin.states": "BrokerState GroupState TopicState",
     "cometmq.client.admin.symptoms": "Symptom",

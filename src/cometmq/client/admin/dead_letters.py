@@ -17,7 +17,6 @@ from cometmq.model.message import StoredMessage
 from cometmq.model.names import DLQ_PREFIX, TOOLS_GROUP, dead_letter_topic
 from cometmq.model.queue import MessageQueue
 
-ORIGIN_TOPIC = "DLQ_ORIGIN_TOPIC"
 BODY_SIZE_MAX = 64 << 20  # Of a decompressed body, bytes.
 
 
@@ -150,10 +149,10 @@ def place_of(letter: StoredMessage, group: str) -> str:
     )
 
 
-def origin_of(letter: StoredMessage) -> str | None:
-    """The topic where a dead letter came from; None where it does not say."""
+def dead_letter_origin(letter: StoredMessage) -> str | None:
+    """The topic where a dead letter came from, to which a replay sends it; None where it does not say."""
     properties = letter.properties
-    return properties.get(ORIGIN_TOPIC) or properties.get(keys_of.RETRY_TOPIC)
+    return properties.get(keys_of.DLQ_ORIGIN_TOPIC) or properties.get(keys_of.RETRY_TOPIC)
 
 
 def queue_of(letter: StoredMessage, group: str) -> MessageQueue:

@@ -10,7 +10,12 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cometmq.client.admin.dead_letters import DeadLetterFilter, DeadLetters, origin_of, place_of
+from cometmq.client.admin.dead_letters import (
+    DeadLetterFilter,
+    DeadLetters,
+    dead_letter_origin,
+    place_of,
+)
 from cometmq.client.admin.ledger_topic import LedgerTopic
 from cometmq.client.admin.queries import MessageQueries
 from cometmq.client.admin.replay_ledger import Claim, ClaimEnd, LetterId, places_of
@@ -157,7 +162,7 @@ class Replay:
             yield batch
 
     def _target(self, letter: StoredMessage) -> str | None:
-        return self._plan.to_topic or origin_of(letter)
+        return self._plan.to_topic or dead_letter_origin(letter)
 
     async def _replay(self, batch: Sequence[StoredMessage]) -> list[StoredMessage]:
         """Send the letters of a batch that nobody has sent; those of another run, or out of time, are given back."""

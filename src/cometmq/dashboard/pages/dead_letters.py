@@ -9,14 +9,13 @@ from typing import NamedTuple
 
 from starlette.responses import Response, StreamingResponse
 
-from cometmq.client import StoredMessage
+from cometmq.client import StoredMessage, dead_letter_origin
 from cometmq.dashboard.browsing import QueueSlice, browse, time_slice
 from cometmq.dashboard.inputs import PageMissing, WrongInput, needed, page_of
 from cometmq.dashboard.page_request import Page, PageRequest
 from cometmq.dashboard.pages.messages import message_in
 from cometmq.dashboard.paging import table_page
 from cometmq.dashboard.places import place_text, read_place
-from cometmq.model import properties as keys_of
 from cometmq.model.errors import BrokerRefused, CometError, TopicNotFound
 from cometmq.model.names import DLQ_PREFIX, dead_letter_topic
 
@@ -75,17 +74,11 @@ async def show_letters(request: PageRequest) -> Response:
         section="dead",
         group=group,
         browsed=browsed,
-        origin_of=origin_of,
+        origin_of=dead_letter_origin,
         place_text=place_text,
         replayed=replayed,
         most=EXPORT_MAX,
     )
-
-
-def origin_of(message: StoredMessage) -> str:
-    """The topic from which a dead letter came; empty: it does not say."""
-    origin = message.properties.get(keys_of.RETRY_TOPIC, "")
-    return origin or message.properties.get("DLQ_ORIGIN_TOPIC", "")
 
 
 async def _replayed(
@@ -127,7 +120,7 @@ async def _check(
 ) -> None:
     """Refuse all where one cannot be sent again, or was."""
     for letter in letters:
-        if not origin_of(letter):
+        if not dead_letter_origin(letter):
             raise WrongInput(
                 f"The dead letter {letter.message_id} does not say which topic it came from; nothing was sent."
             )
@@ -179,7 +172,7 @@ def _line(message: StoredMessage) -> dict[str, object]:
         body = {"bodyBase64": base64.b64encode(message.body).decode()}
     return {
         "id": message.message_id,
-        "topic": origin_of(message),
+        "topic": dead_letter_origin(message),
         "broker": message.queue.broker_name,
         "queue": message.queue.queue_id,
         "offset": message.queue_offset,

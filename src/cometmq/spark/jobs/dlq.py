@@ -22,7 +22,6 @@ from cometmq.spark.jobs.sending import SENT_COLUMNS, SendTarget, resent
 from cometmq.spark.jobs.streaming import FlowOptions, drain
 
 _PLACE = ("topic", "brokerName", "queueId", "queueOffset")
-_ORIGIN = "DLQ_ORIGIN_TOPIC"
 # Of a micro-batch: the driver has them in memory while it claims them.
 CLAIMED_MAX = 50_000
 
@@ -108,9 +107,11 @@ def _claimed(batch: DataFrame, to: Column, claims: ReplayClaims, run: str) -> Da
 
 
 def origin() -> Column:
-    """The topic where a dead letter came from."""
-    properties = f.col("properties")
-    return f.coalesce(properties[_ORIGIN], properties[keys_of.RETRY_TOPIC])
+    """The topic where a dead letter came from, by the rule of `cometmq.client.dead_letter_origin`."""
+    named = (
+        f.col("properties")[key] for key in (keys_of.DLQ_ORIGIN_TOPIC, keys_of.RETRY_TOPIC)
+    )
+    return f.coalesce(*(f.when(topic != "", topic) for topic in named))
 
 
 def _of_origin(dead: DataFrame, where: str) -> DataFrame:

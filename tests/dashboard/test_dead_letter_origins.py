@@ -1,0 +1,69 @@
+"""Where dead letters came from: the page, the saved file and the command name the topic to which a replay sends them."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from cometmq.client import Admin, ClientInstance, Message, ProducerSettings
+from cometmq.client.identity import make_unique_ids
+from cometmq.client.producer.encoded_send import SendEncoder
+from cometmq.client.producer.sender import EncodedSender
+from cometmq.net.loop import run as run_loop
+from tests.dashboard.web import text_of
+from tests.support.command_line import run
+
+FROM, RETRIED = "origin-of-a-letter", "retried-by-name"
+CASES = {
+    "both": ({"DLQ_ORIGIN_TOPIC": FROM, "RETRY_TOPIC": RETRIED}, FROM),
+    "only-retry": ({"RETRY_TOPIC": RETRIED}, RETRIED),
+    "only-origin": ({"DLQ_ORIGIN_TOPIC": FROM}, FROM),
+}
+
+
+def bury(nameserver: str, topic: str, properties: dict[str, str]) -> None:
+    """A dead letter with these properties, which users cannot set."""
+
+    async def work() -> None:
+        instance = ClientInstance(nameserver)
+        settings = ProducerSettings()
+        ids = make_unique_ids(instance.ip, instance.clock, instance.chance)
+        encoder = SendEncoder("buries", settings, instance.clock, ids)
+        try:
+            encoded = encoder.pack(Message(topic, b"dead"), properties)
+            await EncodedSender(instance, settings).start(encoded, None, None)
+        finally:
+            await instance.close()
+
+    run_loop(work())
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_letter_goes_where_the_page_said(admin, nameserver, case):
+    properties, wanted = CASES[case]
+    group = f"origins-{case}"
+    with Admin(nameserver) as asked:
+        asked.create_topic(f"%DLQ%{group}", queues=1)
+        for topic in (FROM, RETRIED):
+            asked.create_topic(topic, queues=1)
+        bury(nameserver, f"%DLQ%{group}", properties)
+        before = counts(asked)
+        page = admin.get("/dead/group", name=group)
+        named = [topic for topic in (FROM, RETRIED) if topic in text_of(page)]
+        (place,) = re.findall(r'name="pick\d\d" value="([^"]+)"', page.text)
+        saved = json.loads(admin.get("/dead/export", name=group).text)["topic"]
+        said = run("dlq", "show", group, "--json", nameserver=nameserver)
+        shown = json.loads(said.stdout)
+        admin.post("/dead/replay", name=group, pick01=place)
+        went = [topic for topic, count in counts(asked).items() if count > before[topic]]
+    shown = shown[0] if isinstance(shown, list) else shown
+    assert (named, saved, shown["origin"], went) == ([wanted], wanted, wanted, [wanted])
+
+
+def counts(asked: Admin) -> dict[str, int]:
+    return {
+        topic: sum(each.message_count for each in asked.topic_offsets(topic).values())
+        for topic in (FROM, RETRIED)
+    }
