@@ -181,9 +181,8 @@ def _members(names: str, stack: ExitStack) -> None:
 
     def has_taken() -> bool:
         taken.extend(popping.receive(5, invisible_ms=300_000))
-        # A broker that was not asked knows nothing of the group until the next heartbeat.
         return {message.queue.broker_name for message in taken} == {*BROKERS}
 
-    wait_until(has_taken, seconds=30, what="popped messages")
+    wait_until(has_taken, seconds=30, what="popped messages of each broker")
     popping.ack(taken[1:3])
     stack.callback(over.set)
