@@ -12,7 +12,7 @@ from cometmq.offline.index_shape import find_shape
 from cometmq.store.checkpoint import CheckpointFiles
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.directory import StoreDirectory
-from cometmq.store.disk import Disk
+from cometmq.store.disk import Disk, file_size
 from cometmq.store.file_chain import NAME_DIGITS, FileChain
 from cometmq.store.index_file import IndexShape
 from cometmq.store.opening import check_kind
@@ -168,15 +168,6 @@ def _index_shape(disk: Disk, directory: str) -> IndexShape | None:
         if shape is not None:
             return shape
     return None
-
-
-def file_size(disk: Disk, path: str) -> int:
-    """Bytes of a file."""
-    fd = disk.open(path, write=False)
-    try:
-        return disk.size(fd)
-    finally:
-        disk.close(fd)
 
 
 def _queue_ids(disk: Disk, root: str) -> list[QueueId]:

@@ -4,9 +4,10 @@ from typing import NamedTuple
 
 from cometmq.codec.index_file import INDEX_HEADER_SIZE, decode_header
 from cometmq.codec.record import Record
-from cometmq.offline.found import FoundStore, file_size
+from cometmq.offline.found import FoundStore
 from cometmq.offline.log_scan import LogScan
 from cometmq.store.consume_queues import ConsumeQueues
+from cometmq.store.disk import file_size
 from cometmq.store.log_end import record_at
 from cometmq.store.queue_files import QueueFiles
 from cometmq.store.queue_loading import QueueLoader

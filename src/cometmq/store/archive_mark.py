@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from cometmq.codec.fastjson import dumps, loads
 from cometmq.model.errors import CodecError
-from cometmq.store.disk import Disk, read_file, write_file
+from cometmq.store.disk import Disk, file_size, read_file, write_file
 
 logger = logging.getLogger(__name__)
 
@@ -206,13 +206,9 @@ def _is_whole(disk: Disk, folder: str, name: str) -> bool:
 def _size(disk: Disk, path: str) -> int:
     """Bytes of a file; -1 if it is not there."""
     try:
-        fd = disk.open(path, write=False)
+        return file_size(disk, path)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return -1
-    try:
-        return disk.size(fd)
-    finally:
-        disk.close(fd)
 
 
 def joined(ranges: Sequence[Range]) -> list[Range]:

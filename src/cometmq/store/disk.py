@@ -271,6 +271,19 @@ def write_file(disk: Disk, path: str, content: bytes) -> None:
     disk.sync_directory(os.path.dirname(path))  # noqa: PTH120  # paths are strings here
 
 
+def file_size(disk: Disk, path: str) -> int:
+    """Return the size of a file, bytes.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    fd = disk.open(path, write=False)
+    try:
+        return disk.size(fd)
+    finally:
+        disk.close(fd)
+
+
 def read_file(disk: Disk, path: str) -> bytes:
     """The content of a small file.
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from cometmq.codec import fastjson
 from cometmq.model.errors import CodecError, StoreDamaged
 from cometmq.store.checkpoint import CheckpointFiles
-from cometmq.store.disk import Disk, read_file
+from cometmq.store.disk import Disk, file_size, read_file
 from cometmq.store.file_chain import NAME_DIGITS
 
 logger = logging.getLogger(__name__)
@@ -122,15 +122,7 @@ def _is_empty_database(disk: Disk, path: str, names: Sequence[str]) -> bool:
     has_tables = any(name.endswith(_TABLE_SUFFIXES) for name in names)
     if not logs or has_tables or _MARK not in names:
         return False
-    return not any(_size(disk, f"{path}/{name}") for name in logs)
-
-
-def _size(disk: Disk, path: str) -> int:
-    fd = disk.open(path, write=False)
-    try:
-        return disk.size(fd)
-    finally:
-        disk.close(fd)
+    return not any(file_size(disk, f"{path}/{name}") for name in logs)
 
 
 def refuse(root: str, parts: Iterable[OtherPart]) -> None:
