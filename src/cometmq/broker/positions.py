@@ -64,9 +64,17 @@ class GroupPositions:
     """
 
     def __init__(
-        self, store: MessageStore, *, topics: Topics, offsets: Offsets, members: Members
+        self,
+        store: MessageStore,
+        *,
+        topics: Topics,
+        offsets: Offsets,
+        members: Members,
+        is_slave: bool = False,
     ) -> None:
+        """Count for a master, or for a slave, whose log may begin later than that of its master."""
         self.pops: Pops | None = None
+        self._is_slave = is_slave
         self._store = store
         self._topics = topics
         self._offsets = offsets
@@ -154,9 +162,11 @@ class GroupPositions:
         first, end = (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
         if offset is None:
             offset = self._members.first_pull(*place)
+        if offset is None or (offset < first and not self._is_slave):
+            offset = first
         return Position(
             queue,
-            first if offset is None else max(offset, first),
+            offset,
             end,
             in_flight.get(place, 0),
             committed is not None,

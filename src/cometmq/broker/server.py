@@ -450,12 +450,19 @@ class Broker:
             ),
             config_file=self._config_file,
             guard=self._guard,
-            positions=GroupPositions(
-                self._store, topics=self._topics, offsets=self._offsets, members=self._members
-            ),
+            positions=self._make_positions(),
             replication=self._replicas.state,
             table_copies=TableCopies(self._replicas.state),
             registered=self._registrar.is_known,
+        )
+
+    def _make_positions(self) -> GroupPositions:
+        return GroupPositions(
+            self._store,
+            topics=self._topics,
+            offsets=self._offsets,
+            members=self._members,
+            is_slave=self.settings.is_slave,
         )
 
     def _make_registrar(self) -> Registrar:

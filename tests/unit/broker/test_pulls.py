@@ -34,8 +34,8 @@ async def send(served, count=1, topic="Orders", tag=None, queue_id=0):
         (0, ResponseCode.SUCCESS, 5, 5),
         (3, ResponseCode.SUCCESS, 5, 2),
         (5, ResponseCode.PULL_NOT_FOUND, 5, 0),
-        (6, ResponseCode.PULL_OFFSET_MOVED, 0, 0),
-        (1 << 40, ResponseCode.PULL_OFFSET_MOVED, 0, 0),
+        (6, ResponseCode.PULL_OFFSET_MOVED, 5, 0),
+        (1 << 40, ResponseCode.PULL_OFFSET_MOVED, 5, 0),
         (-1, ResponseCode.PULL_OFFSET_MOVED, 0, 0),
     ],
 )
@@ -50,6 +50,16 @@ async def test_an_offset_decides_what_a_pull_is_answered(
     assert len(decode_records(answer.body)) == count
 
 
+@pytest.mark.parametrize(("flag", "next_offset"), [(SUBSCRIBED, 5), (SUBSCRIBED | SUSPEND, 0)])
+async def test_a_consumer_that_follows_a_queue_begins_anew_and_one_that_pulls_by_hand_is_told_the_end(
+    served, flag, next_offset
+):
+    """The official pull consumer, which keeps its offsets by itself, expects the end."""
+    await send(served, 5)
+    answer = await served.ask(PULL, pull_fields("Orders", offset=9, sysFlag=str(flag)))
+    assert (answer.code, answer.fields["nextBeginOffset"]) == (21, str(next_offset))
+
+
 async def test_a_group_with_an_offset_goes_on_at_the_end_of_a_queue_that_lost_its_tail(served):
     await send(served, 5)
     served.broker._offsets.commit("g", "Orders", 0, offset=7)
@@ -59,7 +69,7 @@ async def test_a_group_with_an_offset_goes_on_at_the_end_of_a_queue_that_lost_it
 
 async def test_a_pull_beyond_the_end_commits_nothing(served):
     await send(served, 5)
-    brought = pull_fields("Orders", offset=9, commitOffset="8", sysFlag="5")
+    brought = pull_fields("Orders", offset=9, commitOffset="8", sysFlag="7")
     answer = await served.ask(PULL, brought)
     assert (answer.code, answer.fields["nextBeginOffset"]) == (21, "0")
     assert served.broker._offsets.get("g", "Orders", 0) is None

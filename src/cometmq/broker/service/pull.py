@@ -154,6 +154,7 @@ class Pulls:
         """
         self._settings = settings
         self.admission = PullAdmission(settings, topics=topics, groups=groups, members=members)
+        self._deleted = topics.deleted
         self._store = store
         self._filters = Filters(settings, members)
         self._offsets = offsets
@@ -362,11 +363,14 @@ class Pulls:
         """Return whether an offset beyond a queue's end is of a deleted queue: the group has no offset in this one.
 
         Differs: RocketMQ sends every such group to the end, and it misses what was sent to the new queue before. A group
-        with an offset here has seen more of this queue than a crash has left of it; it goes on at the end. A slave's
-        queue may only be behind its master's.
+        with an offset here has seen more of this queue than a crash has left of it; it goes on at the end. So does a program
+        that pulls by hand, without waiting for messages, if the topic was never deleted. A slave's queue may only be behind
+        its master's.
         """
         stored = self._offsets.get(request.consumer_group, request.topic, request.queue_id)
-        return stored is None and not self._settings.is_slave
+        follows = request.sys_flag & PULL_SUSPEND
+        is_anew = follows or self._deleted.was_deleted(request.topic)
+        return stored is None and bool(is_anew) and not self._settings.is_slave
 
     def _lacking(
         self, pull: Pull, wanted: MessageFilter, result: GetResult, *, has_master: bool

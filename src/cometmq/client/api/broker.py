@@ -40,7 +40,7 @@ from cometmq.codec.bodies.stats import (
     decode_stats_windows,
     decode_topic_stats,
 )
-from cometmq.codec.bodies.topic_config import decode_topic_config
+from cometmq.codec.bodies.topic_config import decode_topic_config, decode_topic_table
 from cometmq.codec.bodies.topic_list import decode_topic_list
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.client import (
@@ -200,8 +200,22 @@ class BrokerApi:
 
     async def topic_config(self, address: str, topic: str) -> TopicConfig:
         """The settings of a topic."""
-        answer = await self._ask(address, RequestCode.GET_TOPIC_CONFIG, TopicRequest(topic))
+        try:
+            answer = await self._ask(address, RequestCode.GET_TOPIC_CONFIG, TopicRequest(topic))
+        except BrokerRefused as error:
+            if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:  # Of 5.x.
+                raise
+            return await self._topic_config_of_4(address, topic)
         return decode_topic_config(answer.body)
+
+    async def _topic_config_of_4(self, address: str, topic: str) -> TopicConfig:
+        command = Command(RequestCode.GET_ALL_TOPIC_CONFIG)
+        table = decode_topic_table((await self._asks.ask(address, command)).body)
+        if topic not in table.topics:
+            raise BrokerRefused(
+                ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist", address
+            )
+        return table.topics[topic]
 
     # --- groups
 
