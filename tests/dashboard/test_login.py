@@ -118,13 +118,15 @@ def test_the_proxy_alone_says_from_where_a_browser_comes(
         assert login("192.0.2.2") == (403 if is_believed else 429)
 
 
-def test_reports_of_one_address_leave_room_for_those_of_others(served):
+def test_reports_of_one_address_leave_room_for_those_of_others(nameserver, tmp_path):
     """Only the first of an address are kept: the log has a line for each."""
-    before = served.program.log.read_text().count("reports: flood")
-    with httpx.Client(base_url=served.url, trust_env=False, timeout=20) as http:
+    with (
+        Served(tmp_path, nameserver) as served,
+        httpx.Client(base_url=served.url, trust_env=False, timeout=20) as http,
+    ):
         for number in range(30):
             assert http.post("/csp-report", content=b"flood %d" % number).status_code == 204
-    assert served.program.log.read_text().count("reports: flood") - before <= 10
+        assert 0 < served.program.log.read_text().count("reports: flood") <= 10
 
 
 def test_the_first_password_is_written_into_no_journal(nameserver, tmp_path):

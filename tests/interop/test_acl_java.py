@@ -62,8 +62,9 @@ ONE_RIGHT: dict[str, tuple[dict[str, object], set[int]]] = {
     ),
 }  # fmt: skip
 # The same of what Java lets everybody do, and we do not.
-_READS, _OF_GROUPS = {29, 30, 31, 32, 33, 202, 300}, {203, 307}
+_READS, _OF_GROUPS = {29, 30, 31, 32, 202, 300}, {203, 307}
 _PUB_HERE = {37, 320, 324, 325} | _READS
+_READS |= {33}  # Which gives bodies: not to those who may only send.
 OPEN_HERE = {
     "topics-pub": _PUB_HERE,
     "topics-sub": _READS,

@@ -19,7 +19,10 @@ from cometmq.store.settings import StoreSettings
 from cometmq.store.whole_records import check_of
 
 # More than the longest record has.
-_LOOKED_AT_MAX = 17 << 20
+_RECORD_SIZE_MAX = 17 << 20
+# Bytes that are looked at behind a place, and at a time where no record is longer.
+_LOOKED_AT_MAX = 4 << 20
+_LOOK_SIZE = 64 << 10
 
 
 class RawPiece(NamedTuple):
@@ -147,10 +150,13 @@ class RawLog:
         Raises:
             OSError: the disk failed.
         """
-        upto = offset + _LOOKED_AT_MAX
-        while offset < upto and (content := self.read(offset, _LOOKED_AT_MAX)) is not None:
+        upto, size = offset + _LOOKED_AT_MAX, _LOOK_SIZE
+        while offset < upto and (content := self.read(offset, size)) is not None:
             walked, _, _, why = self._check(content, offset)
-            offset += walked
+            if why is WalkEnd.SHORT and not walked and len(content) == size < _RECORD_SIZE_MAX:
+                size *= 2  # The record may be longer.
+                continue
+            offset, size = offset + walked, _LOOK_SIZE
             if why is WalkEnd.BLANK:
                 offset = (offset // self._size + 1) * self._size
             elif why is WalkEnd.WHOLE or (why is WalkEnd.SHORT and walked):

@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeVar
 
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.codec.bodies.missing_brokers import MissingBroker
-from cometmq.model.errors import BrokerRefused, CometError, NetError
+from cometmq.model.errors import BrokerRefused, CodecError, CometError, NetError
 
 Value = TypeVar("Value")
 
@@ -43,10 +43,10 @@ def silent_broker(name: str, error: CometError) -> AbsentBroker:
 
 
 async def missing_brokers(instance: ClientInstance) -> list[AbsentBroker]:
-    """Ask for the brokers that left their nameserver and have not come back; RocketMQ's nameserver knows none."""
+    """Ask for the brokers that left their nameserver and have not come back; only a nameserver of ours knows them."""
     try:
         missing = await instance.nameserver_api.missing_brokers()
-    except BrokerRefused:
+    except (BrokerRefused, CodecError):
         return []
     return [_absent(each) for each in missing]
 

@@ -169,12 +169,15 @@ class BrokerApi:
             topic: its name.
             changes: fields of `TopicConfig`; the others stay as they are.
             attributes: added to those that it has.
-            is_made: whether it is made where the broker has none.
+            is_made: whether it is made where the broker has none, or may not be read by this user.
         """
         try:
             known = await self.topic_config(address, topic)
         except BrokerRefused as error:
-            if error.code != ResponseCode.TOPIC_NOT_EXIST:
+            unknown = {ResponseCode.TOPIC_NOT_EXIST} | (
+                {ResponseCode.NO_PERMISSION} if is_made else set()
+            )
+            if error.code not in unknown:
                 raise
             if not is_made:
                 return None

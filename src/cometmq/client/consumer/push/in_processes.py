@@ -10,16 +10,17 @@ take its place; where no new one can start, messages wait here, and none goes ba
 the one that made them, however that ends.
 """
 
+import copy
 import logging
 import multiprocessing
 import os
-import pickle
 import threading
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
 from types import TracebackType
 from typing import Any, Self, cast
 
@@ -170,7 +171,9 @@ def _run(listener: Callable[[Any], Said], given: Any) -> Said:
         answer = listener(given)
     except BaseException as error:
         try:
-            pickle.loads(pickle.dumps(error))  # noqa: S301  Our own bytes.
+            # As the pool sends it: its bytes are made, and the other side makes another one of its arguments.
+            ForkingPickler.dumps(error)
+            copy.copy(error)
         except Exception:  # noqa: BLE001  A constructor may raise anything.
             raise RuntimeError(f"{type(error).__name__}: {error}") from None
         raise
