@@ -114,7 +114,7 @@ def test_where_no_copy_can_be_kept_nothing_is_cut():
     disk = disk.kill()
     disk.names[FIRST].content[end + 88] ^= 0x01
     before = disk.content(FIRST)
-    disk.fail("resize", nth=2, code=errno.ENOSPC)  # The first makes the abort marker.
+    disk.fail("rename", nth=2, code=errno.ENOSPC)  # The copy's: another file comes before it.
     store = open_store(disk=disk, clock=clock)
     assert "no copy can be kept (ENOSPC)" in str(store.refusal)
     assert f"{FIRST} has an invalid tail at byte {end}" in str(store.refusal)
