@@ -171,7 +171,7 @@ class RouteTable:
             )
         owner = addresses.get(header.broker_id)
         if owner is not None and owner != header.broker_addr:
-            self._displace(header, owner)
+            self._displace(header, owner, connection)
         self.rivals.forget(header.broker_addr)
         addresses[header.broker_id] = header.broker_addr
         self._seat(header, addresses, zone_name)
@@ -210,8 +210,13 @@ class RouteTable:
             zone_name=zone_name,
         )
 
-    def _displace(self, header: RegisterBroker, owner: str) -> None:
-        """Take a name and id from the broker that had them, and end its connection, so that it learns of it at once."""
+    def _displace(
+        self, header: RegisterBroker, owner: str, connection: BrokerConnection
+    ) -> None:
+        """Take a name and id from the broker that had them, and end its connection, so that it learns of it at once.
+
+        Not the connection that registers: who takes the place there has to be answered.
+        """
         self.rivals.note(header, owner, self.clock)
         live = self.live.pop(BrokerKey(header.cluster_name, owner), None)
         if live is None:
@@ -219,7 +224,8 @@ class RouteTable:
         _log.warning(
             "%s id %d is %s now, and was %s", header.broker_name, header.broker_id, header.broker_addr, owner
         )  # fmt: skip
-        if not self.of_connection(live.connection):  # Several brokers may share it.
+        # Several brokers may share a connection.
+        if live.connection is not connection and not self.of_connection(live.connection):
             live.connection.close()
 
     def _turn_away(self, header: RegisterBroker, addresses: Mapping[int, str]) -> None:

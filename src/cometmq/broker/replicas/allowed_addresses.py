@@ -30,8 +30,8 @@ IpsOf = Callable[[str], Awaitable[frozenset[str]]]
 class AllowedAddresses:
     """IPs that may fetch the log."""
 
-    def __init__(self, allowed: str, find_members: FindMembers, clock: Clock) -> None:
-        """`allowed` is haAllowedAddresses; `find_members` gives the IPs of the group's slaves."""
+    def __init__(self, allowed: str, find_members: FindMembers | None, clock: Clock) -> None:
+        """`allowed` is haAllowedAddresses; `find_members` gives the IPs of the group's slaves; None: nobody is asked."""
         self._networks = [ip_network(part) for part in split_addresses(allowed)]
         self._find_members = find_members
         self._clock = clock
@@ -55,6 +55,8 @@ class AllowedAddresses:
 
         A slave may register, and connect, within the second after a look for another one.
         """
+        if self._find_members is None:
+            return self.has(ip)
         came = self._clock.monotonic()
         while not self.has(ip):
             looked_at = self._looked_at
@@ -73,13 +75,14 @@ class AllowedAddresses:
 
     def _begin_look(self) -> None:
         now = self._clock.monotonic()
-        if self._looking is not None:
+        if self._looking is not None or self._find_members is None:
             return
         if self._looked_at is None or now - self._looked_at >= LOOK_SECONDS:
             self._looked_at = now
             self._looking = asyncio.ensure_future(self._look())
 
     async def _look(self) -> None:
+        assert self._find_members is not None, "there is somebody to ask"
         try:
             self._members = await self._find_members()
         finally:

@@ -50,12 +50,13 @@ class ReplicasOpening:
         settings = self._settings
         # Anybody registers at a nameserver, so its word is enough only where more is asked than the address.
         is_word_enough = settings.are_slaves_proven or not settings.is_guarded
-        find = members_by_nameservers(
-            settings.nameserver_addresses if is_word_enough else (),
-            settings.broker_name,
-            self._calls,
-            HostNames(self._clock).ips_of,
-        )
+        nameservers = settings.nameserver_addresses if is_word_enough else ()
+        find = None
+        if nameservers:
+            ips_of = HostNames(self._clock).ips_of
+            find = members_by_nameservers(
+                nameservers, settings.broker_name, self._calls, ips_of
+            )
         port = MasterPort(
             self._store,
             rule=copy_rule(settings),
