@@ -12,8 +12,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from cometmq.broker.settings import KEYS_WITHOUT_EFFECT, BrokerSettings
-from cometmq.broker.unsupported_keys import UNSUPPORTED_KEYS
+from cometmq.broker.settings.broker_settings import KEYS_WITHOUT_EFFECT, BrokerSettings
+from cometmq.broker.settings.unsupported_keys import UNSUPPORTED_KEYS
 from cometmq.model.settings import SettingKey, setting_keys
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "operate" / "settings.md"
@@ -21,7 +21,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "operate" / "settings.md"
 HEAD = """\
 # Settings of the broker
 
-<!-- made by tools/settings_table.py: change src/cometmq/broker/settings.py and store_keys.py instead -->
+<!-- made by tools/settings_table.py: change src/cometmq/broker/settings/broker_settings.py and store_keys.py instead -->
 
 A `broker.conf` that was written for RocketMQ is read as it is: the same keys, the same defaults but for those
 marked "differs". Flags beat `COMETMQ_*` variables, these beat the file, that beats `NAMESRV_ADDR`:

@@ -71,7 +71,7 @@ def test_what_is_another_object_is_found_in_compiled_code(tmp_path, was, becomes
     ("line", "what"),
     [
         ("from cometmq.store.batch import Put", "it imports cometmq.store.batch"),
-        ("import cometmq.broker.lanes", "it imports cometmq.broker.lanes"),
+        ("import cometmq.broker.tables.lanes", "it imports cometmq.broker.tables.lanes"),
         (
             "def watch(queue):\n    return queue.deleted",
             "nothing of the kernel's has 'deleted'",

@@ -27,9 +27,9 @@ run(serve())
 # What a broker has imported when it serves, and what the first SQL92 filter adds to that.
 _FIRST_FILTER = """
 import sys
-from cometmq.broker.filters import Filters
+from cometmq.broker.pull.filters import Filters
 from cometmq.broker.server import Broker
-from cometmq.broker.settings import BrokerSettings
+from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.model.subscription import SQL92, Subscription
 
 before = set(sys.modules)

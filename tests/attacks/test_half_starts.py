@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cometmq.broker.server import Broker
-from cometmq.broker.settings import BrokerSettings
+from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.net.clock import SystemClock
 from tests.support import processes
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from cometmq.broker.settings import BrokerSettings
+from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.codec.java_properties import decode_java_properties
 from cometmq.codec.record import decode_records
 from cometmq.model.settings import setting_keys, settings_table

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cometmq.broker.server import Broker
-from cometmq.broker.settings import BrokerSettings
+from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.model.codes import ResponseCode
 from cometmq.net.clock import SystemClock
 from cometmq.net.loop import run

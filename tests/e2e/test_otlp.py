@@ -189,7 +189,7 @@ def test_a_broker_that_is_asked_for_none_has_nothing_of_it_loaded(tmp_path: Path
     code = """
 import asyncio, sys
 from cometmq.broker.server import Broker
-from cometmq.broker.settings import BrokerSettings
+from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.net.loop import loop_clock
 
 async def main():

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from cometmq.broker.handlers.nameservers import NameserverChannels
-from cometmq.broker.registrar import Registrar, RegistrarSettings
-from cometmq.broker.registration import Registration
+from cometmq.broker.registration.registrar import Registrar, RegistrarSettings
+from cometmq.broker.registration.registration import Registration
+from cometmq.broker.registration.requests import NameserverChannels
 from cometmq.codec.bodies.topic_config import TopicTable
 from cometmq.codec.headers.nameserver import BrokerIdentity, RegisterBrokerResponse
 from cometmq.codec.remoting import Command

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cometmq.broker.handlers import send
+from cometmq.broker.send.requests import sends
 from cometmq.client import (
     AsyncProducer,
     AsyncPushConsumer,
@@ -131,7 +131,7 @@ def test_the_function_of_each_step_exists(step: Step) -> None:
 
 def walk() -> list[tuple[str, str]]:
     """Everything that is entered while a message goes its way, with either flush."""
-    setattr(send, "KERNEL", "fast")  # noqa: B010  A broker on the plain kernel has no fast path, which the pages draw.
+    setattr(sends, "KERNEL", "fast")  # noqa: B010  A broker on the plain kernel has no fast path, which the pages draw.
     with entered() as seen:
         for flush in ("ASYNC_FLUSH", "SYNC_FLUSH"):
             with Embedded(settings={"flushDiskType": flush}) as cluster:

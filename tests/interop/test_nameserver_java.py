@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from cometmq.broker.handlers.nameservers import NameserverChannels
-from cometmq.broker.registrar import Registrar, RegistrarSettings
-from cometmq.broker.registration import Registration
+from cometmq.broker.registration.registrar import Registrar, RegistrarSettings
+from cometmq.broker.registration.registration import Registration
+from cometmq.broker.registration.requests import NameserverChannels
 from cometmq.codec.bodies.topic_config import TopicTable
 from cometmq.codec.headers.nameserver import BrokerIdentity, RegisterBrokerResponse
 from cometmq.model.data_version import DataVersion

@@ -8,13 +8,13 @@ from random import Random
 from typing import Any
 
 from cometmq.broker.counters.counters import Counters
-from cometmq.broker.inner_puts import InnerMessage, InnerPuts
-from cometmq.broker.lanes import Lanes
-from cometmq.broker.long_polls import LongPolls
-from cometmq.broker.machines.runner import KeptMachine
-from cometmq.broker.queue_cursor import QueueCursor
-from cometmq.broker.settings import BrokerSettings
-from cometmq.broker.topics import Topics
+from cometmq.broker.inner.puts import InnerMessage, InnerPuts
+from cometmq.broker.inner.queue_cursor import QueueCursor
+from cometmq.broker.loop.runner import KeptMachine
+from cometmq.broker.settings.broker_settings import BrokerSettings
+from cometmq.broker.tables.lanes import Lanes
+from cometmq.broker.tables.long_polls import LongPolls
+from cometmq.broker.tables.topics import Topics
 from cometmq.codec.bodies.topic_config import TopicTable, encode_topics_file
 from cometmq.codec.record import Record, decode_record
 from cometmq.model.data_version import DataVersion

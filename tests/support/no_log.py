@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cometmq.broker.machines.on_loop import LoopWorld
+from cometmq.broker.loop.on_loop import LoopWorld
 from cometmq.net.clock import SystemClock
 from cometmq.net.loop import BeatTimers
 

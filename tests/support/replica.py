@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from cometmq.broker.flusher import Flusher
-from cometmq.broker.replicas.copier import LogCopier
-from cometmq.broker.replicas.state import MasterState
+from cometmq.broker.loop.flusher import Flusher
+from cometmq.broker.replication.copier import LogCopier
+from cometmq.broker.tables.replication_state import MasterState
 from cometmq.net.loop import loop_clock, run
 from cometmq.replication.terms import LinkTerms
 from cometmq.store.message_store import MessageStore

@@ -14,7 +14,7 @@ import signal
 import sys
 
 from cometmq.broker.server import Broker
-from cometmq.broker.settings import BrokerSettings, conf_file, load_settings
+from cometmq.broker.settings.broker_settings import BrokerSettings, conf_file, load_settings
 from cometmq.broker.start_check import check_start
 from cometmq.kernel import WHY_PLAIN
 from cometmq.model.errors import CometError

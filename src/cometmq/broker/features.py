@@ -5,35 +5,35 @@ A new one is a line here.
 
 from collections.abc import Callable
 
-from cometmq.broker.cleaning import Cleaning
+from cometmq.broker.admin.cleaning import Cleaning
+from cometmq.broker.admin.requests.access import AccessHandler
+from cometmq.broker.admin.requests.cleaning import CleaningHandler
+from cometmq.broker.admin.requests.configuration import ConfigurationHandler
+from cometmq.broker.admin.requests.resets import ResetHandler
 from cometmq.broker.delay.feature import DelayLevels
-from cometmq.broker.fast_failure import StallWatch
-from cometmq.broker.guards import Guards
-from cometmq.broker.handlers.access import AccessHandler
-from cometmq.broker.handlers.cleaning import CleaningHandler
-from cometmq.broker.handlers.cold_readers import ColdReaderHandler
-from cometmq.broker.handlers.configuration import ConfigurationHandler
-from cometmq.broker.handlers.delay import DelayHandler
-from cometmq.broker.handlers.filters import FilterHandler
-from cometmq.broker.handlers.guards import GuardHandler
-from cometmq.broker.handlers.monitoring import MonitoringHandler
-from cometmq.broker.handlers.refusals import RefusalHandler
-from cometmq.broker.handlers.relay import RelayHandler
-from cometmq.broker.handlers.replies import ReplyHandler
-from cometmq.broker.handlers.resets import ResetHandler
-from cometmq.broker.handlers.retries import RetryHandler
-from cometmq.broker.handlers.static_topics import StaticTopicHandler
-from cometmq.broker.handlers.statistics import StatisticsHandler
-from cometmq.broker.handlers.timer import TimerHandler
-from cometmq.broker.handlers.transactions import TransactionHandler
-from cometmq.broker.other_queues import OtherQueues
+from cometmq.broker.delay.requests import DelayHandler
+from cometmq.broker.members.guards import Guards
+from cometmq.broker.members.requests.guards import GuardHandler
+from cometmq.broker.metrics.requests import MonitoringHandler
 from cometmq.broker.parts import Feature, Parts, asked_by
 from cometmq.broker.pop.feature import AssignmentFeature, PopFeature
-from cometmq.broker.static_topics import StaticTopics
+from cometmq.broker.pull.requests.cold_readers import ColdReaderHandler
+from cometmq.broker.pull.requests.filters import FilterHandler
+from cometmq.broker.refusals import RefusalHandler
+from cometmq.broker.replies.requests.relay import RelayHandler
+from cometmq.broker.replies.requests.replies import ReplyHandler
+from cometmq.broker.retry.requests import RetryHandler
+from cometmq.broker.send.fast_failure import StallWatch
+from cometmq.broker.send.other_queues import OtherQueues
+from cometmq.broker.static_topics.requests import StaticTopicHandler
+from cometmq.broker.static_topics.static_topics import StaticTopics
+from cometmq.broker.statistics.requests.statistics import StatisticsHandler
 from cometmq.broker.timer.feature import Timer
+from cometmq.broker.timer.requests import TimerHandler
 from cometmq.broker.transactions.feature import Transactions
+from cometmq.broker.transactions.requests import TransactionHandler
 
-# In the order in which they are started, and see a send (broker.reroute).
+# In the order in which they are started, and see a send (broker.inner.reroute).
 FEATURES: tuple[Callable[[Parts], Feature], ...] = (
     # First: what it refuses is the topic that was asked for, before another feature moves the message.
     OtherQueues,

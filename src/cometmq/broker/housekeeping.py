@@ -7,11 +7,11 @@ saved it sleeps until that changes; whoever changes it wakes the machine.
 from collections.abc import Sequence
 
 from cometmq.broker.counters.counters import Counters
-from cometmq.broker.locks import QueueLocks
-from cometmq.broker.long_polls import LongPolls
-from cometmq.broker.machines.runner import NEVER, KeptMachine
-from cometmq.broker.members import Members
-from cometmq.broker.saving import Saver
+from cometmq.broker.loop.runner import NEVER, KeptMachine
+from cometmq.broker.tables.locks import QueueLocks
+from cometmq.broker.tables.long_polls import LongPolls
+from cometmq.broker.tables.members import Members
+from cometmq.broker.tables.saving import Saver
 from cometmq.model.clock import Clock
 
 PERIOD_SECONDS = 0.2  # So late a long poll that found nothing may be answered.

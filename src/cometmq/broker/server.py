@@ -1,7 +1,7 @@
 """A whole broker, put together: store, tables, handlers, ports, threads, timers.
 
 Nothing is decided here; each part says in its own module what it does. The broker owns every thread
-there is (decision 4d): the loop, the flusher's and the file maker's (broker.flusher), and a pool for
+there is (decision 4d): the loop, the flusher's and the file maker's (broker.loop.flusher), and a pool for
 reads that wait and for config files.
 """
 
@@ -12,45 +12,50 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 
 from cometmq.access.guard import AccessGuard, access_guard
-from cometmq.broker.addresses import joined, unique_ids_of
-from cometmq.broker.cold_readers import ColdReaders
+from cometmq.broker.basic_answers import basic_answers
 from cometmq.broker.counters.counters import Counters
 from cometmq.broker.features import FEATURES
-from cometmq.broker.flusher import Flusher
-from cometmq.broker.group_watch import Fence, GroupWatch
-from cometmq.broker.groups import Groups
-from cometmq.broker.handlers.basic_handlers import basic_answers
-from cometmq.broker.handlers.masters import MasterChannel, told_by_master
-from cometmq.broker.handlers.nameservers import NameserverChannels
-from cometmq.broker.handlers.replicas import ReplicaHandler
-from cometmq.broker.handlers.slave import noting_slaves, slave_answers
 from cometmq.broker.housekeeping import PERIOD_SECONDS, Housekeeping
-from cometmq.broker.inner_puts import InnerPuts
-from cometmq.broker.lanes import Lanes
-from cometmq.broker.locks import QueueLocks
-from cometmq.broker.long_polls import LongPolls
-from cometmq.broker.machines.on_loop import LoopWorld, Machines
-from cometmq.broker.machines.runner import NEVER
-from cometmq.broker.members import Members
-from cometmq.broker.offsets import Offsets
-from cometmq.broker.open_nameservers import warn_of_open_nameservers
+from cometmq.broker.inner.puts import InnerPuts
+from cometmq.broker.loop.flusher import Flusher
+from cometmq.broker.loop.on_loop import LoopWorld, Machines
+from cometmq.broker.loop.runner import NEVER
+from cometmq.broker.loop.turns import Turns
 from cometmq.broker.parts import Feature, Parts, follow_deletions
-from cometmq.broker.positions import GroupPositions
-from cometmq.broker.registered_topics import RegisteredTopics
-from cometmq.broker.registrar import Registrar
-from cometmq.broker.registration import Registration, registrar_of
-from cometmq.broker.replicas.copier import LogCopier
-from cometmq.broker.replicas.masters import MasterPort
-from cometmq.broker.replicas.opening import ReplicasOpening
+from cometmq.broker.registration.addresses import joined, unique_ids_of
+from cometmq.broker.registration.group_watch import Fence, GroupWatch
+from cometmq.broker.registration.open_nameservers import warn_of_open_nameservers
+from cometmq.broker.registration.registered_topics import RegisteredTopics
+from cometmq.broker.registration.registrar import Registrar
+from cometmq.broker.registration.registration import Registration, registrar_of
+from cometmq.broker.registration.requests import NameserverChannels
+from cometmq.broker.replication.copier import LogCopier
+from cometmq.broker.replication.copy_mark import CopyMark
+from cometmq.broker.replication.master_port import MasterPort
+from cometmq.broker.replication.metadata import MasterMetadata, metadata_of
+from cometmq.broker.replication.opening import ReplicasOpening
+from cometmq.broker.replication.requests.masters import MasterChannel, told_by_master
+from cometmq.broker.replication.requests.replicas import ReplicaHandler
+from cometmq.broker.replication.requests.slaves import noting_slaves, slave_answers
+from cometmq.broker.replication.take_over import begin_to_follow, take_over
 from cometmq.broker.requests import own_machine_gate, request_table
-from cometmq.broker.settings import FAST_PORT_DISTANCE, BrokerRole, BrokerSettings, changeable
-from cometmq.broker.slave.copy_mark import CopyMark
-from cometmq.broker.slave.metadata import MasterMetadata, metadata_of
-from cometmq.broker.slave.table_copies import TableCopies
-from cometmq.broker.slave.take_over import begin_to_follow, take_over
+from cometmq.broker.settings.broker_settings import (
+    FAST_PORT_DISTANCE,
+    BrokerRole,
+    BrokerSettings,
+    changeable,
+)
 from cometmq.broker.start_check import check_start
-from cometmq.broker.topics import Topics
-from cometmq.broker.turns import Turns
+from cometmq.broker.tables.cold_readers import ColdReaders
+from cometmq.broker.tables.groups import Groups
+from cometmq.broker.tables.lanes import Lanes
+from cometmq.broker.tables.locks import QueueLocks
+from cometmq.broker.tables.long_polls import LongPolls
+from cometmq.broker.tables.members import Members
+from cometmq.broker.tables.offsets import Offsets
+from cometmq.broker.tables.positions import GroupPositions
+from cometmq.broker.tables.table_copies import TableCopies
+from cometmq.broker.tables.topics import Topics
 from cometmq.codec.headers.nameserver import RegisterBrokerResponse
 from cometmq.codec.host import encode_host
 from cometmq.model.clock import Clock

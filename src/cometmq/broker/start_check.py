@@ -1,9 +1,9 @@
 """The check of settings before a broker opens anything; `-p` runs it, too, and begins nothing."""
 
-from cometmq.broker.addresses import Addresses, addresses_of
-from cometmq.broker.metrics_keys import MetricsExporter
-from cometmq.broker.replicas.terms import link_terms
-from cometmq.broker.settings import BrokerSettings
+from cometmq.broker.registration.addresses import Addresses, addresses_of
+from cometmq.broker.replication.terms import link_terms
+from cometmq.broker.settings.broker_settings import BrokerSettings
+from cometmq.broker.settings.metrics_keys import MetricsExporter
 
 
 def check_start(settings: BrokerSettings) -> Addresses:

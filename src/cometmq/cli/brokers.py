@@ -212,7 +212,7 @@ def _number(numbers: Mapping[str, str], key: str) -> float | None:
 
 def config_lines(told: "SettingsReport") -> list[ConfigLine]:
     """Each setting of a broker beside what CometMQ knows of it."""
-    from cometmq.broker.settings import BrokerSettings
+    from cometmq.broker.settings.broker_settings import BrokerSettings
     from cometmq.model.settings import setting_keys, settings_table
 
     defaults: dict[str, Any] = settings_table(BrokerSettings())

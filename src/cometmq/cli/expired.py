@@ -65,7 +65,7 @@ def expired(
 
 def _settings(root: str, config: str | None) -> "StoreSettings":
     """The broker's store settings, with the file sizes that were found."""
-    from cometmq.broker.settings import load_settings
+    from cometmq.broker.settings.broker_settings import load_settings
     from cometmq.offline.found import with_found_sizes
     from cometmq.store.real_disk import RealDisk
 

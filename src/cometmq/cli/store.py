@@ -205,7 +205,7 @@ def store_settings(config: str | None) -> "StoreSettings | None":
     """A broker's settings; None where no conf file is given."""
     if config is None:
         return None
-    from cometmq.broker.settings import load_settings
+    from cometmq.broker.settings.broker_settings import load_settings
 
     return load_settings(config)[0].store_settings()
 

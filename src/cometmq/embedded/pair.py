@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from cometmq.broker.server import Broker
-from cometmq.broker.settings import BrokerSettings, settings_of
+from cometmq.broker.settings.broker_settings import BrokerSettings, settings_of
 from cometmq.model.errors import SettingsError
 from cometmq.model.settings import Layer
 from cometmq.nameserver.server import NameServer

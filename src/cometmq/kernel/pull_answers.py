@@ -1,6 +1,6 @@
 """A pull that finds messages at a glance, from its offset to the frame that answers it.
 
-What is asked has the same terms from pull to pull, and so it is looked at once (broker.service.found_pulls); here the
+What is asked has the same terms from pull to pull, and so it is looked at once (broker.pull.found_pulls); here the
 entries are taken where they are at hand, in the queue's tail or in what its reader keeps, and the records from the
 log's map. All of it, the answer's head and the records, is one piece. Compiled: `_pull_answers`.
 """

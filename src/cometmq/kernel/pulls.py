@@ -1,7 +1,7 @@
 """The header of a pull, split into what changes from pull to pull and the rest.
 
 A consumer writes the same header again and again, but for four numbers. What is left without them says all else that it
-asks, and is known when it has been seen once (broker.handlers.pull_intake). Compiled: `_pulls`.
+asks, and is known when it has been seen once (broker.pull.fast_path). Compiled: `_pulls`.
 """
 
 from cometmq.kernel.layouts import FRAME_HEAD

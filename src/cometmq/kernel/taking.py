@@ -1,7 +1,7 @@
 """From the bytes of a connection to columns, in plain Python: which sends have nothing special about them.
 
 A frame becomes a row of a `SendBatch`, a batch message one for each of its messages. Whatever is unusual ends it. What is
-taken is stored as the careful way would (`broker.admission`), so this may decline anything. Compiled: `_taking`.
+taken is stored as the careful way would (`broker.send.admission`), so this may decline anything. Compiled: `_taking`.
 """
 
 import re

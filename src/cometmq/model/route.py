@@ -8,7 +8,7 @@ from cometmq.model.flags import is_readable, is_writable
 from cometmq.model.queue import MessageQueue
 
 MASTER_ID = 0
-# Of a topic on one broker, in an order configuration: what a broker makes at most (broker.topics).
+# Of a topic on one broker, in an order configuration: what a broker makes at most (broker.tables.topics).
 _QUEUES_MAX = 65_536
 
 

@@ -72,7 +72,7 @@ def not_quiet() -> None:
 
 
 class BeatTimers:
-    """Timers that are beats, and the time that they go by (`broker.machines.on_loop.Timers`)."""
+    """Timers that are beats, and the time that they go by (`broker.loop.on_loop.Timers`)."""
 
     def __init__(self, clock: Clock) -> None:
         """The clock is the running loop's."""

@@ -4,7 +4,7 @@
 
 A record of such a topic is a batch: several messages with queue offsets of their own. We read these
 queues and keep them in step with the log (cometmq.store.derived); batches
-of this kind themselves we do not write, and say so (cometmq.broker.admission). There are few such
+of this kind themselves we do not write, and say so (cometmq.broker.send.admission). There are few such
 topics, and nothing here is fast: every look goes to the file, in a thread that may wait.
 """
 

@@ -1,6 +1,6 @@
 """Settings of a store; each field names the RocketMQ key it comes from.
 
-The broker reads `broker.conf` and fills this in (cometmq.broker.settings).
+The broker reads `broker.conf` and fills this in (cometmq.broker.settings.broker_settings).
 """
 
 import os

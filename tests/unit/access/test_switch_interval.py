@@ -16,7 +16,7 @@ from cometmq.access.account_text import read_accounts
 from cometmq.access.auth_users import AuthFile
 from cometmq.access.owner_file import write_whole_file
 from cometmq.access.switch_interval import SWITCH_SECONDS, ShortSwitchInterval
-from cometmq.broker.handlers.users import listed
+from cometmq.broker.admin.requests.users import listed
 from cometmq.model.errors import RequestError
 from cometmq.model.rights import Access, Action, Resource, Right
 from cometmq.net.clock import SystemClock

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.broker.inner_puts import InnerMessage
+from cometmq.broker.inner.puts import InnerMessage
 from cometmq.broker.server import Broker
-from cometmq.broker.settings import BrokerSettings
+from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.codec.remoting import Command
 from cometmq.kernel import KERNEL
 from cometmq.model.clock import Clock

@@ -9,7 +9,7 @@ from cometmq.model.errors import CometError
 
 
 class ListCaller:
-    """A `service.caller.Caller`.
+    """A `loop.caller.Caller`.
 
     Attributes:
         owner: whose share of what may wait it counts in.

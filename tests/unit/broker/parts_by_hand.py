@@ -9,21 +9,21 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from cometmq.broker.cold_readers import ColdReaders
 from cometmq.broker.counters.counters import Counters
-from cometmq.broker.groups import Groups
-from cometmq.broker.inner_puts import InnerPuts
-from cometmq.broker.lanes import Lanes
-from cometmq.broker.locks import QueueLocks
-from cometmq.broker.long_polls import LongPolls
-from cometmq.broker.members import Members
-from cometmq.broker.offsets import Offsets
+from cometmq.broker.inner.puts import InnerPuts
+from cometmq.broker.loop.turns import Turns
 from cometmq.broker.parts import Parts, follow_deletions
-from cometmq.broker.positions import GroupPositions
-from cometmq.broker.replicas.state import ReplicationState
-from cometmq.broker.settings import BrokerSettings
-from cometmq.broker.topics import Topics
-from cometmq.broker.turns import Turns
+from cometmq.broker.settings.broker_settings import BrokerSettings
+from cometmq.broker.tables.cold_readers import ColdReaders
+from cometmq.broker.tables.groups import Groups
+from cometmq.broker.tables.lanes import Lanes
+from cometmq.broker.tables.locks import QueueLocks
+from cometmq.broker.tables.long_polls import LongPolls
+from cometmq.broker.tables.members import Members
+from cometmq.broker.tables.offsets import Offsets
+from cometmq.broker.tables.positions import GroupPositions
+from cometmq.broker.tables.replication_state import ReplicationState
+from cometmq.broker.tables.topics import Topics
 from cometmq.codec.message_id import UniqueIds
 from cometmq.model.settings import SettingsInForce
 from cometmq.net.channels import Channels

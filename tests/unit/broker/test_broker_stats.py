@@ -6,7 +6,7 @@ import json
 
 from cometmq.broker.counters.growth import Growth, TallyGrowth
 from cometmq.broker.counters.tally_table import TallyTable
-from cometmq.broker.service.broker_stats import NAMES
+from cometmq.broker.statistics.broker_stats import NAMES
 from cometmq.kernel import Tally
 from cometmq.model.codes import RequestCode, ResponseCode
 from tests.unit.broker.billing import commit, pull_fields, send

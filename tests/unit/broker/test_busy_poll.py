@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from cometmq.broker.busy_poll import (
+from cometmq.broker.loop.busy_poll import (
     SLEEPS_AFTER_VAIN,
     SLEEPS_AFTER_VAIN_MAX,
     STAY_SECONDS,

@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from cometmq.broker.cold_readers import GROUPS_MAX, ColdReaders
-from cometmq.broker.settings import BrokerSettings
+from cometmq.broker.settings.broker_settings import BrokerSettings
+from cometmq.broker.tables.cold_readers import GROUPS_MAX, ColdReaders
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.store.real_disk import RealDisk

@@ -15,13 +15,13 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from cometmq.broker.admission import Admission
 from cometmq.broker.features import FEATURES
-from cometmq.broker.handlers.big_batches import PIECE_COUNT_MAX
-from cometmq.broker.handlers.send import SendHandler
-from cometmq.broker.handlers.send_intake import SendIntake
-from cometmq.broker.lanes import Lanes
 from cometmq.broker.parts import Parts
+from cometmq.broker.send.admission import Admission
+from cometmq.broker.send.fast_path.columns import SendIntake
+from cometmq.broker.send.requests.big_batches import PIECE_COUNT_MAX
+from cometmq.broker.send.requests.sends import SendHandler
+from cometmq.broker.tables.lanes import Lanes
 from cometmq.codec.queue_entry import QueueEntry
 from cometmq.codec.remoting import Command, encode_command
 from cometmq.kernel import SendBatch, take_sends

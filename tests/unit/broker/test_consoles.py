@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cometmq.broker.offsets import Offsets
-from cometmq.broker.service import statistics
-from cometmq.broker.service.rates import ConsumeRateSamples
+from cometmq.broker.statistics import statistics
+from cometmq.broker.statistics.rates import ConsumeRateSamples
+from cometmq.broker.tables.offsets import Offsets
 from cometmq.codec.bodies.queue_offsets import (
     encode_client_offsets,
 )

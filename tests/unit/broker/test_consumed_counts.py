@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from cometmq.broker.offsets import Offsets
-from cometmq.broker.service.rates import ConsumeRateSamples
+from cometmq.broker.statistics.rates import ConsumeRateSamples
+from cometmq.broker.tables.offsets import Offsets
 from tests.support.hand_clock import HandClock
 
 GROUPS = 20_000

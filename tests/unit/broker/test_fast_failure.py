@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from cometmq.broker.fast_failure import ColdReads
-from cometmq.broker.settings import BrokerSettings
+from cometmq.broker.send.fast_failure import ColdReads
+from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.store.reader import GetResult, GetStatus

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cometmq.broker.admission import Admission, AdmittedSend
 from cometmq.broker.features import FEATURES
-from cometmq.broker.handlers.plain_sends import PlainSends
-from cometmq.broker.handlers.send import admit
-from cometmq.broker.lanes import Lanes
 from cometmq.broker.parts import Parts
+from cometmq.broker.send.admission import Admission, AdmittedSend
+from cometmq.broker.send.fast_path.rows import PlainSends
+from cometmq.broker.send.requests.sends import admit
+from cometmq.broker.tables.lanes import Lanes
 from cometmq.codec.batch import encode_batch
 from cometmq.codec.properties import decode_properties
 from cometmq.codec.remoting import Command, RawCommand

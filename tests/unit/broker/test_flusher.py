@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from cometmq.broker import flusher
-from cometmq.broker.flusher import (
+from cometmq.broker.loop import flusher
+from cometmq.broker.loop.flusher import (
     FLUSHES_AFTER_SLOW_MAX,
     QUICK_SECONDS,
     Flusher,

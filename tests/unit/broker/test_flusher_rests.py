@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from cometmq.broker.flusher import TICK_SECONDS, Flusher
+from cometmq.broker.loop.flusher import TICK_SECONDS, Flusher
 from cometmq.net.loop import loop_clock
 from cometmq.store.message_store import MessageStore
 from cometmq.store.settings import StoreSettings

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from cometmq.broker.handlers import monitoring
+from cometmq.broker.metrics import requests
 from cometmq.codec.bodies.heartbeat import (
     BROADCASTING,
     CLUSTERING,
@@ -30,7 +30,7 @@ PULL = RequestCode.PULL_MESSAGE
 
 @pytest.fixture(autouse=True)
 def each_page_is_new(monkeypatch):
-    monkeypatch.setattr(monitoring, "AGE_SECONDS", 0.0)
+    monkeypatch.setattr(requests, "AGE_SECONDS", 0.0)
 
 
 @asynccontextmanager

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from cometmq.broker.group_watch import OLD_PERIOD_SECONDS, Fence, GroupWatch
-from cometmq.broker.machines.runner import KeptMachine
+from cometmq.broker.loop.runner import KeptMachine
+from cometmq.broker.registration.group_watch import OLD_PERIOD_SECONDS, Fence, GroupWatch
 from cometmq.codec.bodies.member_group import encode_member_group
 from cometmq.codec.headers.nameserver import BrokerIdentity
 from cometmq.codec.remoting import Command

@@ -12,11 +12,11 @@ import pytest
 
 from cometmq.broker.counters.counters import Counters
 from cometmq.broker.housekeeping import MEMBERS_SECONDS, PERIOD_SECONDS, Housekeeping
-from cometmq.broker.locks import LOCK_SECONDS, QueueLocks
-from cometmq.broker.long_polls import LongPolls
-from cometmq.broker.machines.on_loop import LoopWorld, Machines
-from cometmq.broker.members import Client, Members
-from cometmq.broker.saving import Saver
+from cometmq.broker.loop.on_loop import LoopWorld, Machines
+from cometmq.broker.tables.locks import LOCK_SECONDS, QueueLocks
+from cometmq.broker.tables.long_polls import LongPolls
+from cometmq.broker.tables.members import Client, Members
+from cometmq.broker.tables.saving import Saver
 from cometmq.model.queue import MessageQueue
 from cometmq.model.rights import EVERYBODY
 from cometmq.net.loop import loop_clock

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cometmq.broker.counters.counters import Counters
-from cometmq.broker.lanes import Lane, Lanes
+from cometmq.broker.tables.lanes import Lane, Lanes
 from cometmq.model.topic import TopicConfig
 from tests.support.hand_clock import HandClock
 from tests.support.store_puts import store_with

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.broker.locks import BELIEF_SECONDS, LOCK_SECONDS, QueueLocks
+from cometmq.broker.tables.locks import BELIEF_SECONDS, LOCK_SECONDS, QueueLocks
 from cometmq.codec.bodies.lock import LockRequest, decode_locked, encode_lock_request
 from cometmq.model.codes import RequestCode
 from cometmq.model.queue import MessageQueue

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cometmq.broker import long_polls
-from cometmq.broker.long_polls import HeldPull, LongPolls
-from cometmq.broker.sliced_work import SLICE_SECONDS
+from cometmq.broker.loop.sliced_work import SLICE_SECONDS
+from cometmq.broker.tables import long_polls
+from cometmq.broker.tables.long_polls import HeldPull, LongPolls
 from cometmq.codec.headers.pull import PullRequest
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError

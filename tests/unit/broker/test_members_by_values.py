@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cometmq.broker.members import TELL_SECONDS, Members
+from cometmq.broker.tables.members import TELL_SECONDS, Members
 from cometmq.codec.bodies.heartbeat import ConsumerPart
 from cometmq.model.codes import RequestCode
 from tests.support.hand_clock import HandClock

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from cometmq.broker.handlers.monitoring import extra_labels
 from cometmq.broker.metrics.metric_table import COUNTER, HISTOGRAM, METRICS, NOT_HERE, Metric
 from cometmq.broker.metrics.page import Buckets, MetricsPage
-from cometmq.broker.metrics_keys import MetricsExporter
+from cometmq.broker.metrics.requests import extra_labels
+from cometmq.broker.settings.metrics_keys import MetricsExporter
 from cometmq.model.codes import RequestCode
 from tests.support.pages import ROOT
 from tests.unit.broker.billing import Client, pull_fields, send

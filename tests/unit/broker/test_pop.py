@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from cometmq.broker.store_keys import FlushDiskType
+from cometmq.broker.settings.store_keys import FlushDiskType
 from cometmq.codec.bodies.batch_ack import BatchAck, encode_batch_ack
 from cometmq.codec.receipt import Receipt, decode_starts
 from cometmq.codec.record import decode_records

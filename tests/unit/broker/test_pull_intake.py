@@ -10,9 +10,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from cometmq.broker.handlers import pull_intake
-from cometmq.broker.handlers.pull_intake import PullIntake
-from cometmq.broker.service import found_pulls
+from cometmq.broker.pull import fast_path, found_pulls
+from cometmq.broker.pull.fast_path import PullIntake
 from cometmq.codec.remoting import Command, encode_command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.net import turn
@@ -258,10 +257,10 @@ async def test_a_turn_answers_so_many_bytes_and_the_rest_becomes_commands(
     monkeypatch.setattr(turn, "AHEAD_SIZE_MAX", 0)
     served.broker._server.turn.ahead_size = 0
     pull = encode_command(Command(int(PULL), fields=pull_fields("Orders")))
-    monkeypatch.setattr(pull_intake, "TURN_SIZE_MAX", 1)
+    monkeypatch.setattr(fast_path, "TURN_SIZE_MAX", 1)
     answers = [await asking.ask(pull) for _ in range(3)]
     assert asking.taken == [True] * 3
-    monkeypatch.setattr(pull_intake, "TURN_SIZE_MAX", 0)
+    monkeypatch.setattr(fast_path, "TURN_SIZE_MAX", 0)
     answers.append(await asking.ask(pull))
     assert asking.taken == [True] * 3  # It was not asked any more.
     assert len({answer for (answer,) in answers}) == 1
@@ -317,6 +316,6 @@ async def test_pulls_that_come_together_are_answered_alike_up_to_one_that_must_w
     assert await asking.ask(pulls[0] + pulls[1][:half], 1) == alone[:1]
     assert await asking.ask(pulls[1][half:] + pulls[2], 2) == alone[1:3]
     assert taken == [3, 3, 1, 2]
-    monkeypatch.setattr(pull_intake, "TURN_SIZE_MAX", len(alone[0]) + 1)
+    monkeypatch.setattr(fast_path, "TURN_SIZE_MAX", len(alone[0]) + 1)
     assert await asking.ask(b"".join(pulls), 5) == alone
     assert taken == [3, 3, 1, 2, 2]

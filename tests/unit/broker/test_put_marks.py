@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cometmq.broker.put_marks import WRITES_MAX, PutMarks
+from cometmq.broker.inner.put_marks import WRITES_MAX, PutMarks
 
 
 def test_it_goes_back_to_before_the_first_write_that_goes():

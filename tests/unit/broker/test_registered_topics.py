@@ -5,9 +5,9 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from cometmq.broker.registered_topics import RegisteredTopics
-from cometmq.broker.settings import BrokerSettings
-from cometmq.broker.topics import Topics
+from cometmq.broker.registration.registered_topics import RegisteredTopics
+from cometmq.broker.settings.broker_settings import BrokerSettings
+from cometmq.broker.tables.topics import Topics
 from cometmq.model.flags import PERM_READ, PERM_READ_WRITE, PERM_WRITE
 from cometmq.model.names import DEFAULT_TOPIC, SELF_TEST_TOPIC
 from cometmq.store.config_file import ConfigFile

@@ -7,10 +7,15 @@ from typing import NamedTuple
 
 import pytest
 
-from cometmq.broker import registrar as registrar_module
-from cometmq.broker import registration_body
-from cometmq.broker.machines.runner import REST_SECONDS, KeptMachine
-from cometmq.broker.registrar import CHANGE_SECONDS_MAX, WHOLE_MAX, Registrar, RegistrarSettings
+from cometmq.broker.loop.runner import REST_SECONDS, KeptMachine
+from cometmq.broker.registration import registrar as registrar_module
+from cometmq.broker.registration import registration_body
+from cometmq.broker.registration.registrar import (
+    CHANGE_SECONDS_MAX,
+    WHOLE_MAX,
+    Registrar,
+    RegistrarSettings,
+)
 from cometmq.codec.bodies.topic_config import TopicTable
 from cometmq.codec.headers.nameserver import BrokerIdentity
 from cometmq.model.codes import RequestCode, ResponseCode

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from cometmq.broker.saving import Saver
+from cometmq.broker.tables.saving import Saver
 from cometmq.store.config_file import ConfigFile
 from cometmq.store.real_disk import RealDisk
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from cometmq.broker.handlers.send_answers import as_late, encode_answers
+from cometmq.broker.send.requests.answers import as_late, encode_answers
 from cometmq.model.codes import ResponseCode
 from cometmq.store.positions import Durability
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from cometmq.broker.store_keys import FlushDiskType
+from cometmq.broker.settings.store_keys import FlushDiskType
 from cometmq.codec.batch import encode_batch
 from cometmq.codec.properties import decode_properties, encode_properties
 from cometmq.codec.record import decode_record, decode_records

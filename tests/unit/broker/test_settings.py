@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.broker.addresses import Addresses, addresses_of
-from cometmq.broker.replica_keys import split_addresses
-from cometmq.broker.replicas.terms import copy_rule, link_terms, slave_rates
-from cometmq.broker.settings import (
+from cometmq.broker.registration.addresses import Addresses, addresses_of
+from cometmq.broker.replication.terms import copy_rule, link_terms, slave_rates
+from cometmq.broker.settings.broker_settings import (
     KEYS_WITHOUT_EFFECT,
     BrokerRole,
     BrokerSettings,
     load_settings,
 )
-from cometmq.broker.store_keys import FlushDiskType
+from cometmq.broker.settings.replica_keys import split_addresses
+from cometmq.broker.settings.store_keys import FlushDiskType
 from cometmq.model.errors import SettingsError
 from cometmq.model.rocketmq_keys import ROCKETMQ_KEYS
 from cometmq.model.settings import Layer, read_settings, setting_keys

@@ -6,8 +6,13 @@ import random
 
 import pytest
 
-from cometmq.broker.byte_quota import ByteQuotas
-from cometmq.broker.topic_limits import TopicLimits, first_kept, limited_topics, limits_of
+from cometmq.broker.tables.byte_quota import ByteQuotas
+from cometmq.broker.tables.topic_limits import (
+    TopicLimits,
+    first_kept,
+    limited_topics,
+    limits_of,
+)
 from cometmq.codec.queue_entry import gap_entries
 from cometmq.model.topic import TopicConfig
 from tests.support.store_puts import put, settle, store_with

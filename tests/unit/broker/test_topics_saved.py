@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
-from cometmq.broker.settings import BrokerRole, BrokerSettings
-from cometmq.broker.topics import Topics
+from cometmq.broker.settings.broker_settings import BrokerRole, BrokerSettings
+from cometmq.broker.tables.topics import Topics
 from cometmq.model.topic import TopicConfig
 from cometmq.store.config_file import ConfigFile
 from cometmq.store.real_disk import RealDisk

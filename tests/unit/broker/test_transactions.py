@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cometmq.broker.store_keys import FlushDiskType
+from cometmq.broker.settings.store_keys import FlushDiskType
 from cometmq.broker.transactions.feature import Transactions
 from cometmq.broker.transactions.prepared_messages import committed
 from cometmq.codec.batch import encode_batch

@@ -4,7 +4,7 @@ An offset that is saved is never asked for again, so it may be written only when
 put for it are on the device; else a power cut would take them, and nobody would deliver them again.
 """
 
-from cometmq.broker.machines.steps import Steps, elsewhere, on_device
+from cometmq.broker.loop.steps import Steps, elsewhere, on_device
 from cometmq.codec.bodies.delay_offset import (
     DelayOffsets,
     decode_delay_offsets,

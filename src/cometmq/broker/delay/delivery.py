@@ -10,11 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from cometmq.broker.delay.delivered_offsets import DeliveredOffsets
-from cometmq.broker.inner_puts import InnerMessage, InnerPuts
-from cometmq.broker.machines.runner import NEVER
-from cometmq.broker.machines.steps import Steps, elsewhere
-from cometmq.broker.put_marks import PutMarks
-from cometmq.broker.redelivery import (
+from cometmq.broker.inner.put_marks import PutMarks
+from cometmq.broker.inner.puts import InnerMessage, InnerPuts
+from cometmq.broker.inner.redelivery import (
     BATCH_COUNT_MAX,
     BATCH_SIZE_MAX,
     DOUBT_MS,
@@ -23,7 +21,9 @@ from cometmq.broker.redelivery import (
     put_deliverable,
     real_place,
 )
-from cometmq.broker.topics import Topics
+from cometmq.broker.loop.runner import NEVER
+from cometmq.broker.loop.steps import Steps, elsewhere
+from cometmq.broker.tables.topics import Topics
 from cometmq.codec.queue_entry import QueueEntry
 from cometmq.codec.record import Record, decode_record
 from cometmq.model.clock import Clock, seconds_until

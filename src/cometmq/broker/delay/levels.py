@@ -8,8 +8,8 @@ RocketMQ 5.3.3.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cometmq.broker.reroute import RoutedSend
-from cometmq.broker.topics import Topics
+from cometmq.broker.inner.reroute import RoutedSend
+from cometmq.broker.tables.topics import Topics
 from cometmq.model import properties as keys_of
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
@@ -32,7 +32,7 @@ class DelayLevelTable:
         self._topics = topics
 
     def reroute(self, sent: RoutedSend) -> RoutedSend:
-        """Let a send that asks for a level wait in its queue; see `cometmq.broker.reroute`.
+        """Let a send that asks for a level wait in its queue; see `cometmq.broker.inner.reroute`.
 
         Raises:
             RequestError: its level is no number.

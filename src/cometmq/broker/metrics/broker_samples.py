@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from itertools import accumulate
 
 from cometmq.broker.counters.latencies import Latencies
-from cometmq.broker.members import Client
 from cometmq.broker.metrics.metric_table import METRICS
 from cometmq.broker.metrics.page import Buckets, Sample, Source
 from cometmq.broker.parts import Parts
+from cometmq.broker.tables.members import Client
 from cometmq.kernel import Tally
 from cometmq.model.codes import Language, version_name
 from cometmq.model.names import (

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from cometmq.broker.settings import BrokerSettings
+from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.model.errors import SettingsError
 
 try:

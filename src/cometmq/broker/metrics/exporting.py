@@ -5,11 +5,11 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cometmq.broker.machines.on_loop import Machines
-from cometmq.broker.machines.steps import Steps, called_back, elsewhere
+from cometmq.broker.loop.on_loop import Machines
+from cometmq.broker.loop.steps import Steps, called_back, elsewhere
 from cometmq.broker.metrics.page import Source
-from cometmq.broker.metrics_keys import MetricsExporter
 from cometmq.broker.parts import Parts
+from cometmq.broker.settings.metrics_keys import MetricsExporter
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricsData

@@ -1,7 +1,7 @@
 """Whether a broker is well: /healthz says whether its loop turns, /readyz whether it can do its work, in words."""
 
 from cometmq.broker.parts import Parts
-from cometmq.broker.replicas.state import MasterState
+from cometmq.broker.tables.replication_state import MasterState
 
 
 class Health:

@@ -6,10 +6,10 @@ Looked at in steps when a page is made; the times need the log, and are read in 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from cometmq.broker.machines.steps import Steps, elsewhere, turn_end
+from cometmq.broker.loop.steps import Steps, elsewhere, turn_end
 from cometmq.broker.metrics.page import Sample
 from cometmq.broker.parts import Parts
-from cometmq.broker.positions import Place
+from cometmq.broker.tables.positions import Place
 from cometmq.model.names import is_retry_topic, is_system_group, is_system_topic
 from cometmq.store.consume_queue import ConsumeQueue
 

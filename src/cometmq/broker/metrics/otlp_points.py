@@ -22,7 +22,7 @@ from opentelemetry.sdk.metrics.export import (
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-from cometmq.broker.machines.steps import Steps, turn_end
+from cometmq.broker.loop.steps import Steps, turn_end
 from cometmq.broker.metrics.metric_table import COUNTER, HISTOGRAM, METRICS
 from cometmq.broker.metrics.page import SCOPE, Buckets, Source, sum_of
 

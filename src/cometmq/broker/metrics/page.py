@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from cometmq.broker.machines.steps import Steps, turn_end
+from cometmq.broker.loop.steps import Steps, turn_end
 from cometmq.broker.metrics.metric_table import HISTOGRAM, METRICS, Metric
 from cometmq.model.text import label_value
 

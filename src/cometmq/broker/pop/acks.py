@@ -10,13 +10,13 @@ the invisible time is refused, where Java answers success and gives the message 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cometmq.broker.deleted_topics import deleted_group
 from cometmq.broker.parts import Parts
 from cometmq.broker.pop.check_points import CheckPoint, Place
 from cometmq.broker.pop.invisible_time import check_invisible_time
 from cometmq.broker.pop.journal import Journal
 from cometmq.broker.pop.orders import NOT_FOUND, Orders
 from cometmq.broker.pop.waiting import PopLongPolls
+from cometmq.broker.tables.deleted_topics import deleted_group
 from cometmq.codec.bodies.batch_ack import BatchAck
 from cometmq.codec.bodies.pop_journal import CheckPointBody
 from cometmq.codec.headers.pop import AckRequest, ChangeInvisibleTimeRequest

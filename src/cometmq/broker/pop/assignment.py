@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 
 from cometmq.broker.parts import Parts
-from cometmq.broker.saving import Saver
+from cometmq.broker.tables.saving import Saver
 from cometmq.codec.bodies.assignment import (
     AVERAGELY,
     IN_CIRCLE,

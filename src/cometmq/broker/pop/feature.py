@@ -5,13 +5,9 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 from cometmq.broker.counters.events import Gauge
-from cometmq.broker.handlers.ack_batch import AckBatch
-from cometmq.broker.handlers.assignment import AssignmentHandler
-from cometmq.broker.handlers.nameservers import NameserverChannels
-from cometmq.broker.handlers.pop import PopHandler
-from cometmq.broker.machines.on_loop import Machines
-from cometmq.broker.machines.runner import NEVER
-from cometmq.broker.machines.steps import Steps, on_device
+from cometmq.broker.loop.on_loop import Machines
+from cometmq.broker.loop.runner import NEVER
+from cometmq.broker.loop.steps import Steps, on_device
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.pop.acks import Acks
 from cometmq.broker.pop.assignment import Assignments
@@ -22,10 +18,14 @@ from cometmq.broker.pop.orders import Orders
 from cometmq.broker.pop.peeking import Peeking
 from cometmq.broker.pop.popping import Popping
 from cometmq.broker.pop.reading import PopReader
+from cometmq.broker.pop.requests.ack_batches import AckBatch
+from cometmq.broker.pop.requests.assignment import AssignmentHandler
+from cometmq.broker.pop.requests.pops import PopHandler
 from cometmq.broker.pop.revive import Revive
+from cometmq.broker.pop.route_lookup import RouteLookup
 from cometmq.broker.pop.waiting import PopLongPolls
-from cometmq.broker.route_lookup import RouteLookup
-from cometmq.broker.slave.master_table import MasterTable
+from cometmq.broker.registration.requests import NameserverChannels
+from cometmq.broker.tables.master_table import MasterTable
 from cometmq.codec.bodies.assignment import RequestModeConfig, decode_request_modes
 from cometmq.model.clock import seconds_until
 from cometmq.model.codes import RequestCode

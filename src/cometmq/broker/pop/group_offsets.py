@@ -8,9 +8,9 @@ known to `CheckPointTable` only.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from cometmq.broker.machines.steps import Steps, elsewhere
-from cometmq.broker.offsets import Offsets
+from cometmq.broker.loop.steps import Steps, elsewhere
 from cometmq.broker.pop.check_points import CheckPoint, CheckPointTable, Place
+from cometmq.broker.tables.offsets import Offsets
 from cometmq.codec.headers.pop import FROM_MIN
 from cometmq.model.names import is_retry_topic
 from cometmq.store.consume_queue import ConsumeQueue

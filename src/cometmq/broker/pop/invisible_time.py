@@ -5,7 +5,7 @@ nothing further ahead than timerMaxDelaySec; its proxy allows 12 hours. Without 
 is hidden for ever.
 """
 
-from cometmq.broker.settings import BrokerSettings
+from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 

@@ -12,9 +12,9 @@ not timed, so that what is handed out is known at once (docs/design/0014).
 import logging
 from collections import deque
 
-from cometmq.broker.deleted_topics import deleted_group
-from cometmq.broker.inner_puts import InnerMessage
-from cometmq.broker.machines.steps import Steps
+from cometmq.broker.inner.puts import InnerMessage
+from cometmq.broker.inner.queue_cursor import QueueCursor
+from cometmq.broker.loop.steps import Steps
 from cometmq.broker.parts import Parts
 from cometmq.broker.pop.check_points import (
     CheckPoint,
@@ -23,7 +23,7 @@ from cometmq.broker.pop.check_points import (
     PointState,
     WrittenRecord,
 )
-from cometmq.broker.queue_cursor import QueueCursor
+from cometmq.broker.tables.deleted_topics import deleted_group
 from cometmq.codec.bodies.pop_journal import (
     ACK_TAG,
     BATCH_ACK_TAG,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from cometmq.broker.parts import Parts
 from cometmq.broker.pop.check_points import Place
-from cometmq.broker.saving import Saver
+from cometmq.broker.tables.saving import Saver
 from cometmq.codec.bodies.order_state import (
     OrderState,
     decode_order_states,

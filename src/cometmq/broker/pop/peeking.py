@@ -7,7 +7,7 @@ group's retry topics before or behind them.
 from random import Random
 from typing import NamedTuple
 
-from cometmq.broker.machines.steps import Steps, elsewhere
+from cometmq.broker.loop.steps import Steps, elsewhere
 from cometmq.broker.parts import Parts
 from cometmq.broker.pop.group_offsets import GroupOffsets
 from cometmq.broker.pop.popping import COUNT_MAX, Popping

@@ -8,16 +8,16 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import NamedTuple
 
-from cometmq.broker.filters import Filters, is_plain
-from cometmq.broker.machines.awaiting import Lend, finish
-from cometmq.broker.machines.steps import Steps, Wait
+from cometmq.broker.loop.awaiting import Lend, finish
+from cometmq.broker.loop.caller import Caller
+from cometmq.broker.loop.steps import Steps, Wait
 from cometmq.broker.parts import Parts
 from cometmq.broker.pop.check_points import OPEN_MAX, CheckPointTable
 from cometmq.broker.pop.invisible_time import check_invisible_time
 from cometmq.broker.pop.orders import Orders
 from cometmq.broker.pop.reading import Pop, PoppedMessages, PopReader
 from cometmq.broker.pop.waiting import HeldPop, PopLongPolls
-from cometmq.broker.service.caller import Caller
+from cometmq.broker.pull.filters import Filters, is_plain
 from cometmq.codec.headers.pop import NotificationRequest, PollingInfoRequest, PopRequest
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
-from cometmq.broker.filtered_read import FilteredRead, ReadRequest, TimeBudget
-from cometmq.broker.filters import MessageFilter
-from cometmq.broker.machines.steps import Steps, elsewhere
+from cometmq.broker.loop.steps import Steps, elsewhere
 from cometmq.broker.parts import Parts
 from cometmq.broker.pop.check_points import CheckPoint, Place
 from cometmq.broker.pop.group_offsets import GroupOffsets
 from cometmq.broker.pop.journal import Journal
 from cometmq.broker.pop.orders import Orders
+from cometmq.broker.pull.filtered_read import FilteredRead, ReadRequest, TimeBudget
+from cometmq.broker.pull.filters import MessageFilter
 from cometmq.codec.bodies.pop_journal import CheckPointBody
 from cometmq.codec.headers.pop import PopRequest
 from cometmq.codec.properties import join_blocks

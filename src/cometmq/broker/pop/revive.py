@@ -7,14 +7,14 @@ cannot lose one. Follows PopReviveService.reviveRetry of RocketMQ 5.3.3.
 import logging
 from collections.abc import Iterable
 
-from cometmq.broker.inner_puts import InnerMessage
-from cometmq.broker.machines.steps import Steps
+from cometmq.broker.inner.puts import InnerMessage
+from cometmq.broker.inner.queue_cursor import QueueCursor
+from cometmq.broker.inner.redelivery import once_more
+from cometmq.broker.loop.steps import Steps
 from cometmq.broker.parts import Parts
 from cometmq.broker.pop.check_points import CheckPoint, PointState
 from cometmq.broker.pop.journal import Journal
 from cometmq.broker.pop.waiting import PopLongPolls
-from cometmq.broker.queue_cursor import QueueCursor
-from cometmq.broker.redelivery import once_more
 from cometmq.codec.record import Record
 from cometmq.model.errors import CometError
 from cometmq.model.flags import PERM_READ_WRITE

@@ -14,10 +14,10 @@ from enum import IntEnum, auto
 from functools import partial
 from typing import Any
 
+from cometmq.broker.loop.caller import Caller
+from cometmq.broker.loop.peer_bounds import PeerBounds
+from cometmq.broker.loop.sliced_work import SlicedWork
 from cometmq.broker.parts import Parts
-from cometmq.broker.peer_bounds import PeerBounds
-from cometmq.broker.service.caller import Caller
-from cometmq.broker.sliced_work import SlicedWork
 from cometmq.model.names import pop_retry_topic
 from cometmq.store.consume_queue import ConsumeQueue
 

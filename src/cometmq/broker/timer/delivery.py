@@ -7,21 +7,21 @@ done elsewhere. Saving runs beside it. Follows TimerMessageStore of RocketMQ 5.3
 import logging
 from collections.abc import Callable, Iterable
 
-from cometmq.broker.inner_puts import InnerMessage, InnerPuts
-from cometmq.broker.machines.runner import NEVER
-from cometmq.broker.machines.steps import Steps, elsewhere, on_device
-from cometmq.broker.put_marks import PutMarks
-from cometmq.broker.redelivery import (
+from cometmq.broker.inner.put_marks import PutMarks
+from cometmq.broker.inner.puts import InnerMessage, InnerPuts
+from cometmq.broker.inner.redelivery import (
     BATCH_COUNT_MAX,
     DOUBT_MS,
     is_of_deleted_topic,
     not_delivered,
     put_deliverable,
 )
-from cometmq.broker.settings import BrokerSettings
+from cometmq.broker.loop.runner import NEVER
+from cometmq.broker.loop.steps import Steps, elsewhere, on_device
+from cometmq.broker.settings.broker_settings import BrokerSettings
+from cometmq.broker.tables.topics import Topics
 from cometmq.broker.timer.running import NEVER_WAITED, RunningSlot, delivery
 from cometmq.broker.timer.waiting import ArrivedMessages, TimerQueue
-from cometmq.broker.topics import Topics
 from cometmq.codec.properties import find_property
 from cometmq.codec.record import Record
 from cometmq.codec.timer_files import EMPTY_SLOT

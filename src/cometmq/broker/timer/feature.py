@@ -4,15 +4,15 @@ import logging
 from collections.abc import Iterable, Iterator
 
 from cometmq.broker.counters.events import Gauge
-from cometmq.broker.machines.on_loop import Machines
-from cometmq.broker.machines.runner import NEVER
-from cometmq.broker.machines.steps import Steps, elsewhere
+from cometmq.broker.loop.on_loop import Machines
+from cometmq.broker.loop.runner import NEVER
+from cometmq.broker.loop.steps import Steps, elsewhere
 from cometmq.broker.parts import Feature, Parts
-from cometmq.broker.slave.master_table import MasterTable
+from cometmq.broker.tables.master_table import MasterTable
 from cometmq.broker.timer.delivery import LOOK_SECONDS, TimedDelivery
 from cometmq.broker.timer.recall import Recall
 from cometmq.broker.timer.times import TimedSends
-from cometmq.broker.waiting_counts import SAVE_SECONDS, WaitingCounts
+from cometmq.broker.transactions.waiting_counts import SAVE_SECONDS, WaitingCounts
 from cometmq.codec.bodies.waiting_counts import TIMER, WaitingTable, decode_waiting
 from cometmq.codec.timer_files import TimerCheck, decode_check
 from cometmq.model.codes import RequestCode

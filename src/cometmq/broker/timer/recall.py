@@ -7,11 +7,11 @@ RecallMessageProcessor of RocketMQ 5.3.3; off unless recallMessageEnable.
 from collections.abc import Awaitable
 from typing import NamedTuple
 
-from cometmq.broker.inner_puts import InnerMessage, InnerPuts
-from cometmq.broker.reroute import RoutedSend
-from cometmq.broker.settings import BrokerSettings
+from cometmq.broker.inner.puts import InnerMessage, InnerPuts
+from cometmq.broker.inner.reroute import RoutedSend
+from cometmq.broker.settings.broker_settings import BrokerSettings
+from cometmq.broker.tables.topics import Topics
 from cometmq.broker.timer.times import TimedSends, delete_key
-from cometmq.broker.topics import Topics
 from cometmq.codec.headers.recall import RecallRequest
 from cometmq.codec.recall_handle import RecallHandle, decode_recall_handle
 from cometmq.model import properties as keys_of

@@ -7,15 +7,15 @@ be taken back. What waits in it is one int each: when it is due, and where its u
 import logging
 from typing import NamedTuple
 
-from cometmq.broker.inner_puts import InnerMessage
-from cometmq.broker.redelivery import (
+from cometmq.broker.inner.puts import InnerMessage
+from cometmq.broker.inner.redelivery import (
     BATCH_SIZE_MAX,
     is_of_deleted_topic,
     once_more,
     real_place,
 )
+from cometmq.broker.tables.topics import Topics
 from cometmq.broker.timer.times import delete_key, is_of_topic, timer_topic
-from cometmq.broker.topics import Topics
 from cometmq.codec.properties import PROPERTIES_SIZE_MAX, join_blocks
 from cometmq.codec.record import Record, decode_record
 from cometmq.codec.timer_files import UNIT_DELETE, UNIT_ROLL, TimerUnit

@@ -6,9 +6,9 @@ slot. Follows HookUtils.transformTimerMessage of RocketMQ 5.3.3.
 
 from dataclasses import replace
 
+from cometmq.broker.inner.reroute import RoutedSend
 from cometmq.broker.parts import Parts
-from cometmq.broker.reroute import RoutedSend
-from cometmq.broker.topics import Topics
+from cometmq.broker.tables.topics import Topics
 from cometmq.model import properties as keys_of
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
@@ -32,7 +32,7 @@ class TimedSends:
         self._clock = parts.clock
 
     def reroute(self, sent: RoutedSend) -> RoutedSend:
-        """Let a send wait for its time; see `cometmq.broker.reroute`.
+        """Let a send wait for its time; see `cometmq.broker.inner.reroute`.
 
         Raises:
             RequestError: no such time can be kept.

@@ -10,11 +10,11 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
-from cometmq.broker.inner_puts import InnerMessage
-from cometmq.broker.machines.steps import Steps, elsewhere, turn_end
-from cometmq.broker.redelivery import is_of_deleted_topic, once_more
-from cometmq.broker.settings import BrokerSettings
-from cometmq.broker.topics import Topics
+from cometmq.broker.inner.puts import InnerMessage
+from cometmq.broker.inner.redelivery import is_of_deleted_topic, once_more
+from cometmq.broker.loop.steps import Steps, elsewhere, turn_end
+from cometmq.broker.settings.broker_settings import BrokerSettings
+from cometmq.broker.tables.topics import Topics
 from cometmq.broker.transactions.prepared_messages import (
     TransactionKey,
     as_asked,

@@ -7,11 +7,11 @@ import logging
 from collections.abc import Callable
 
 from cometmq.broker.counters.events import EventCounts
-from cometmq.broker.inner_puts import InnerMessage
-from cometmq.broker.machines.steps import Steps
-from cometmq.broker.redelivery import is_of_deleted_topic, real_place
-from cometmq.broker.settings import BrokerSettings
-from cometmq.broker.topics import Topics
+from cometmq.broker.inner.puts import InnerMessage
+from cometmq.broker.inner.redelivery import is_of_deleted_topic, real_place
+from cometmq.broker.loop.steps import Steps
+from cometmq.broker.settings.broker_settings import BrokerSettings
+from cometmq.broker.tables.topics import Topics
 from cometmq.broker.transactions.prepared_messages import committed, key_of, number_of
 from cometmq.broker.transactions.queues import TransactionQueues
 from cometmq.broker.transactions.table import (

@@ -6,20 +6,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from cometmq.broker.counters.events import Gauge
-from cometmq.broker.machines.on_loop import Machines
-from cometmq.broker.machines.runner import NEVER
-from cometmq.broker.machines.steps import Steps
-from cometmq.broker.members import who_may
+from cometmq.broker.inner.put_marks import PutMarks
+from cometmq.broker.inner.queue_cursor import QueueCursor
+from cometmq.broker.inner.reroute import RoutedSend
+from cometmq.broker.loop.on_loop import Machines
+from cometmq.broker.loop.runner import NEVER
+from cometmq.broker.loop.steps import Steps
 from cometmq.broker.parts import Feature, Parts
-from cometmq.broker.put_marks import PutMarks
-from cometmq.broker.queue_cursor import QueueCursor
-from cometmq.broker.reroute import RoutedSend
+from cometmq.broker.tables.members import who_may
 from cometmq.broker.transactions.checks import StateChecks
 from cometmq.broker.transactions.ends import TransactionEnds
 from cometmq.broker.transactions.prepared_messages import TransactionKey, as_half, is_half
 from cometmq.broker.transactions.queues import TransactionQueues
 from cometmq.broker.transactions.table import OPEN_MAX, TransactionTable
-from cometmq.broker.waiting_counts import SAVE_SECONDS, WaitingCounts
+from cometmq.broker.transactions.waiting_counts import SAVE_SECONDS, WaitingCounts
 from cometmq.codec.bodies.waiting_counts import TRANSACTION
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.transaction import CheckTransaction, EndTransaction

@@ -7,9 +7,9 @@ RocketMQ 5.3.3.
 from dataclasses import replace
 from typing import NamedTuple
 
-from cometmq.broker.inner_puts import InnerMessage
-from cometmq.broker.redelivery import once_more
-from cometmq.broker.reroute import RoutedSend
+from cometmq.broker.inner.puts import InnerMessage
+from cometmq.broker.inner.redelivery import once_more
+from cometmq.broker.inner.reroute import RoutedSend
 from cometmq.codec.properties import encode_properties
 from cometmq.codec.record import HOST_BITS, Record, encode_record
 from cometmq.model import properties as keys_of

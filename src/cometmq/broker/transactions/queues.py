@@ -9,10 +9,10 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cometmq.broker.inner_puts import InnerMessage, InnerPuts
-from cometmq.broker.machines.steps import Steps, elsewhere, turn_end
-from cometmq.broker.queue_cursor import QueueCursor
-from cometmq.broker.topics import Topics
+from cometmq.broker.inner.puts import InnerMessage, InnerPuts
+from cometmq.broker.inner.queue_cursor import QueueCursor
+from cometmq.broker.loop.steps import Steps, elsewhere, turn_end
+from cometmq.broker.tables.topics import Topics
 from cometmq.broker.transactions.prepared_messages import (
     TransactionKey,
     decode_op,

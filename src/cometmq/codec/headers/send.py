@@ -1,6 +1,6 @@
 """Headers of sending: SEND_MESSAGE 10 (long names), 310 and 320 (one letter each), the answer.
 
-The broker's hot path reads the letters directly (broker/handlers/send); these classes are for the
+The broker's hot path reads the letters directly (broker/send/requests/sends); these classes are for the
 client, for the long form and for tests.
 """
 

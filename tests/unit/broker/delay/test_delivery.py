@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from cometmq.broker.delay.delivered_offsets import DeliveredOffsets
 from cometmq.broker.delay.delivery import LOOK_SECONDS, DelayedDelivery
 from cometmq.broker.delay.levels import DelayLevelTable
-from cometmq.broker.inner_puts import InnerMessage
-from cometmq.broker.machines.runner import KeptMachine
-from cometmq.broker.machines.steps import Elsewhere
+from cometmq.broker.inner.puts import InnerMessage
+from cometmq.broker.loop.runner import KeptMachine
+from cometmq.broker.loop.steps import Elsewhere
 from cometmq.codec.bodies.delay_offset import decode_delay_offsets
 from cometmq.model.topic import TopicConfig
 from cometmq.store.config_file import ConfigFile

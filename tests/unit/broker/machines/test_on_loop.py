@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from cometmq.broker.machines.on_loop import LoopWorld, Machines
-from cometmq.broker.machines.steps import confirmed, elsewhere, on_device, turn_end
+from cometmq.broker.loop.on_loop import LoopWorld, Machines
+from cometmq.broker.loop.steps import confirmed, elsewhere, on_device, turn_end
 from cometmq.store.positions import Durability
 
 pytestmark = pytest.mark.threads

@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from cometmq.broker.machines.runner import NEVER, KeptMachine
-from cometmq.broker.machines.steps import elsewhere, on_device, turn_end
+from cometmq.broker.loop.runner import NEVER, KeptMachine
+from cometmq.broker.loop.steps import elsewhere, on_device, turn_end
 from cometmq.model.errors import StoreError
 from tests.support.hand_world import HandWorld
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from cometmq.broker.replicas.allowed_addresses import AllowedAddresses, members_by_nameservers
+from cometmq.broker.replication.allowed_addresses import (
+    AllowedAddresses,
+    members_by_nameservers,
+)
 from cometmq.codec.bodies.cluster import ClusterInfo, encode_cluster_info
 from cometmq.codec.remoting import Command
 from cometmq.model.clock import Clock

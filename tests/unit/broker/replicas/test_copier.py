@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager, closing
 
 import pytest
 
-from cometmq.broker.replicas.copier import LogCopier
-from cometmq.broker.replicas.intake import PIECE_SIZE
-from cometmq.broker.settings import BrokerRole
-from cometmq.broker.store_keys import FlushDiskType
+from cometmq.broker.replication.copier import LogCopier
+from cometmq.broker.replication.received_log import PIECE_SIZE
+from cometmq.broker.settings.broker_settings import BrokerRole
+from cometmq.broker.settings.store_keys import FlushDiskType
 from cometmq.codec.record import PHYSICAL_OFFSET_AT, blank_tail
 from cometmq.codec.replication import FRAME_HEAD, REPORT
 from cometmq.model.codes import RequestCode, ResponseCode

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from itertools import pairwise
 
-from cometmq.broker.settings import BrokerRole
+from cometmq.broker.settings.broker_settings import BrokerRole
 from cometmq.replication import far_slave_rate
 from tests.unit.broker.conftest import eventually, virtual_loop
 from tests.unit.broker.replicas.test_masters import master, send, slave_of

@@ -6,8 +6,13 @@ import random
 
 import pytest
 
-from cometmq.broker.replicas.intake import PIECE_SIZE, PIECE_SIZE_MIN, ROOM_SIZE, LogIntake
-from cometmq.broker.replicas.master_link import first_difference
+from cometmq.broker.replication.master_link import first_difference
+from cometmq.broker.replication.received_log import (
+    PIECE_SIZE,
+    PIECE_SIZE_MIN,
+    ROOM_SIZE,
+    LogIntake,
+)
 from cometmq.codec.record import PHYSICAL_OFFSET_AT, blank_tail
 from cometmq.model.errors import CopyingStopped
 from cometmq.store.message_store import MessageStore

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from cometmq.broker.handlers.send_intake import SendIntake
-from cometmq.broker.replicas.masters import LINKS_OF_ADDRESS_MAX
-from cometmq.broker.settings import BrokerRole
-from cometmq.broker.store_keys import FlushDiskType
+from cometmq.broker.replication.master_port import LINKS_OF_ADDRESS_MAX
+from cometmq.broker.send.fast_path.columns import SendIntake
+from cometmq.broker.settings.broker_settings import BrokerRole
+from cometmq.broker.settings.store_keys import FlushDiskType
 from cometmq.codec.replication import (
     CHALLENGE,
     MAGIC,

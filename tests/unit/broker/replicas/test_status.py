@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from cometmq.broker.requests import OF_SLAVES, RULES, own_machine_gate
-from cometmq.broker.settings import BrokerRole
+from cometmq.broker.settings.broker_settings import BrokerRole
 from cometmq.codec.bodies.ha_status import decode_ha_status
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode

@@ -1,12 +1,12 @@
-"""A client's connection that is made of lists, as services know it (`broker.client_peer`)."""
+"""A client's connection that is made of lists, as services know it (`broker.tables.client_peer`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from cometmq.broker.client_peer import ClientPeer
-from cometmq.broker.members import Client
+from cometmq.broker.tables.client_peer import ClientPeer
+from cometmq.broker.tables.members import Client
 from cometmq.model.rights import EVERYBODY
 
 HOST = bytes([127, 0, 0, 1, 0, 0, 0xC3, 0x50])

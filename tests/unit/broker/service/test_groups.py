@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.broker.service.groups import AHEAD_OF_ALL, GroupAdministration, GroupComparison
+from cometmq.broker.admin.groups import AHEAD_OF_ALL, GroupAdministration, GroupComparison
 from cometmq.codec.headers.console import CloneOffsetsRequest, CorrectionOffsetRequest
 from cometmq.codec.headers.topic import DeleteGroup
 from cometmq.model.codes import ResponseCode

@@ -6,15 +6,15 @@ import asyncio
 
 import pytest
 
-from cometmq.broker.service.client_connections import ClientConnections
-from cometmq.broker.service.heartbeats import (
+from cometmq.broker.members.client_connections import ClientConnections
+from cometmq.broker.members.heartbeats import (
     CLIENT_ID_LENGTH_MAX,
     HEARTBEAT_GROUPS_MAX,
     HEARTBEAT_NEW_GROUPS_MAX,
     HeartbeatResult,
     Heartbeats,
 )
-from cometmq.broker.service.member_locks import LockResult, MemberLocks
+from cometmq.broker.members.member_locks import LockResult, MemberLocks
 from cometmq.codec.bodies.heartbeat import ConsumerPart, Heartbeat, ProducerPart
 from cometmq.codec.bodies.lock import LockRequest
 from cometmq.model.codes import ResponseCode

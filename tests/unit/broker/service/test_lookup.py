@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cometmq.broker.service.lookup import MessageLookup
+from cometmq.broker.admin.lookup import MessageLookup
 from cometmq.codec.headers.query import QueryMessageRequest, ViewMessageRequest
 from cometmq.codec.properties import encode_properties
 from cometmq.codec.record import decode_records

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cometmq.broker.offsets import BEYOND_MAX
-from cometmq.broker.service.offsets import NO_TIME_MS, CommittedOffsets, QueueOffsets
+from cometmq.broker.admin.offsets import NO_TIME_MS, CommittedOffsets, QueueOffsets
+from cometmq.broker.tables.offsets import BEYOND_MAX
 from cometmq.codec.headers.offset import (
     QueryConsumerOffset,
     QueueRequest,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cometmq.broker.machines.steps import elsewhere
+from cometmq.broker.loop.steps import elsewhere
 from cometmq.broker.pop import waiting
 from cometmq.broker.pop.acks import Acks, ChangedTime
 from cometmq.broker.pop.group_offsets import GroupOffsets

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.broker.machines.steps import Elsewhere
-from cometmq.broker.service.queue_entries import QueueEntries
+from cometmq.broker.loop.steps import Elsewhere
+from cometmq.broker.statistics.queue_entries import QueueEntries
 from cometmq.codec.headers.console import QueueEntriesRequest
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cometmq.broker.service.relay import ClientRelay
+from cometmq.broker.replies.relay import ClientRelay
 from cometmq.codec.bodies.heartbeat import ConsumerPart
 from cometmq.codec.bodies.queue_offsets import encode_client_offsets
 from cometmq.codec.headers.console import ClientStatusRequest, DirectRequest, RunningRequest

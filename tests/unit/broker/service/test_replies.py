@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cometmq.broker.service.replies import Replies, ReplyResult
+from cometmq.broker.replies.replies import Replies, ReplyResult
 from cometmq.codec.headers.send import SendRequest
 from cometmq.codec.message_id import encode_message_id
 from cometmq.codec.properties import decode_properties

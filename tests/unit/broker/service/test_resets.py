@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cometmq.broker.service.resets import GroupResets
+from cometmq.broker.admin.resets import GroupResets
 from cometmq.codec.headers.console import ResetOffsetRequest
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from cometmq.broker.service.retries import Retries
+from cometmq.broker.retry.retries import Retries
 from cometmq.codec.headers.send_back import SendBackRequest
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.broker.service.topics import TopicAdministration
+from cometmq.broker.admin.topics import TopicAdministration
 from cometmq.codec.headers.topic import CreateTopic
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from cometmq.broker.delay.delivered_offsets import DeliveredOffsets
-from cometmq.broker.slave.master_table import MasterTable
-from cometmq.broker.slave.master_tables import OwnTables
-from cometmq.broker.slave.metadata import PERIOD_SECONDS, UNNAMED_SECONDS, MasterMetadata
+from cometmq.broker.replication.master_tables import OwnTables
+from cometmq.broker.replication.metadata import PERIOD_SECONDS, UNNAMED_SECONDS, MasterMetadata
+from cometmq.broker.tables.master_table import MasterTable
 from cometmq.codec.bodies.consumer_offset import OffsetTable, encode_offset_table
 from cometmq.codec.bodies.delay_offset import (
     DelayOffsets,

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from cometmq.broker.inner_puts import InnerMessage
-from cometmq.broker.machines.runner import KeptMachine
+from cometmq.broker.inner.puts import InnerMessage
+from cometmq.broker.loop.runner import KeptMachine
 from cometmq.broker.timer.delivery import LOOK_SECONDS, TimedDelivery
 from cometmq.broker.timer.times import delete_key, timer_topic
 from cometmq.codec.timer_files import TimerCheck, decode_check

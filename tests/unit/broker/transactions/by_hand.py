@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from cometmq.broker.inner_puts import InnerMessage
+from cometmq.broker.inner.puts import InnerMessage
 from cometmq.broker.transactions.checks import StateChecks
 from cometmq.broker.transactions.ends import TransactionEnds
 from cometmq.broker.transactions.prepared_messages import TransactionKey

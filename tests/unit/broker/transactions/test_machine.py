@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cometmq.broker.store_keys import FlushDiskType
+from cometmq.broker.settings.store_keys import FlushDiskType
 from cometmq.broker.transactions.prepared_messages import committed, decode_op
 from cometmq.broker.transactions.table import OpenTransactionState
 from cometmq.codec.headers.transaction import CheckTransaction

@@ -1,0 +1,1 @@
+"""Requests of administrators: topics, groups, offsets, look-ups, settings and accounts."""

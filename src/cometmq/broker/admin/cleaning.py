@@ -1,0 +1,150 @@
+"""Keeps old files going, and hides what topics keep no longer.
+
+Each round's steps run in the pool, by default a tenth of a second apart, so that no pull waits behind them.
+Follows AdminBrokerProcessor of RocketMQ 5.3.3, with the differences that docs/design/0007 names.
+"""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from cometmq.broker.loop.on_loop import Machines
+from cometmq.broker.loop.runner import NEVER
+from cometmq.broker.loop.steps import Steps, elsewhere
+from cometmq.broker.parts import Feature, Parts
+from cometmq.broker.tables.byte_quota import ByteQuotas
+from cometmq.broker.tables.topic_limits import TopicLimits, first_kept, limited_topics
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.names import LMQ_PREFIX, SCHEDULE_TOPIC
+from cometmq.store.consume_queue import ConsumeQueue
+
+_log = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 0.1  # How soon a round begins that is due or asked for.
+
+
+class Cleaning(Feature):
+    """Drives the store's cleaner; who asks for more is named in the log (`asker`)."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._machines = Machines(parts.world, "cleaning")
+        self._limits_at = 0.0
+        self._quotas = ByteQuotas(parts.store)
+
+    async def start(self) -> None:
+        """Hide what is hidden before anybody can read it; then go on in the background."""
+        await self._machines.run(self._apply_limits())
+        self._rounds = self._machines.keep(
+            "rounds",
+            self._clean,
+            first_seconds=_LOOK_SECONDS,
+            rest_seconds=_LOOK_SECONDS,
+            period_seconds=_LOOK_SECONDS,
+        )
+        self._parts.topics.on_change.append(lambda _topic: self._rounds.wake())
+        self._parts.store.cleaner.wake_with(self._rounds.wake)
+
+    async def close(self) -> None:
+        """End, with a step that is under way."""
+        await self._machines.close()
+
+    def _clean(self) -> Steps[float]:
+        """One step of cleaning, if there is one, and the limits of topics now and then."""
+        clock, store = self._parts.clock, self._parts.store
+        step = store.clean_due()
+        if step is not None:
+            yield from elsewhere(step)
+        if clock.monotonic() >= self._limits_at:
+            interval_ms = self._parts.settings.clean_interval_ms
+            self._limits_at = clock.monotonic() + interval_ms / 1000
+            yield from self._apply_limits()
+        if step is not None:
+            return store.cleaner.pause_ms / 1000
+        if clock.is_steady and store.cleaner.is_at_rest and not self._is_limiting():
+            return NEVER
+        due = min(store.cleaner.next_round_at, self._limits_at)
+        return max(due - clock.monotonic(), _LOOK_SECONDS)
+
+    def _is_limiting(self) -> bool:
+        return bool(limited_topics(self._parts.topics.table().topics))
+
+    def _apply_limits(self) -> Steps[None]:
+        """Raise the min offsets of queues whose topics have limits."""
+        parts = self._parts
+        if not parts.store.cleaner.clock_watch.trusts():
+            return
+        limited = limited_topics(parts.topics.table().topics)
+        measured: set[ConsumeQueue] = set()
+        for topic, limits in limited:
+            queues = parts.store.queues_of(topic)
+            measured.update(queues if limits.size is not None else ())
+            firsts = yield from elsewhere(partial(self._firsts, queues, limits))
+            for queue, first in zip(queues, firsts, strict=True):
+                queue.hide_before(first)
+        self._quotas.forget_others(measured)
+
+    def _firsts(self, queues: list[ConsumeQueue], limits: TopicLimits) -> list[int]:
+        store, now_ms = self._parts.store, self._parts.clock.now_ms()
+        return [
+            first_kept(store, queue, limits, now_ms=now_ms, quotas=self._quotas)
+            for queue in queues
+        ]
+
+    # --- requests
+
+    def delete_expired(self, asker: str) -> None:
+        """Expired files go now, whatever the hour is."""
+        _log.info("expired files go, asked by %s", asker)
+        self._parts.store.cleaner.ask()
+        self._rounds.wake()
+
+    def clean_topics(self, asker: str) -> None:
+        """Remove the queues of topics that are deleted.
+
+        Raises:
+            RequestError: SYSTEM_ERROR: files remain.
+        """
+        parts = self._parts
+        for topic in parts.store.topics():
+            is_known = parts.topics.get(topic) is not None or parts.topics.is_system(topic)
+            if not is_known and not topic.startswith(LMQ_PREFIX):
+                _log.info("removing queues of %s, asked by %s", topic, asker)
+                with _told(topic):
+                    parts.store.delete_topic(topic)
+        with _told("deleted topics"):
+            parts.store.sweep()
+
+    def clean_queues(self, asker: str) -> None:
+        """Remove empty queues beyond their topic's number.
+
+        Differs: RocketMQ removes any queue whose messages are gone; it begins at 0 again then,
+        and consumers that stood further miss what comes.
+
+        Raises:
+            RequestError: SYSTEM_ERROR: files remain.
+        """
+        store = self._parts.store
+        for topic in store.topics():
+            config = self._parts.topics.get(topic)
+            if config is None or topic == SCHEDULE_TOPIC:
+                continue
+            for queue in store.queues_of(topic):
+                is_empty = queue.min_offset == queue.max_offset == queue.next_offset
+                if is_empty and queue.queue_id >= config.queue_count:
+                    _log.info("removing %r, asked by %s", queue, asker)
+                    with _told(repr(queue)):
+                        store.delete_queue(queue)
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Let who asked know that files remain."""
+    try:
+        yield
+    except OSError as error:
+        raise RequestError(
+            ResponseCode.SYSTEM_ERROR, f"files of {what} remain: {error.strerror}"
+        ) from error

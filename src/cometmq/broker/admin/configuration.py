@@ -1,0 +1,119 @@
+"""The settings of a running broker, read and changed.
+
+The keys change that are marked so in the settings (`is_remote`), which every part of the broker reads when it matters;
+every other key is refused by name. A change is kept beside the broker's file, which is the user's.
+Follows AdminBrokerProcessor of RocketMQ 5.3.3, which has a list of what may not be changed instead, and
+writes the file anew.
+"""
+
+import logging
+import threading
+from collections.abc import Mapping
+
+from cometmq.broker.admin.reported_settings import reported_settings
+from cometmq.broker.parts import Parts
+from cometmq.model.codes import ResponseCode
+from cometmq.model.data_version import DataVersion
+from cometmq.model.errors import RequestError, SettingsError
+from cometmq.model.settings import set_keys
+
+_log = logging.getLogger(__name__)
+
+# MADV_NORMAL and MADV_RANDOM, as `mqadmin setCommitLogReadAheadMode -m` names them.
+_READ_AHEAD_BY_MODE = {"0": True, "1": False}
+
+
+class Configuration:
+    """The settings as consoles see them.
+
+    Attributes:
+        version: rises with each change.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        """The store and the tables are told of what changes for them."""
+        in_force, clock = parts.in_force, parts.clock
+        self._in_force = in_force
+        self._store = parts.store
+        self._topics = parts.topics
+        self._clock = clock
+        self._address = parts.address
+        self._keeping = threading.Lock()
+        self._is_read_ahead = in_force.current.is_read_ahead
+        self.version = DataVersion(clock.now_ms())
+        in_force.on_change.append(self._tell)
+
+    def table(self) -> dict[str, str]:
+        """All settings as they are now, by their keys."""
+        return reported_settings(self._in_force.current, self._address)
+
+    def changed(self) -> list[str]:
+        """The keys that were changed since the start, sorted."""
+        return sorted(self._in_force.changed)
+
+    def set_keys(self) -> list[str]:
+        """The keys whose value is not the default, sorted."""
+        return set_keys(self._in_force.current)
+
+    def change(self, values: Mapping[str, str], asker: str) -> None:
+        """Change all of these, or none; `asker` is for the log.
+
+        Raises:
+            RequestError: one of them may not change while the broker runs, or cannot be.
+        """
+        if refused := sorted(self._in_force.refused(values)):
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"Can not update config in black list. {', '.join(refused)}: change it in the conf "
+                "file and start again",
+            )
+        try:
+            self._in_force.change(values)
+        except SettingsError as error:
+            raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from None
+        self._changed(values, asker)
+
+    def keep(self, values: Mapping[str, str]) -> None:
+        """Have changed values at the next start, too; in a thread, since it waits for the disk.
+
+        Raises:
+            RequestError: they are in force, and could not be written.
+        """
+        try:
+            with self._keeping:
+                self._in_force.keep(values)
+        except OSError as error:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"in force until the next start, but not written: {error.strerror}",
+            ) from error
+
+    def set_reading(self, mode: str | None, asker: str) -> None:
+        """Set how the system reads the log ahead (dataReadAheadEnable).
+
+        Raises:
+            RequestError: INVALID_PARAMETER: there is no such mode.
+        """
+        if mode not in _READ_AHEAD_BY_MODE:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                "set commitlog readahead mode param value error: READ_AHEAD_MODE is "
+                f"{mode!r}; 0 reads ahead, 1 does not",
+            )
+        values = {"dataReadAheadEnable": str(_READ_AHEAD_BY_MODE[mode]).lower()}
+        self._in_force.change(values)
+        self._changed(values, asker)
+
+    def _tell(self) -> None:
+        settings = self._in_force.current
+        limits = settings.store_settings()
+        self._store.change_limits(limits)
+        self._store.cleaner.change_rules(limits.retention)
+        self._topics.add_system_topics()
+        if settings.is_read_ahead != self._is_read_ahead:
+            self._is_read_ahead = settings.is_read_ahead
+            self._store.change_read_ahead(is_wanted=self._is_read_ahead)
+
+    def _changed(self, values: Mapping[str, str], asker: str) -> None:
+        self.version = self.version.next(self._clock.now_ms())
+        _log.warning("%s changed settings: %s", asker, values)

@@ -1,0 +1,195 @@
+"""Consumer groups: make, change, delete, read; compare and copy where they stand.
+
+Follows AdminBrokerProcessor and ConsumerOffsetManager of RocketMQ 5.3.3, but for what is wrong there: to compare only
+reads (Java deletes the offsets of the groups that it is to leave out), and to copy without a topic
+copies every topic (Java looks for a topic without a name).
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any
+
+from cometmq.broker.tables.groups import Groups
+from cometmq.broker.tables.members import Members
+from cometmq.broker.tables.offsets import Offsets
+from cometmq.broker.tables.topics import QUEUES_MAX, Topics
+from cometmq.codec.headers.console import CloneOffsetsRequest, CorrectionOffsetRequest
+from cometmq.codec.headers.topic import DeleteGroup
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.flags import PERM_READ_WRITE
+from cometmq.model.group import GroupConfig
+from cometmq.model.names import check_group, check_group_of_clients, retry_topic
+from cometmq.store.message_store import MessageStore
+
+_log = logging.getLogger(__name__)
+
+# GroupRetryPolicyType of RocketMQ 5.3.3: messages come again after the delay levels, or EXPONENTIAL.
+_DELAY_LEVELS = "CUSTOMIZED"
+AHEAD_OF_ALL = (1 << 63) - 1  # Long.MAX_VALUE: the group compared is behind all others.
+
+
+class GroupAdministration:
+    """Changes groups. A change is on disk when the future that it gives is done."""
+
+    def __init__(
+        self,
+        groups: Groups,
+        offsets: Offsets,
+        topics: Topics,
+        store: MessageStore,
+        copied: Callable[[str], Awaitable[None]] | None = None,
+    ) -> None:
+        """`copied` waits until the slaves know of a deletion; None if there can be none."""
+        self._copied = copied
+        self._groups = groups
+        self._offsets = offsets
+        self._topics = topics
+        self._store = store
+
+    async def change(self, configs: Sequence[GroupConfig]) -> None:
+        """Make or change groups: all of them, or none where one is refused for what it says.
+
+        Raises:
+            RequestError: a name or a retry policy cannot be; there are too many groups; the disk failed.
+        """
+        for config in configs:
+            _check(config)
+        saving: asyncio.Future[None] | None = None
+        for config in configs:
+            self._groups.check_room(config.name)
+            saving = self._groups.put(config)
+            retry = retry_topic(config.name)
+            if self._topics.get(retry) is not None:
+                self._topics.ensure(retry, queues=config.retry_queues, perm=PERM_READ_WRITE)
+        if saving is not None:
+            await asyncio.shield(saving)
+
+    async def delete(self, request: DeleteGroup, asker: str) -> None:
+        """Delete a group; `asker` is for the log.
+
+        Unless the request keeps the place where the group stands, its retry topics go, too: a group of this name that is
+        made again begins anew. Dead letters stay: they are no group's to consume.
+
+        Raises:
+            StoreBusy: The log is being truncated; nothing is changed.
+            RequestError: The disk failed.
+        """
+        name = request.group_name
+        check_group_of_clients(name)
+        _log.info("deleting group %s, asked by %s", name, asker)
+        saving: list[asyncio.Future[Any]] = []
+        if request.clean_offset:
+            for topic in self._retry_topics(name):
+                self._store.delete_topic(topic)
+                saving.append(self._topics.delete(topic, end=self._store.max_offset))
+            saving.append(self._topics.note_deleted_group(name, self._store.max_offset))
+        saving.append(self._groups.delete(name, is_place_kept=not request.clean_offset))
+        await asyncio.shield(asyncio.gather(*saving))
+        if self._copied is not None:
+            await self._copied(name)
+
+    def _retry_topics(self, group: str) -> list[str]:
+        """Find the retry topics of a group: its own, and those of the topics that it popped."""
+        own = retry_topic(group)
+        others = {
+            name
+            for name in self._offsets.topics_of(group)
+            if name.startswith((f"{own}_", f"{own}+"))
+        }
+        shared = {
+            name
+            for name, owner in self._offsets.topics_and_groups()
+            if name in others and owner != group
+        }
+        return [own, *(others - shared)]
+
+    def find(self, name: str) -> GroupConfig:
+        """The group of this name.
+
+        Raises:
+            RequestError: SUBSCRIPTION_GROUP_NOT_EXIST: there is none.
+        """
+        group = self._groups.peek(name)
+        if group is None:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"No group in this broker. {name}"
+            )
+        return group
+
+    async def forbid(self, group: str, topic: str, *, is_readable: bool | None) -> bool:
+        """Let a group read a topic, or not, or (None) leave it as it is; gives what holds."""
+        if is_readable is not None:
+            await self._groups.permit(group, topic, is_readable=is_readable)
+        return self._groups.is_readable(group, topic)
+
+
+class GroupComparison:
+    """Compares the offsets of groups."""
+
+    def __init__(
+        self, *, store: MessageStore, topics: Topics, offsets: Offsets, members: Members
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._offsets = offsets
+        self._members = members
+
+    def least_of_all(self, request: CorrectionOffsetRequest) -> dict[int, int]:
+        """The smallest offset of any group in each queue of a topic.
+
+        Where the group compared is behind that, `AHEAD_OF_ALL`. Groups whose offset lies before
+        the queue's first message do not count.
+        """
+        left_out = set((request.filter_groups or "").split(","))
+        smallest: dict[int, int] = {}
+        for group in self._offsets.groups_of(request.topic):
+            if group not in left_out:
+                for queue_id, offset in self._living(group, request.topic):
+                    smallest[queue_id] = min(offset, smallest.get(queue_id, offset))
+        for queue_id, offset in self._offsets.of(request.compare_group, request.topic).items():
+            if smallest.get(queue_id, offset) > offset:
+                smallest[queue_id] = AHEAD_OF_ALL
+        return smallest
+
+    def _living(self, group: str, topic: str) -> Iterator[tuple[int, int]]:
+        for queue_id, offset in self._offsets.of(group, topic).items():
+            queue = self._store.queue(topic, queue_id)
+            if offset >= (0 if queue is None else queue.min_offset):
+                yield queue_id, offset
+
+    def copy(self, request: CloneOffsetsRequest) -> None:
+        """Let a group go on where another one is, in one topic or in all of that one's.
+
+        Topics that are gone are passed over, and those that the other group's members do not want any
+        more, unless the request says that they are offline.
+        """
+        check_group_of_clients(request.dest_group)
+        topic = (request.topic or "").strip()
+        for name in [topic] if topic else self._offsets.topics_of(request.src_group):
+            is_there = self._topics.get(name) is not None
+            if is_there and (request.is_offline or self._is_wanted(request.src_group, name)):
+                self._offsets.copy(request.src_group, request.dest_group, name)
+
+    def _is_wanted(self, group: str, topic: str) -> bool:
+        members = self._members.consumer_group(group)
+        wanted = None if members is None else members.subscriptions
+        return not wanted or topic in wanted
+
+
+def _check(group: GroupConfig) -> None:
+    check_group(group.name)
+    policy = group.retry_policy.get("type", _DELAY_LEVELS)
+    if policy != _DELAY_LEVELS:
+        raise RequestError(
+            ResponseCode.INVALID_PARAMETER,
+            f"the retry policy {policy!r:.40} of group {group.name} is not there yet; "
+            f"{_DELAY_LEVELS} follows the delay levels",
+        )
+    if group.retry_queues > QUEUES_MAX:
+        raise RequestError(
+            ResponseCode.INVALID_PARAMETER,
+            f"group {group.name} wants {group.retry_queues} retry queues (retryQueueNums); a topic has at most "
+            f"{QUEUES_MAX}; 0 makes a dead letter of each refused message",
+        )

@@ -1,0 +1,204 @@
+"""Offsets: those that groups commit, and those of queues by position and time.
+
+Follows ConsumerManageProcessor and AdminBrokerProcessor of RocketMQ 5.3.3.
+"""
+
+from collections.abc import Mapping
+
+from cometmq.broker.loop.steps import Steps, elsewhere
+from cometmq.broker.tables.groups import Groups
+from cometmq.broker.tables.offsets import BEYOND_MAX, Offsets
+from cometmq.broker.tables.topics import QUEUES_MAX, Topics
+from cometmq.codec.headers.offset import (
+    QueryConsumerOffset,
+    QueueRequest,
+    SearchOffset,
+    UpdateConsumerOffset,
+)
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.names import check_group_of_clients
+from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.message_store import MessageStore
+
+NO_TIME_MS = -1
+
+
+class CommittedOffsets:
+    """The committed offsets of groups."""
+
+    def __init__(
+        self, *, store: MessageStore, topics: Topics, groups: Groups, offsets: Offsets
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+
+    def find(self, request: QueryConsumerOffset) -> Steps[int]:
+        """Return the offset at which a group goes on in a queue.
+
+        Raises:
+            RequestError: QUERY_NOT_FOUND: the group has no offset there and begins by its own rule.
+        """
+        offset = self._offsets.get(request.consumer_group, request.topic, request.queue_id)
+        if offset is not None:
+            return offset
+        if request.set_zero_if_not_found is False:
+            raise RequestError(
+                ResponseCode.QUERY_NOT_FOUND,
+                "Not found, do not set to zero, maybe this group boot first",
+            )
+        if self._is_young(request.topic, request.queue_id):
+            # A new group on a topic whose beginning is still there begins at the beginning.
+            return 0
+        queue = self._store.queue(request.topic, request.queue_id)
+        if queue is not None and (yield from self._is_younger_than_group(request, queue)):
+            return queue.min_offset
+        raise RequestError(
+            ResponseCode.QUERY_NOT_FOUND,
+            "Not found, V3_0_6_SNAPSHOT maybe this consumer boot first",
+        )
+
+    def _is_young(self, topic: str, queue_id: int) -> bool:
+        """Whether the queue still has its first message, and that counts as being in memory."""
+        queue = self._store.queue(topic, queue_id)
+        if queue is None or queue.min_offset > 0 or queue.max_offset == 0:
+            return False
+        first = self._store.get(topic, queue_id, 0, max_count=1)
+        return not first.suggest_slave
+
+    def _is_younger_than_group(
+        self, request: QueryConsumerOffset, queue: ConsumeQueue
+    ) -> Steps[bool]:
+        """Return whether a queue was added to a topic that the group consumed before the queue's first message.
+
+        Differs: with RocketMQ the group begins at the end of such a queue (its issue 9307), and never sees what
+        was sent while it was away. A group that is new in the topic must not begin at the start of one queue
+        because it has just committed its offset of another. So the first message must be younger than the
+        group's first commit. After a start of the broker that time is not known: then the first message must
+        be younger than all messages that the group consumed in other queues.
+        """
+        group, topic = request.consumer_group, request.topic
+        if queue.min_offset > 0:
+            return False  # An old queue whose first messages were deleted.
+        others = self._offsets.of(group, topic)
+        if not others or queue.max_offset == 0:
+            return False
+        began_ms = self._offsets.began_ms(group, topic)
+
+        def is_younger() -> bool:
+            until_ms = self._consumed_until_ms(topic, others) if began_ms is None else began_ms
+            return 0 <= until_ms < self._store.earliest_store_time(queue)
+
+        return (yield from elsewhere(is_younger))
+
+    def _consumed_until_ms(self, topic: str, offsets: Mapping[int, int]) -> int:
+        """Return the store time of the youngest consumed message, ms; -1 without one. May wait for the device."""
+        times_ms = [-1]
+        for queue_id, offset in offsets.items():
+            queue = self._store.queue(topic, queue_id)
+            if queue is not None and offset > 0:
+                # A deleted message was older than the first that is still there.
+                last = max(offset - 1, queue.min_offset)
+                times_ms.append(self._store.store_time_at(queue, last))
+        return max(times_ms)
+
+    def commit(self, request: UpdateConsumerOffset) -> bool:
+        """Keep where a group stands; False where it was sent elsewhere meanwhile, and nothing is kept.
+
+        Raises:
+            RequestError: there is no such group, topic or queue, the offset is none, or there is no room.
+        """
+        self._check(request)
+        group, topic, queue_id = request.consumer_group, request.topic, request.queue_id
+        if self._offsets.has_reset(group, topic, queue_id):
+            # It is of before the reset, of which its sender is told at the next pull.
+            return False
+        if not self._offsets.has_room(group, topic, queue_id):
+            raise RequestError(
+                ResponseCode.SYSTEM_BUSY,
+                f"[REJECTREQUEST]system busy: no offset of group {group} in topic {topic} is kept: there "
+                "are too many offsets; delete groups that nobody uses",
+            )
+        self._offsets.commit(group, topic, queue_id, offset=request.commit_offset)
+        return True
+
+    def _check(self, request: UpdateConsumerOffset) -> None:
+        topic, queue_id, offset = request.topic, request.queue_id, request.commit_offset
+        check_group_of_clients(request.consumer_group)
+        if self._groups.get(request.consumer_group) is None:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"Group {request.consumer_group} not exist!",
+            )
+        config = self._topics.get(topic)
+        if config is None:
+            raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
+        # A topic that got fewer queues still has those with messages.
+        is_there = 0 <= queue_id < config.queue_count or (
+            0 <= queue_id < QUEUES_MAX and self._store.queue(topic, queue_id) is not None
+        )
+        if offset < 0 or not is_there:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"offset {offset} of queue {queue_id} cannot be committed",
+            )
+        queue = self._store.queue(topic, queue_id)
+        end = 0 if queue is None else queue.max_offset
+        # The members of a group may not know yet that a topic was deleted and made again.
+        beyond_max = 0 if self._topics.deleted.was_deleted(topic) else BEYOND_MAX
+        if offset > end + beyond_max:
+            # Differs: RocketMQ takes any, and the group skips all that comes until then.
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"offset {offset} is illegal: queue {queue_id} of topic[{topic}] ends at "
+                f"{end}; commit what was consumed",
+            )
+
+
+class QueueOffsets:
+    """The ends of queues, and the offsets of times."""
+
+    def __init__(self, store: MessageStore) -> None:
+        self._store = store
+
+    def end(self, request: QueueRequest) -> int:
+        """The offset that the next message gets; 0 for a queue never written."""
+        queue = self._store.queue(request.topic, request.queue_id)
+        return 0 if queue is None else queue.max_offset
+
+    def beginning(self, request: QueueRequest) -> int:
+        """Return the offset of the first message that is still there; 0 for a queue never written."""
+        queue = self._store.queue(request.topic, request.queue_id)
+        return 0 if queue is None else queue.min_offset
+
+    def earliest_ms(self, request: QueueRequest) -> Steps[int]:
+        """The store time of the first message, ms since 1970; `NO_TIME_MS` where there is none."""
+        queue = self._store.queue(request.topic, request.queue_id)
+        if queue is None:
+            return NO_TIME_MS
+        return (yield from elsewhere(lambda: self._store.earliest_store_time(queue)))
+
+    def by_time(self, request: SearchOffset) -> Steps[int]:
+        """The offset at a time, at the lower or upper end of several; 0 for a queue never written.
+
+        Raises:
+            RequestError: INVALID_PARAMETER: it names another boundary.
+        """
+        boundary = (request.boundary_type or "LOWER").upper()
+        if boundary not in ("LOWER", "UPPER"):
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"boundaryType {boundary} is neither LOWER nor UPPER",
+            )
+        queue = self._store.queue(request.topic, request.queue_id)
+        if queue is None:
+            return 0
+        return (
+            yield from elsewhere(
+                lambda: self._store.offset_by_time(
+                    queue, request.timestamp, upper=boundary == "UPPER"
+                )
+            )
+        )

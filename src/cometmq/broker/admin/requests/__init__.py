@@ -1,0 +1,1 @@
+"""The requests of administrators: one function a code."""

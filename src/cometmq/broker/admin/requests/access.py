@@ -1,0 +1,54 @@
+"""Requests about those who ask, refused where access control is off: accounts are of ACL 1.0, users of Auth 2.0.
+
+What answers them is imported where it is on: a start takes what its imports take (docs/design/0064).
+"""
+
+from cometmq.broker.parts import Feature, Parts
+from cometmq.broker.refusals import refusing
+from cometmq.model.codes import RequestCode as Code
+from cometmq.model.codes import ResponseCode
+from cometmq.net.requests import Answers
+
+_OF_ACCOUNTS = (
+    Code.UPDATE_AND_CREATE_ACL_CONFIG,
+    Code.DELETE_ACL_CONFIG,
+    Code.GET_BROKER_CLUSTER_ACL_INFO,
+    Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
+)
+_NO_ACCOUNTS = "there are no accounts: ACL 1.0 is off; set aclEnable=true"
+_OF_USERS = (
+    Code.AUTH_CREATE_USER,
+    Code.AUTH_UPDATE_USER,
+    Code.AUTH_DELETE_USER,
+    Code.AUTH_GET_USER,
+    Code.AUTH_LIST_USER,
+    Code.AUTH_CREATE_ACL,
+    Code.AUTH_UPDATE_ACL,
+    Code.AUTH_DELETE_ACL,
+    Code.AUTH_GET_ACL,
+    Code.AUTH_LIST_ACL,
+)
+_NO_USERS = "there are no users: Auth 2.0 is off; set authenticationEnabled=true"
+
+
+class AccessHandler(Feature):
+    """Answers what is asked of accounts and users, or says that they are off."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.answers = {**_of_accounts(parts), **_of_users(parts)}
+
+
+def _of_accounts(parts: Parts) -> Answers:
+    if parts.guard.accounts is None:
+        return dict.fromkeys(_OF_ACCOUNTS, refusing(ResponseCode.SYSTEM_ERROR, _NO_ACCOUNTS))
+    from cometmq.broker.admin.requests.accounts import AccountHandler
+
+    return AccountHandler(parts, parts.guard.accounts).answers
+
+
+def _of_users(parts: Parts) -> Answers:
+    if parts.guard.users is None:
+        return dict.fromkeys(_OF_USERS, refusing(ResponseCode.SYSTEM_ERROR, _NO_USERS))
+    from cometmq.broker.admin.requests.users import UserHandler
+
+    return UserHandler(parts.guard.users).answers

@@ -1,0 +1,35 @@
+"""DELETE_EXPIRED_COMMITLOG 329, CLEAN_UNUSED_TOPIC 316 and CLEAN_EXPIRED_CONSUMEQUEUE 306: who asks, to the log."""
+
+from cometmq.broker.admin.cleaning import Cleaning
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+from cometmq.net.requests import Answers
+
+
+class CleaningHandler:
+    """Handles what operators have removed."""
+
+    def __init__(self, cleaning: Cleaning) -> None:
+        self._cleaning = cleaning
+        self.answers: Answers = {
+            RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: self.clean_queues,
+            RequestCode.CLEAN_UNUSED_TOPIC: self.clean_topics,
+            RequestCode.DELETE_EXPIRED_COMMITLOG: self.delete_expired,
+        }
+
+    def delete_expired(self, _command: Command, peer: Peer) -> Answer:
+        """DELETE_EXPIRED_COMMITLOG 329."""
+        self._cleaning.delete_expired(peer.address)
+        return Answer()
+
+    def clean_topics(self, _command: Command, peer: Peer) -> Answer:
+        """CLEAN_UNUSED_TOPIC 316."""
+        self._cleaning.clean_topics(peer.address)
+        return Answer()
+
+    def clean_queues(self, _command: Command, peer: Peer) -> Answer:
+        """CLEAN_EXPIRED_CONSUMEQUEUE 306."""
+        self._cleaning.clean_queues(peer.address)
+        return Answer()

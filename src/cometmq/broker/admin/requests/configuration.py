@@ -1,0 +1,55 @@
+"""GET_BROKER_CONFIG 26, UPDATE_BROKER_CONFIG 25 and SET_COMMITLOG_READ_MODE 2004: frames to settings and back."""
+
+import asyncio
+
+import orjson
+
+from cometmq.broker.admin.configuration import Configuration
+from cometmq.broker.parts import Feature, Parts
+from cometmq.codec.headers.console import CHANGED_KEYS, SET_KEYS
+from cometmq.codec.java_properties import decode_java_properties, encode_properties_text
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.errors import CodecError, RequestError
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+
+
+class ConfigurationHandler(Feature):
+    """Handles what is asked of the settings."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._configuration = Configuration(parts)
+        self.answers = {
+            RequestCode.GET_BROKER_CONFIG: self.read,
+            RequestCode.UPDATE_BROKER_CONFIG: self.change,
+            RequestCode.SET_COMMITLOG_READ_MODE: self.set_reading,
+        }
+
+    def read(self, _command: Command, _peer: Peer) -> Answer:
+        """GET_BROKER_CONFIG 26."""
+        version = orjson.dumps(self._configuration.version.to_json()).decode()
+        body = encode_properties_text(self._configuration.table())
+        changed = ",".join(self._configuration.changed())
+        fields = {"version": version, SET_KEYS: ",".join(self._configuration.set_keys())}
+        if changed:
+            fields[CHANGED_KEYS] = changed
+        return Answer(fields=fields, body=body)
+
+    async def change(self, command: Command, peer: Peer) -> Answer:
+        """UPDATE_BROKER_CONFIG 25: all of the values, or none."""
+        try:
+            values = decode_java_properties(command.body)
+        except CodecError as error:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, f"string2Properties error: {error}"
+            ) from None
+        self._configuration.change(values, peer.address)
+        await asyncio.to_thread(self._configuration.keep, values)
+        return Answer()
+
+    def set_reading(self, command: Command, peer: Peer) -> Answer:
+        """SET_COMMITLOG_READ_MODE 2004."""
+        mode = command.fields.get("READ_AHEAD_MODE")
+        self._configuration.set_reading(mode, peer.address)
+        return Answer(remark=f"set commitlog readahead mode success, mode: {mode}")

@@ -1,0 +1,104 @@
+"""Consumer groups (200, 201, 207, 225, 352), what they may not read (353), and where they stand beside each other (308, 314).
+
+Frames to requests, results to answers; an answer comes when the change is on disk.
+"""
+
+from cometmq.broker.admin.groups import GroupAdministration, GroupComparison
+from cometmq.broker.loop.on_loop import Machines
+from cometmq.broker.loop.steps import elsewhere
+from cometmq.broker.tables.groups import Groups
+from cometmq.codec import fastjson
+from cometmq.codec.bodies.group_config import (
+    decode_group_config,
+    decode_group_configs,
+    encode_group_config,
+    encode_group_table,
+)
+from cometmq.codec.fields import decode_fields
+from cometmq.codec.headers.console import (
+    CloneOffsetsRequest,
+    CorrectionOffsetRequest,
+    ForbiddenRequest,
+)
+from cometmq.codec.headers.topic import DeleteGroup, GroupRequest
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+from cometmq.net.requests import Answers
+
+
+class GroupHandler:
+    """Handles requests about consumer groups."""
+
+    def __init__(
+        self,
+        administration: GroupAdministration,
+        comparison: GroupComparison,
+        *,
+        groups: Groups,
+        machines: Machines,
+    ) -> None:
+        """`groups` is the table that a copy is asked of; `machines` make the texts of large answers."""
+        self._administration = administration
+        self._comparison = comparison
+        self._groups = groups
+        self._machines = machines
+        self.answers: Answers = {
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self.create,
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: self.create_many,
+            RequestCode.DELETE_SUBSCRIPTIONGROUP: self.delete,
+            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self.all,
+            RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: self.get,
+            RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: self.forbid,
+            RequestCode.QUERY_CORRECTION_OFFSET: self.compare,
+            RequestCode.CLONE_GROUP_OFFSET: self.copy,
+        }
+
+    async def create(self, command: Command, _peer: Peer) -> Answer:
+        """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200."""
+        await self._administration.change([decode_group_config(command.body)])
+        return Answer()
+
+    async def create_many(self, command: Command, _peer: Peer) -> Answer:
+        """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST 225."""
+        await self._administration.change(decode_group_configs(command.body))
+        return Answer()
+
+    async def delete(self, command: Command, peer: Peer) -> Answer:
+        """DELETE_SUBSCRIPTIONGROUP 207."""
+        request = decode_fields(DeleteGroup, command.fields)
+        await self._administration.delete(request, peer.address)
+        return Answer()
+
+    async def all(self, _command: Command, _peer: Peer) -> Answer:
+        """GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201."""
+        table = self._groups.table()
+        encoded = self._machines.run(elsewhere(lambda: encode_group_table(table)))
+        return Answer(body=await encoded)
+
+    def get(self, command: Command, _peer: Peer) -> Answer:
+        """GET_SUBSCRIPTIONGROUP_CONFIG 352."""
+        name = decode_fields(GroupRequest, command.fields).group
+        return Answer(body=encode_group_config(self._administration.find(name)))
+
+    async def forbid(self, command: Command, _peer: Peer) -> Answer:
+        """UPDATE_AND_GET_GROUP_FORBIDDEN 353; it answers with what holds."""
+        request = decode_fields(ForbiddenRequest, command.fields)
+        group, topic = request.group, request.topic
+        is_readable = await self._administration.forbid(
+            group, topic, is_readable=request.readable
+        )
+        held = {"group": group, "readable": is_readable, "topic": topic}
+        return Answer(remark="", body=fastjson.dumps(held))
+
+    def compare(self, command: Command, _peer: Peer) -> Answer:
+        """QUERY_CORRECTION_OFFSET 308."""
+        request = decode_fields(CorrectionOffsetRequest, command.fields)
+        smallest = self._comparison.least_of_all(request)
+        return Answer(body=fastjson.dumps({"correctionOffsets": smallest}))
+
+    def copy(self, command: Command, _peer: Peer) -> Answer:
+        """CLONE_GROUP_OFFSET 314."""
+        self._comparison.copy(decode_fields(CloneOffsetsRequest, command.fields))
+        return Answer()

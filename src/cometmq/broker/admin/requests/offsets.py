@@ -1,0 +1,92 @@
+"""Offsets of groups (14, 15, 43) and of queues (29, 30, 31, 32): frames to requests, results to answers."""
+
+from cometmq.broker.admin.offsets import CommittedOffsets, QueueOffsets
+from cometmq.broker.loop.on_loop import Machines
+from cometmq.broker.loop.steps import elsewhere
+from cometmq.broker.tables.offsets import Offsets
+from cometmq.codec.bodies.consumer_offset import encode_offset_table
+from cometmq.codec.fields import decode_fields, encode_fields
+from cometmq.codec.headers.offset import (
+    OffsetResponse,
+    QueryConsumerOffset,
+    QueueRequest,
+    SearchOffset,
+    TimestampResponse,
+    UpdateConsumerOffset,
+)
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+from cometmq.net.requests import Answers
+
+
+class OffsetHandler:
+    """Handles requests about offsets."""
+
+    def __init__(
+        self,
+        committed: CommittedOffsets,
+        bounds: QueueOffsets,
+        *,
+        offsets: Offsets,
+        machines: Machines,
+    ) -> None:
+        """`offsets` is the table that a copy is asked of; `machines` run what waits."""
+        self._committed = committed
+        self._bounds = bounds
+        self._offsets = offsets
+        self._machines = machines
+        self.answers: Answers = {
+            RequestCode.QUERY_CONSUMER_OFFSET: self.query,
+            RequestCode.UPDATE_CONSUMER_OFFSET: self.update,
+            RequestCode.GET_ALL_CONSUMER_OFFSET: self.all,
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: self.search,
+            RequestCode.GET_MAX_OFFSET: self.greatest,
+            RequestCode.GET_MIN_OFFSET: self.least,
+            RequestCode.GET_EARLIEST_MSG_STORETIME: self.earliest_time,
+        }
+
+    # --- of consumer groups
+
+    async def query(self, command: Command, _peer: Peer) -> Answer:
+        """QUERY_CONSUMER_OFFSET 14."""
+        request = decode_fields(QueryConsumerOffset, command.fields)
+        return _offset(await self._machines.run(self._committed.find(request)))
+
+    def update(self, command: Command, _peer: Peer) -> Answer:
+        """UPDATE_CONSUMER_OFFSET 15; clients send it oneway as a rule."""
+        request = decode_fields(UpdateConsumerOffset, command.fields)
+        is_kept = self._committed.commit(request)
+        return Answer(remark=None if is_kept else "Offset has been previously reset")
+
+    async def all(self, _command: Command, _peer: Peer) -> Answer:
+        """GET_ALL_CONSUMER_OFFSET 43."""
+        table = self._offsets.table()
+        encoded = self._machines.run(elsewhere(lambda: encode_offset_table(table)))
+        return Answer(body=await encoded)
+
+    # --- of queues
+
+    def greatest(self, command: Command, _peer: Peer) -> Answer:
+        """GET_MAX_OFFSET 30."""
+        return _offset(self._bounds.end(decode_fields(QueueRequest, command.fields)))
+
+    def least(self, command: Command, _peer: Peer) -> Answer:
+        """GET_MIN_OFFSET 31."""
+        return _offset(self._bounds.beginning(decode_fields(QueueRequest, command.fields)))
+
+    async def earliest_time(self, command: Command, _peer: Peer) -> Answer:
+        """GET_EARLIEST_MSG_STORETIME 32."""
+        request = decode_fields(QueueRequest, command.fields)
+        time_ms = await self._machines.run(self._bounds.earliest_ms(request))
+        return Answer(fields=encode_fields(TimestampResponse(time_ms)))
+
+    async def search(self, command: Command, _peer: Peer) -> Answer:
+        """SEARCH_OFFSET_BY_TIMESTAMP 29."""
+        request = decode_fields(SearchOffset, command.fields)
+        return _offset(await self._machines.run(self._bounds.by_time(request)))
+
+
+def _offset(offset: int) -> Answer:
+    return Answer(fields=encode_fields(OffsetResponse(offset)))

@@ -1,0 +1,83 @@
+"""Topics (17, 18, 21, 215, 305, 351): frames to requests, results to answers."""
+
+from collections.abc import Callable
+
+from cometmq.broker.admin.topics import TopicAdministration
+from cometmq.broker.loop.on_loop import Machines
+from cometmq.broker.loop.steps import elsewhere
+from cometmq.broker.replication.copy_mark import LOG_END
+from cometmq.broker.tables.topics import Topics
+from cometmq.codec.bodies.topic_config import (
+    decode_topic_configs,
+    encode_topic_config,
+    encode_topic_table,
+)
+from cometmq.codec.bodies.topic_list import encode_topic_list
+from cometmq.codec.fields import decode_fields
+from cometmq.codec.headers.topic import CreateTopic, TopicRequest
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+from cometmq.net.requests import Answers
+
+
+class TopicHandler:
+    """Handles requests about topics."""
+
+    def __init__(
+        self,
+        administration: TopicAdministration,
+        *,
+        topics: Topics,
+        machines: Machines,
+        log_end: Callable[[], int],
+    ) -> None:
+        """`topics` is the table that lists are asked of; `machines` make the texts of large answers.
+
+        `log_end` gives the physical offset at which the log ends: a slave of ours learns up to where its
+        topics are known.
+        """
+        self._log_end = log_end
+        self._administration = administration
+        self._topics = topics
+        self._machines = machines
+        self.answers: Answers = {
+            RequestCode.UPDATE_AND_CREATE_TOPIC: self.create,
+            RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self.create_many,
+            RequestCode.DELETE_TOPIC_IN_BROKER: self.delete,
+            RequestCode.GET_ALL_TOPIC_CONFIG: self.all,
+            RequestCode.GET_TOPIC_CONFIG: self.get,
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self.system,
+        }
+
+    async def create(self, command: Command, _peer: Peer) -> Answer:
+        """UPDATE_AND_CREATE_TOPIC 17."""
+        await self._administration.change(decode_fields(CreateTopic, command.fields))
+        return Answer()
+
+    async def create_many(self, command: Command, _peer: Peer) -> Answer:
+        """UPDATE_AND_CREATE_TOPIC_LIST 18."""
+        await self._administration.change_many(decode_topic_configs(command.body))
+        return Answer()
+
+    async def delete(self, command: Command, peer: Peer) -> Answer:
+        """DELETE_TOPIC_IN_BROKER 215."""
+        name = decode_fields(TopicRequest, command.fields).topic
+        await self._administration.delete(name, peer.address)
+        return Answer()
+
+    async def all(self, _command: Command, _peer: Peer) -> Answer:
+        """GET_ALL_TOPIC_CONFIG 21."""
+        table, fields = self._topics.table(), {LOG_END: str(self._log_end())}
+        encoded = self._machines.run(elsewhere(lambda: encode_topic_table(table)))
+        return Answer(fields=fields, body=await encoded)
+
+    def get(self, command: Command, _peer: Peer) -> Answer:
+        """GET_TOPIC_CONFIG 351."""
+        name = decode_fields(TopicRequest, command.fields).topic
+        return Answer(body=encode_topic_config(self._administration.find(name)))
+
+    def system(self, _command: Command, _peer: Peer) -> Answer:
+        """GET_SYSTEM_TOPIC_LIST_FROM_BROKER 305."""
+        return Answer(body=encode_topic_list(self._topics.system_names()))

@@ -1,0 +1,139 @@
+"""Sends a group elsewhere in a topic.
+
+The broker stores the new offsets, and whoever pulls such a queue next is sent there; held pulls are woken
+for it. That works for every client, and for groups that nobody is in (RocketMQ 5.x,
+useServerSideResetOffset=true). With false the members are told instead, as brokers of 4.9 do it.
+Follows AdminBrokerProcessor.resetOffset and Broker2Client.resetOffset of RocketMQ 5.3.3.
+"""
+
+import logging
+from typing import NamedTuple
+
+from cometmq.broker.loop.steps import Steps, elsewhere
+from cometmq.broker.settings.broker_settings import BrokerSettings
+from cometmq.broker.tables.groups import Groups
+from cometmq.broker.tables.long_polls import LongPolls
+from cometmq.broker.tables.members import Members
+from cometmq.broker.tables.offsets import Offsets
+from cometmq.broker.tables.topics import Topics
+from cometmq.codec.headers.console import ResetOffsetRequest
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.names import check_group_of_clients
+from cometmq.model.queue import MessageQueue
+from cometmq.model.topic import TopicConfig
+from cometmq.store.message_store import MessageStore
+
+_log = logging.getLogger(__name__)
+_TO_THE_END = -1  # As timestamp.
+
+
+class ResetResult(NamedTuple):
+    """The result of a reset of offsets.
+
+    Attributes:
+        offsets: where the group goes on.
+        is_for_members: its members go there themselves, and have to be told.
+    """
+
+    offsets: dict[MessageQueue, int]
+    is_for_members: bool
+
+
+class GroupResets:
+    """Moves groups."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        *,
+        store: MessageStore,
+        topics: Topics,
+        groups: Groups,
+        offsets: Offsets,
+        members: Members,
+        polls: LongPolls,
+    ) -> None:
+        """`settings` say who moves a group: the broker or its members."""
+        self._settings = settings
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._members = members
+        self._polls = polls
+
+    def reset(self, request: ResetOffsetRequest, asker: str) -> Steps[ResetResult]:
+        """Move a group; `asker` is for the log.
+
+        Raises:
+            RequestError: no such topic, group or offset; its members should move it and there are none.
+        """
+        check_group_of_clients(request.group)
+        topic = self._topics.get(request.topic)
+        if topic is None:
+            raise RequestError(
+                ResponseCode.TOPIC_NOT_EXIST, f"Topic {request.topic} does not exist"
+            )
+        if self._groups.peek(request.group) is None:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"Group {request.group} does not exist",
+            )
+        wanted = yield from elsewhere(lambda: self._wanted(request, topic))
+        _log.info("resetting %s: %s, asked by %s", request.group, wanted, asker)
+        if self._settings.is_reset_by_broker:
+            self._assign(request.group, wanted)
+            return ResetResult(wanted, is_for_members=False)
+        return ResetResult(self._for_members(request, wanted), is_for_members=True)
+
+    def _wanted(
+        self, request: ResetOffsetRequest, topic: TopicConfig
+    ) -> dict[MessageQueue, int]:
+        one = request.queue_id >= 0
+        numbers = [request.queue_id] if one else range(topic.read_queues)
+        broker = self._settings.broker_name
+        return {
+            MessageQueue(topic.name, broker, number): self._offset(
+                request, number, is_named=one and request.offset not in (None, -1)
+            )
+            for number in numbers
+        }
+
+    def _offset(self, request: ResetOffsetRequest, number: int, *, is_named: bool) -> int:
+        queue = self._store.queue(request.topic, number)
+        least, most = (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
+        if is_named:
+            offset = request.offset or 0
+            if not least <= offset <= most:
+                raise RequestError(
+                    ResponseCode.SYSTEM_ERROR,
+                    f"Target offset {offset} not in consume queue range [{least}-{most}]",
+                )
+            return offset
+        if request.timestamp == _TO_THE_END or queue is None:
+            return most
+        return self._store.offset_by_time(queue, request.timestamp)
+
+    def _assign(self, group: str, offsets: dict[MessageQueue, int]) -> None:
+        for name, offset in offsets.items():
+            self._offsets.reset(group, name.topic, name.queue_id, offset=offset)
+            queue = self._store.queue(name.topic, name.queue_id)
+            if queue is not None:
+                self._polls.wake_group(queue, group)
+
+    def _for_members(
+        self, request: ResetOffsetRequest, wanted: dict[MessageQueue, int]
+    ) -> dict[MessageQueue, int]:
+        if self._members.consumer_group(request.group) is None:
+            raise RequestError(
+                ResponseCode.CONSUMER_NOT_ONLINE,
+                f"Consumer not online, so can not reset offset, Group: {request.group} Topic: "
+                f"{request.topic} Timestamp: {request.timestamp}",
+            )
+        offsets = {}
+        for queue, offset in wanted.items():
+            known = self._offsets.get(request.group, queue.topic, queue.queue_id)
+            is_moved = request.is_force or known is None or offset < known
+            offsets[queue] = offset if is_moved or known is None else known
+        return offsets

@@ -1,0 +1,209 @@
+"""Topics: make, change, delete, read.
+
+Follows AdminBrokerProcessor of RocketMQ 5.3.3; a change is done when it is on disk and
+the nameservers know it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from cometmq.broker.tables.offsets import Offsets
+from cometmq.broker.tables.topic_limits import limits_of
+from cometmq.broker.tables.topic_policies import (
+    check_policies,
+    check_queue_type,
+    is_batch_topic,
+)
+from cometmq.broker.tables.topics import QUEUES_MAX, Topics
+from cometmq.codec.headers.topic import CreateTopic
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.names import check_topic, pop_retry_topic
+from cometmq.model.topic import TopicConfig
+from cometmq.store.message_store import MessageStore
+
+_log = logging.getLogger(__name__)
+
+_PERM_BITS = 15
+
+
+class TopicAdministration:
+    """Changes topics."""
+
+    def __init__(
+        self,
+        *,
+        topics: Topics,
+        offsets: Offsets,
+        store: MessageStore,
+        announce: Callable[[], Awaitable[None]],
+        copied: Callable[[str], Awaitable[None]] | None = None,
+    ) -> None:
+        """Change these tables.
+
+        Args:
+            topics: The table of topics.
+            offsets: The table of offsets.
+            store: The messages.
+            announce: Tells the nameservers that are up, and returns when they know.
+            copied: Waits until the slaves know of a deletion; None if there can be none.
+        """
+        self._copied = copied
+        self._topics = topics
+        self._offsets = offsets
+        self._store = store
+        self._announce = announce
+
+    async def change(self, request: CreateTopic) -> None:
+        """Make or change a topic; its attributes are changes to those that it has.
+
+        Raises:
+            RequestError: it cannot be so; the disk failed.
+        """
+        known = self._topics.get(request.topic)
+        attributes = _changed(known.attributes if known else {}, request.attributes)
+        config = TopicConfig(
+            request.topic,
+            request.read_queue_nums,
+            request.write_queue_nums,
+            request.perm,
+            request.topic_filter_type,
+            request.topic_sys_flag or 0,
+            request.order,
+            attributes,
+        )
+        self._check(config)
+        await self._settled(self._topics.put(config))
+
+    async def change_many(self, configs: Sequence[TopicConfig]) -> None:
+        """Make or change topics: all of them, or none where one is refused for what it says.
+
+        Those that are there keep their attributes.
+
+        Raises:
+            RequestError: one cannot be so; the disk failed.
+        """
+        for config in configs:
+            self._check(config)
+        saving: asyncio.Future[None] | None = None
+        for config in configs:
+            known = self._topics.get(config.name)
+            saving = self._topics.put(
+                replace(config, attributes=known.attributes) if known else config
+            )
+        if saving is not None:
+            await self._settled(saving)
+
+    async def _settled(self, saving: "asyncio.Future[Any]") -> None:
+        """The change is on disk, and whoever asks a nameserver next will see it."""
+        await asyncio.gather(asyncio.shield(saving), self._announce())
+
+    def _check(self, config: TopicConfig) -> None:
+        check_topic(config.name)
+        if self._topics.is_system(config.name):
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"The topic[{config.name}] is conflict with system topic.",
+            )
+        counts = (config.read_queues, config.write_queues)
+        if min(counts) < 0 or not 1 <= max(counts) <= QUEUES_MAX:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"{counts[0]} read and {counts[1]} write queues; give 1 to {QUEUES_MAX}",
+            )
+        if not 0 <= config.perm <= _PERM_BITS:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"perm {config.perm} is none; 6 is read and write, 4 read, 2 write",
+            )
+        limits_of(config.attributes)
+        known = self._topics.get(config.name)
+        check_policies(config.attributes, known.attributes if known else {})
+        if known is None or not is_batch_topic(known.attributes):
+            check_queue_type(config.attributes)
+
+    async def delete(self, name: str, asker: str) -> None:
+        """Forget a topic, its messages, and where groups stand in it; `asker` is for the log.
+
+        Raises:
+            RequestError: the system needs it; files of it remain; the disk failed.
+            StoreBusy: the log is being truncated; nothing is changed.
+        """
+        # Older brokers made topics whose names are too long for a directory: they go as any other.
+        check_topic(name, is_any_length=self._topics.get(name) is not None)
+        if self._topics.is_system(name):
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"The topic[{name}] is conflict with system topic.",
+            )
+        _log.info("deleting topic %s, asked by %s", name, asker)
+        left: OSError | None = None
+        saving: list[asyncio.Future[Any]] = []
+        for each in (*self._pop_retry_topics(name), name):
+            try:
+                self._store.delete_topic(
+                    each
+                )  # First: while it is busy the topic stays as it is.
+            except OSError as error:
+                left = error
+            saving.append(self._topics.delete(each, end=self._store.max_offset))
+        if left is not None:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"topic {name} is deleted, but files of it remain: {left.strerror}",
+            ) from left
+        await self._settled(asyncio.gather(*saving))
+        if self._copied is not None:
+            await self._copied(name)
+
+    def _pop_retry_topics(self, topic: str) -> list[str]:
+        """Find the retry topics of the groups that popped a topic.
+
+        A group called a_b and a topic c have the same retry topic as a group a and a topic b_c (enableRetryTopicV2
+        avoids that). Such a topic stays if another group has an offset in it.
+        """
+        owners = {
+            name: group
+            for group in self._offsets.groups_of(topic)
+            for is_v2 in (False, True)
+            if self._topics.get(name := pop_retry_topic(topic, group, is_v2=is_v2)) is not None
+        }
+        shared = {
+            name
+            for name, group in self._offsets.topics_and_groups()
+            if owners.get(name, group) != group
+        }
+        return [name for name in owners if name not in shared]
+
+    def find(self, name: str) -> TopicConfig:
+        """The topic of this name.
+
+        Raises:
+            RequestError: TOPIC_NOT_EXIST: there is none.
+        """
+        config = self._topics.get(name)
+        if config is None:
+            raise RequestError(
+                ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {name}"
+            )
+        return config
+
+
+def _changed(attributes: Mapping[str, str], text: str | None) -> dict[str, str]:
+    """Attributes after changes such as `+cleanup.policy=COMPACTION,-reserve.time`."""
+    changed = dict(attributes)
+    for word in (text or "").split(","):
+        key, separator, value = word.strip()[1:].partition("=")
+        if word.strip().startswith("+") and key and separator:
+            changed[key] = value
+        elif word.strip().startswith("-") and key:
+            changed.pop(key, None)
+        elif word.strip():
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"attribute {word.strip()!r}: write +key=value to set and -key to remove",
+            )
+    return changed

@@ -1,0 +1,60 @@
+"""Counts messages that no consumer can find: they lie in queues behind a topic's last read queue."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from cometmq.broker.loop.steps import Steps, elsewhere
+from cometmq.broker.tables.offsets import Offsets
+from cometmq.broker.tables.topics import Topics
+from cometmq.codec.bodies.consumer_offset import TOPIC_GROUP_SEPARATOR
+from cometmq.model.topic import TopicConfig
+from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.message_store import MessageStore
+
+
+class UnreadQueues:
+    """Looks for messages in queues that clients do not read, because their topic has fewer read queues."""
+
+    def __init__(self, *, store: MessageStore, topics: Topics, offsets: Offsets) -> None:
+        self._store = store
+        self._topics = topics
+        self._offsets = offsets
+
+    def counts(self) -> Steps[Mapping[str, int]]:
+        """Return the number of such messages of each topic that has any, without those that all its groups consumed."""
+        topics = self._topics.table().topics
+        behind = yield from elsewhere(lambda: self._behind(topics.values()))
+        if not behind:
+            return {}
+        places = self._offsets.places()
+        return (yield from elsewhere(lambda: _unread(behind, places)))
+
+    def _behind(self, topics: Iterable[TopicConfig]) -> list[ConsumeQueue]:
+        """Find the queues behind the last read queue that hold messages. Runs in any thread."""
+        return [
+            queue
+            for config in topics
+            for queue in self._store.queues_of(config.name)
+            if queue.queue_id >= config.read_queues
+            and queue.max_offset > queue.min_offset
+            and not self._topics.is_system(config.name)
+        ]
+
+
+def _unread(
+    queues: Iterable[ConsumeQueue], places: Iterable[tuple[str, Mapping[int, int]]]
+) -> Mapping[str, int]:
+    """Count what the slowest group of each topic has not consumed; everything if the topic has no group."""
+    names = {queue.topic for queue in queues}
+    offsets: dict[str, list[Mapping[int, int]]] = {}
+    for key, by_queue in places:
+        topic = key.partition(TOPIC_GROUP_SEPARATOR)[0]
+        if topic in names:
+            offsets.setdefault(topic, []).append(by_queue)
+    counts: Counter[str] = Counter()
+    for queue in queues:
+        known = [each.get(queue.queue_id, 0) for each in offsets.get(queue.topic, ())]
+        consumed = max(min(known, default=0), queue.min_offset)
+        if queue.max_offset > consumed:
+            counts[queue.topic] += queue.max_offset - consumed
+    return counts

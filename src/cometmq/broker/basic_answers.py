@@ -1,0 +1,126 @@
+"""The handlers that belong to no feature: of sends, pulls, offsets, clients, topics, groups, queries and the broker's numbers."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+
+from cometmq.broker.admin.groups import GroupAdministration, GroupComparison
+from cometmq.broker.admin.lookup import MessageLookup
+from cometmq.broker.admin.offsets import CommittedOffsets, QueueOffsets
+from cometmq.broker.admin.requests.groups import GroupHandler
+from cometmq.broker.admin.requests.lookup import QueryHandler
+from cometmq.broker.admin.requests.offsets import OffsetHandler
+from cometmq.broker.admin.requests.topics import TopicHandler
+from cometmq.broker.admin.topics import TopicAdministration
+from cometmq.broker.loop.on_loop import Machines
+from cometmq.broker.members.requests.clients import ClientHandler
+from cometmq.broker.parts import Parts, RequestHandler
+from cometmq.broker.pull.fast_path import pull_intake
+from cometmq.broker.pull.pulls import Pulls
+from cometmq.broker.pull.requests.pulls import PullHandler
+from cometmq.broker.send.admission import Admission
+from cometmq.broker.send.fast_failure import ColdReads
+from cometmq.broker.send.requests.sends import SendHandler
+from cometmq.broker.statistics.requests.runtime import RuntimeHandler
+from cometmq.broker.tables.lanes import Lanes
+from cometmq.codec.message_id import UniqueIds
+from cometmq.model.codes import RequestCode
+from cometmq.net.requests import Answers
+
+
+def basic_answers(
+    parts: Parts,
+    *,
+    lanes: Lanes,
+    on_written: Callable[[], None],
+    machines: Machines,
+    announce: Callable[[], Awaitable[None]],
+    unique_ids: UniqueIds,
+    facts: Sequence[Callable[[], Mapping[str, str]]],
+) -> list[Answers]:
+    """Make these handlers for one broker; gives what they answer.
+
+    Args:
+        parts: of the broker.
+        lanes: where plain sends find their queues.
+        on_written: flushes what was appended.
+        machines: run what takes more than a turn.
+        announce: tells the nameservers that are up of a change, and returns when they know.
+        unique_ids: for messages that come without one.
+        facts: what features add to the broker's numbers.
+    """
+    pulls = _pulls(parts)
+    sends = SendHandler(
+        store=parts.store,
+        lanes=lanes,
+        admission=Admission(parts, lanes=lanes, chance=parts.chance, unique_ids=unique_ids),
+        counters=parts.counters,
+        turns=parts.turns,
+        on_written=on_written,
+        pulls=pull_intake(pulls, parts),
+    )
+    unique_count = parts.settings.query_count_unique
+    handlers: tuple[RequestHandler, ...] = (
+        sends,
+        PullHandler(pulls),
+        _offsets(parts, machines),
+        ClientHandler(parts, announce=announce),
+        _topics(parts, machines, announce),
+        _groups(parts, machines),
+        QueryHandler(MessageLookup(parts.store, unique_count=unique_count), machines),
+        RuntimeHandler(parts, machines=machines, facts=facts),
+    )
+    return [handler.answers for handler in handlers]
+
+
+def _pulls(parts: Parts) -> Pulls:
+    settings = parts.settings
+    stays = settings.is_slave and not settings.is_offset_checked
+    return Pulls(
+        settings,
+        store=parts.store,
+        topics=parts.topics,
+        groups=parts.groups,
+        members=parts.members,
+        offsets=parts.offsets,
+        polls=parts.polls,
+        counters=parts.counters,
+        turns=parts.turns,
+        clock=parts.clock,
+        lend=ColdReads(parts.pool, parts.clock, settings).read,
+        cold=parts.cold,
+        has_master=(lambda: parts.replication().has_master) if stays else None,
+    )
+
+
+def _offsets(parts: Parts, machines: Machines) -> OffsetHandler:
+    store, offsets = parts.store, parts.offsets
+    committed = CommittedOffsets(
+        store=store, topics=parts.topics, groups=parts.groups, offsets=offsets
+    )
+    return OffsetHandler(committed, QueueOffsets(store), offsets=offsets, machines=machines)
+
+
+def _topics(
+    parts: Parts, machines: Machines, announce: Callable[[], Awaitable[None]]
+) -> TopicHandler:
+    administration = TopicAdministration(
+        topics=parts.topics, offsets=parts.offsets, store=parts.store, announce=announce,
+        copied=partial(parts.table_copies.deleted, RequestCode.GET_ALL_TOPIC_CONFIG),
+    )  # fmt: skip
+    return TopicHandler(
+        administration,
+        topics=parts.topics,
+        machines=machines,
+        log_end=lambda: parts.store.max_offset,
+    )
+
+
+def _groups(parts: Parts, machines: Machines) -> GroupHandler:
+    comparison = GroupComparison(
+        store=parts.store, topics=parts.topics, offsets=parts.offsets, members=parts.members
+    )
+    administration = GroupAdministration(
+        parts.groups, parts.offsets, parts.topics, parts.store,
+        copied=partial(parts.table_copies.deleted, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG),
+    )  # fmt: skip
+    return GroupHandler(administration, comparison, groups=parts.groups, machines=machines)

@@ -1,0 +1,174 @@
+"""Messages that the broker writes itself: retries, due delays, marks of transactions, dead letters.
+
+They take the same way as sends: a lane, one put, then dispatch and the flusher. Nothing here
+waits; who must not go on before a message is on disk awaits `flushed`.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from cometmq.broker.counters.counters import Counters
+from cometmq.broker.loop.steps import Steps, confirmed
+from cometmq.broker.tables.lanes import Lanes
+from cometmq.broker.tables.topics import Topics
+from cometmq.codec.properties import encode_properties
+from cometmq.codec.record import Record
+from cometmq.model.errors import StoreError
+from cometmq.model.frozen import dataclass
+from cometmq.model.java_hash import java_hash
+from cometmq.model.properties import TAGS
+from cometmq.model.topic import TopicConfig
+from cometmq.store.appender import Put, PutResult
+from cometmq.store.message_store import MessageStore
+from cometmq.store.position_waiters import OnDone
+from cometmq.store.positions import Durability
+
+
+@dataclass(frozen=True, slots=True)
+class InnerMessage:
+    """A message of the broker's own.
+
+    Attributes:
+        topic: Where it goes. Only the name counts at the put; the queues are those that the topic has then.
+        queue_id: The wanted queue. If the topic has fewer queues at the put, another queue gets the message.
+        body: bytes as the record holds them (compressed when `sys_flag` says so).
+        properties: all of them; nothing is added.
+        flag: the user's flag.
+        sys_flag: without the bits of hosts.
+        born_ms: when the client made it, epoch ms.
+        born_host: the client, 8 or 20 bytes.
+        reconsume_times: how often it was consumed in vain.
+        prepared_offset: physical offset of its half message.
+        transaction: transaction bits of `sys_flag`; with prepared or rollback it gets no queue entry.
+        is_due_coded: its queue entry holds the due time by its delay level (the delay topic).
+        block: `properties` as the record holds them, where that is known already.
+        record: The stored message that this one is made of; None for a new message.
+    """
+
+    topic: TopicConfig
+    queue_id: int
+    body: bytes
+    properties: dict[str, str]
+    born_ms: int
+    born_host: bytes
+    flag: int = 0
+    sys_flag: int = 0
+    reconsume_times: int = 0
+    prepared_offset: int = 0
+    transaction: int = 0
+    is_due_coded: bool = False
+    block: bytes | None = None
+    record: Record | None = None
+
+
+class InnerPuts:
+    """Writes the broker's own messages."""
+
+    def __init__(
+        self,
+        *,
+        store: MessageStore,
+        topics: Topics,
+        lanes: Lanes,
+        counters: Counters,
+        on_written: Callable[[], None],
+    ) -> None:
+        """`on_written` is what follows each write (broker.loop.flusher)."""
+        self._store = store
+        self._topics = topics
+        self._lanes = lanes
+        self._counters = counters
+        self._on_written = on_written
+
+    def put(self, *messages: InnerMessage) -> list[PutResult]:
+        """Store messages with one write and make them visible.
+
+        Returns:
+            (queue offset, physical offset, size) of each, in order.
+
+        Raises:
+            StoreError: none of them was stored, and why.
+        """
+        began = self._counters.now()
+        puts = [self._pack(message) for message in messages]
+        results = self._store.put_many(puts)
+        self._counters.count_puts(puts, results, began)
+        self._store.dispatch_pending()
+        self._on_written()
+        return results
+
+    async def flushed(self, results: Sequence[PutResult]) -> None:
+        """Wait until messages are confirmed: on the device where the store flushes synchronously.
+
+        Copies that are late, or gone, are no failure: the messages stay, and to write them again would
+        not help (EndTransactionProcessor of RocketMQ 5.3.3 sees it so).
+
+        Raises:
+            StoreError: they are not in time, or a flush failed.
+        """
+        if not results:
+            return
+        _, physical_offset, size = results[-1]
+        end = physical_offset + size
+        if end <= self._store.positions.confirmed:
+            return
+        durability = await _outcome(self._store.wait_confirmed, end)
+        if durability is Durability.DISK_LATE:
+            raise StoreError(f"messages up to physical offset {end}: {durability.value}")
+
+    def durable(self, results: Sequence[PutResult]) -> Steps[None]:
+        """Wait, as a machine, until messages are confirmed; the same.
+
+        Raises:
+            StoreError: they are not in time, or a flush failed.
+        """
+        if not results:
+            return
+        _, physical_offset, size = results[-1]
+        end = physical_offset + size
+        if end <= self._store.positions.confirmed:
+            return
+        durability = yield from confirmed(end)
+        if durability is Durability.DISK_LATE:
+            raise StoreError(f"messages up to physical offset {end}: {durability.value}")
+
+    async def on_device(self, end_offset: int | None = None) -> bool:
+        """Wait until the log is on the device, whatever the store's way of flushing.
+
+        Args:
+            end_offset: up to here; None: all that is written by now.
+
+        Returns:
+            False when a flush failed or comes too late.
+        """
+        end = self._store.max_offset if end_offset is None else end_offset
+        return await _outcome(self._store.wait_flushed, end) is Durability.OK
+
+    def _pack(self, message: InnerMessage) -> Put:
+        topic = self._topics.get(message.topic.name) or message.topic
+        queue_id = message.queue_id
+        if (
+            not message.is_due_coded
+        ):  # The delay topic has a queue for each level, whatever its table says.
+            queue_id %= topic.shared_queues
+        lane = self._lanes.open(topic, queue_id, is_kept=False)
+        tag = message.properties.get(TAGS)
+        code = java_hash(tag) if tag else 0
+        return (
+            lane.queue, lane.topic_block, message.body, message.block or encode_properties(message.properties),
+            None if message.is_due_coded else code,
+            message.flag, message.sys_flag | lane.sys_flag, message.born_ms, message.born_host,
+            message.reconsume_times, message.prepared_offset, message.transaction,
+        )  # fmt: skip
+
+
+async def _outcome(wait: Callable[[int, OnDone], None], end_offset: int) -> Durability:
+    """Wait until an offset is durable, and give the outcome."""
+    done: asyncio.Future[Durability] = asyncio.get_running_loop().create_future()
+
+    def ended(durability: Durability) -> None:
+        if not done.done():
+            done.set_result(durability)
+
+    wait(end_offset, ended)
+    return await done

@@ -1,0 +1,93 @@
+"""Reads a queue of the broker's own, some messages at once, from an offset to its end.
+
+What lies in memory is read at once; what must be waited for is read elsewhere.
+"""
+
+import asyncio
+from concurrent.futures import Executor
+from typing import TypeVar
+
+from cometmq.broker.loop.steps import Elsewhere, Steps, elsewhere
+from cometmq.codec.record import Record, decode_records
+from cometmq.store.message_store import MessageStore
+from cometmq.store.reader import GetResult
+
+_TOGETHER_MAX = 32  # Messages at once: what a pull gets (maxTransferCountOnMessageInMemory).
+
+
+T = TypeVar("T")
+
+
+class QueueCursor:
+    """A place in a queue.
+
+    Attributes:
+        offset: of the next message, a queue offset.
+    """
+
+    def __init__(
+        self, store: MessageStore, pool: Executor, topic: str, queue_id: int, *, offset: int
+    ) -> None:
+        self.offset = offset
+        self._store = store
+        self._pool = pool
+        self._topic = topic
+        self._queue_id = queue_id
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether everything visible was read."""
+        queue = self._store.queue(self._topic, self._queue_id)
+        return queue is None or self.offset >= queue.max_offset
+
+    async def read(self) -> list[Record]:
+        """Read on, for who is no machine; see `next_records`."""
+        return await self._drive(self.next_records())
+
+    async def read_at(self, offset: int) -> Record | None:
+        """Read the message at an offset, for who is no machine; see `record_at`."""
+        return await self._drive(self.record_at(offset))
+
+    async def _drive(self, steps: Steps[T]) -> T:
+        loop = asyncio.get_running_loop()
+        try:
+            wait = next(steps)
+            while isinstance(wait, Elsewhere):
+                wait = steps.send(await loop.run_in_executor(self._pool, wait.work))
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        raise AssertionError("reading waits for a thread alone")
+
+    def next_records(self) -> Steps[list[Record]]:
+        """The next messages, one at least; none at the end. Moves behind them.
+
+        Raises:
+            CodecError: a record cannot be read.
+            OSError: the disk failed.
+        """
+        while not self.is_at_end:
+            found = yield from self._get(self.offset, _TOGETHER_MAX)
+            # Nothing there, but more behind: what retention deleted, or a hole.
+            if not found.records and found.next_offset <= self.offset:
+                break
+            self.offset = found.next_offset
+            if found.records:
+                return decode_records(b"".join(found.records))
+        return []
+
+    def record_at(self, offset: int) -> Steps[Record | None]:
+        """The message at an offset; None where there is none. The cursor stays.
+
+        Raises:
+            CodecError, OSError: as `next_records`.
+        """
+        found = yield from self._get(offset, 1)
+        records = decode_records(b"".join(found.records))
+        return records[0] if records and records[0].queue_offset == offset else None
+
+    def _get(self, offset: int, count: int) -> Steps[GetResult]:
+        found = self._store.get(self._topic, self._queue_id, offset, max_count=count)
+        if found.cold is not None:
+            found = yield from elsewhere(found.cold)
+        return found

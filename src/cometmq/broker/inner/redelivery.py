@@ -1,0 +1,199 @@
+"""A stored message once more, at another place: what retries, due delays and timers put.
+
+The record is taken as it is: body, flags, the client that made it and when. Topic, queue and
+properties are what the one who delivers says.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from cometmq.broker.inner.puts import InnerMessage, InnerPuts
+from cometmq.broker.loop.steps import Steps, elsewhere
+from cometmq.broker.tables.topic_policies import is_batch_topic
+from cometmq.broker.tables.topics import Topics
+from cometmq.codec.record import HOST_BITS, Record, decode_record
+from cometmq.model import properties as keys_of
+from cometmq.model.errors import CodecError, RecordIllegal
+from cometmq.model.flags import TRANSACTION_MASK
+from cometmq.model.names import REVIVE_LOG_PREFIX, is_written_by_brokers, topic_fault
+from cometmq.model.topic import TopicConfig
+from cometmq.store.appender import PutResult
+from cometmq.store.message_search import MessageSearch
+from cometmq.store.message_store import MessageStore
+
+_log = logging.getLogger(__name__)
+
+# Past these a batch of due messages is put; one write for all of it. The loop and the pool's thread
+# may have to wait 5 ms for each other (the GIL), so a batch must be worth that.
+BATCH_COUNT_MAX = 512
+BATCH_SIZE_MAX = 1 << 20
+# Messages of one unique key that are looked at: the delivered one, and its retries.
+_SAME_KEY_MAX = 32
+# A promoted slave doubts deliveries that were due until then: clocks of two machines differ.
+DOUBT_MS = 60_000
+
+
+def once_more(
+    record: Record,
+    topic: TopicConfig,
+    queue_id: int,
+    properties: dict[str, str],
+    *,
+    reconsume_times: int | None = None,
+    is_due_coded: bool = False,
+    block: bytes | None = None,
+) -> InnerMessage:
+    """The message of a record, for another place.
+
+    Args:
+        record: as it is stored.
+        topic: where it goes now.
+        queue_id: of that topic.
+        properties: all of them.
+        reconsume_times: None: those of the record.
+        is_due_coded: it goes to the delay topic.
+        block: the properties, encoded; None: they have changed.
+    """
+    return InnerMessage(
+        topic=topic,
+        queue_id=queue_id,
+        body=record.body,
+        properties=properties,
+        born_ms=record.born_timestamp,
+        born_host=record.born_host,
+        flag=record.flag,
+        sys_flag=record.sys_flag & ~HOST_BITS,
+        reconsume_times=record.reconsume_times if reconsume_times is None else reconsume_times,
+        transaction=record.sys_flag & TRANSACTION_MASK,
+        is_due_coded=is_due_coded,
+        block=block,
+        record=record,
+    )
+
+
+def is_of_deleted_topic(record: Record, properties: Mapping[str, str], topics: Topics) -> bool:
+    """Return whether a topic of a stored message was deleted after the message had been stored.
+
+    Args:
+        record: The message as it is stored.
+        properties: Its properties. They name the topic that it waits for, and the topic that a retry came from.
+        topics: The topics of the broker.
+    """
+    if not len(topics.deleted):
+        return False
+    names = (
+        record.topic, properties.get(keys_of.REAL_TOPIC), properties.get(keys_of.RETRY_TOPIC)
+    )  # fmt: skip
+    return any(
+        name is not None and topics.deleted.covers(name, record.physical_offset)
+        for name in names
+    )
+
+
+def not_delivered(store: MessageStore, records: Sequence[Record]) -> Steps[list[Record]]:
+    """Leave out waiting messages that another broker has delivered: the log behind them has them in their topic.
+
+    A promoted slave knows how far its master was some seconds before it died. The index finds a delivered message
+    by its unique key.
+    """
+    searches = [_search_of(store, record) for record in records]
+    return (
+        yield from elsewhere(
+            lambda: [
+                record
+                for record, search in zip(records, searches, strict=True)
+                if search is None or not _is_delivered(record, search)
+            ]
+        )
+    )
+
+
+def _search_of(store: MessageStore, record: Record) -> MessageSearch | None:
+    try:
+        properties = record.properties()
+    except CodecError:
+        return None
+    topic, key = properties.get(keys_of.REAL_TOPIC), properties.get(keys_of.UNIQ_KEY)
+    return store.search(topic, key, max_count=_SAME_KEY_MAX) if topic and key else None
+
+
+def _is_delivered(record: Record, search: MessageSearch) -> bool:
+    waiting = record.properties()
+    for content in search.run().records:
+        found = decode_record(content)
+        properties = found.properties()
+        if (
+            found.physical_offset > record.physical_offset
+            and found.topic == properties.get(keys_of.REAL_TOPIC) == waiting[keys_of.REAL_TOPIC]
+            and properties.get(keys_of.UNIQ_KEY) == waiting[keys_of.UNIQ_KEY]
+        ):
+            return True
+    return False
+
+
+def topic_of(record: Record) -> str:
+    """The topic whose rights a record needs: the one that it is bound for while it waits in a topic of the broker."""
+    waits = is_written_by_brokers(record.topic)
+    return (record.properties().get(keys_of.REAL_TOPIC) if waits else None) or record.topic
+
+
+def real_place(
+    record: Record, properties: dict[str, str], topics: Topics
+) -> tuple[TopicConfig, int] | None:
+    """The topic and queue to which a waiting message goes in the end; None, and a log line, without one.
+
+    Follows RocketMQ: a topic that this broker does not know gets the message all the same, so that it is there when the
+    topic is made. A message of a topic that was deleted is discarded at the put (`put_deliverable`).
+    """
+    name, queue = properties.get(keys_of.REAL_TOPIC, ""), properties.get(keys_of.REAL_QID, "")
+    # A store may hold messages that clients sent to the timer's topic before brokers refused that.
+    topic = topics.get(name)
+    fault = topic_fault(name) if topic is None else None
+    if topic is not None and is_batch_topic(topic.attributes):
+        fault = "It is a batch topic, which this broker reads and does not write."
+    # A timer that RocketMQ wrote holds check points of pop.
+    if is_written_by_brokers(name) and not name.startswith(REVIVE_LOG_PREFIX):
+        fault = "The system alone writes there."
+    if fault is None and not (queue.isdecimal() and len(queue) < 10):
+        fault = f"The queue {queue!r:.40} is no number."
+    if fault is not None:
+        _log.error(
+            "the message at %s of %s cannot be delivered to %r: %s",
+            record.physical_offset, record.topic, name[:255], fault,
+        )  # fmt: skip
+        return None
+    return topic or TopicConfig(name, 1, 1), int(queue)
+
+
+def put_deliverable(
+    inner: InnerPuts, topics: Topics, messages: Sequence[InnerMessage]
+) -> list[PutResult]:
+    """Put messages that waited with one write.
+
+    Messages of topics that were deleted meanwhile, and messages that no store could ever hold, are discarded and logged.
+
+    Raises:
+        StoreError: None of them was stored, and why; later it may be.
+    """
+    living = [
+        message
+        for message in messages
+        if message.record is None
+        or not is_of_deleted_topic(message.record, message.properties, topics)
+    ]
+    if len(living) < len(messages):
+        _log.warning(
+            "%d messages that waited are discarded, because their topics were deleted",
+            len(messages) - len(living),
+        )
+    return _put(inner, living)
+
+
+def _put(inner: InnerPuts, messages: Sequence[InnerMessage]) -> list[PutResult]:
+    try:
+        return inner.put(*messages) if messages else []
+    except (RecordIllegal, CodecError) as error:
+        if len(messages) == 1:
+            _log.error("a message for %s is dropped: %s", messages[0].topic.name, error)
+            return []
+    return [result for message in messages for result in _put(inner, [message])]

@@ -1,0 +1,187 @@
+"""Drives the store's work in time: flushes, files ahead, checkpoints, its timer.
+
+The store says what is due; this lends it the threads (decision 4d): one that flushes, one that makes
+files and checkpoints. Nothing here decides anything about durability.
+
+With SYNC_FLUSH everybody waits for the flush, and the way to a thread and back takes longer than a
+fast disk does. So the loop flushes itself, once for all reads of one turn, as long as flushes are
+quick; after a slow one the thread has the next ones (docs/design/0009).
+"""
+
+import asyncio
+import logging
+from typing import Any
+
+from cometmq.broker.loop.busy_poll import BusyPoll
+from cometmq.broker.loop.runner import NEVER
+from cometmq.broker.loop.worker import start_worker
+from cometmq.model.clock import Clock
+from cometmq.store.checkpoint import CheckpointJob
+from cometmq.store.files_ahead import FilePlan
+from cometmq.store.message_store import MessageStore
+from cometmq.store.upkeep import DISK_LOOK_INTERVAL_S
+
+_log = logging.getLogger(__name__)
+
+# The store wants its timer at most this far apart; waiters of a late flush are told by it.
+TICK_SECONDS = 0.05
+# The same where nothing is to be flushed, entered or made: the store looks at the disk as often.
+REST_SECONDS = DISK_LOOK_INTERVAL_S
+
+# A flush that took longer stopped the loop longer than it may; so many are then left to the thread,
+# and four times as many, up to a bound, each time when the loop's next try is slow again. A fast disk
+# has a slow flush now and then; a slow one has nothing else.
+QUICK_SECONDS = 0.002
+FLUSHES_AFTER_SLOW = 2
+FLUSHES_AFTER_SLOW_MAX = 64
+
+
+class Flusher:
+    """Keeps a store flushed, and its files made ahead of need."""
+
+    def __init__(self, store: MessageStore, clock: Clock) -> None:
+        """Nothing runs until `start`."""
+        self._store = store
+        self._clock = clock
+        self._left_to_thread = 0
+        self._after_slow = FLUSHES_AFTER_SLOW
+        self._is_flush_near = False
+        self._positions = store.positions
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_at_rest = False
+        self._under_way: set[asyncio.Future[None]] = set()
+        self._is_closed = False
+
+    def start(self) -> None:
+        """Start the threads and the timer."""
+        self._loop = asyncio.get_running_loop()
+        self._busy_poll = BusyPoll(self._loop, self._clock)
+        self._flush_thread = start_worker("flusher")
+        self._file_thread = start_worker("file-maker")
+        self._tick()
+
+    def written(self) -> None:
+        """Something was written: where that alone confirms nothing somebody waits. Called once a read.
+
+        The next log file can wait for the timer: half of the present one is still to be filled.
+        """
+        if self._is_at_rest:
+            self._tick_in(TICK_SECONDS)
+        positions = self._positions
+        if not positions.needs_flush or self._is_flush_near:
+            return
+        if positions.local < positions.written:
+            # Behind the other reads of this turn of the loop: one flush serves them all.
+            self._is_flush_near = True
+            self._busy_poll.end()
+            self._loop.call_soon(self._flush_written)
+
+    async def close(self) -> None:
+        """End the timer and the threads; the store may be closed then."""
+        self._is_closed = True
+        self._is_at_rest = False
+        self._busy_poll.end()  # Nobody is waited for any more.
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._under_way:
+            await asyncio.wait(self._under_way)
+        self._flush_thread.close()
+        self._file_thread.close()
+
+    def _tick_in(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._is_at_rest = seconds > TICK_SECONDS
+        if seconds < NEVER:
+            self._timer = self._loop.call_later(seconds, self._tick)
+
+    def _tick(self) -> None:
+        is_at_rest = False
+        try:
+            self._store.tick()
+            self._flush()
+            plan = self._store.file_ahead_needed()
+            if plan is not None:
+                self._make_file(plan)
+            job = self._store.checkpoint_due()
+            if job is not None:
+                self._checkpoint(job)
+            is_at_rest = self._store.is_at_rest() and not self._under_way
+        except Exception:  # noqa: BLE001
+            # A fault here must not end flushing for good; the next tick tries again.
+            _log.exception("the store's timer failed")
+        self._tick_in(self._rest_seconds() if is_at_rest else TICK_SECONDS)
+
+    def _rest_seconds(self) -> float:
+        """Seconds between two looks at a full disk; without end under virtual time, where nobody else fills it."""
+        is_refusing = self._store.refusal is not None
+        return REST_SECONDS if is_refusing or not self._clock.is_steady else NEVER
+
+    def _flush_written(self) -> None:
+        """Flush here and now, or in the thread where flushes are slow at present."""
+        self._is_flush_near = False
+        if self._left_to_thread:
+            self._left_to_thread -= 1
+            self._flush()
+            return
+        target = None if self._is_closed else self._store.flush_target()
+        if target is None:
+            return
+        began = self._clock.monotonic()
+        try:
+            self._store.flush_files(target)
+        except OSError as error:
+            self._store.flush_failed(error)
+            return
+        if self._clock.monotonic() - began > QUICK_SECONDS:
+            self._left_to_thread = self._after_slow
+            self._after_slow = min(4 * self._after_slow, FLUSHES_AFTER_SLOW_MAX)
+        else:
+            self._after_slow = FLUSHES_AFTER_SLOW
+        if self._store.flushed(target):
+            self._busy_poll.begin()
+
+    def _flush(self) -> None:
+        target = None if self._is_closed else self._store.flush_target()
+        if target is None:
+            return
+        ended = self._begin()
+
+        def done(_result: Any, error: Exception | None) -> None:
+            ended.set_result(None)
+            if isinstance(error, OSError):
+                self._store.flush_failed(error)
+            elif error is not None:
+                _log.error("the flusher failed", exc_info=error)
+                self._store.flush_failed(OSError(str(error)))
+            else:
+                self._store.flushed(target)
+                if self._positions.local < self._positions.written:
+                    # Those who wrote during this flush wait for the next one.
+                    self._flush()
+
+        self._flush_thread.do(lambda: self._store.flush_files(target), done)
+
+    def _make_file(self, plan: FilePlan) -> None:
+        ended = self._begin()
+
+        def done(why_not: Exception | None, error: Exception | None) -> None:
+            ended.set_result(None)
+            self._store.adopt(plan, error or why_not)
+
+        self._file_thread.do(lambda: self._store.make_file(plan), done)
+
+    def _checkpoint(self, job: CheckpointJob) -> None:
+        ended = self._begin()
+
+        def done(_result: Any, _error: Exception | None) -> None:
+            ended.set_result(None)
+            self._store.checkpointed(job)
+
+        self._file_thread.do(job.run, done)
+
+    def _begin(self) -> "asyncio.Future[None]":
+        ended: asyncio.Future[None] = self._loop.create_future()
+        self._under_way.add(ended)
+        ended.add_done_callback(self._under_way.discard)
+        return ended

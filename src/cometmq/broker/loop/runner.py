@@ -1,0 +1,257 @@
+"""Runs the steps of machines: sleeps for them, wakes them, has their work done elsewhere, and survives their errors.
+
+It is a machine itself: what it needs of the outside is a `World`. The broker's is asyncio's loop
+(`loop.on_loop`); a test's is a clock that it turns (tests/support/hand_world).
+"""
+
+import logging
+import math
+from collections.abc import Callable, Generator
+from typing import Any, Generic, Protocol, TypeVar
+
+from cometmq.broker.loop.steps import (
+    CallBack,
+    Confirmed,
+    Elsewhere,
+    OnDevice,
+    Steps,
+    TurnEnd,
+    Wait,
+)
+from cometmq.model.errors import CometError
+from cometmq.store.positions import Durability
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+REST_SECONDS = 1.0  # After an error.
+NEVER = math.inf  # The pause of a machine that has nothing to do until it is woken.
+
+
+class Timers(Protocol):
+    """Callbacks by the time."""
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+        ...
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], object]:
+        """Call back after some time; what it gives takes that back."""
+        ...
+
+
+class World(Timers, Protocol):
+    """Time, threads and the device. Each callback comes later, never within the call."""
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """Call back when all others have had this turn."""
+        ...
+
+    def elsewhere(
+        self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]
+    ) -> None:
+        """Do `work` in a thread; call back with its result, or None and its error."""
+        ...
+
+    def on_device(self, end_offset: int | None, done: Callable[[bool], None]) -> None:
+        """Call back when the log is on the device up to here, or will not be in time."""
+        ...
+
+    def confirmed(self, end_offset: int, done: Callable[[Durability], None]) -> None:
+        """Call back when the log is confirmed up to here, or will not be in time."""
+        ...
+
+
+class StepsRun(Generic[T]):
+    """Steps on their way to an end."""
+
+    def __init__(
+        self,
+        world: World,
+        steps: Steps[T],
+        ended: Callable[[T | None, BaseException | None], None],
+    ) -> None:
+        """`ended` is told what came of them, once, unless they are stopped before."""
+        self._world = world
+        self._steps = steps
+        self._ended = ended
+        self._waits_for: Wait | None = None
+        self._stopped: Callable[[], None] | None = None
+        self._is_over = False
+
+    def go_on(self, result: Any = None, error: BaseException | None = None) -> None:
+        """Take the steps up to their next wait."""
+        if self._is_over:
+            return  # They were stopped; what they waited for came all the same.
+        self._waits_for = None
+        if self._stopped is not None:
+            self._end()
+            self._stopped()
+            return
+        try:
+            wait = self._steps.send(result) if error is None else self._steps.throw(error)
+        except StopIteration as end:
+            self._tell_end(end.value, None)
+        except CometError as refused:
+            # Without its frames: through them it would know whoever waits for it, who knows it, and only the
+            # collector frees such a circle. A peer may make thousands a second.
+            refused.__context__ = refused.__cause__ = None
+            self._tell_end(None, refused.with_traceback(None))
+        except Exception as raised:  # noqa: BLE001  Whoever began them decides.
+            self._tell_end(None, raised)
+        else:
+            self._begin(wait)
+
+    def _tell_end(self, result: T | None, error: BaseException | None) -> None:
+        self._is_over = True
+        ended = self._ended
+        del self._ended  # It knows who waits.
+        ended(result, error)
+
+    def _begin(self, wait: Wait) -> None:
+        self._waits_for = wait
+        match wait:
+            case Elsewhere(work):
+                self._world.elsewhere(work, self.go_on)
+            case OnDevice(end_offset):
+                self._world.on_device(end_offset, self.go_on)
+            case Confirmed(end_offset):
+                self._world.confirmed(end_offset, self.go_on)
+            case TurnEnd():
+                self._world.call_soon(self.go_on)
+            case CallBack(begin):
+                begin(self.go_on)
+
+    def stop(self, stopped: Callable[[], None]) -> None:
+        """Go no further than the present wait; `stopped` is called when nothing of it is done any more.
+
+        What is done elsewhere is done to its end; other waits are left at once.
+        """
+        assert not self._is_over, "steps that ended have nothing to stop"
+        if isinstance(self._waits_for, Elsewhere):
+            self._stopped = stopped
+        else:
+            self._end()
+            stopped()
+
+    def _end(self) -> None:
+        self._is_over = True
+        self._steps.close()
+
+
+class KeptMachine:
+    """A machine's step, taken again and again, with the pause that each step asks for.
+
+    Who brings work to a machine that may sleep wakes it. A wake that comes while a step is under way leads
+    to another step, for that one may have looked before the work came.
+
+    Attributes:
+        name: for the log.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        step: Callable[[], Steps[float] | float],
+        *,
+        rest_seconds: float = REST_SECONDS,
+        period_seconds: float = 0.0,
+    ) -> None:
+        """See `Machines.keep`."""
+        self.name = name
+        self._world = world
+        self._step = step
+        self._rest_seconds = rest_seconds
+        self._period_seconds = period_seconds
+        self._run: StepsRun[float] | None = None
+        self._take_back: Callable[[], object] | None = None
+        self._is_stopped = False
+        self._is_asleep = False
+        # Monotonic seconds: of the next step while it is asleep, before which no wake has it taken,
+        self._due = NEVER
+        self._earliest = 0.0
+        self._wanted = NEVER  # and for which it was woken while it was awake.
+
+    def begin(self, pause_seconds: float = 0.0) -> None:
+        """Take the first step after a pause."""
+        self._sleep(pause_seconds, min(pause_seconds, self._period_seconds))
+
+    def wake(self) -> None:
+        """Take the next step now, or when a period has passed since the last one."""
+        self.wake_at(-NEVER)
+
+    def wake_at(self, due: float) -> None:
+        """Take a step at `due` (monotonic seconds); a step that comes sooner is told nothing of it."""
+        if not self._is_asleep:
+            self._wanted = min(self._wanted, due)
+            return
+        due = max(due, self._earliest)
+        if due < self._due:
+            self._set_timer(due, max(due - self._world.monotonic(), 0.0))
+
+    def _sleep(self, pause_seconds: float, least_seconds: float) -> None:
+        """Take the next step after a pause; a wake may shorten it to `least_seconds`."""
+        now = self._world.monotonic()
+        self._is_asleep = True
+        self._earliest = now + least_seconds
+        if self._wanted < now + pause_seconds:
+            pause_seconds = max(self._wanted - now, least_seconds)
+        self._set_timer(now + pause_seconds, pause_seconds)
+
+    def _set_timer(self, due: float, pause_seconds: float) -> None:
+        if self._take_back is not None:
+            self._take_back()
+            self._take_back = None
+        self._due = due
+        if due < NEVER:
+            self._take_back = self._world.call_later(pause_seconds, self._take_step)
+
+    def _take_step(self) -> None:
+        self._take_back = None
+        self._is_asleep = False
+        self._wanted = NEVER
+        try:
+            made = self._step()
+        except Exception as error:  # noqa: BLE001  See _pause_after.
+            self._next(None, error)
+            return
+        if isinstance(made, Generator):
+            self._run = StepsRun(self._world, made, self._next)
+            self._run.go_on()
+        else:
+            self._next(made, None)
+
+    def _next(self, pause_seconds: float | None, error: BaseException | None) -> None:
+        self._run = None
+        if error is not None:
+            # A rest is not cut short: what failed would fail again as often as somebody brings work.
+            rest = self._pause_after(error)
+            pause_seconds = least_seconds = rest
+        else:
+            assert pause_seconds is not None
+            least_seconds = min(pause_seconds, self._period_seconds)
+        if not self._is_stopped:
+            self._sleep(pause_seconds, least_seconds)
+
+    def _pause_after(self, error: BaseException) -> float:
+        """An error ends a step and never a machine: deliveries would cease in silence."""
+        rest = self._rest_seconds
+        if isinstance(error, (CometError, OSError)):
+            _log.warning("%s: %s; next try in %g s", self.name, error, rest)
+        else:
+            _log.error("%s failed; next try in %g s", self.name, rest, exc_info=error)
+        return rest
+
+    def stop(self, stopped: Callable[[], None]) -> None:
+        """Take no further step; `stopped` is called when nothing of the present one is done any more."""
+        self._is_stopped = True
+        self._is_asleep = False
+        if self._take_back is not None:
+            self._take_back()
+            self._take_back = None
+        if self._run is None:
+            stopped()
+        else:
+            self._run.stop(stopped)

@@ -1,1 +1,0 @@
-"""The runner of the broker's machines: what their steps wait for, and who waits (docs/design/0040)."""

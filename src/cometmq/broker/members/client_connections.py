@@ -1,0 +1,81 @@
+"""The connected clients: members of a consumer group, producers of a group, and all of them.
+
+Follows ConsumerManageProcessor and AdminBrokerProcessor of RocketMQ 5.3.3.
+"""
+
+from cometmq.broker.tables.members import Client, Members
+from cometmq.codec.bodies.connection import ClientConnection, ConsumerConnections
+from cometmq.model.clock import Clock
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+
+
+class ClientConnections:
+    """Tells of the clients that are there."""
+
+    def __init__(self, members: Members, clock: Clock) -> None:
+        self._members = members
+        self._clock = clock
+
+    def consumer_ids(self, group_name: str) -> list[str]:
+        """The ids of a consumer group's members.
+
+        Raises:
+            RequestError: it has none.
+        """
+        group = self._members.consumer_group(group_name)
+        if group is None:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {group_name}"
+            )
+        return group.client_ids()
+
+    def consumers(self, group_name: str) -> ConsumerConnections:
+        """The members of a consumer group, and what they subscribe to.
+
+        Raises:
+            RequestError: CONSUMER_NOT_ONLINE.
+        """
+        group = self._members.consumer_group(group_name)
+        if group is None:
+            raise RequestError(
+                ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{group_name}] not online"
+            )
+        return ConsumerConnections(
+            tuple(_connection(client) for client in group.clients.values()),
+            dict(group.subscriptions),
+            group.consume_type,
+            group.model,
+            group.from_where,
+        )
+
+    def producers(self, group_name: str) -> list[ClientConnection]:
+        """The producers of a group.
+
+        Raises:
+            RequestError: it has none.
+        """
+        clients = self._members.producers(group_name)
+        if not clients:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, f"the producer group[{group_name}] not exist"
+            )
+        return [_connection(client) for client in clients]
+
+    def all_producers(self) -> dict[str, list[tuple[ClientConnection, int]]]:
+        """The producers of each group, and when each was heard of last, ms."""
+        members, clock = self._members, self._clock
+        now, now_ms = clock.monotonic(), clock.now_ms()
+        return {
+            name: [
+                (_connection(client), now_ms - int((now - client.seen) * 1000))
+                for client in members.producers(name)
+            ]
+            for name in members.producer_groups()
+        }
+
+
+def _connection(client: Client) -> ClientConnection:
+    return ClientConnection(
+        client.client_id, client.peer.address, client.language, client.version
+    )

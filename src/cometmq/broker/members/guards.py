@@ -1,0 +1,243 @@
+"""Guards that RocketMQ lacks: members of a group that contradict each other are found and named.
+
+The subscription that came last counts for the whole group, so two members that want different things
+lose messages in silence; two clients of one id take the same queues. Both are logged once, with both
+sides, and told to who asks (GET_GROUP_CONFLICTS). Nobody is refused: while a group is being rolled
+over to another subscription, this is as it must be.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from cometmq.broker.parts import Feature, Parts
+from cometmq.broker.tables.client_peer import ClientPeer
+from cometmq.broker.tables.members import Client, ConsumerGroup
+from cometmq.codec.bodies.conflicts import (
+    CLIENT_ID,
+    SUBSCRIPTION,
+    Conflict,
+    ConflictSide,
+)
+from cometmq.codec.bodies.heartbeat import ConsumerPart
+from cometmq.codec.bodies.lock import Holders
+from cometmq.model.names import is_retry_topic
+from cometmq.model.subscription import TAG, Subscription
+
+_log = logging.getLogger(__name__)
+
+# Conflicts that are remembered as logged; then the oldest may be logged once more.
+_LOGGED_MAX = 10_000
+_AT = " at "
+# What a line of the log shows of a conflict.
+_SIDES_SHOWN = 4
+_CLIENTS_SHOWN = 3
+_SHOWN_MAX = 200
+# Members are compared so seldom that it takes a hundredth of the loop's time at most: 5 us for each.
+_LOOK_SECONDS_EACH = 0.0005
+_FEW = 64  # So many are always looked at.
+
+
+@dataclass(slots=True)
+class _Told:
+    """The last heartbeat of a member.
+
+    Attributes:
+        client_id: as it called itself.
+        says: its model and subscriptions, in an order of their own.
+        since: monotonic seconds of its first heartbeat on this connection.
+    """
+
+    client_id: str
+    says: str
+    since: float
+
+
+@dataclass(slots=True)
+class _Seen:
+    """The heartbeats of the members of a group, and when they were compared.
+
+    Attributes:
+        told: by connection.
+        says: how many say each thing.
+        ids: how many have each id.
+        next_look: monotonic seconds before which nobody compares.
+        is_due: something has changed since.
+    """
+
+    told: dict[ClientPeer, _Told] = field(default_factory=dict)
+    says: Counter[str] = field(default_factory=Counter)
+    ids: Counter[str] = field(default_factory=Counter)
+    next_look: float = 0.0
+    is_due: bool = False
+
+    def take(self, peer: ClientPeer, told: _Told) -> None:
+        """A member says something else than before."""
+        self.drop(peer)
+        self.told[peer] = told
+        self.says[told.says] += 1
+        self.ids[told.client_id] += 1
+
+    def drop(self, peer: ClientPeer) -> None:
+        """A member is gone."""
+        old = self.told.pop(peer, None)
+        if old is not None:
+            for counts, value in ((self.says, old.says), (self.ids, old.client_id)):
+                counts[value] -= 1
+                if not counts[value]:
+                    del counts[value]
+
+
+class Guards(Feature):
+    """Compares the members of each group."""
+
+    def __init__(self, parts: Parts) -> None:
+        """Listens to heartbeats from now on."""
+        self._parts = parts
+        self._groups: dict[str, _Seen] = {}
+        self._logged: dict[tuple[str, str, int], None] = {}
+        parts.members.on_heartbeat.append(self._heartbeat)
+        parts.members.on_left.append(self._left)
+
+    # --- requests of our own
+
+    def conflicts(self, name: str | None) -> list[Conflict]:
+        """The contradictions in one group, or (None) in all."""
+        return [
+            conflict
+            for group in self._parts.members.consumer_groups()
+            if name in (None, group.name)
+            for conflict in self._conflicts_of(group)
+        ]
+
+    def locks(self, name: str | None) -> Holders:
+        """The owners of the queue locks of one group, or (None) of all."""
+        held = self._parts.locks.holders()
+        return {key: who for key, who in held.items() if name in (None, key[0])}
+
+    # --- heartbeats
+
+    def _heartbeat(self, group: ConsumerGroup, client: Client, part: ConsumerPart) -> None:
+        """A member has said what it wants; it is in the group already."""
+        seen = self._groups.get(group.name)
+        if seen is None:
+            seen = self._groups[group.name] = _Seen()
+        now = self._parts.clock.monotonic()
+        told = seen.told.get(client.peer)
+        says = _text(part.model, part.subscriptions)
+        if told is None or (told.says, told.client_id) != (says, client.client_id):
+            since = now if told is None else told.since
+            seen.take(client.peer, _Told(client.client_id, says, since))
+            seen.is_due = len(seen.says) > 1 or seen.is_due
+        if seen.ids[client.client_id] > 1:
+            seen.is_due = True
+        if seen.is_due and now >= seen.next_look:
+            # All members are looked at: the more there are, the less often.
+            count = len(seen.told)
+            seen.next_look = now + (count * _LOOK_SECONDS_EACH if count > _FEW else 0)
+            seen.is_due = False
+            for conflict in self._conflicts_of(group):
+                self._log_once(conflict)
+
+    def _left(self, group: str, peer: ClientPeer) -> None:
+        seen = self._groups.get(group)
+        if seen is not None:
+            seen.drop(peer)
+            if not seen.told:
+                del self._groups[group]
+
+    def _log_once(self, conflict: Conflict) -> None:
+        # Once for each contradiction, whoever joins one of its sides later.
+        what_about = (conflict.group, conflict.kind, hash(_subject(conflict)))
+        if what_about in self._logged:
+            return
+        self._logged[what_about] = None
+        if len(self._logged) > _LOGGED_MAX:
+            del self._logged[next(iter(self._logged))]
+        what = (
+            "members want different things; the last one's word counts for all"
+            if conflict.kind == SUBSCRIPTION
+            else "several clients have one id and take the same queues"
+        )
+        sides = " | ".join(
+            f"{_listed(side.clients)}: {_cut(side.says)}"
+            for side in conflict.sides[:_SIDES_SHOWN]
+        )
+        more = len(conflict.sides) - _SIDES_SHOWN
+        end = f" | and {more} more" if more > 0 else ""
+        _log.warning("consumer group %s: %s: %s%s", conflict.group, what, sides, end)
+
+    # --- finding
+
+    def _conflicts_of(self, group: ConsumerGroup) -> Iterator[Conflict]:
+        seen = self._groups.get(group.name, _Seen())
+        known = [
+            (client, seen.told[client.peer])
+            for client in group.clients.values()
+            if client.peer in seen.told
+        ]
+        by_says: dict[str, list[str]] = {}
+        by_id: dict[str, list[tuple[Client, _Told]]] = {}
+        for client, told in known:
+            by_says.setdefault(told.says, []).append(_name(client))
+            by_id.setdefault(client.client_id, []).append((client, told))
+        if len(by_says) > 1:
+            sides = [
+                ConflictSide(tuple(sorted(names)), says)
+                for says, names in sorted(by_says.items())
+            ]
+            yield Conflict(group.name, SUBSCRIPTION, tuple(sides))
+        for clients in by_id.values():
+            if _are_several(clients):
+                sides = [ConflictSide((_name(client),), told.says) for client, told in clients]
+                yield Conflict(group.name, CLIENT_ID, tuple(sides))
+
+
+def _are_several(clients: list[tuple[Client, _Told]]) -> bool:
+    """Whether connections of one id belong to several clients.
+
+    One that has just reconnected may still have its old connection, but says nothing there.
+    """
+    newest = max(told.since for _, told in clients)
+    return any(client.seen > newest for client, told in clients if told.since < newest)
+
+
+def _listed(clients: tuple[str, ...]) -> str:
+    """A few of the names, each of bounded length: they come from peers."""
+    more = len(clients) - _CLIENTS_SHOWN
+    shown = ", ".join(map(_cut, clients[:_CLIENTS_SHOWN]))
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _cut(text: str) -> str:
+    return (
+        text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}... ({len(text)} characters)"
+    )
+
+
+def _subject(conflict: Conflict) -> str:
+    """The subject of a conflict, the same for all who take part in it."""
+    if conflict.kind == CLIENT_ID:
+        return conflict.sides[0].clients[0].partition(_AT)[0]
+    return " | ".join(side.says for side in conflict.sides)
+
+
+def _name(client: Client) -> str:
+    return f"{client.client_id}{_AT}{client.peer.address}"
+
+
+def _text(model: str, subscriptions: tuple[Subscription, ...]) -> str:
+    """The subscriptions of a member as text; equal for equal subscriptions."""
+    wishes = sorted(
+        f"{each.topic}: {_wish(each)}"
+        for each in subscriptions
+        if not is_retry_topic(each.topic)
+    )
+    return f"{model} {'; '.join(wishes)}"
+
+
+def _wish(subscription: Subscription) -> str:
+    if subscription.kind == TAG:
+        return " || ".join(sorted(subscription.tags)) or "*"
+    return f"{subscription.kind} {subscription.expression}"

@@ -1,0 +1,78 @@
+"""Queue locks of consumers in order: a member of a group asks for queues, and has them for itself for a while.
+
+Follows AdminBrokerProcessor of RocketMQ 5.3.3.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import NamedTuple
+
+from cometmq.broker.members.heartbeats import check_client_id
+from cometmq.broker.tables.groups import Groups
+from cometmq.broker.tables.locks import QueueLocks
+from cometmq.broker.tables.topics import Topics
+from cometmq.codec.bodies.lock import LockRequest
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.names import GROUP_LENGTH_MAX
+from cometmq.model.queue import MessageQueue
+
+
+class LockResult(NamedTuple):
+    """The result of a request for locks.
+
+    Attributes:
+        obtained: queues that the member has for itself now.
+        missing_count: of those that it asked for and that are not at this broker.
+    """
+
+    obtained: list[MessageQueue]
+    missing_count: int
+
+
+class MemberLocks:
+    """Locks queues for members of groups, where both are there."""
+
+    def __init__(
+        self, locks: QueueLocks, groups: Groups, topics: Topics, *, broker_name: str
+    ) -> None:
+        self._locks = locks
+        self._groups = groups
+        self._topics = topics
+        self._broker_name = broker_name
+
+    def lock(self, request: LockRequest) -> LockResult | Awaitable[LockResult]:
+        """Lock the queues that nobody else of the group has; a result that comes later is on disk.
+
+        Raises:
+            RequestError: the client's id is too long, or its group is not there.
+        """
+        check_client_id(request.client_id)
+        if self._groups.get(request.group) is None:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"subscription group not exist, {request.group:.{GROUP_LENGTH_MAX}}",
+            )
+        queues = [queue for queue in request.queues if self._is_here(queue)]
+        obtained, saving = self._locks.lock(
+            queues, group=request.group, client_id=request.client_id
+        )
+        result = LockResult(obtained, len(request.queues) - len(queues))
+        return result if saving is None else _saved(result, saving)
+
+    def unlock(self, request: LockRequest) -> None:
+        """Give up what the member has of these queues."""
+        self._locks.unlock(request.queues, group=request.group, client_id=request.client_id)
+
+    def _is_here(self, queue: MessageQueue) -> bool:
+        topic = self._topics.get(queue.topic)
+        return (
+            topic is not None
+            and queue.broker_name == self._broker_name
+            and 0 <= queue.queue_id < topic.queue_count
+        )
+
+
+async def _saved(result: LockResult, saving: "asyncio.Future[None]") -> LockResult:
+    await asyncio.shield(saving)
+    return result

@@ -1,0 +1,1 @@
+"""The requests of members: one function a code."""

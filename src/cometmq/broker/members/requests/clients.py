@@ -1,0 +1,138 @@
+"""Requests of and about clients: 34, 35, 38, 41, 42, 203, 204 and 328. Frames to requests, results to answers."""
+
+from collections.abc import Awaitable, Callable
+
+from cometmq.broker.members.client_connections import ClientConnections
+from cometmq.broker.members.heartbeats import HeartbeatResult, Heartbeats
+from cometmq.broker.members.member_locks import LockResult, MemberLocks
+from cometmq.broker.parts import Parts
+from cometmq.broker.tables.members import Client
+from cometmq.codec.bodies.connection import (
+    encode_all_producers,
+    encode_consumer_connections,
+    encode_producer_connections,
+)
+from cometmq.codec.bodies.consumer import encode_consumer_ids
+from cometmq.codec.bodies.heartbeat import decode_heartbeat
+from cometmq.codec.bodies.lock import decode_lock_request, encode_locked
+from cometmq.codec.fields import decode_fields
+from cometmq.codec.headers.client import (
+    ConsumerGroupRequest,
+    ProducerGroupRequest,
+    UnregisterClient,
+)
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode
+from cometmq.model.rights import Asker
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+from cometmq.net.requests import Answers, WithAsker
+
+
+class ClientHandler:
+    """Answers requests of and about clients."""
+
+    def __init__(self, parts: Parts, *, announce: Callable[[], Awaitable[None]]) -> None:
+        """Of `parts` it uses the tables; `announce` tells the nameservers that are up, and returns when they know."""
+        self._members, self._clock = parts.members, parts.clock
+        self._heartbeats = Heartbeats(
+            parts.members, parts.groups, parts.topics, announce=announce
+        )
+        self._connections = ClientConnections(parts.members, parts.clock)
+        self._locks = MemberLocks(
+            parts.locks, parts.groups, parts.topics, broker_name=parts.settings.broker_name
+        )
+        self.answers: Answers = {
+            RequestCode.HEART_BEAT: WithAsker(self.heartbeat),
+            RequestCode.UNREGISTER_CLIENT: self.unregister,
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP: self.consumer_ids,
+            RequestCode.LOCK_BATCH_MQ: WithAsker(self.lock),
+            RequestCode.UNLOCK_BATCH_MQ: WithAsker(self.unlock),
+            RequestCode.GET_CONSUMER_CONNECTION_LIST: self.consumer_connections,
+            RequestCode.GET_PRODUCER_CONNECTION_LIST: self.producer_connections,
+            RequestCode.GET_ALL_PRODUCER_INFO: self.all_producers,
+        }
+
+    def heartbeat(
+        self, command: Command, peer: Peer, asker: Asker
+    ) -> Answer | Awaitable[Answer]:
+        """HEART_BEAT 34."""
+        heartbeat = decode_heartbeat(command.body)
+        client = Client(
+            heartbeat.client_id,
+            peer,
+            asker,
+            command.language,
+            command.version,
+            self._clock.monotonic(),
+        )
+        result = self._heartbeats.take(heartbeat, client)
+        if isinstance(result, HeartbeatResult):
+            return _answer_heartbeat(result)
+        return _answer_heartbeat_later(result)
+
+    def unregister(self, command: Command, peer: Peer) -> Answer:
+        """UNREGISTER_CLIENT 35."""
+        request = decode_fields(UnregisterClient, command.fields)
+        self._members.unregister(
+            peer,
+            producer_group=request.producer_group,
+            consumer_group=request.consumer_group,
+        )
+        return Answer()
+
+    def consumer_ids(self, command: Command, _peer: Peer) -> Answer:
+        """GET_CONSUMER_LIST_BY_GROUP 38."""
+        group = decode_fields(ConsumerGroupRequest, command.fields).consumer_group
+        return Answer(body=encode_consumer_ids(self._connections.consumer_ids(group)))
+
+    def consumer_connections(self, command: Command, _peer: Peer) -> Answer:
+        """GET_CONSUMER_CONNECTION_LIST 203."""
+        group = decode_fields(ConsumerGroupRequest, command.fields).consumer_group
+        return Answer(body=encode_consumer_connections(self._connections.consumers(group)))
+
+    def producer_connections(self, command: Command, _peer: Peer) -> Answer:
+        """GET_PRODUCER_CONNECTION_LIST 204."""
+        group = decode_fields(ProducerGroupRequest, command.fields).producer_group
+        return Answer(body=encode_producer_connections(self._connections.producers(group)))
+
+    def all_producers(self, _command: Command, _peer: Peer) -> Answer:
+        """GET_ALL_PRODUCER_INFO 328."""
+        return Answer(body=encode_all_producers(self._connections.all_producers()))
+
+    def lock(self, command: Command, _peer: Peer, asker: Asker) -> Answer | Awaitable[Answer]:
+        """LOCK_BATCH_MQ 41."""
+        request = decode_lock_request(command.body)
+        self._members.check_owner(request.client_id, asker)
+        result = self._locks.lock(request)
+        if isinstance(result, LockResult):
+            return _answer_lock(result)
+        return _answer_lock_later(result)
+
+    def unlock(self, command: Command, _peer: Peer, asker: Asker) -> Answer:
+        """UNLOCK_BATCH_MQ 42."""
+        request = decode_lock_request(command.body)
+        self._members.check_owner(request.client_id, asker)
+        self._locks.unlock(request)
+        return Answer()
+
+
+def _answer_heartbeat(result: HeartbeatResult) -> Answer:
+    if result.refusal is not None:
+        return Answer(result.refusal.code, result.refusal.remark, result.refusal.fields)
+    changed = "true" if result.is_changed else "false"
+    return Answer(fields={"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": changed})
+
+
+async def _answer_heartbeat_later(result: Awaitable[HeartbeatResult]) -> Answer:
+    return _answer_heartbeat(await result)
+
+
+def _answer_lock(result: LockResult) -> Answer:
+    missing = result.missing_count
+    remark = f"{missing} of these queues are not at this broker" if missing else None
+    return Answer(remark=remark, body=encode_locked(result.obtained))
+
+
+async def _answer_lock_later(result: Awaitable[LockResult]) -> Answer:
+    return _answer_lock(await result)

@@ -1,0 +1,153 @@
+"""Metrics as a part of the broker: the page, the words about its health, and the port for both."""
+
+import asyncio
+import logging
+import re
+from collections.abc import Iterator
+from http import HTTPStatus
+
+from cometmq.broker.loop.on_loop import Machines
+from cometmq.broker.loop.steps import Steps
+from cometmq.broker.metrics.broker_samples import BrokerSamples
+from cometmq.broker.metrics.exporting import Exporting
+from cometmq.broker.metrics.health import Health
+from cometmq.broker.metrics.lag import Lags
+from cometmq.broker.metrics.metric_table import METRICS
+from cometmq.broker.metrics.page import CONTENT_TYPE, MetricsPage, Sample, Source
+from cometmq.broker.parts import Feature, Parts
+from cometmq.broker.settings.metrics_keys import MetricsExporter
+from cometmq.broker.statistics.requests.runtime import earliest_time
+from cometmq.model.errors import NetError
+from cometmq.net.http import HttpAnswer, HttpServer, words
+
+_log = logging.getLogger(__name__)
+
+# So long a page is given again: who asks more often gets the same.
+AGE_SECONDS = 1.0
+_NO_LABEL = re.compile(r"[^a-zA-Z0-9_]")
+_TAKEN = {"le", "otel_scope_name", "cluster", "node_id", "node_type"}.union(
+    *(metric.labels for metric in METRICS.values()),
+    *({label for label, _ in metric.fixed} for metric in METRICS.values()),
+)
+
+
+class MonitoringHandler(Feature):
+    """Serves `/metrics`, `/healthz` and `/readyz`.
+
+    Attributes:
+        health: what the latter two say.
+        port: where it listens; 0: nowhere.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        settings = parts.settings
+        self._settings, self._clock, self._store = settings, parts.clock, parts.store
+        self._earliest_ms = -1
+        self._lags = Lags(parts)
+        lags = self._lags
+        self.health = Health(parts)
+        common = {
+            "cluster": settings.cluster_name,
+            "node_id": settings.broker_name,
+            "node_type": "broker",
+            **extra_labels(settings.metrics_labels),
+        }
+        sources: dict[str, Source] = {
+            **BrokerSamples(parts).table(),
+            "rocketmq_consumer_lag_messages": lags.messages,
+            "rocketmq_consumer_lag_latency_milliseconds": lags.ages_ms,
+            "rocketmq_consumer_inflight_messages": lags.in_flight,
+            "rocketmq_consumer_queueing_latency_milliseconds": lags.ages_ms,
+            "rocketmq_consumer_ready_messages": lags.ready,
+            "rocketmq_send_to_dlq_messages_total": lags.dead_letters,
+            "rocketmq_storage_message_reserve_time_milliseconds": self._reserve_time,
+        }
+        self._page = MetricsPage(common, sources, series_max=settings.metrics_series_max)
+        self._exporting = Exporting(parts, common, sources, self._look)
+        self._machines = Machines(parts.world, "metrics")
+        self._making: asyncio.Future[list[bytes]] | None = None
+        self._made_at = 0.0
+        self._http = HttpServer(
+            {
+                "/metrics": self._metrics,
+                "/healthz": self._alive,
+                "/readyz": self._ready,
+            }
+        )
+
+    @property
+    def port(self) -> int:
+        """The port on which the pages are served."""
+        return self._http.port
+
+    async def start(self) -> None:
+        """Listen; where somebody else has the port, say so once and do without.
+
+        Raises:
+            SettingsError: metrics are to be sent to a collector, and cannot be.
+        """
+        settings = self._settings
+        if settings.metrics_exporter is MetricsExporter.DISABLE:
+            return
+        self._exporting.start()
+        host = settings.metrics_host
+        try:
+            self._http.start(host, settings.metrics_port)
+        except NetError as error:
+            _log.warning(
+                "no metrics: %s; metricsPromExporterPort names another port, and "
+                "metricsExporterType=DISABLE asks for none",
+                error,
+            )
+            return
+        _log.info("metrics at http://%s:%d/metrics", host, self.port)
+
+    async def close(self) -> None:
+        """Serve no more."""
+        await self._http.close()
+        await self._exporting.close()
+        await self._machines.close()
+
+    async def _alive(self) -> HttpAnswer:
+        return words(self.health.alive())
+
+    async def _ready(self) -> HttpAnswer:
+        faults = self.health.faults()
+        if faults:
+            return words("not ready: " + "; ".join(faults), HTTPStatus.SERVICE_UNAVAILABLE)
+        return words(self.health.ready())
+
+    async def _metrics(self) -> HttpAnswer:
+        """The page; whoever asks meanwhile, or soon after, gets the same one."""
+        now = self._clock.monotonic()
+        if self._making is None or (self._making.done() and now - self._made_at >= AGE_SECONDS):
+            self._made_at = now
+            self._making = asyncio.ensure_future(self._machines.run(self._make()))
+        pieces = await asyncio.shield(self._making)
+        return HttpAnswer(pieces, content_type=CONTENT_TYPE)
+
+    def _reserve_time(self) -> Iterator[Sample]:
+        if self._earliest_ms >= 0:
+            yield (), max(self._clock.now_ms() - self._earliest_ms, 0)
+
+    def _look(self) -> Steps[None]:
+        self._earliest_ms = yield from earliest_time(self._store)
+        yield from self._lags.look()
+
+    def _make(self) -> Steps[list[bytes]]:
+        yield from self._look()
+        return (yield from self._page.text())
+
+
+def extra_labels(text: str) -> dict[str, str]:
+    """The labels of the setting metricsLabel, "name:value,name:value".
+
+    What no label may be called is called otherwise, and nothing that is a metric's own: a line with one twice cannot be read.
+    """
+    labels = {}
+    for pair in text.split(","):
+        given, _, value = pair.partition(":")
+        name = _NO_LABEL.sub("_", given.strip())
+        if name and name not in _TAKEN:
+            labels[f"_{name}" if name[0].isdigit() else name] = value.strip()
+    return labels

@@ -1,0 +1,1 @@
+"""The requests of pops: one function a code."""

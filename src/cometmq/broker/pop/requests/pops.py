@@ -1,0 +1,127 @@
+"""Pop, but for acknowledgements of one message (pop.requests.ack_batches): headers to requests, results to answers."""
+
+from collections.abc import Awaitable
+
+from cometmq.broker.loop.on_loop import Machines
+from cometmq.broker.loop.steps import Steps
+from cometmq.broker.pop.acks import Acks
+from cometmq.broker.pop.peeking import Peeking
+from cometmq.broker.pop.popping import NoticeResult, Popping, PopResult
+from cometmq.broker.request_caller import RequestCaller
+from cometmq.codec.bodies.batch_ack import decode_batch_ack
+from cometmq.codec.fields import decode_fields
+from cometmq.codec.headers.pop import (
+    ChangeInvisibleTimeRequest,
+    NotificationRequest,
+    PeekRequest,
+    PollingInfoRequest,
+    PopRequest,
+)
+from cometmq.codec.receipt import encode_offsets, encode_starts
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+from cometmq.net.requests import Answers
+
+
+class PopHandler:
+    """Handles pops, and what clients say and ask of them."""
+
+    def __init__(
+        self, popping: Popping, peeking: Peeking, acks: Acks, machines: Machines
+    ) -> None:
+        """`machines` run peeks, which may have to wait for the device."""
+        self._popping = popping
+        self._peeking = peeking
+        self._acks = acks
+        self._machines = machines
+        self.answers: Answers = {
+            RequestCode.POP_MESSAGE: self.pop,
+            RequestCode.NOTIFICATION: self.notification,
+            RequestCode.POLLING_INFO: self.polling,
+            RequestCode.PEEK_MESSAGE: self.peek,
+            RequestCode.BATCH_ACK_MESSAGE: self.batch_ack,
+            RequestCode.CHANGE_MESSAGE_INVISIBLETIME: self.change_invisible_time,
+            RequestCode.POP_ROLLBACK: self.keep_files,
+        }
+
+    def pop(self, command: Command, peer: Peer) -> Answer | Awaitable[Answer | None] | None:
+        """POP_MESSAGE 200050: answer a pop, or hold it."""
+        request = decode_fields(PopRequest, command.fields)
+        caller = RequestCaller(command, peer, _encode_pop)
+        return caller.answer_of(self._popping.pop(request, caller))
+
+    def notification(
+        self, command: Command, peer: Peer
+    ) -> Answer | Awaitable[Answer | None] | None:
+        """NOTIFICATION 200054: answer when there is something to pop, or when the time is over."""
+        request = decode_fields(NotificationRequest, command.fields)
+        caller = RequestCaller(command, peer, _encode_notice)
+        return caller.answer_of(self._popping.notification(request, caller))
+
+    def polling(self, command: Command, _peer: Peer) -> Answer:
+        """POLLING_INFO 200055: say how many wait."""
+        request = decode_fields(PollingInfoRequest, command.fields)
+        return Answer(fields={"pollingNum": str(self._popping.polling(request))})
+
+    def peek(self, command: Command, _peer: Peer) -> Awaitable[Answer] | Answer:
+        """PEEK_MESSAGE 200052: answer with messages, or with PULL_NOT_FOUND."""
+        request = decode_fields(PeekRequest, command.fields)
+        return self._machines.answer(self._answer_peek(request))
+
+    def _answer_peek(self, request: PeekRequest) -> Steps[Answer]:
+        result = yield from self._peeking.peek(request)
+        fields = {
+            "popTime": "0",
+            "invisibleTime": "0",
+            "reviveQid": "0",
+            "restNum": str(result.left),
+        }
+        return Answer(result.code, result.remark, fields, result.records)
+
+    def batch_ack(self, command: Command, _peer: Peer) -> Answer:
+        """BATCH_ACK_MESSAGE 200151: messages of several check points are done with."""
+        self._acks.batch_ack(decode_batch_ack(command.body) if command.body else [])
+        return Answer()
+
+    def change_invisible_time(self, command: Command, _peer: Peer) -> Answer:
+        """CHANGE_MESSAGE_INVISIBLETIME 200053: a message comes again after another time."""
+        request = decode_fields(ChangeInvisibleTimeRequest, command.fields)
+        changed = self._acks.change_invisible_time(request)
+        return Answer(
+            fields={
+                "popTime": str(changed.pop_time_ms),
+                "invisibleTime": str(changed.invisible_ms),
+                "reviveQid": str(changed.revive_queue),
+            }
+        )
+
+    def keep_files(self, _command: Command, _peer: Peer) -> Answer:
+        """POP_ROLLBACK 200056: check points are to be in files again, where ours always are."""
+        return Answer()
+
+
+def _encode_pop(result: PopResult) -> Answer:
+    fields = {
+        "popTime": str(result.pop_time_ms),
+        "invisibleTime": str(result.invisible_ms),
+        "reviveQid": str(result.revive_queue),
+        "restNum": str(result.left),
+        "startOffsetInfo": encode_starts(result.starts),
+        "msgOffsetInfo": encode_offsets(result.offsets),
+    }
+    if result.order_counts is not None:
+        fields["orderCountInfo"] = ";".join(
+            f"{kind} {place} {count}" for kind, place, count in result.order_counts
+        )
+    return Answer(result.code, result.remark, fields, result.records)
+
+
+def _encode_notice(result: NoticeResult) -> Answer:
+    return Answer(
+        fields={
+            "hasMsg": "true" if result.has_message else "false",
+            "pollingFull": "true" if result.is_full else "false",
+        }
+    )

@@ -1,0 +1,124 @@
+"""Whether a pull may be done: what the broker, its group, its topic and its group's subscription say.
+
+Codes and words are those of PullMessageProcessor of RocketMQ 5.3.3, and so is the order in which `pull.pulls` asks.
+"""
+
+from cometmq.broker.settings.broker_settings import BrokerSettings
+from cometmq.broker.tables.groups import Groups
+from cometmq.broker.tables.members import Members
+from cometmq.broker.tables.topics import Topics
+from cometmq.codec.bodies.heartbeat import BROADCASTING
+from cometmq.codec.headers.pull import PullRequest
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.flags import is_readable
+from cometmq.model.group import GroupConfig
+from cometmq.model.subscription import Subscription
+from cometmq.model.topic import TopicConfig
+
+# forbiddenType of a pull that is refused with NO_PERMISSION (ForbiddenType of RocketMQ 5.x).
+_BY_BROKER, _BY_GROUP, _BY_TOPIC, _BY_BROADCAST, _BY_BOTH = "1", "2", "3", "4", "5"
+
+
+class PullAdmission:
+    """Says which pulls may be done, and why another may not."""
+
+    def __init__(
+        self, settings: BrokerSettings, *, topics: Topics, groups: Groups, members: Members
+    ) -> None:
+        """Check pulls against these settings and tables."""
+        self._settings = settings
+        self._topics = topics
+        self._groups = groups
+        self._members = members
+
+    def check_broker(self) -> None:
+        """Look whether this broker gives messages at all.
+
+        Raises:
+            RequestError: it gives none.
+        """
+        if not is_readable(self._settings.perm):
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"the broker[{self._settings.listen_host}] pulling message is forbidden",
+                {"forbiddenType": _BY_BROKER},
+            )
+
+    def group_of(self, request: PullRequest) -> GroupConfig:
+        """The group that pulls.
+
+        Raises:
+            RequestError: there is none, or it may not.
+        """
+        name = request.consumer_group
+        group = self._groups.get(name)
+        if group is None:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"subscription group [{name}] does not exist, create it or set "
+                "autoCreateSubscriptionGroup=true",
+            )
+        if not group.consume_enabled:
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"subscription group no permission, {name}",
+                {"forbiddenType": _BY_GROUP},
+            )
+        return group
+
+    def topic_of(self, request: PullRequest) -> TopicConfig:
+        """The topic that is pulled from, which has the queue.
+
+        Raises:
+            RequestError: there is none, it may not be read, or has no such queue.
+        """
+        topic = self._topics.get(request.topic)
+        if topic is None:
+            raise RequestError(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"topic[{request.topic}] not exist, apply first please!",
+            )
+        if not is_readable(topic.perm):
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"the topic[{request.topic}] pulling message is forbidden",
+                {"forbiddenType": _BY_TOPIC},
+            )
+        if not 0 <= request.queue_id < topic.queue_count:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"queueId[{request.queue_id}] is illegal, topic:[{request.topic}] "
+                f"topicConfig.readQueueNums:[{topic.read_queues}]",
+            )
+        return topic
+
+    def subscription_of(self, request: PullRequest, group: GroupConfig) -> Subscription:
+        """The subscription of a group to a topic, as its heartbeats say.
+
+        Raises:
+            RequestError: there is none, it is older than the request's, or may not be used.
+        """
+        members = self._members.consumer_group(group.name)
+        found = None if members is None else members.subscriptions.get(request.topic)
+        if members is None or found is None:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's subscription not exist"
+            )
+        if members.model == BROADCASTING and not group.broadcast_enabled:
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"subscription group [{group.name}] may not consume in broadcasting mode",
+                {"forbiddenType": _BY_BROADCAST},
+            )
+        if not self._groups.is_readable(group.name, request.topic):
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"the consumer group[{group.name}] is forbidden for topic[{request.topic}]",
+                {"forbiddenType": _BY_BOTH},
+            )
+        if found.version < request.sub_version:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
+            )
+        return found

@@ -1,0 +1,132 @@
+"""The fast path of pulls: what of a read is pulls of a known kind is answered before these are commands.
+
+A consumer pulls again when its last pull was answered, so a read is one pull, or one of each of its queues, and a header that of the
+pull before but for four numbers (`kernel.split_pull`). What the rest of it says is looked at once and kept. A pull that
+does not find messages at once becomes a command, and what is behind it too (docs/design/0047-reads-without-objects.md).
+"""
+
+from cometmq.broker.parts import Parts
+from cometmq.broker.pull.found_pulls import FoundPulls, KnownPull
+from cometmq.broker.pull.pulls import Pulls
+from cometmq.codec.fields import decode_fields
+from cometmq.codec.header_json import decode_json_command
+from cometmq.codec.headers.pull import PullRequest
+from cometmq.kernel import split_pull
+from cometmq.model.bounded_cache import BoundedCache
+from cometmq.model.codes import VERSION, RequestCode, ResponseCode
+from cometmq.model.errors import CodecError, RequestError
+from cometmq.model.flags import RESPONSE
+from cometmq.net.peer import Peer
+from cometmq.net.requests import Write
+from cometmq.store.reader import GetStatus
+
+_PULL = int(RequestCode.PULL_MESSAGE)
+# Of a turn; the pulls behind these become commands, which are stopped when the turn has lasted long enough. Bytes.
+TURN_SIZE_MAX = 2 << 20
+# The answer's header as `net.answer.answer_head` makes it, in pieces with a place for a number between each two.
+_NUMBER = "%"
+_HEADER = (
+    f'{{"code":{int(ResponseCode.SUCCESS)},"extFields":{{"suggestWhichBrokerId":"{_NUMBER}",'
+    f'"nextBeginOffset":"{_NUMBER}","minOffset":"{_NUMBER}","maxOffset":"{_NUMBER}",'
+    f'"groupSysFlag":"{_NUMBER}","topicSysFlag":"{_NUMBER}"}},"flag":{RESPONSE},'
+    f'"language":"PYTHON","opaque":{_NUMBER},"remark":"{GetStatus.FOUND}",'
+    f'"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
+)
+_PIECES = tuple(piece.encode() for piece in _HEADER.split(_NUMBER))
+# Headers that are kept, bytes; each has at most 1 KiB, and costs twice that and this beside, of which half are tallies.
+_KEPT_SIZE, _HEADER_COST = 8 << 20, 4_000
+# Numbers by which a header shows where each of them stands.
+_SHOWN = 1, 2, 3, 4
+
+
+class PullIntake:
+    """Takes pulls that find messages, and that nothing else comes in front of.
+
+    Attributes:
+        size: bytes of messages that it answered in this turn; whose turns these are begins again with 0.
+    """
+
+    codes = frozenset({_PULL})
+
+    def __init__(self, found: FoundPulls) -> None:
+        """Begin without any known header."""
+        self.size = 0
+        self._found = found
+        self._known: BoundedCache[bytes, KnownPull | None] = BoundedCache(
+            self._read,
+            size_of=lambda header, _known: 2 * len(header) + _HEADER_COST,
+            size_max=_KEPT_SIZE,
+        )
+
+    def take(self, data: bytes, peer: Peer, count_max: int) -> tuple[int, int]:
+        """Answer pulls of a connection in a turn, from the first on, at most so many; where the next request begins, and how many they are."""
+        left = TURN_SIZE_MAX - self.size
+        size = self.answer(data, peer.write_at_once) if left > 0 else 0
+        peer.asks_alone = size > 0
+        if size:
+            self.size += size
+            return len(data), 1
+        if left <= 0 or _frame_end(data, 0) >= len(data):
+            return 0, 0
+        return self._take_some(data, peer, count_max, left)
+
+    def _take_some(
+        self, data: bytes, peer: Peer, count_max: int, size_max: int
+    ) -> tuple[int, int]:
+        """Answer several pulls with one write, as long as their answers are no larger than this."""
+        frames: list[bytes | memoryview] = []
+        position = size = written = 0
+        while position < len(data) and len(frames) < count_max and size < size_max:
+            end = _frame_end(data, position)
+            found = self.answer(data[position:end], frames.append)
+            if not found:
+                break
+            position, size, written = end, size + found, written + len(frames[-1])
+        if frames:
+            peer.write_pieces_at_once(frames, written)
+            self.size += size
+        return position, len(frames)
+
+    def answer(self, data: bytes, write: Write) -> int:
+        """Have the answer written to what a connection brought, where it is one pull; gives the bytes of messages, 0: nothing was done."""
+        split = split_pull(data)
+        if split is None:
+            return 0
+        header, queue_id, offset, commit_offset, opaque = split
+        known = self._known[header]
+        if known is None:
+            return 0
+        try:
+            answer = self._found.pull(known, queue_id, offset, commit_offset, opaque)
+        except Exception:  # noqa: BLE001  As a command it fails again, and is told of what; here others of the turn would be lost.
+            return 0
+        if answer is None:
+            return 0
+        write(answer[0])
+        return answer[1]
+
+    def _read(self, header: bytes) -> KnownPull | None:
+        """The question of pulls with this header; None where they are not plain."""
+        queue_id, offset, commit_offset, opaque = _SHOWN
+        for name, number in ((b"queueId", queue_id), (b"queueOffset", offset), (b"commitOffset", commit_offset)):  # fmt: skip
+            header = header.replace(b'"%b":""' % name, b'"%b":"%d"' % (name, number))
+        header = header.replace(b'"opaque":', b'"opaque":%d' % opaque)
+        try:
+            code, flag, number, _, _, remark, fields, _, _ = decode_json_command(header, b"")
+            request = decode_fields(PullRequest, fields)
+        except (CodecError, RequestError):
+            return None
+        shown = request.queue_id, request.queue_offset, request.commit_offset, number
+        if code != _PULL or flag or remark is not None or shown != _SHOWN:
+            return None
+        return self._found.known(request)
+
+
+def _frame_end(data: bytes, position: int) -> int:
+    """The end of a frame, as its length says."""
+    return position + 4 + int.from_bytes(data[position : position + 4])
+
+
+def pull_intake(pulls: Pulls, parts: Parts) -> PullIntake:
+    """An intake of the pulls that find messages; the others are left to `pulls`."""
+    return PullIntake(FoundPulls(pulls, parts, _PIECES))

@@ -1,0 +1,188 @@
+"""Pulls that find messages at once, which is nearly all of a busy consumer's.
+
+What may be refused, held, redirected or read from the device is left to `pull.pulls`, whose meaning is the only one
+there is: this says what that would say, or nothing (docs/design/0047-reads-without-objects.md).
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from cometmq.broker.parts import Parts
+from cometmq.broker.pull.filters import Filters, is_plain
+from cometmq.broker.pull.pulls import BYTES_MAX, Pulls
+from cometmq.codec.headers.pull import PullRequest
+from cometmq.kernel import Tally
+from cometmq.kernel.rows import AnswerTerms
+from cometmq.model.data_version import DataVersion
+from cometmq.model.errors import RequestError
+from cometmq.model.flags import PERM_READ, PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, is_readable
+from cometmq.model.group import GroupConfig
+from cometmq.model.subscription import TAG, Subscription
+from cometmq.store.consume_queue import ConsumeQueue
+
+# Of the queues that pulls with one header read, this many tallies are kept beside it.
+TALLIES_MAX = 32
+
+
+class AdmittedPulls(NamedTuple):
+    """Pulls with one header that may be done, for as long as none of the broker's tables has changed.
+
+    Attributes:
+        topics: version of the table of topics; None: the tables were not asked.
+        groups: of the table of groups.
+        members: how often what groups want had changed.
+        group: who pulls.
+        queue_count: queues that the topic has.
+        queues: those of them that have had a message.
+        terms: of the pulls.
+        tallies: of some of the queues, where what this group gets of them is counted.
+    """
+
+    topics: DataVersion | None
+    groups: DataVersion | None
+    members: int
+    group: GroupConfig
+    queue_count: int
+    queues: Mapping[int, ConsumeQueue]
+    terms: AnswerTerms
+    tallies: dict[int, Tally]
+
+
+_NOT_ASKED = AdmittedPulls(
+    None, None, 0, GroupConfig(""), 0, {}, AnswerTerms((), 0, 0, None, 0, 0, 0, 0), {}
+)
+
+
+class KnownPull:
+    """The header of pulls, but for their queue and offsets.
+
+    Attributes:
+        request: all of it.
+        subscription: that it brings; None where the group's is asked for.
+        admitted: what the tables said of it last.
+        is_committing: whether it brings an offset to be committed.
+    """
+
+    __slots__ = ("admitted", "is_committing", "request", "subscription")
+
+    def __init__(self, request: PullRequest, subscription: Subscription | None) -> None:
+        """Nothing was asked yet."""
+        self.request = request
+        self.subscription = subscription
+        self.admitted = _NOT_ASKED
+        self.is_committing = bool(request.sys_flag & PULL_COMMIT_OFFSET)
+
+
+class FoundPulls:
+    """Does pulls that get messages at once, and leaves the others undone."""
+
+    def __init__(self, pulls: Pulls, parts: Parts, pieces: tuple[bytes, ...]) -> None:
+        """`pulls` does the others; `pieces` are the header of an answer (`AnswerTerms`)."""
+        self._pieces = pieces
+        self._pulls = pulls
+        self._admission = pulls.admission
+        self._settings = parts.settings
+        self._store = parts.store
+        self._pull = parts.store.pull
+        self._topics = parts.topics
+        self._groups = parts.groups
+        self._members = parts.members
+        self._offsets = parts.offsets
+        self._counters = parts.counters
+        self._filters = Filters(parts.settings, parts.members)
+
+    def known(self, request: PullRequest) -> KnownPull | None:
+        """The question of pulls of this shape, good for any time; None where they are not plain."""
+        if not is_plain(request.subscription, request.expression_type):
+            return None
+        subscription = None
+        if request.sys_flag & PULL_SUBSCRIPTION:
+            try:
+                subscription = self._filters.subscription(
+                    request.topic, request.subscription, request.expression_type
+                )
+            except RequestError:
+                return None
+        return KnownPull(request, subscription)
+
+    def pull(
+        self, known: KnownPull, queue_id: int, offset: int, commit_offset: int, opaque: int
+    ) -> tuple[bytes, int] | None:
+        """The frame with messages of a queue from an offset on, and the bytes of these; None: nothing was done, and it must be done as a request.
+
+        `commit_offset` is committed where the header says that pulls bring one; `opaque` is the request's number.
+        """
+        topics, groups, members, group, queue_count, queues, terms, tallies = known.admitted
+        if (
+            topics is not self._topics.version
+            or groups is not self._groups.version
+            or members != self._members.changes
+        ):
+            known.admitted = self._admit(known)
+            if known.admitted is _NOT_ASKED:
+                return None
+            return self.pull(known, queue_id, offset, commit_offset, opaque)
+        queue, offsets = queues.get(queue_id), self._offsets
+        if queue is None or queue.is_batch:
+            # Where the topic had none left, those that it has now are not among these.
+            known.admitted = _NOT_ASKED
+            return None
+        if (
+            queue_id >= queue_count
+            or not self._settings.perm & PERM_READ
+            or (offsets.resets and offsets.has_reset(group.name, queue.topic, queue_id))
+        ):
+            return None
+        began = self._counters.now()
+        answer = self._pull(terms, queue, offset, opaque)
+        if answer is None:
+            return None
+        frame, size, count = answer
+        if known.is_committing:
+            offsets.commit_brought(
+                group.name, queue.topic, queue_id, commit_offset, queue.max_offset
+            )
+        tally = tallies.get(queue_id) or self._tally(known, queue_id, offset)
+        self._counters.count_pull(tally, count, size, began)
+        return frame, size
+
+    def _tally(self, known: KnownPull, queue_id: int, offset: int) -> Tally:
+        """The tally of what a group gets of a queue, of which the first pull with this header is at `offset`."""
+        admitted = known.admitted
+        if not known.is_committing:
+            self._pulls.note_first(known.request, queue_id, offset)
+        tally = self._counters.gets.of(known.request.topic, admitted.group.name, queue_id)
+        if len(admitted.tallies) < TALLIES_MAX:
+            admitted.tallies[queue_id] = tally
+        return tally
+
+    def _admit(self, known: KnownPull) -> AdmittedPulls:
+        """Ask the tables about a header; _NOT_ASKED where a pull of it gets nothing, or what they say holds only now."""
+        request = known.request
+        try:
+            group = self._groups.get(request.consumer_group)
+            topic = self._topics.get(request.topic)
+            queues = self._store.queues_by_number(request.topic)
+            if group is None or topic is None or queues is None:
+                return _NOT_ASKED
+            wanted = known.subscription or self._admission.subscription_of(request, group)
+        except RequestError:
+            return _NOT_ASKED
+        # A slave's group that its master has not made is in no table, and gone where the settings change.
+        is_kept = self._groups.peek(group.name) is group
+        is_allowed = group.consume_enabled and is_readable(topic.perm)
+        codes = wanted.codes if wanted.tags else None
+        if codes is not None and self._store.has_extended(request.topic):
+            return _NOT_ASKED
+        if not (is_kept and is_allowed and wanted.kind == TAG):
+            return _NOT_ASKED
+        # What it asks are fields of the group and `slaveReadEnable`, which holds as long as the broker runs.
+        near, far = (self._pulls.next_broker(group, is_far=is_far) for is_far in (False, True))
+        terms = AnswerTerms(
+            self._pieces, max(request.max_msg_nums, 1), request.max_msg_bytes or BYTES_MAX,
+            None if codes is None else codes.__contains__, near, far, group.sys_flag, topic.sys_flag,
+        )  # fmt: skip
+        return AdmittedPulls(
+            self._topics.version, self._groups.version, self._members.changes,
+            group, topic.queue_count, queues, terms, {},
+        )  # fmt: skip

@@ -1,0 +1,439 @@
+"""Pulls: found messages are given at once as views of the log; the others may wait for one.
+
+Checks and their codes are in the order of PullMessageProcessor of RocketMQ 5.3.3. A pull that finds
+nothing new and may wait is held until a message arrives that passes its filter, and is then run
+again; a second miss is answered.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+from cometmq.broker.counters.counters import Counters
+from cometmq.broker.loop.awaiting import Lend, finish
+from cometmq.broker.loop.caller import Caller
+from cometmq.broker.loop.steps import Steps, Wait
+from cometmq.broker.loop.turns import Turns
+from cometmq.broker.pull.admission import PullAdmission
+from cometmq.broker.pull.filtered_read import FilteredRead, ReadRequest, TimeBudget
+from cometmq.broker.pull.filters import Filters, MessageFilter, is_plain
+from cometmq.broker.settings.broker_settings import BrokerSettings
+from cometmq.broker.tables.cold_readers import ColdReaders
+from cometmq.broker.tables.groups import Groups
+from cometmq.broker.tables.long_polls import HeldPull, LongPolls
+from cometmq.broker.tables.members import Members
+from cometmq.broker.tables.offsets import Offsets
+from cometmq.broker.tables.topics import Topics
+from cometmq.codec.headers.pull import PullRequest
+from cometmq.model.clock import Clock
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.flags import (
+    PULL_COMMIT_OFFSET,
+    PULL_SUBSCRIPTION,
+    PULL_SUSPEND,
+)
+from cometmq.model.group import GroupConfig
+from cometmq.model.subscription import TAG, Subscription
+from cometmq.model.topic import TopicConfig
+from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.message_store import MessageStore
+from cometmq.store.reader import GetResult, GetStatus
+
+# A client that asks to be held for longer is answered after this; RocketMQ's ask for 15 to 30 s.
+SUSPEND_SECONDS_MAX = 120
+# At a slave whose master is away, a pull of what it lacks waits so long: clients pull again at once.
+_LACKING_SECONDS = 1.0
+# A pull that names no limit (maxMsgBytes is of 5.x) is bounded by the store's settings.
+BYTES_MAX = 1 << 28
+
+_CODES = {
+    GetStatus.FOUND: ResponseCode.SUCCESS,
+    GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+    GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+}
+
+
+class PullAnswer(NamedTuple):
+    """The answer to a pull.
+
+    Attributes:
+        code: of the answer; messages come with SUCCESS.
+        remark: why.
+        next_offset: where to pull next.
+        min_offset: of the queue.
+        max_offset: of the queue.
+        next_broker: id of the broker to pull from next.
+        records: messages as they lie in the log.
+        group_flag: of the group's configuration.
+        topic_flag: of the topic's.
+    """
+
+    code: int
+    remark: str
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    next_broker: int
+    records: list[memoryview]
+    group_flag: int
+    topic_flag: int
+
+
+# The last: it waits, and its caller is answered when it has.
+Outcome = PullAnswer | Awaitable[PullAnswer | None] | None
+
+
+class Pull(NamedTuple):
+    """A pull that may be done.
+
+    Attributes:
+        request: what is asked.
+        caller: who asked.
+        group: whose pull it is.
+        topic: where from.
+        may_hold: whether it may wait for a message, and commits: it has not waited yet.
+        deadline: of one that has waited: how long it may wait on, monotonic seconds.
+        began: when it came, or was done again, monotonic seconds.
+    """
+
+    request: PullRequest
+    caller: Caller[PullAnswer]
+    group: GroupConfig
+    topic: TopicConfig
+    may_hold: bool
+    deadline: float
+    began: float
+
+
+class Pulls:
+    """Does the pulls of push, pull and lite consumers.
+
+    Attributes:
+        admission: says which may be done.
+    """
+
+    def __init__(  # noqa: PLR0913  What a pull asks, it asks of these.
+        self,
+        settings: BrokerSettings,
+        *,
+        store: MessageStore,
+        topics: Topics,
+        groups: Groups,
+        members: Members,
+        offsets: Offsets,
+        polls: LongPolls,
+        counters: Counters,
+        turns: Turns,
+        clock: Clock,
+        lend: Lend,
+        cold: ColdReaders,
+        has_master: Callable[[], bool] | None = None,
+    ) -> None:
+        """Nothing is read yet.
+
+        Args:
+            settings: what is held, and for how long.
+            store: the messages.
+            topics: those that there are.
+            groups: who may pull.
+            members: whose filters they brought.
+            offsets: where pulls commit to.
+            polls: where pulls wait.
+            counters: told of what was given.
+            turns: slow filters take them.
+            clock: all time.
+            lend: has read in a thread what would have to wait for the device.
+            cold: bounds that.
+            has_master: of a slave, that moves nobody for what it lacks: whether its master is there.
+        """
+        self._settings = settings
+        self.admission = PullAdmission(settings, topics=topics, groups=groups, members=members)
+        self._deleted = topics.deleted
+        self._store = store
+        self._filters = Filters(settings, members)
+        self._offsets = offsets
+        self._members = members
+        self._polls = polls
+        self._counters = counters
+        self._turns = turns
+        self._clock = clock
+        self._lend = lend
+        self._cold = cold
+        self._has_master = has_master
+        self._again = self._run_again  # One for all that wait.
+
+    def pull(self, request: PullRequest, caller: Caller[PullAnswer]) -> Outcome:
+        """Messages, or why there are none; None: the pull waits.
+
+        Raises:
+            RequestError: it may not be done.
+        """
+        return self._admit(request, caller, may_hold=True)
+
+    def lite_pull(self, request: PullRequest, caller: Caller[PullAnswer]) -> Outcome:
+        """A pull of a lite pull consumer of 5.x.
+
+        Raises:
+            RequestError: the settings do not allow it, or as `pull`.
+        """
+        if not self._settings.is_lite_pull:
+            raise RequestError(
+                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                "lite pull is switched off (litePullMessageEnable=false)",
+            )
+        return self._admit(request, caller, may_hold=True)
+
+    def _run_again(self, held: HeldPull) -> None:
+        """Do a pull that waited, for the last time unless nothing passes its filter."""
+        held.caller.answer(
+            partial(
+                self._admit, held.request, held.caller, may_hold=False, deadline=held.deadline
+            )
+        )
+
+    def _admit(
+        self,
+        request: PullRequest,
+        caller: Caller[PullAnswer],
+        *,
+        may_hold: bool,
+        deadline: float = 0,
+    ) -> Outcome:
+        """Do a pull that may be done; one whose filter may take long in its turn."""
+        admission = self.admission
+        admission.check_broker()
+        group, topic = admission.group_of(request), admission.topic_of(request)
+        told = None
+        if not request.sys_flag & PULL_SUBSCRIPTION:
+            told = admission.subscription_of(request, group)
+        pull = Pull(request, caller, group, topic, may_hold, deadline, self._counters.now())
+        expression, kind = request.subscription, request.expression_type
+        if told.kind == TAG if told is not None else is_plain(expression, kind):
+            return self._begin(pull, told)
+        caller.hold()
+        begin = partial(self._begin, pull, told)
+        return self._turns.run(caller.owner, begin, len(expression or ""))
+
+    def _begin(self, pull: Pull, told: Subscription | None) -> Outcome:
+        """Read; `told` is what the group's heartbeats say, None where the pull brings its subscription."""
+        request, offsets = pull.request, self._offsets
+        group, topic, queue_id = request.consumer_group, request.topic, request.queue_id
+        subscription = told or self._filters.subscription(
+            topic, request.subscription, request.expression_type
+        )
+        wanted = self._filters.filter_of(subscription, group, is_asked=told is None)
+        moved = offsets.take_reset(group, topic, queue_id)
+        if moved is not None and moved != request.queue_offset:
+            return self._send_elsewhere(pull, moved)
+        if wanted.passes is not None:
+            return self._read_filtered(pull, wanted)
+        result = self._get(request, wanted.codes)
+        self._commit(pull, result.max_offset)
+        if result.cold is None:
+            return self._answer_or_hold(pull, wanted, result)
+        return self._read_cold(pull, wanted, result)
+
+    def _send_elsewhere(self, pull: Pull, offset: int) -> PullAnswer:
+        """The group's offset was reset (broker.admin.resets): go on there."""
+        request = pull.request
+        # What this pull or the client's timer has committed since is of before the reset.
+        self._offsets.commit(
+            request.consumer_group, request.topic, request.queue_id, offset=offset
+        )
+        queue = self._store.queue_to_watch(request.topic, request.queue_id)
+        return PullAnswer(
+            ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET",
+            offset, queue.min_offset, queue.max_offset, 0,
+            [], pull.group.sys_flag, pull.topic.sys_flag,
+        )  # fmt: skip
+
+    # --- reading
+
+    def _get(self, request: PullRequest, codes: frozenset[int] | None) -> GetResult:
+        return self._store.get(
+            request.topic,
+            request.queue_id,
+            request.queue_offset,
+            max_count=max(request.max_msg_nums, 1),
+            max_bytes=request.max_msg_bytes or BYTES_MAX,
+            match=codes,
+        )
+
+    def _commit(self, pull: Pull, max_offset: int) -> None:
+        """Keep the offset that a pull brings; of one that brings none, where it begins.
+
+        Nothing of a pull beyond the queue's end: it may know the offsets of a queue that was deleted. A slave's queues end
+        before its master's, though.
+        """
+        request = pull.request
+        if request.queue_offset > max_offset and not self._settings.is_slave:
+            return
+        if not request.sys_flag & PULL_COMMIT_OFFSET:
+            self.note_first(request, request.queue_id, request.queue_offset)
+        elif pull.may_hold:
+            self._offsets.commit_brought(
+                request.consumer_group, request.topic, request.queue_id,
+                request.commit_offset, max_offset,
+            )  # fmt: skip
+
+    def note_first(self, request: PullRequest, queue_id: int, offset: int) -> None:
+        """Remember where a group without an offset begins in a queue: its lag counts from there."""
+        self._members.note_first_pull(request.consumer_group, request.topic, queue_id, offset)
+
+    async def _read_cold(
+        self, pull: Pull, wanted: MessageFilter, result: GetResult
+    ) -> PullAnswer | None:
+        assert result.cold is not None
+        request = pull.request
+        self._cold.check(request.consumer_group)
+        found = await self._lend(result.cold)
+        self._cold.add(request.consumer_group, found.size)
+        self._counters.count_from_disk(
+            request.topic, request.consumer_group, found.message_count, found.size
+        )
+        return self._answer_or_hold(pull, wanted, found)
+
+    def _read_filtered(self, pull: Pull, wanted: MessageFilter) -> Outcome:
+        request = pull.request
+        assert wanted.passes is not None
+        queue = self._store.queue(request.topic, request.queue_id)
+        self._commit(pull, 0 if queue is None else queue.max_offset)
+        size_max = request.max_msg_bytes or self._settings.transfer_bytes_in_memory
+        count_max = min(max(request.max_msg_nums, 1), self._settings.transfer_count_in_memory)
+        read = ReadRequest(
+            request.topic, request.queue_id, request.queue_offset,
+            count_max, size_max, wanted.passes,
+        )  # fmt: skip
+        steps = FilteredRead(self._store, read, TimeBudget(self._clock)).steps()
+        try:
+            wait = next(steps)
+        except StopIteration as end:
+            return self._answer_or_hold(pull, wanted, end.value)
+        return self._read_filtered_cold(pull, wanted, steps, wait)
+
+    async def _read_filtered_cold(
+        self, pull: Pull, wanted: MessageFilter, steps: Steps[GetResult], wait: Wait
+    ) -> PullAnswer | None:
+        group = pull.request.consumer_group
+        self._cold.check(group)
+        result = await finish(steps, wait, self._lend)
+        self._cold.add(group, result.size)
+        return self._answer_or_hold(pull, wanted, result)
+
+    # --- answering, or waiting
+
+    def _answer_or_hold(
+        self, pull: Pull, wanted: MessageFilter, result: GetResult
+    ) -> PullAnswer | None:
+        code = _code_of(result.status, pull.request.queue_offset)
+        if code == ResponseCode.PULL_OFFSET_MOVED and self._has_master is not None:
+            return self._lacking(pull, wanted, result, has_master=self._has_master())
+        if result.status is GetStatus.OFFSET_OVERFLOW_BADLY and self._is_lost(pull.request):
+            result = result._replace(next_offset=result.min_offset)
+        if (
+            code == ResponseCode.PULL_NOT_FOUND
+            and pull.may_hold
+            and pull.request.sys_flag & PULL_SUSPEND
+            and self._hold(pull, wanted)
+        ):
+            return None
+        if wanted.passes is not None and self._is_held_again(pull, result):
+            return None
+        return self._answer(pull, result, code)
+
+    def _answer(self, pull: Pull, result: GetResult, code: int) -> PullAnswer:
+        request = pull.request
+        self._counters.count_get(
+            request.topic, request.consumer_group, request.queue_id,
+            result.message_count, result.size, pull.began,
+        )  # fmt: skip
+        return PullAnswer(
+            code, result.status, result.next_offset, result.min_offset, result.max_offset,
+            self.next_broker(pull.group, is_far=result.suggest_slave), result.records, pull.group.sys_flag,
+            pull.topic.sys_flag,
+        )  # fmt: skip
+
+    def _is_lost(self, request: PullRequest) -> bool:
+        """Return whether an offset beyond a queue's end is of a deleted queue: the group has no offset in this one.
+
+        Differs: RocketMQ sends every such group to the end, and it misses what was sent to the new queue before. A group
+        with an offset here has seen more of this queue than a crash has left of it; it goes on at the end. So does a program
+        that pulls by hand, without waiting for messages, if the topic was never deleted. A slave's queue may only be behind
+        its master's.
+        """
+        stored = self._offsets.get(request.consumer_group, request.topic, request.queue_id)
+        follows = request.sys_flag & PULL_SUSPEND
+        is_anew = follows or self._deleted.was_deleted(request.topic)
+        return stored is None and bool(is_anew) and not self._settings.is_slave
+
+    def _lacking(
+        self, pull: Pull, wanted: MessageFilter, result: GetResult, *, has_master: bool
+    ) -> PullAnswer | None:
+        """Of a slave: its log began later, or does not go so far yet. The group's place stays, and the master is named.
+
+        Moved, a group would pass over messages, or have them twice (PullMessageProcessor of RocketMQ 5.3.3, too).
+        """
+        request = pull.request
+        if pull.may_hold and request.sys_flag & PULL_SUSPEND and not has_master:
+            queue = self._store.queue_to_watch(request.topic, request.queue_id)
+            self._wait(queue, pull, wanted.codes, self._clock.monotonic() + _LACKING_SECONDS)
+            return None
+        stays = result._replace(next_offset=request.queue_offset)
+        return self._answer(pull, stays, ResponseCode.PULL_RETRY_IMMEDIATELY)
+
+    def next_broker(self, group: GroupConfig, *, is_far: bool) -> int:
+        """Id of the broker that a group had better pull from next."""
+        if not self._settings.is_slave_read:  # As PullMessageProcessor of RocketMQ 5.3.3.
+            return 0
+        return group.slow_broker_id if is_far else group.broker_id
+
+    def _hold(self, pull: Pull, wanted: MessageFilter) -> bool:
+        request = pull.request
+        wait_ms = (
+            request.suspend_timeout_millis
+            if self._settings.is_long_polling
+            else self._settings.short_polling_ms
+        )
+        queue = self._store.queue_to_watch(request.topic, request.queue_id)
+        if wait_ms <= 0 or queue.max_offset > request.queue_offset:
+            # The second: a message came while a cold read was under way.
+            return False
+        seconds = min(wait_ms / 1000, SUSPEND_SECONDS_MAX)
+        self._wait(queue, pull, wanted.codes, self._clock.monotonic() + seconds)
+        return True
+
+    def _wait(
+        self, queue: ConsumeQueue, pull: Pull, codes: frozenset[int] | None, deadline: float
+    ) -> None:
+        request, caller = pull.request, pull.caller
+        caller.hold()
+        self._polls.hold(queue, HeldPull(request, caller, codes, deadline, self._again))
+
+    def _is_held_again(self, pull: Pull, result: GetResult) -> bool:
+        """Messages came and none passed the filter: wait on, behind them."""
+        if (
+            result.status is not GetStatus.NO_MATCHED_MESSAGE
+            or result.next_offset < result.max_offset
+            or pull.deadline <= self._clock.monotonic()
+        ):
+            return False
+        request = pull.request
+        queue = self._store.queue_to_watch(request.topic, request.queue_id)
+        if queue.max_offset > result.next_offset:
+            return False
+        again = pull._replace(request=replace(request, queue_offset=result.next_offset))
+        self._wait(queue, again, None, pull.deadline)
+        return True
+
+
+def _code_of(status: GetStatus, queue_offset: int) -> int:
+    code = _CODES.get(status)
+    if code is None:  # No queue, or an empty one: who asks for its beginning is right to wait.
+        return ResponseCode.PULL_OFFSET_MOVED if queue_offset else ResponseCode.PULL_NOT_FOUND
+    return code

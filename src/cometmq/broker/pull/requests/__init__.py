@@ -1,0 +1,1 @@
+"""The requests of pulls: one function a code."""

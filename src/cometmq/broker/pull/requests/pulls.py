@@ -1,0 +1,50 @@
+"""PULL_MESSAGE 11 and LITE_PULL_MESSAGE 361: a frame's header to a request, a result to an answer."""
+
+from collections.abc import Awaitable
+
+from cometmq.broker.pull.pulls import PullAnswer, Pulls
+from cometmq.broker.request_caller import RequestCaller
+from cometmq.codec.fields import decode_fields
+from cometmq.codec.headers.pull import PullRequest
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+from cometmq.net.requests import Answers
+
+
+class PullHandler:
+    """Handles pulls of all kinds."""
+
+    def __init__(self, service: Pulls) -> None:
+        self._service = service
+        self.answers: Answers = {
+            RequestCode.PULL_MESSAGE: self.pull,
+            RequestCode.LITE_PULL_MESSAGE: self.lite_pull,
+        }
+
+    def pull(self, command: Command, peer: Peer) -> Answer | Awaitable[Answer | None] | None:
+        """Answer a pull, or hold it."""
+        request = decode_fields(PullRequest, command.fields)
+        caller = RequestCaller(command, peer, _encode)
+        return caller.answer_of(self._service.pull(request, caller))
+
+    def lite_pull(
+        self, command: Command, peer: Peer
+    ) -> Answer | Awaitable[Answer | None] | None:
+        """Answer a pull of a lite pull consumer of 5.x, or hold it."""
+        request = decode_fields(PullRequest, command.fields)
+        caller = RequestCaller(command, peer, _encode)
+        return caller.answer_of(self._service.lite_pull(request, caller))
+
+
+def _encode(result: PullAnswer) -> Answer:
+    fields = {
+        "suggestWhichBrokerId": str(result.next_broker),
+        "nextBeginOffset": str(result.next_offset),
+        "minOffset": str(result.min_offset),
+        "maxOffset": str(result.max_offset),
+        "groupSysFlag": str(result.group_flag),
+        "topicSysFlag": str(result.topic_flag),
+    }
+    return Answer(result.code, result.remark, fields, [*result.records])

@@ -1,0 +1,1 @@
+"""Registration at nameservers: the broker, its topics and its addresses."""

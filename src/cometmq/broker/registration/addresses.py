@@ -1,0 +1,159 @@
+"""The address on which a broker listens, and the address that it tells others.
+
+Behind NAT or in a container `brokerIP1` is an address that no interface here has. Whoever reaches the
+broker by it arrives at some interface that nobody named, so it listens on all of them then, as
+RocketMQ always does, and says so; `bindAddress` chooses one.
+
+A host's name is looked up once, at the start, and others are told the IP, which each record and message id holds, too.
+"""
+
+import errno
+import logging
+import os
+import re
+import socket
+from ipaddress import ip_address
+from random import Random
+from typing import NamedTuple
+
+from cometmq.broker.settings.broker_settings import LOOPBACK, BrokerSettings
+from cometmq.codec.message_id import UniqueIds
+from cometmq.model.address import split_address, without_brackets
+from cometmq.model.clock import Clock
+from cometmq.model.errors import SettingsError
+from cometmq.net.loop import loop_network
+
+_log = logging.getLogger(__name__)
+
+# An address for documents (RFC 5737), beyond every network of this machine.
+_FAR_AWAY = ("192.0.2.1", 9)
+_ALL = {4: "0.0.0.0", 6: "::"}  # noqa: S104  Said in the log; see above.
+_HOST_NAME = re.compile(r"[A-Za-z0-9._-]+")
+UNSPECIFIED_HOSTS = frozenset(_ALL.values())
+
+
+class Addresses(NamedTuple):
+    """The address that others are told, and the one that is listened on."""
+
+    told_ip: str
+    listen_host: str
+
+
+def addresses_of(settings: BrokerSettings) -> Addresses:
+    """The addresses that settings mean; what a reader of the log should know of them is said.
+
+    Raises:
+        SettingsError: a name that nobody knows, or no address.
+    """
+    _check_told_to_slaves(settings.ha_ip)
+    bound = settings.bind_address
+    host = LOOPBACK if bound is None else _ip_of("bindAddress", bound)
+    if settings.broker_ip is None:
+        told = _own_ip(host)
+    else:
+        told = _ip_of("brokerIP1", settings.broker_ip)
+        if bound is None:
+            host = told
+        if bound is None and not _is_here(told):
+            host = _ALL[ip_address(told).version]
+            _log.warning(
+                "brokerIP1=%s is the address of no interface here (NAT, a container?): listening on all "
+                "of them, %s; bindAddress chooses one",
+                told, host,
+            )  # fmt: skip
+    if ip_address(told).is_loopback:
+        _warn_of_loopback(Addresses(told, host), settings)
+    return Addresses(told, host)
+
+
+def _check_told_to_slaves(host: str | None) -> None:
+    """Refuse what slaves could not connect to. A name is theirs to look up: this machine need not know it."""
+    if not host or _is_ip(host) or _HOST_NAME.fullmatch(host):
+        return
+    try:
+        meant, _ = split_address(host)
+    except ValueError:
+        meant = "10.0.0.1"
+    raise SettingsError(
+        f"brokerIP2={host}: it is an IP address or a host's name without a port: slaves are told it with "
+        f"haListenPort (listenPort + 1); write brokerIP2={meant}"
+    )
+
+
+def _warn_of_loopback(addresses: Addresses, settings: BrokerSettings) -> None:
+    """Say that nobody beyond this machine finds the broker, where its file or a nameserver is meant for others."""
+    told, host = addresses
+    remote = [each for each in settings.nameserver_addresses if not _is_loopback(each)]
+    if settings.bind_address is None and (settings.broker_ip is not None or remote):
+        _log.warning(
+            "listening on loopback only, %s: other machines do not reach it, nor does a published port of a container; "
+            "bindAddress=%s opens it",
+            host, _ALL[ip_address(host).version],
+        )  # fmt: skip
+    if remote:
+        _log.warning(
+            "nameserver %s is told that this broker is at %s, where nobody beyond this machine can reach it; "
+            "set brokerIP1, or bindAddress, to an address of this machine that its clients reach",
+            ", ".join(remote), told,
+        )  # fmt: skip
+
+
+def _is_loopback(address: str) -> bool:
+    host = without_brackets(address.rpartition(":")[0])
+    return ip_address(host).is_loopback if _is_ip(host) else host == "localhost"
+
+
+def _is_here(ip: str) -> bool:
+    """Whether an interface has this address."""
+    family = socket.AF_INET6 if ":" in ip else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        try:
+            probe.bind((ip, 0))
+        except OSError as error:
+            return error.errno != errno.EADDRNOTAVAIL
+    return True
+
+
+def _own_ip(ip: str) -> str:
+    """The address that others reach this host by; `ip` itself unless it means "every address"."""
+    if not ip_address(ip).is_unspecified:
+        return ip
+    try:
+        return loop_network().own_ip(*_FAR_AWAY)
+    except OSError:
+        return LOOPBACK
+
+
+def _ip_of(key: str, host: str) -> str:
+    """The address that a setting gives, or that the host has which it names; IPv4 where it has both."""
+    if _is_ip(host):
+        return host
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, ValueError) as error:  # Python says with the latter that a name cannot be.
+        why = getattr(error, "strerror", None) or error
+        raise SettingsError(
+            f"{key}={host}: no address has this name ({why}); write an IP address, or a name that this "
+            "machine knows, without a port"
+        ) from error
+    return str(min(found, key=lambda each: each[0] != socket.AF_INET)[4][0])
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def unique_ids_of(ip: str, chance: Random, *, clock: Clock) -> UniqueIds:
+    """Unique ids for messages that come without one, as a client at this address makes them."""
+    return UniqueIds(
+        ip=ip_address(ip).packed, pid=os.getpid(), loader=chance.getrandbits(32), clock=clock
+    )
+
+
+def joined(ip: str, port: int) -> str:
+    """An address as others are told it, "ip:port"; IPv6 in brackets."""
+    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"

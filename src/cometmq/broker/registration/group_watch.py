@@ -1,0 +1,160 @@
+"""Watches who has which place in this broker's group, as nameservers see it.
+
+A registration tells too little, and too late: each 30 s, and a nameserver that prefers another master answers with
+success (RouteInfoManager of RocketMQ 5.x). So each nameserver is asked for the members of the group
+(GET_BROKER_MEMBER_GROUP): by a master behind each registration, and a nameserver of ours ends the connection of a
+broker that has lost its place; by a slave each second while it has no master.
+
+A master whose place another has on every nameserver that knows either of them takes no messages: consumers read from
+the other one. A slave without a master registers again as soon as there is one; the answer names its HA port.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from cometmq.broker.loop.runner import NEVER, KeptMachine
+from cometmq.broker.loop.steps import Steps, called_back
+from cometmq.broker.registration.nameserver_calls import AskNameservers
+from cometmq.broker.registration.registrar import KeepMachine
+from cometmq.broker.tables.client_peer import PeerAnswer
+from cometmq.codec.bodies.member_group import decode_member_group
+from cometmq.codec.fields import encode_fields
+from cometmq.codec.headers.nameserver import BrokerIdentity, MemberGroupRequest
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.errors import CometError
+from cometmq.model.route import MASTER_ID
+from cometmq.store.message_store import MessageStore
+from cometmq.store.running_flags import RunningFlag
+
+_log = logging.getLogger(__name__)
+
+PERIOD_SECONDS = 1.0  # Of a slave without a master.
+OLD_PERIOD_SECONDS = 3.0  # The same, at a nameserver that only a registration asks.
+_TIMEOUT_MS = 3_000
+
+
+class Fence:
+    """Keeps a master from taking messages while another broker has its place."""
+
+    def __init__(self, store: MessageStore, identity: BrokerIdentity) -> None:
+        self._store = store
+        self._identity = identity
+        self._known_end = (
+            store.max_offset
+        )  # When a nameserver last had this broker as the master.
+
+    def confirm(self) -> None:
+        """Note that a nameserver has this broker as the master."""
+        self._known_end = self._store.max_offset
+        if self._store.flags.clear(RunningFlag.FENCED):
+            _log.warning("this broker is the master again, and takes messages")
+
+    def close(self, rival: str, nameserver: str) -> None:
+        """Refuse messages: `rival` is the master."""
+        if self._store.flags.has(RunningFlag.FENCED):
+            return
+        name, end = self._identity.broker_name, self._store.max_offset
+        self._store.flags.raise_flag(
+            RunningFlag.FENCED,
+            f"the master of {name} is {rival}, says nameserver {nameserver}, and consumers read from that one; "
+            f"{self._identity.broker_addr} takes no messages",
+        )
+        _log.error(
+            "two masters of %s: nameserver %s has %s, and this one is %s. It takes no messages from now on; stop it, "
+            "and start it as a slave with an empty storePathRootDir. Only it may have messages from physical offset "
+            "%d to %d of its log: what came since it was last known to be the master",
+            name, nameserver, rival, self._identity.broker_addr, self._known_end, end,
+        )  # fmt: skip
+
+
+class GroupWatch:
+    """Asks each nameserver for the members of this broker's group; a machine for each."""
+
+    def __init__(
+        self,
+        nameservers: Sequence[str],
+        identity: BrokerIdentity,
+        ask: AskNameservers,
+        *,
+        fence: Fence | None,
+        has_master: Callable[[], bool],
+        register_at: Callable[[str], None],
+    ) -> None:
+        """Make the watch of a master (with `fence`) or of a slave.
+
+        Args:
+            nameservers: Addresses, "host:port" each.
+            identity: This broker.
+            ask: Connections to nameservers.
+            fence: Keeps a master from taking messages; None for a slave.
+            has_master: Returns whether a slave copies from a master; it asks nobody then.
+            register_at: Registers a slave at a nameserver soon.
+        """
+        self._identity = identity
+        self._ask = ask
+        self._fence = fence
+        self._has_master = has_master
+        self._register_at = register_at
+        # The master that each nameserver named last; None: it named none, or cannot tell.
+        self._masters: dict[str, str | None] = dict.fromkeys(nameservers)
+        self._machines: dict[str, KeptMachine] = {}
+
+    def begin(self, keep: KeepMachine) -> None:
+        """Ask from now on."""
+        for nameserver in self._masters:
+            step = partial(self._step, nameserver)
+            self._machines[nameserver] = keep(f"group at {nameserver}", step)
+
+    def registered(self, nameserver: str) -> None:
+        """Look again, since a registration at a nameserver was taken or refused."""
+        if nameserver in self._machines:
+            self._machines[nameserver].wake()
+
+    def _step(self, nameserver: str) -> Steps[float]:
+        if self._fence is None and self._has_master():
+            return PERIOD_SECONDS
+        try:
+            answer = yield from self._asked(nameserver)
+            if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:  # Of before 5.0.
+                return self._unable(nameserver)
+            if answer.code == ResponseCode.SUCCESS:
+                group = decode_member_group(answer.body)
+                self._told(nameserver, group.addresses.get(MASTER_ID))
+        except CometError as error:  # Its registrar says so.
+            _log.debug("nameserver %s does not say who is in the group: %s", nameserver, error)
+        return PERIOD_SECONDS if self._fence is None else NEVER
+
+    def _asked(self, nameserver: str) -> Steps[PeerAnswer]:
+        request = MemberGroupRequest(self._identity.cluster_name, self._identity.broker_name)
+        answer: PeerAnswer = yield from called_back(
+            lambda done: self._ask(
+                nameserver,
+                RequestCode.GET_BROKER_MEMBER_GROUP,
+                encode_fields(request),
+                b"",
+                timeout_ms=_TIMEOUT_MS,
+                done=done,
+            )
+        )
+        return answer
+
+    def _unable(self, nameserver: str) -> float:
+        """Go on without the members: a slave registers to hear of its master."""
+        if self._fence is not None:
+            return NEVER
+        self._register_at(nameserver)
+        return OLD_PERIOD_SECONDS
+
+    def _told(self, nameserver: str, master: str | None) -> None:
+        if self._fence is None:
+            if master is not None and master != self._masters[nameserver]:
+                self._register_at(nameserver)
+            self._masters[nameserver] = master
+            return
+        self._masters[nameserver] = master
+        own = self._identity.broker_addr
+        if own in self._masters.values():
+            self._fence.confirm()
+        elif master is not None:
+            self._fence.close(master, nameserver)

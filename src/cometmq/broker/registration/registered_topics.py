@@ -1,0 +1,62 @@
+"""The topics as they are registered at nameservers: with the permissions that this broker can keep.
+
+`brokerPermission` cuts them, as in RocketMQ. Once the store takes no message until a restart (a failed
+flush, a damaged log) writing goes as well: producers send to other brokers, and consumers
+still read here what there is (docs/design/0018). A disk that is only full passes, and changes nothing.
+"""
+
+import logging
+from dataclasses import replace
+
+from cometmq.broker.settings.broker_settings import BrokerSettings
+from cometmq.broker.tables.topics import Topics
+from cometmq.codec.bodies.topic_config import TopicTable
+from cometmq.model.clock import Clock
+from cometmq.model.flags import PERM_READ_WRITE, PERM_WRITE
+from cometmq.store.message_store import MessageStore
+
+_log = logging.getLogger(__name__)
+
+
+class RegisteredTopics:
+    """The topics as they are registered; topics.json keeps them unchanged."""
+
+    def __init__(
+        self, topics: Topics, store: MessageStore, clock: Clock, settings: BrokerSettings
+    ) -> None:
+        """`settings` has the broker's permission, which may change while it runs."""
+        self._topics = topics
+        self._store = store
+        self._clock = clock
+        self._settings = settings
+        self._perm = settings.perm
+        self._changed_ms: int | None = None
+        self._is_withdrawn = False
+
+    def look(self) -> bool:
+        """Whether the permissions are others than at the last look: nameservers are to be told."""
+        if self._store.needs_restart and not self._is_withdrawn:
+            self._is_withdrawn = True
+            _log.error("producers are told to send to other brokers: %s", self._store.refusal)
+        perm = self._settings.perm & ~(PERM_WRITE if self._is_withdrawn else 0)
+        if perm == self._perm:
+            return False
+        self._perm = perm
+        self._changed_ms = self._clock.now_ms()
+        return True
+
+    def table(self) -> TopicTable:
+        """The topics and their version, one that no other permissions were ever told under."""
+        table = self._topics.table()
+        version = table.version
+        if self._changed_ms is not None:
+            # Nameservers take what is new only. It is not kept: the next start has the old one.
+            version = version.next(self._changed_ms)
+        if self._perm & PERM_READ_WRITE == PERM_READ_WRITE:
+            return TopicTable(version, table.topics)
+        # Without PERM_INHERIT, too, as BrokerController.registerBrokerAll does.
+        topics = {
+            name: replace(config, perm=config.perm & self._perm)
+            for name, config in table.topics.items()
+        }
+        return TopicTable(version, topics)

@@ -1,0 +1,67 @@
+"""The registrar on the loop: begun with the broker, asked by its services, and ended with a word to each nameserver."""
+
+from collections.abc import Awaitable, Callable
+
+from cometmq.broker.loop.on_loop import Machines
+from cometmq.broker.loop.runner import Timers, World
+from cometmq.broker.registration.nameserver_calls import AskNameservers
+from cometmq.broker.registration.registrar import Registrar, RegistrarSettings
+from cometmq.broker.settings.broker_settings import BrokerSettings
+from cometmq.codec.bodies.topic_config import TopicTable
+from cometmq.codec.headers.nameserver import BrokerIdentity
+
+
+def registrar_of(
+    settings: BrokerSettings,
+    address: str,
+    topics: Callable[[], TopicTable],
+    *,
+    ha_address: str,
+    ask: AskNameservers,
+    timers: Timers,
+) -> Registrar:
+    """The registrar of a broker with these settings, which clients reach at `address`."""
+    return Registrar(
+        settings.nameserver_addresses,
+        BrokerIdentity(
+            broker_name=settings.broker_name,
+            broker_addr=address,
+            cluster_name=settings.cluster_name,
+            broker_id=settings.broker_id,
+        ),
+        topics,
+        ha_address=ha_address,
+        ask=ask,
+        timers=timers,
+        settings=RegistrarSettings(
+            period_ms=settings.register_period_ms,
+            timeout_ms=settings.register_timeout_ms,
+            is_compressed=settings.is_registration_compressed,
+        ),
+    )
+
+
+class Registration:
+    """Runs a registrar's machines.
+
+    Attributes:
+        registrar: what it runs.
+    """
+
+    def __init__(self, registrar: Registrar, world: World) -> None:
+        """`world` has the time that the registrar goes by."""
+        self.registrar = registrar
+        self._machines = Machines(world, "registrar")
+
+    async def start(self) -> None:
+        """Register everywhere; return when each nameserver has answered or failed."""
+        await self._machines.run(self.registrar.start(self._machines.keep))
+
+    def register(self) -> Awaitable[None]:
+        """Tell of a change now; done when the nameservers that are up know it."""
+        return self._machines.run(self.registrar.register())
+
+    async def close(self) -> None:
+        """Leave every nameserver that is up."""
+        await self._machines.close()
+        await self._machines.run(self.registrar.leave())

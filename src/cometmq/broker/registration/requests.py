@@ -1,0 +1,70 @@
+"""Requests of a broker to nameservers: calls become frames, over channels of ours."""
+
+from collections.abc import Callable
+
+from cometmq.broker.tables.client_peer import PeerAnswer
+from cometmq.codec.remoting import Command
+from cometmq.net.channels import Channels
+from cometmq.net.tasks import Tasks
+
+
+class NameserverChannels:
+    """Calls nameservers, for coroutines and for machines (`nameserver_calls`)."""
+
+    def __init__(self, channels: Channels) -> None:
+        """The channels are closed by their owner, which ends each question."""
+        self._channels = channels
+        self._tasks = Tasks("nameservers")
+
+    async def call(
+        self, address: str, code: int, fields: dict[str, str], body: bytes, *, timeout_ms: int
+    ) -> Command:
+        """Ask a nameserver, and wait for its answer, whatever its code.
+
+        Raises:
+            CometError: it cannot be reached, or does not answer.
+        """
+        command = Command(code, fields=fields, body=body)
+        return await self._channels.call(address, command, timeout_ms=timeout_ms)
+
+    def __call__(
+        self,
+        address: str,
+        code: int,
+        fields: dict[str, str],
+        body: bytes,
+        *,
+        timeout_ms: int,
+        done: Callable[[PeerAnswer | None, BaseException | None], None],
+    ) -> None:
+        """Ask; `done` is called with the answer, or why there is none."""
+        work = self._ask(address, Command(code, fields=fields, body=body), timeout_ms, done)
+        self._tasks.spawn(work, f"{code} at {address}")
+
+    async def _ask(
+        self,
+        address: str,
+        command: Command,
+        timeout_ms: int,
+        done: Callable[[PeerAnswer | None, BaseException | None], None],
+    ) -> None:
+        try:
+            answer = await self._channels.call(address, command, timeout_ms=timeout_ms)
+        except Exception as error:  # noqa: BLE001  Whoever asked decides.
+            done(None, error)
+        else:
+            done(answer, None)
+
+    def is_connected(self, address: str) -> bool:
+        """Whether the connection to a nameserver still stands."""
+        return self._channels.peek(address) is not None
+
+    def when_lost(self, address: str, lost: Callable[[], None]) -> None:
+        """Call back, later, when the connection to a nameserver stands no more."""
+        self._tasks.spawn(self._wait_lost(address, lost), f"loss of {address}")
+
+    async def _wait_lost(self, address: str, lost: Callable[[], None]) -> None:
+        channel = self._channels.peek(address)
+        if channel is not None:
+            await channel.wait_gone()
+        lost()

@@ -1,0 +1,134 @@
+"""The addresses that may fetch the log: members that a nameserver knows, and those in the settings.
+
+A member of ours registers an IP; Java's registers brokerIP1 as it was written, so also a host's name.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from ipaddress import ip_address, ip_network
+
+from cometmq.broker.registration.nameserver_calls import NameserverCalls
+from cometmq.broker.settings.replica_keys import split_addresses
+from cometmq.codec.bodies.cluster import decode_cluster_info
+from cometmq.model.clock import Clock
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.errors import CometError
+from cometmq.net.own_machine import plain_ip
+
+_log = logging.getLogger(__name__)
+
+# Nameservers are asked about an unknown address this often at most.
+LOOK_SECONDS = 1.0
+_TIMEOUT_MS = 3_000
+_MASTER_ID = 0
+
+FindMembers = Callable[[], Coroutine[None, None, frozenset[str]]]
+IpsOf = Callable[[str], Awaitable[frozenset[str]]]
+
+
+class AllowedAddresses:
+    """IPs that may fetch the log."""
+
+    def __init__(self, allowed: str, find_members: FindMembers | None, clock: Clock) -> None:
+        """`allowed` is haAllowedAddresses; `find_members` gives the IPs of the group's slaves; None: nobody is asked."""
+        self._networks = [ip_network(part) for part in split_addresses(allowed)]
+        self._find_members = find_members
+        self._clock = clock
+        self._members: frozenset[str] = frozenset()
+        self._looked_at: float | None = None
+        self._looking: asyncio.Future[None] | None = None
+
+    def has(self, ip: str) -> bool:
+        """Whether an address may fetch the log, as far as is known."""
+        return ip in self._members or any(ip_address(ip) in each for each in self._networks)
+
+    def knows(self, ip: str) -> bool:
+        """Whether an address may fetch the log; nameservers are asked about one that is not known, for next time."""
+        if self.has(ip):
+            return True
+        self._begin_look()
+        return False
+
+    async def admits(self, ip: str) -> bool:
+        """Return whether an address may fetch the log, after a look that began now or later if it is not known.
+
+        A slave may register, and connect, within the second after a look for another one.
+        """
+        if self._find_members is None:
+            return self.has(ip)
+        came = self._clock.monotonic()
+        while not self.has(ip):
+            looked_at = self._looked_at
+            if looked_at is not None and looked_at >= came:
+                return False
+            if looked_at is not None and self._looking is None:
+                await asyncio.sleep(looked_at + LOOK_SECONDS - came)
+            await self.look()
+        return True
+
+    async def look(self) -> None:
+        """Ask for the members again, unless that was done a moment ago."""
+        self._begin_look()
+        if self._looking is not None:
+            await asyncio.shield(self._looking)
+
+    def _begin_look(self) -> None:
+        now = self._clock.monotonic()
+        if self._looking is not None or self._find_members is None:
+            return
+        if self._looked_at is None or now - self._looked_at >= LOOK_SECONDS:
+            self._looked_at = now
+            self._looking = asyncio.ensure_future(self._look())
+
+    async def _look(self) -> None:
+        assert self._find_members is not None, "there is somebody to ask"
+        try:
+            self._members = await self._find_members()
+        finally:
+            self._looking = None
+
+
+def members_by_nameservers(
+    nameservers: Sequence[str], broker_name: str, calls: NameserverCalls, ips_of: IpsOf
+) -> FindMembers:
+    """Asks nameservers for the IPs of a group's slaves (GET_BROKER_CLUSTER_INFO, which each version answers).
+
+    Args:
+        nameservers: all are asked.
+        broker_name: the group's.
+        calls: how they are asked.
+        ips_of: gives the IPs of a host's name.
+    """
+    said: dict[str, frozenset[str]] = {}  # By each; it holds while that one does not answer.
+
+    async def ask(nameserver: str) -> frozenset[str]:
+        try:
+            answer = await calls.call(
+                nameserver, RequestCode.GET_BROKER_CLUSTER_INFO, {}, b"", timeout_ms=_TIMEOUT_MS
+            )
+            if answer.code != ResponseCode.SUCCESS:
+                return frozenset()
+            group = decode_cluster_info(answer.body).brokers.get(broker_name)
+        except CometError as error:
+            _log.warning("nameserver %s does not say who the slaves are: %s", nameserver, error)
+            return said.get(nameserver, frozenset())
+        said[nameserver] = frozenset(
+            address.rpartition(":")[0].strip("[]")
+            for number, address in (group.addresses.items() if group is not None else ())
+            if number != _MASTER_ID
+        )
+        return said[nameserver]
+
+    async def find() -> frozenset[str]:
+        hosts = frozenset().union(*await asyncio.gather(*map(ask, nameservers)))
+        return frozenset().union(*await asyncio.gather(*map(plain_ips_of, hosts)))
+
+    async def plain_ips_of(host: str) -> frozenset[str]:
+        """The IPs of a host as connections from there have them: Java writes fd00::2 as fd00:0:0:0:0:0:0:2."""
+        try:
+            return frozenset([plain_ip(host)])
+        except ValueError:
+            return await ips_of(host)
+
+    return find

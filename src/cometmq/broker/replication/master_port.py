@@ -1,0 +1,391 @@
+"""The HA port of a master: its slaves, what they are sent, and what follows from what they have.
+
+Each connection is a machine (`replication.master_end`) with a transport. Whenever the log has moved each
+slave is sent what it may have, a frame at a time while its connection takes them; what is not in the
+page cache is read in a thread. What slaves acknowledge becomes a position of the store.
+"""
+
+import asyncio
+import logging
+import secrets
+from concurrent.futures import Executor
+
+from cometmq.broker.replication.allowed_addresses import AllowedAddresses
+from cometmq.broker.replication.refusals import Refusals
+from cometmq.broker.replication.slave_link import SlaveLink
+from cometmq.broker.tables.replication_state import ReplicationState
+from cometmq.codec.replication import CHANCE_SIZE
+from cometmq.model.clock import Clock
+from cometmq.model.errors import NetError
+from cometmq.net.loop import loop_network
+from cometmq.net.network import Accepted, Bound
+from cometmq.net.own_machine import plain_ip
+from cometmq.net.tasks import Tasks
+from cometmq.net.tls import ServerTls, follow_certificate
+from cometmq.replication.copies import Copies, CopyCount, CopyRule
+from cometmq.replication.far_slave_rate import FarSlaveRate
+from cometmq.replication.master_end import MasterEnd
+from cometmq.replication.terms import LinkTerms, LogBounds, SlaveRates
+from cometmq.store.message_store import MessageStore
+
+_log = logging.getLogger(__name__)
+
+LINKS_MAX = 64
+LINKS_OF_ADDRESS_MAX = 4
+# Connections of unknown addresses that wait while nameservers are asked.
+WAITING_MAX = 8
+_TICK_SECONDS = 0.25
+# Where no send waits for copies: what is written within this time goes out together, or once it is so many bytes.
+_BUNCH_SECONDS = 0.005
+_BUNCH_SIZE = 1 << 20
+_TOO_FEW = "in-sync replicas not enough"  # CommitLog of RocketMQ 5.3.3, word for word.
+
+
+class MasterPort:
+    """The port from which slaves fetch the log."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        *,
+        rule: CopyRule,
+        terms: LinkTerms,
+        allowed: AllowedAddresses,
+        clock: Clock,
+        pool: Executor,
+        tls: ServerTls | None = None,
+    ) -> None:
+        """Nothing is bound yet. Without `tls` it is plain; with it as the broker's own port is."""
+        self._store = store
+        self._side = store.replica_side
+        self._terms = terms
+        self._allowed = allowed
+        self._clock = clock
+        self._pool = pool
+        self._tls = tls
+        self._copies = Copies(rule)
+        self._counted: CopyCount | None = None
+        self._rate_max: int | None = None
+        self._far_rate = FarSlaveRate(0)
+        self._refusals = Refusals(clock)
+        self._errors: dict[str, str] = {}
+        self._links: list[SlaveLink] = []
+        self._waiting = 0
+        self._tasks = Tasks("replicas")
+        self._timer: asyncio.TimerHandle | None = None
+        self._bunch: asyncio.TimerHandle | None = None
+        self._pumped_to = 0  # Physical offset up to which links were told to send.
+        self._bound: Bound | None = None
+
+    def bind(self, host: str, port: int) -> int:
+        """Take the port; gives which one it is.
+
+        Raises:
+            NetError: it is taken.
+        """
+        try:
+            self._bound = loop_network().bind(host, port)
+        except OSError as error:
+            raise NetError(
+                f"haListenPort={port}: cannot listen on {host}:{port}: {error.strerror or error}; "
+                "write a free port"
+            ) from error
+        return self._bound.port
+
+    def begin(self, *, slave_timeout_ms: int, rates: SlaveRates) -> None:
+        """From now on sends wait for copies, as far as the settings want it, and so long at most.
+
+        Args:
+            slave_timeout_ms: the longest wait.
+            rates: what slaves are sent in a second.
+        """
+        self._side.change_timeout(slave_timeout_ms)
+        self._rate_max, self._far_rate.per_second = rates
+        self._follow()
+        self._count()
+
+    def change(self, rule: CopyRule, *, slave_timeout_ms: int, rates: SlaveRates) -> None:
+        """Set another rule for copies, which also holds for sends that wait, and what slaves are sent in a second."""
+        self._side.change_timeout(slave_timeout_ms)
+        self._rate_max, self._far_rate.per_second = rates
+        waited, self._copies.rule = self._copies.rule, rule
+        for link in self._links:
+            link.bound(self._rate_of(link))
+        if rule == waited:
+            return
+        self._counted = None
+        self._follow()
+        if rule.needed > 1:
+            self._count()
+        elif waited.needed > 1:  # Nobody waits any more.
+            self._side.refuse(None)
+            self._side.replicated(None, 1)
+
+    def serve(self) -> None:
+        """Let slaves in."""
+        if self._bound is None:
+            return
+        self._bound.listen(self._accepted)
+        if self._tls is not None:
+            self._tasks.spawn(follow_certificate(self._tls), "certificate")
+
+    async def close(self) -> None:
+        """Close all connections, and give the port up."""
+        if self._bound is not None:
+            self._bound.close()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._bunch is not None:
+            self._bunch.cancel()
+            self._bunch = None
+        await self._tasks.close()
+        links = [link for link in self._links if link.is_open]
+        for link in links:
+            link.close()
+        if links:
+            await asyncio.wait([link.gone for link in links], timeout=1)
+
+    def state(self) -> ReplicationState:
+        """The state of all copies."""
+        end = self._store.max_offset
+        count = self._copies.count(end)
+        return ReplicationState(
+            is_master=True,
+            max_offset=end,
+            copies=tuple(
+                link.state(
+                    end,
+                    is_in_sync=self._copies.is_in_sync(link.end.acked, end),
+                    error=self._errors.get(link.member),
+                )
+                for link in self._links
+                if link.end.is_copying
+            ),
+            in_sync=count.in_sync,
+            needed=count.needed,
+            refused=self._refusals.count,
+            master=None,
+        )
+
+    def knows(self, ip: str) -> bool:
+        """Whether a slave of this group sits there; about an unknown address nameservers are asked, for the next time.
+
+        Where slaves prove to know a secret, it is one that copies the log from there, so it has.
+        """
+        if self._terms.secret is not None:
+            return any(link.ip == ip and link.end.is_copying for link in self._links)
+        return self._allowed.knows(ip)
+
+    # --- who comes
+
+    def _accepted(self, accepted: Accepted) -> None:
+        if self._allowed.has(plain_ip(accepted.remote[0])):
+            self._let_in(accepted)
+        elif self._waiting >= WAITING_MAX:
+            self._turn_away(accepted, "no member of this group is known there")
+        else:
+            self._waiting += 1
+            self._tasks.spawn(self._ask(accepted), "ask")
+
+    def _turn_away(self, accepted: Accepted, why: str) -> None:
+        accepted.close()
+        self._refusals.refuse(accepted.remote[0], why)
+
+    async def _ask(self, accepted: Accepted) -> None:
+        """Let a connection of an unknown address in where a nameserver knows it by now."""
+        try:
+            is_member = await self._allowed.admits(plain_ip(accepted.remote[0]))
+        except BaseException:
+            accepted.close()
+            raise
+        finally:
+            self._waiting -= 1
+        if is_member:
+            self._let_in(accepted)
+            return
+        self._turn_away(
+            accepted,
+            "no member of this group is known there; a slave registers at the nameserver, or "
+            "haAllowedAddresses names it",
+        )
+
+    def _let_in(self, accepted: Accepted) -> None:
+        """Take a connection of a member, as far as there is room; it counts at once."""
+        ip, port = plain_ip(accepted.remote[0]), accepted.remote[1]
+        of_address = sum(link.ip == ip for link in self._links)
+        if len(self._links) >= LINKS_MAX or of_address >= LINKS_OF_ADDRESS_MAX:
+            self._turn_away(
+                accepted, f"{len(self._links)} connections are open, {of_address} from there"
+            )
+            return
+        end = MasterEnd(
+            self._terms, chance=secrets.token_bytes(CHANCE_SIZE), now=self._clock.monotonic()
+        )
+        link = SlaveLink(self, end, (ip, port), store=self._store, pool=self._pool)
+        link.bound(self._rate_of(link))
+        self._links.append(link)
+        self._follow()
+        self._tasks.spawn(self._attach(accepted, link), "attach")
+
+    async def _attach(self, accepted: Accepted, link: SlaveLink) -> None:
+        try:
+            await accepted.attach(link, self._tls)
+        except (NetError, OSError) as error:
+            self._forget(link)
+            self._turn_away(accepted, f"it is not served: {error}")
+            return
+        except BaseException:
+            self._forget(link)
+            accepted.close()
+            raise
+        self._tick()
+
+    def _forget(self, link: SlaveLink) -> None:
+        """A connection came to nothing; one whose handshake failed may have said so itself."""
+        if link in self._links:
+            self._links.remove(link)
+            self._follow()
+
+    # --- asked by links
+
+    def bounds(self) -> LogBounds:
+        """The log as it is now."""
+        store = self._store
+        return LogBounds(
+            store.min_offset,
+            store.max_offset,
+            self._side.sendable,
+            store.flushed_offset,
+            self._side.file_size,
+        )
+
+    def now(self) -> float:
+        """Monotonic seconds."""
+        return self._clock.monotonic()
+
+    def joined(self, link: SlaveLink) -> None:
+        """A slave gets frames from now on; an older connection of the same member is over, and what it said."""
+        _log.info("slave %s copies from physical offset %d on", link.name, link.end.sent)
+        link.bound(self._rate_of(link))
+        for other in list(self._links):
+            if (
+                other is not link
+                and other.member == link.member
+                and link.end.broker_id is not None
+            ):
+                _log.warning(
+                    "slave %s has connected anew, and its connection from %s is closed; if both copy, two slaves have "
+                    "brokerId=%d", link.name, other.name, link.end.broker_id,
+                )  # fmt: skip
+                other.close()
+                self._copies.gone(link.member)
+
+    def acked(self, link: SlaveLink) -> None:
+        """A slave has more of the log than before."""
+        self._count_in(link)
+        self._count()
+
+    def _count_in(self, link: SlaveLink) -> None:
+        self._copies.acked(link.member, link.end.acked, is_compared=link.end.is_compared)
+
+    def failed(self, link: SlaveLink, why: str) -> None:
+        """A connection is closed because of what came, or did not."""
+        self._errors[link.member] = why
+        while len(self._errors) > LINKS_MAX:
+            del self._errors[next(iter(self._errors))]
+        self._refusals.refuse(link.name, why)
+
+    def left(self, link: SlaveLink) -> None:
+        """A connection is gone."""
+        self._forget(link)
+        self._copies.gone(link.member)
+        for other in self._links:  # Of a Java slave there may be several.
+            if other.member == link.member and other.end.is_copying:
+                self._count_in(other)
+        if link.end.is_copying:
+            _log.info("slave %s is gone; it has the log up to %d", link.name, link.end.acked)
+            if 0 <= link.end.acked < link.end.sent:
+                self._tasks.spawn(self._look_at_log(link), "look")
+        self._count()
+
+    async def _look_at_log(self, link: SlaveLink) -> None:
+        """Look whether a slave went because the log here is damaged behind what it has, and say so once a place."""
+        loop = asyncio.get_running_loop()
+        try:
+            fault = await loop.run_in_executor(
+                self._pool, self._store.first_fault, link.end.acked
+            )
+        except OSError as error:
+            _log.error("the log cannot be read behind %d: %s", link.end.acked, error)
+            return
+        if fault is None:
+            return
+        offset, kind = fault
+        why = (
+            f"the log here has no valid record at physical offset {offset} ({kind}), so no slave gets further: "
+            "stop this broker, and mend its store with `cometmq store repair DIR --yes`"
+        )
+        if self._errors.get(link.member) != why:
+            _log.error("slave %s has the log up to %d: %s", link.name, link.end.acked, why)
+        self._errors[link.member] = why
+
+    # --- what follows
+
+    def _follow(self) -> None:
+        """Be told when the log moves, as long as that matters to anybody: it is on the way of each send."""
+        is_followed = self._links or self._copies.rule.needed > 1
+        self._side.on_moved(self.moved if is_followed else None)
+
+    def moved(self) -> None:
+        """The log was written or flushed: slaves may have more, and may lack more."""
+        if self._copies.rule.needed > 1:
+            self._pump()
+            self._count()
+        elif self._side.sendable - self._pumped_to >= _BUNCH_SIZE:
+            self._pump()
+        elif self._bunch is None:
+            # A frame of a few messages costs both ends what one of many does.
+            self._bunch = asyncio.get_running_loop().call_later(_BUNCH_SECONDS, self._pump)
+
+    def _pump(self) -> None:
+        if self._bunch is not None:
+            self._bunch.cancel()
+            self._bunch = None
+        self._pumped_to = self._side.sendable
+        for link in self._links:
+            link.pump()
+
+    def _count(self) -> None:
+        """Count who has what, where sends wait for it."""
+        rule = self._copies.rule
+        if rule.needed <= 1:
+            return
+        count = self._copies.count(self._store.max_offset)
+        if count == self._counted:
+            return
+        self._counted = count
+        is_refused = rule.least > 1 and count.in_sync < rule.least
+        self._side.refuse(_TOO_FEW if is_refused else None)
+        self._side.replicated(count.end, count.in_sync if count.is_enough else 0)
+
+    def _rate_of(self, link: SlaveLink) -> int | None:
+        """The bytes of the log that a slave is sent in a second at most; None: as many as it takes."""
+        gap = self._side.sendable - link.end.sent
+        # Where senders wait for it, or are refused until it is there, nothing holds it back but the operator.
+        rate = None if self._copies.rule.needed > 1 else self._far_rate.rate(gap)
+        return min((each for each in (rate, self._rate_max) if each is not None), default=None)
+
+    def _tick(self) -> None:
+        """Signs of life, and who gives none; and who is sent how much. Only while somebody is connected."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._far_rate.look(self._side.sendable, self._clock.monotonic())
+        for link in list(self._links):
+            link.bound(self._rate_of(link))
+            link.tick()
+        if self._links:
+            self._timer = asyncio.get_running_loop().call_later(_TICK_SECONDS, self._tick)
+        else:
+            self._far_rate.forget()

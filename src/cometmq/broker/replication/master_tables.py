@@ -1,0 +1,234 @@
+"""The tables that every slave has of its master: topics, consumer offsets, groups. Features bring the others."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import islice
+
+from cometmq.broker.loop.steps import Steps, called_back, elsewhere, turn_end
+from cometmq.broker.replication.copy_mark import CopyMark, KnownTopics
+from cometmq.broker.tables.groups import Groups
+from cometmq.broker.tables.master_table import MasterTable
+from cometmq.broker.tables.offsets import OFFSETS_SIZE_MAX, Offsets
+from cometmq.broker.tables.saving import Saver
+from cometmq.broker.tables.topics import QUEUES_MAX, Topics
+from cometmq.codec.bodies.consumer_offset import (
+    TOPIC_GROUP_SEPARATOR,
+    OffsetTable,
+    decode_offset_table,
+)
+from cometmq.codec.bodies.group_config import GroupTable, decode_group_table
+from cometmq.codec.bodies.json_object import load_object
+from cometmq.codec.bodies.topic_config import TopicTable, topic_table
+from cometmq.model.codes import RequestCode
+from cometmq.model.errors import CodecError
+from cometmq.model.names import SYSTEM_GROUP_PREFIX, group_fault, topic_fault
+from cometmq.store.message_store import MessageStore
+
+_log = logging.getLogger(__name__)
+
+# Offsets of so many groups in topics are taken in one turn of the loop, some 2 ms.
+_OFFSETS_AT_ONCE = 2_000
+
+
+class OwnTables:
+    """Takes a master's tables into the broker's own."""
+
+    def __init__(
+        self,
+        *,
+        topics: Topics,
+        groups: Groups,
+        offsets: Offsets,
+        store: MessageStore,
+        mark: CopyMark | None = None,
+    ) -> None:
+        """`mark`: where it is noted up to where of the log the topics are known."""
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._store = store
+        self._mark = mark
+        # Topics that are deleted and have queues, and up to which physical offset their messages are.
+        self._going: dict[str, int] = {}
+
+    def all(self) -> Sequence[MasterTable]:
+        """All tables, in Java's order (SlaveSynchronize.syncAll)."""
+        topics, groups, offsets = self._topics, self._groups, self._offsets
+        return (
+            MasterTable(
+                RequestCode.GET_ALL_TOPIC_CONFIG,
+                read_topics,
+                self._take_topics,
+                state=lambda: object() if self._going else topics.version,
+                known=self._note_topics,
+            ),
+            MasterTable(
+                RequestCode.GET_ALL_CONSUMER_OFFSET,
+                decode_offset_table,
+                partial(self._take_offsets, of_system=False),
+                # Something was committed here: the same body may settle it.
+                state=lambda: object() if offsets.has_grown else None,
+            ),
+            # The broker's own groups stand where the log holds what ended transactions and pops before: one
+            # that is ahead of the log would pass over what is open.
+            MasterTable(
+                RequestCode.GET_ALL_CONSUMER_OFFSET,
+                decode_offset_table,
+                partial(self._take_offsets, of_system=True),
+                needs_log=True,
+            ),
+            MasterTable(
+                RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+                read_groups,
+                self._take_groups,
+                state=lambda: groups.version,
+                known=self._wait_for_groups,
+            ),
+        )
+
+    def _take_topics(self, table: TopicTable, end: int | None) -> Steps[None]:
+        gone = self._topics.take(table, end=end)
+        for name in gone:
+            self._going[name] = end or 0
+        for name, known_end in list(self._going.items()):
+            is_back = self._topics.get(name) is not None
+            if end is not None and not is_back:
+                known_end = end  # noqa: PLW2901  What came of it meanwhile goes, too.
+            try:
+                # While the log is truncated it says StoreBusy, and the next round goes on here.
+                is_gone = delete_before(self._store, name, known_end)
+            except OSError as error:
+                _log.error("files of the deleted topic %s remain: %s", name, error)
+                is_gone = True
+            if is_gone or is_back:
+                del self._going[name]
+                _log.info("topic %s is deleted, as at the master", name)
+            else:
+                self._going[name] = known_end
+            yield from turn_end()
+        if gone:
+            yield from self._saved(self._offsets.saver)
+
+    def _note_topics(self, end: int | None) -> Steps[None]:
+        """Note up to where of the log the topics here are known to be the master's, once they are on disk."""
+        mark = self._mark
+        if mark is None or self._going:
+            return
+        version = self._topics.version
+        yield from self._saved(self._topics.saver)
+        yield from self._saved(self._topics.deleted.saver)
+        if end is None:
+            end = mark.known.log_end if mark.known is not None else 0
+        known = KnownTopics(end, version)
+        yield from elsewhere(lambda: mark.save(known))
+
+    def _wait_for_groups(self, _end: int | None) -> Steps[None]:
+        yield from self._saved(self._groups.saver)
+
+    def _saved(self, saver: Saver) -> Steps[None]:
+        """Wait until a table is on disk: with its next request the master may believe that."""
+        saving = saver.saving() if self._mark is not None else None
+        if saving is not None:
+            yield from called_back(partial(_when_done, saving))
+
+    def _take_groups(self, table: GroupTable, end: int | None) -> Steps[None]:
+        gone = self._groups.take(table, is_whole=end is not None)
+        for name in gone:
+            _log.info("group %s is deleted, as at the master", name)
+            self._topics.note_deleted_group(name, end or 0)
+            yield from turn_end()
+        if gone:
+            yield from self._saved(self._offsets.saver)
+
+    def _take_offsets(
+        self, table: OffsetTable, end: int | None, *, of_system: bool
+    ) -> Steps[None]:
+        theirs = {
+            key: queues
+            for key, queues in table.offsets.items()
+            if _is_of_system(key) is of_system
+        }
+        waiting, refused = iter(theirs.items()), 0
+        while some := list(islice(waiting, _OFFSETS_AT_ONCE)):
+            refused += self._offsets.take(some)
+            yield from turn_end()
+        places = () if end is None else self._offsets.places()
+        known = iter([key for key, _ in places if _is_of_system(key) is of_system])
+        while names := list(islice(known, _OFFSETS_AT_ONCE)):
+            self._offsets.drop_lost(names, theirs)
+            yield from turn_end()
+        if refused:
+            _log.warning(
+                "offsets of %d groups in topics are not copied: all may take %d bytes; delete groups "
+                "that nobody uses", refused, OFFSETS_SIZE_MAX,
+            )  # fmt: skip
+
+
+def _when_done(
+    saving: asyncio.Future[None], tell: Callable[[None, BaseException | None], None]
+) -> None:
+    saving.add_done_callback(lambda done: tell(None, done.exception()))
+
+
+def delete_before(store: MessageStore, topic: str, end: int) -> bool:
+    """Remove the queues of a topic, but those with messages from a physical offset on; whether all went.
+
+    Raises:
+        StoreBusy: the log is being truncated.
+        OSError: a file could not be removed.
+    """
+    queues = store.replica_side.last_messages(topic)
+    old = [queue for queue, last in queues if last < end]
+    if len(old) == len(queues):
+        store.delete_topic(topic)
+    else:
+        for queue in old:
+            store.delete_queue(queue)
+    return len(old) == len(queues)
+
+
+def _is_of_system(key: str) -> bool:
+    """Whether "topic@group" is of one of the broker's own groups."""
+    return key.partition(TOPIC_GROUP_SEPARATOR)[2].startswith(SYSTEM_GROUP_PREFIX)
+
+
+def read_topics(body: bytes) -> TopicTable:
+    """The topics of a master; each must have a name and queues that can be here, too.
+
+    Raises:
+        CodecError: one cannot, or lies in mapped queues (static topics of 5.x); or it is no table of topics.
+    """
+    read = load_object(body, "topic table")
+    mapped = list(read.member("topicQueueMappingDetailMap").names())
+    if mapped:
+        raise CodecError(
+            f"the master has static topics ({', '.join(map(str, mapped[:3]))}), which are not served here; "
+            "delete them, or let a Java broker be its slave"
+        )
+    table = topic_table(read)
+    for name, config in table.topics.items():
+        fault = topic_fault(name, is_any_length=True)
+        if fault is None and config.name != name:
+            fault = f"topic {name} calls itself {config.name!r:.40}"
+        counts = (config.read_queues, config.write_queues)
+        if fault is None and not (min(counts) >= 0 and max(counts) <= QUEUES_MAX):
+            fault = f"topic {name} has {counts[0]} read and {counts[1]} write queues"
+        if fault is not None:
+            raise CodecError(fault)
+    return table
+
+
+def read_groups(body: bytes) -> GroupTable:
+    """The groups of a master.
+
+    Raises:
+        CodecError: one has no legal name, or it is no table of groups.
+    """
+    table = decode_group_table(body)
+    for name in table.groups:
+        fault = group_fault(name)
+        if fault is not None:
+            raise CodecError(fault)
+    return table

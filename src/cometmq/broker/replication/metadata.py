@@ -1,0 +1,280 @@
+"""Keeps a slave's tables like its master's: topics, groups, offsets, modes, progress of delays and timer.
+
+Each 3 s the master is asked for each table (Java: 10 s in 4.9, 60 s in 5.x). A body that is the same as the last one is not
+even read. What says how far deliveries are waits until the log here goes as far as the master's went then: else a slave
+that is made the master would believe deliveries that it does not have. Offsets that groups committed here while
+the master was gone are told to it, one UPDATE_CONSUMER_OFFSET each, until it is as far.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from hashlib import blake2b
+from typing import Any, NamedTuple, Protocol
+
+from cometmq.broker.loop.steps import Steps, called_back, elsewhere
+from cometmq.broker.parts import Parts
+from cometmq.broker.replication.copy_mark import CopyMark, log_end_of
+from cometmq.broker.replication.master_tables import OwnTables
+from cometmq.broker.tables.client_peer import PeerAnswer
+from cometmq.broker.tables.master_table import MasterTable
+from cometmq.broker.tables.offsets import Offsets
+from cometmq.broker.tables.replication_state import ReplicationState
+from cometmq.broker.tables.table_copies import SLAVE_ID
+from cometmq.codec.bodies.consumer_offset import TOPIC_GROUP_SEPARATOR
+from cometmq.codec.bodies.kv import decode_kv_table
+from cometmq.codec.fields import encode_fields
+from cometmq.codec.headers.offset import UpdateConsumerOffset
+from cometmq.model.clock import Clock
+from cometmq.model.codes import RequestCode, ResponseCode, request_name
+from cometmq.model.errors import BrokerRefused, CodecError, CometError
+
+_log = logging.getLogger(__name__)
+
+PERIOD_SECONDS = 3.0
+# After the start, until a nameserver has answered; so long at most nothing is said of it.
+FIRST_LOOK_SECONDS = 0.1
+UNNAMED_SECONDS = 3.0
+# Offsets that are told in one round; the others come with the next ones.
+TOLD_MAX = 1_000
+
+
+class AskMaster(Protocol):
+    """Asks a master something."""
+
+    def __call__(
+        self,
+        address: str,
+        code: int,
+        fields: Mapping[str, str],
+        done: Callable[[PeerAnswer | None, BaseException | None], None],
+    ) -> None:
+        """Ask; `done` is called later, with the answer, whatever its code, or with a CometError."""
+        ...
+
+
+class _Late(NamedTuple):
+    """Tables that wait for the log."""
+
+    log_end: int
+    read: list[tuple[MasterTable, Any]]
+
+
+class MasterMetadata:
+    """Keeps a slave's tables like its master's; a machine.
+
+    Attributes:
+        copied_ms: when a round was last done to its end, ms since 1970; 0: never.
+        error: why the last round was not; None: it was.
+    """
+
+    def __init__(
+        self,
+        tables: Sequence[MasterTable],
+        *,
+        master: Callable[[], str | None],
+        ask: AskMaster,
+        offsets: Offsets,
+        log_end: Callable[[], int],
+        is_joined: Callable[[], bool],
+        clock: Clock,
+    ) -> None:
+        """Nothing is asked yet.
+
+        Args:
+            tables: in the order in which they are asked for.
+            master: gives the master's address; None: nobody has named it yet.
+            ask: asks it.
+            offsets: those of consumers, which are told to it, too.
+            log_end: how far the log here goes, physical offset.
+            is_joined: whether the log here is known to be the master's; only then anything is taken away.
+            clock: all time.
+        """
+        self.copied_ms = 0
+        self.error: str | None = None
+        self._tables = tables
+        self._master = master
+        self._ask = ask
+        self._offsets = offsets
+        self._log_end = log_end
+        self._is_joined = is_joined
+        self._clock = clock
+        self._taken: dict[int, tuple[bytes, bool, object]] = {}
+        self._late: _Late | None = None
+        self._begun_at: float | None = None
+        self._refused: set[int] = set()
+
+    def step(self) -> Steps[float]:
+        """A round; gives the seconds until the next one, whatever came of this one."""
+        master = self._master()
+        if master is None:
+            return self._unnamed()
+        try:
+            yield from self._copy(master)
+        except (CometError, OSError) as error:
+            self._failed(f"{master}: {error}")
+        else:
+            if self.error is not None or not self.copied_ms:
+                _log.info("topics, groups and offsets are copied from the master %s", master)
+            self.error, self.copied_ms = None, self._clock.now_ms()
+        return PERIOD_SECONDS
+
+    def _unnamed(self) -> float:
+        now = self._clock.monotonic()
+        if self._begun_at is None:
+            self._begun_at = now
+        if not self.copied_ms and now - self._begun_at < UNNAMED_SECONDS:
+            return FIRST_LOOK_SECONDS
+        self._failed("no nameserver names a master of this broker's name")
+        return PERIOD_SECONDS
+
+    def _failed(self, why: str) -> None:
+        if self.error is None:
+            _log.warning(
+                "topics, groups and offsets are not copied from the master: %s; next try in %g s",
+                why,
+                PERIOD_SECONDS,
+            )
+        self.error = why
+
+    def _copy(self, master: str) -> Steps[None]:
+        for table in self._tables:
+            if not table.needs_log:
+                yield from self._copy_table(master, table)
+        yield from self._tell_offsets(master)
+        if self._late is None:
+            yield from self._read_late(master)
+        yield from self._take_late()
+
+    # --- asking
+
+    def _call(
+        self, master: str, code: int, fields: Mapping[str, str] | None = None
+    ) -> Steps[PeerAnswer]:
+        answer: PeerAnswer = yield from called_back(
+            lambda done: self._ask(master, code, fields or {}, done)
+        )
+        if answer.code != ResponseCode.SUCCESS:
+            raise BrokerRefused(answer.code, answer.remark or "", master)
+        return answer
+
+    def _answer(self, master: str, code: int) -> Steps[PeerAnswer | None]:
+        """The answer with a table; None where this master has none, or an older one has no such request."""
+        try:
+            answer = yield from self._call(master, code)
+        except BrokerRefused as refused:
+            if refused.code not in (
+                ResponseCode.SYSTEM_ERROR,
+                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+            ):
+                raise
+            if code not in self._refused:
+                self._refused.add(code)
+                _log.info("the master has no answer to %s: %s", request_name(code), refused)
+            return None
+        self._refused.discard(code)
+        return answer if answer.body else None
+
+    # --- tables
+
+    def _copy_table(self, master: str, table: MasterTable) -> Steps[None]:
+        # What the log here has by now the master had before it answers: only of that it can tell what went.
+        end = self._log_end()
+        answer = yield from self._answer(master, table.code)
+        if answer is None:
+            return
+        body, end = answer.body, log_end_of(answer.fields, end)
+        digest = yield from elsewhere(lambda: blake2b(body, digest_size=16).digest())
+        is_whole = self._is_joined()
+        if self._taken.get(table.code) != (digest, is_whole, table.state()):
+            value = yield from self._read(table, body)
+            yield from table.take(value, end if is_whole else None)
+            self._taken[table.code] = digest, is_whole, table.state()
+        yield from table.known(end if is_whole else None)
+
+    def _read(self, table: MasterTable, body: bytes) -> Steps[Any]:
+        try:
+            return (yield from elsewhere(partial(table.decode, body)))
+        except CodecError as error:
+            raise CodecError(f"its answer to {request_name(table.code)}: {error}") from None
+
+    def _read_late(self, master: str) -> Steps[None]:
+        read = []
+        for table in self._tables:
+            if table.needs_log:
+                answer = yield from self._answer(master, table.code)
+                if answer is not None:
+                    read.append((table, (yield from self._read(table, answer.body))))
+        if not read:
+            return
+        # Asked behind them: what they tell of is before this end.
+        numbers = yield from self._call(master, RequestCode.GET_BROKER_RUNTIME_INFO)
+        end = decode_kv_table(numbers.body).get("commitLogMaxOffset", "")
+        if not end.isdecimal():
+            raise CodecError(
+                f"its answer to GET_BROKER_RUNTIME_INFO: commitLogMaxOffset is {end!r:.40}"
+            )
+        self._late = _Late(int(end), read)
+
+    def _take_late(self) -> Steps[None]:
+        late = self._late
+        if late is None or self._log_end() < late.log_end or not self._is_joined():
+            return
+        self._late = None
+        for table, value in late.read:
+            yield from table.take(value, late.log_end)
+
+    # --- offsets that grew here
+
+    def _tell_offsets(self, master: str) -> Steps[None]:
+        told = 0
+        for key, queues in self._offsets.grown().items():
+            topic, _, group = key.partition(TOPIC_GROUP_SEPARATOR)
+            for queue_id, offset in queues.items():
+                if told == TOLD_MAX:
+                    return
+                told += 1
+                yield from self._tell(
+                    master, UpdateConsumerOffset(group, topic, queue_id, offset)
+                )
+        if told:
+            _log.info("told the master %s of %d offsets that were committed here", master, told)
+
+    def _tell(self, master: str, request: UpdateConsumerOffset) -> Steps[None]:
+        try:
+            yield from self._call(
+                master, RequestCode.UPDATE_CONSUMER_OFFSET, encode_fields(request)
+            )
+        except BrokerRefused as refused:
+            _log.warning(
+                "the master does not take an offset that was committed here: %s", refused
+            )
+
+
+def metadata_of(
+    parts: Parts,
+    more: Sequence[MasterTable],
+    *,
+    master: Callable[[], str | None],
+    ask: AskMaster,
+    replication: Callable[[], ReplicationState],
+    mark: CopyMark,
+) -> MasterMetadata:
+    """The part that keeps a slave's tables, and `more` of its features, like its master's; see `MasterMetadata`."""
+    parts.offsets.follow()
+    parts.groups.is_copy = True
+    own = OwnTables(
+        topics=parts.topics, groups=parts.groups, offsets=parts.offsets, store=parts.store,
+        mark=mark,
+    )  # fmt: skip
+    name = {SLAVE_ID: str(parts.settings.broker_id)}
+
+    return MasterMetadata(
+        (*own.all(), *more),
+        master=master,
+        ask=lambda address, code, fields, done: ask(address, code, {**fields, **name}, done),
+        offsets=parts.offsets,
+        log_end=lambda: parts.store.max_offset,
+        is_joined=lambda: replication().has_master,
+        clock=parts.clock,
+    )

@@ -1,0 +1,128 @@
+"""Makes what a broker has for copies of its settings: a port for slaves, or a copier of its master's log."""
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+from cometmq.broker.registration.addresses import UNSPECIFIED_HOSTS
+from cometmq.broker.registration.nameserver_calls import NameserverCalls
+from cometmq.broker.replication.allowed_addresses import (
+    AllowedAddresses,
+    members_by_nameservers,
+)
+from cometmq.broker.replication.copier import LogCopier
+from cometmq.broker.replication.master_port import MasterPort
+from cometmq.broker.replication.terms import copy_rule, link_terms, slave_rates
+from cometmq.broker.settings.broker_settings import BrokerRole, BrokerSettings
+from cometmq.model.clock import Clock
+from cometmq.model.errors import NetError
+from cometmq.model.settings import SettingsInForce
+from cometmq.net.host_names import HostNames
+from cometmq.store.message_store import MessageStore
+
+_log = logging.getLogger(__name__)
+
+HA_PORT_DISTANCE = 1  # BrokerStartup of RocketMQ 5.3.3.
+
+
+class ReplicasOpening:
+    """Makes either, for one broker."""
+
+    def __init__(
+        self,
+        in_force: SettingsInForce[BrokerSettings],
+        store: MessageStore,
+        calls: NameserverCalls,
+        *,
+        clock: Clock,
+        pool: Executor,
+    ) -> None:
+        self._in_force = in_force
+        self._settings = in_force.current
+        self._store = store
+        self._calls = calls
+        self._clock = clock
+        self._pool = pool
+
+    def master(self) -> MasterPort:
+        """A master's port, not bound yet; sends wait for copies from now on, where the settings want it.
+
+        Raises:
+            SettingsError: the secret cannot be used.
+        """
+        settings = self._settings
+        # Anybody registers at a nameserver, so its word is enough only where more is asked than the address.
+        is_word_enough = settings.are_slaves_proven or not settings.is_guarded
+        nameservers = settings.nameserver_addresses if is_word_enough else ()
+        find = None
+        if nameservers:
+            ips_of = HostNames(self._clock).ips_of
+            find = members_by_nameservers(
+                nameservers, settings.broker_name, self._calls, ips_of
+            )
+        port = MasterPort(
+            self._store,
+            rule=copy_rule(settings),
+            terms=link_terms(settings),
+            allowed=AllowedAddresses(settings.ha_allowed, find, self._clock),
+            clock=self._clock,
+            pool=self._pool,
+            tls=settings.server_tls(),
+        )
+        port.begin(slave_timeout_ms=settings.slave_timeout_ms, rates=slave_rates(settings))
+        self._in_force.on_change.append(
+            lambda: port.change(
+                copy_rule(settings),
+                slave_timeout_ms=settings.slave_timeout_ms,
+                rates=slave_rates(settings),
+            )
+        )
+        return port
+
+    def bind(self, port: MasterPort, host: str, *, beside: int) -> int:
+        """Take the HA port; gives which one it is, 0 where there is none.
+
+        Args:
+            port: of this broker.
+            host: where it listens.
+            beside: the broker's own port.
+
+        Raises:
+            NetError: it is taken, and somebody relies on it.
+        """
+        settings = self._settings
+        if not settings.nameserver_addresses and not settings.ha_allowed:
+            return 0  # Nobody could be let in.
+        # Where any free port was asked for, any is as good for slaves.
+        default = beside + HA_PORT_DISTANCE if settings.listen_port else 0
+        try:
+            return port.bind(host, settings.ha_port or default)
+        except NetError as error:
+            if settings.ha_port or settings.broker_role is BrokerRole.SYNC_MASTER:
+                raise
+            _log.warning("slaves cannot fetch the log, and are told of no port: %s", error)
+            return 0
+
+    def copier(self, host: str, *, on_written: Callable[[], None]) -> LogCopier:
+        """A slave's copier, which begins when it is told to.
+
+        Args:
+            host: where it listens, which it connects from, too.
+            on_written: flushes what was appended.
+
+        Raises:
+            SettingsError: the secret cannot be used.
+        """
+        settings = self._settings
+        copier = LogCopier(
+            self._store,
+            broker_id=settings.broker_id,
+            own_ip=None if host in UNSPECIFIED_HOSTS else host,
+            terms=link_terms(settings),
+            clock=self._clock,
+            pool=self._pool,
+            on_written=on_written,
+            tls=settings.client_tls(),
+        )
+        copier.master_told(settings.ha_master or "")
+        return copier

@@ -1,0 +1,1 @@
+"""The requests of replication: one function a code."""

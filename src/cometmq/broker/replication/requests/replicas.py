@@ -1,0 +1,119 @@
+"""Requests about the copies, 905 to 908: how they stand, and what a group's members tell each other."""
+
+from collections.abc import Callable
+
+from cometmq.broker.replication.metadata import MasterMetadata
+from cometmq.broker.tables.replication_state import CopyState, MasterState, ReplicationState
+from cometmq.codec.bodies.ha_status import HaMaster, HaSlave, HaStatus, encode_ha_status
+from cometmq.codec.fields import decode_fields, encode_fields
+from cometmq.codec.headers.replication import HaExchange, MinBrokerIdChange, ResetMasterFlushed
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+from cometmq.net.requests import Answers
+from cometmq.store.message_store import MessageStore
+
+
+class ReplicaHandler:
+    """Handles what is asked of the copies."""
+
+    def __init__(
+        self,
+        state: Callable[[], ReplicationState],
+        *,
+        metadata: MasterMetadata | None,
+        store: MessageStore,
+        address: str,
+        ha_address: Callable[[], str],
+    ) -> None:
+        """`metadata` is a slave's; the addresses are the broker's own."""
+        self._state = state
+        self._metadata = metadata
+        self._store = store
+        self._address = address
+        self._ha_address = ha_address
+        self.answers: Answers = {
+            RequestCode.GET_BROKER_HA_STATUS: self.status,
+            RequestCode.EXCHANGE_BROKER_HA_INFO: self.exchange,
+            RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE: self.min_id_changed,
+            RequestCode.RESET_MASTER_FLUSH_OFFSET: self.reset_master_flushed,
+        }
+
+    def status(self, _command: Command, _peer: Peer) -> Answer:
+        """GET_BROKER_HA_STATUS 907."""
+        state = self._state()
+        told = HaStatus(
+            is_master=state.is_master,
+            max_offset=state.max_offset if state.is_master else 0,
+            in_sync_slaves=max(state.in_sync - 1, 0) if state.is_master else 0,
+            slaves=tuple(map(_slave, state.copies)),
+            master=None if state.master is None else _master(state.master, self._metadata),
+            stored_ms=self._store.replica_side.dispatched_ms or None,
+            needed=state.needed if state.is_master else None,
+            refused=state.refused if state.is_master else None,
+        )
+        return Answer(body=encode_ha_status(told))
+
+    def exchange(self, command: Command, _peer: Peer) -> Answer:
+        """EXCHANGE_BROKER_HA_INFO 906: a master says where its log is had.
+
+        Differs: no broker is told by it who its master is; a slave hears that from nameservers only.
+        """
+        request = decode_fields(HaExchange, command.fields)
+        if request.master_ha_address is not None:
+            raise RequestError(
+                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                "a broker hears from nameservers who its master is, and from nobody else "
+                "(acting masters are not there)",
+            )
+        if not self._state().is_master:
+            return Answer()
+        told = HaExchange(self._ha_address(), self._store.flushed_offset, self._address)
+        return Answer(fields=encode_fields(told))
+
+    def min_id_changed(self, command: Command, _peer: Peer) -> Answer:
+        """NOTIFY_MIN_BROKER_ID_CHANGE 905: taken, and nothing follows, as in RocketMQ without enableSlaveActingMaster."""
+        decode_fields(MinBrokerIdChange, command.fields)
+        return Answer()
+
+    def reset_master_flushed(self, command: Command, _peer: Peer) -> Answer:
+        """RESET_MASTER_FLUSH_OFFSET 908: a slave notes it in its checkpoint; a master passes it over, as RocketMQ's."""
+        offset = decode_fields(ResetMasterFlushed, command.fields).master_flush_offset
+        if offset < 0:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"masterFlushOffset={offset}: a physical offset is 0 or more",
+            )
+        if not self._state().is_master:
+            self._store.replica_side.note_master_flushed(offset)
+        return Answer()
+
+
+def _slave(copy: CopyState) -> HaSlave:
+    return HaSlave(
+        address=copy.address,
+        acked=copy.acked,
+        gap=copy.gap,
+        is_in_sync=copy.is_in_sync,
+        bytes_per_second=copy.transferred_per_second,
+        sent=copy.sent,
+        broker_id=copy.broker_id,
+        error=copy.error,
+    )
+
+
+def _master(state: MasterState, metadata: MasterMetadata | None) -> HaMaster:
+    return HaMaster(
+        address=state.address,
+        max_offset=state.max_offset,
+        master_flushed=state.master_flushed,
+        bytes_per_second=state.transferred_per_second,
+        read_ms=state.read_ms,
+        written_ms=state.written_ms,
+        is_active=state.is_active,
+        error=state.stopped or state.error,
+        metadata_ms=None if metadata is None else metadata.copied_ms,
+        metadata_error=None if metadata is None else metadata.error,
+    )

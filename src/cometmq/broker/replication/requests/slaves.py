@@ -1,0 +1,128 @@
+"""A slave's table of requests: what its master answers it refuses, with the code that has clients ask somebody else.
+
+Sends are answered SERVICE_NOT_AVAILABLE, which every client version tries at another broker; a Java slave answers
+SYSTEM_BUSY, which those of 4.9 do not. What would change topics or groups is refused with Java's words.
+"""
+
+from collections.abc import Awaitable, Iterable, Mapping
+
+from cometmq.broker.refusals import refusing
+from cometmq.broker.tables.table_copies import SLAVE_ID, TABLES, TableCopies
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode as Code
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+from cometmq.net.requests import (
+    Answers,
+    AnyHandler,
+    BatchHandler,
+    Handler,
+    Read,
+    WithAsker,
+    refuse_all,
+)
+
+_NO_SENDS = "this broker is a slave, and takes no message; its master does"
+# The words of AdminBrokerProcessor.validateSlave of RocketMQ 5.3.3.
+_NO_CHANGES = "Can't modify topic or subscription group from slave broker, please execute it from master broker."
+_NO_READS = "[REJECTREQUEST]system busy, start flow control for a while"  # Its words, too.
+
+_SENDS = (ResponseCode.SERVICE_NOT_AVAILABLE, _NO_SENDS)
+_CHANGES = (ResponseCode.SYSTEM_ERROR, _NO_CHANGES)
+_ENDS = (
+    ResponseCode.SLAVE_NOT_AVAILABLE,
+    "this broker is a slave: ask its master, which keeps transactions and timed messages",
+)
+_POPS = (
+    ResponseCode.SERVICE_NOT_AVAILABLE,
+    "this broker is a slave, and pops are its master's to keep in mind; pulls are answered here",
+)
+
+REFUSED: Mapping[int, tuple[int, str]] = {
+    Code.SEND_MESSAGE: _SENDS,
+    Code.SEND_MESSAGE_V2: _SENDS,
+    Code.SEND_BATCH_MESSAGE: _SENDS,
+    Code.SEND_REPLY_MESSAGE: _SENDS,
+    Code.SEND_REPLY_MESSAGE_V2: _SENDS,
+    Code.CONSUMER_SEND_MSG_BACK: _SENDS,
+    Code.END_TRANSACTION: _ENDS,
+    Code.RESUME_CHECK_HALF_MESSAGE: _ENDS,
+    Code.RECALL_MESSAGE: _ENDS,
+    Code.POP_MESSAGE: _POPS,
+    Code.PEEK_MESSAGE: _POPS,
+    Code.NOTIFICATION: _POPS,
+    Code.POLLING_INFO: _POPS,
+    Code.ACK_MESSAGE: _POPS,
+    Code.BATCH_ACK_MESSAGE: _POPS,
+    Code.CHANGE_MESSAGE_INVISIBLETIME: _POPS,
+    Code.POP_ROLLBACK: _POPS,
+    Code.UPDATE_AND_CREATE_TOPIC: _CHANGES,
+    Code.UPDATE_AND_CREATE_TOPIC_LIST: _CHANGES,
+    Code.UPDATE_AND_CREATE_STATIC_TOPIC: _CHANGES,
+    Code.DELETE_TOPIC_IN_BROKER: _CHANGES,
+    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: _CHANGES,
+    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: _CHANGES,
+    Code.DELETE_SUBSCRIPTIONGROUP: _CHANGES,
+    Code.UPDATE_AND_GET_GROUP_FORBIDDEN: _CHANGES,
+    Code.SET_MESSAGE_REQUEST_MODE: _CHANGES,
+    Code.CLONE_GROUP_OFFSET: _CHANGES,
+    Code.INVOKE_BROKER_TO_RESET_OFFSET: _CHANGES,
+}
+# Unless slaveReadEnable is true.
+UNREAD: Mapping[int, tuple[int, str]] = {
+    Code.PULL_MESSAGE: (ResponseCode.SYSTEM_BUSY, _NO_READS),
+    Code.LITE_PULL_MESSAGE: (ResponseCode.SYSTEM_BUSY, _NO_READS),
+}
+
+
+def slave_answers(answers: Iterable[Answers], *, is_read: bool) -> list[Answers]:
+    """The answers of a slave in place of a master's; `is_read` is slaveReadEnable."""
+    refused = REFUSED if is_read else {**REFUSED, **UNREAD}
+    batches = {refusal: _RefusedBatch(*refusal) for refusal in set(refused.values())}
+    single = {refusal: refusing(*refusal) for refusal in set(refused.values())}
+
+    def instead(code: int, answer: AnyHandler) -> AnyHandler:
+        refusal = refused.get(code)
+        if refusal is None:
+            return answer
+        return batches[refusal] if isinstance(answer, BatchHandler) else single[refusal]
+
+    return [{code: instead(code, answer) for code, answer in part.items()} for part in answers]
+
+
+class _RefusedBatch(BatchHandler):
+    """Refuses all sends of a turn."""
+
+    def __init__(self, code: int, remark: str) -> None:
+        self._error = RequestError(code, remark)
+
+    def handle(self, reads: list[Read]) -> None:
+        """Answer each with the refusal."""
+        for peer, commands in reads:
+            refuse_all(commands, peer, self._error)
+
+    def written(self) -> None:
+        """Nothing follows."""
+
+
+def noting_slaves(answers: Answers, copies: TableCopies) -> Answers:
+    """Return the answers of a master, which notes the slaves of ours that ask for its tables."""
+    noting: dict[int, AnyHandler] = dict(answers)
+    for code in TABLES:
+        handler = answers.get(code)
+        if handler is not None:
+            assert not isinstance(handler, WithAsker | BatchHandler)
+            noting[code] = _noting(handler, copies)
+    return noting
+
+
+def _noting(handler: Handler, copies: TableCopies) -> Handler:
+    def note(command: Command, peer: Peer) -> Awaitable[Answer | None] | Answer | None:
+        slave = command.fields.get(SLAVE_ID)
+        if slave is not None:
+            copies.asked(command.code, slave, peer)
+        return handler(command, peer)
+
+    return note

@@ -1,0 +1,65 @@
+"""The rules of replication that follow from the settings: terms of a connection, and copies needed."""
+
+import stat
+from pathlib import Path
+
+from cometmq.broker.settings.broker_settings import BrokerRole, BrokerSettings
+from cometmq.model.errors import SettingsError
+from cometmq.replication.copies import CopyRule
+from cometmq.replication.terms import LinkTerms, SlaveRates
+
+_COPIES_PROMISED = 2  # SYNC_MASTER of RocketMQ 4.9: the master and a slave.
+_SECRET_SIZE_MIN = 16
+_SECRET_SIZE_MAX = 4096
+
+
+def link_terms(settings: BrokerSettings) -> LinkTerms:
+    """By what connections go.
+
+    Raises:
+        SettingsError: the secret cannot be read, or others can read it.
+    """
+    return LinkTerms(
+        heartbeat_seconds=settings.ha_heartbeat_ms / 1000,
+        silence_seconds=settings.ha_silence_ms / 1000,
+        frame_size=settings.ha_frame_size,
+        secret=_secret(settings.ha_secret_file),
+    )
+
+
+def copy_rule(settings: BrokerSettings) -> CopyRule:
+    """The number of members that must have what is acknowledged."""
+    is_sync = settings.broker_role is BrokerRole.SYNC_MASTER
+    needed = settings.replicas_needed or _COPIES_PROMISED
+    return CopyRule(
+        needed=needed if is_sync else 1,
+        least=settings.replicas_least if is_sync else 1,
+        is_adapted=settings.is_need_adapted,
+        gap_max=settings.ha_gap_max,
+    )
+
+
+def slave_rates(settings: BrokerSettings) -> SlaveRates:
+    """The bounds for what each slave is sent in a second."""
+    most = settings.ha_rate_max if settings.is_ha_rate_bound else None
+    return SlaveRates(most, settings.ha_catch_up_rate)
+
+
+def _secret(path: str | None) -> bytes | None:
+    if path is None:
+        return None
+    wanted = f"haSecretFile={path}: "
+    try:
+        mode = Path(path).stat().st_mode
+        with Path(path).open("rb") as file:
+            content = file.read(_SECRET_SIZE_MAX).strip()
+    except OSError as error:
+        raise SettingsError(f"{wanted}{error.strerror or error}") from error
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise SettingsError(
+            f"{wanted}others than its owner may read or change it (mode {stat.S_IMODE(mode):04o}); "
+            "write chmod 600"
+        )
+    if len(content) < _SECRET_SIZE_MIN:
+        raise SettingsError(f"{wanted}{len(content)} bytes; {_SECRET_SIZE_MIN} at least")
+    return content

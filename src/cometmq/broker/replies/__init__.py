@@ -1,0 +1,1 @@
+"""Requests between clients, and their replies, that pass through the broker."""

@@ -1,0 +1,182 @@
+"""Questions that a console asks a broker and a consumer answers.
+
+The broker finds the client's connection, passes the question on with what only a broker can add,
+and gives the answer back as it comes. Follows AdminBrokerProcessor.callConsumer and Broker2Client
+of RocketMQ 5.3.3.
+"""
+
+import asyncio
+from concurrent.futures import Executor
+
+from cometmq.broker.settings.broker_settings import BrokerSettings
+from cometmq.broker.tables.client_peer import PeerAnswer
+from cometmq.broker.tables.groups import Groups
+from cometmq.broker.tables.members import Client, Members, membership, who_may
+from cometmq.broker.tables.topics import Topics
+from cometmq.codec.bodies.queue_offsets import decode_client_offsets
+from cometmq.codec.headers.console import ClientStatusRequest, DirectRequest, RunningRequest
+from cometmq.codec.message_id import decode_message_id
+from cometmq.codec.record import decode_record
+from cometmq.codec.signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.errors import CodecError, ConnectionLost, RequestError, RequestTimeout
+from cometmq.model.names import dead_letter_topic
+from cometmq.model.queue import MessageQueue
+from cometmq.model.rights import Action, topic_access
+from cometmq.store.message_store import MessageStore
+
+# Clients before V3_1_8_SNAPSHOT (ordinal in MQVersion) do not know these questions.
+_VERSION_MIN = 62
+_SIGNER_FIELDS = frozenset({ACCESS_KEY, SIGNATURE, SECURITY_TOKEN})
+# Broker2Client.callClient waits so long.
+_TIMEOUT_MS = 10_000
+
+
+class ClientRelay:
+    """Passes questions on to consumers."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        *,
+        store: MessageStore,
+        topics: Topics,
+        groups: Groups,
+        members: Members,
+        pool: Executor,
+    ) -> None:
+        """In the `pool` records are read, and what a client may have made long."""
+        self._settings = settings
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._members = members
+        self._pool = pool
+
+    async def running(self, request: RunningRequest, fields: dict[str, str]) -> PeerAnswer:
+        """Ask a consumer how it is; `fields` are the whole question, which it gets as it came.
+
+        Raises:
+            RequestError: it is not here, is too old, goes away or does not answer in time.
+        """
+        client = self._client(request.consumer_group, request.client_id)
+        return await _pass_on(client, RequestCode.GET_CONSUMER_RUNNING_INFO, fields)
+
+    async def consume(self, request: DirectRequest, fields: dict[str, str]) -> PeerAnswer:
+        """Have a consumer consume a message, whose record goes along; `fields` are the whole question.
+
+        Raises:
+            RequestError: as `running`; or there is no such message.
+        """
+        client = self._client(request.consumer_group, request.client_id or "")
+        fields = {**fields, "brokerName": self._settings.broker_name}
+        topic = self._topics.get(request.topic or "")
+        if topic is not None:
+            fields["topicSysFlag"] = str(topic.sys_flag)
+        group = self._groups.peek(request.consumer_group)
+        if group is not None:
+            fields["groupSysFlag"] = str(group.sys_flag)
+        record = await self._record(request.msg_id or "")
+        # Its topic is the record's, whatever the request names. A dead letter was the group's own message.
+        name = decode_record(record).topic
+        is_dead_letter = name == dead_letter_topic(request.consumer_group)
+        wanted = () if is_dead_letter else (topic_access(name, frozenset({Action.SUB})),)
+        if not who_may([client], *wanted, membership(request.consumer_group)):
+            raise _not_online(request.consumer_group, client.client_id)
+        return await _pass_on(client, RequestCode.CONSUME_MESSAGE_DIRECTLY, fields, record)
+
+    async def _record(self, message_id: str) -> bytes:
+        try:
+            _, physical_offset = decode_message_id(message_id)
+        except CodecError as error:
+            raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from None
+        store = self._store
+        loop = asyncio.get_running_loop()
+        record = None
+        if store.min_offset <= physical_offset < store.dispatched_offset:
+            record = await loop.run_in_executor(self._pool, store.read_record, physical_offset)
+        if record is None:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, f"this broker has no message {message_id}"
+            )
+        return record
+
+    def _client(self, group: str, client_id: str) -> Client:
+        client = self._members.consumer(group, client_id)
+        if client is None or not who_may([client], membership(group)):
+            raise _not_online(group, client_id)
+        if client.version < _VERSION_MIN:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"The Consumer <{client_id}> Version <{client.version}> too low to finish, "
+                "please upgrade it to V3_1_8_SNAPSHOT",
+            )
+        return client
+
+    async def statuses(
+        self, request: ClientStatusRequest
+    ) -> dict[str, dict[MessageQueue, int]]:
+        """The offsets that each member of a group has in mind, by its id; those that do not answer are left out.
+
+        Raises:
+            RequestError: SYSTEM_ERROR: the group has no members.
+        """
+        group = self._members.consumer_group(request.group)
+        if group is None:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"No Any Consumer online in the consumer group: [{request.group}]",
+            )
+        fields = {"topic": request.topic, "group": request.group}
+        topic = topic_access(request.topic, frozenset({Action.SUB}))
+        asked = [
+            client
+            for client in who_may(group.clients.values(), membership(group.name), topic)
+            if request.client_addr in (None, "", client.client_id)
+        ]
+        answers = await asyncio.gather(*(self._status_of(client, fields) for client in asked))
+        return {
+            client.client_id: offsets
+            for client, offsets in zip(asked, answers, strict=True)
+            if offsets is not None
+        }
+
+    async def _status_of(
+        self, client: Client, fields: dict[str, str]
+    ) -> dict[MessageQueue, int] | None:
+        """A client's offsets; None when it does not answer: the others' are still worth having."""
+        code = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
+        try:
+            answer = await _pass_on(client, code, dict(fields))
+            if answer.code:
+                return None
+            # Java writes queues as keys, which is no strict JSON, and a client may answer what it likes.
+            return await asyncio.get_running_loop().run_in_executor(
+                self._pool, decode_client_offsets, answer.body
+            )
+        except (RequestError, CodecError):
+            return None
+
+
+def _not_online(group: str, client_id: str) -> RequestError:
+    """The answer where a group has no such member, or none that may have what is asked of it."""
+    return RequestError(
+        ResponseCode.SYSTEM_ERROR, f"The Consumer <{group}> <{client_id}> not online"
+    )
+
+
+async def _pass_on(
+    client: Client, code: int, fields: dict[str, str], body: bytes = b""
+) -> PeerAnswer:
+    # Whoever has the asker's signature could ask the same of this broker again.
+    fields = {name: text for name, text in fields.items() if name not in _SIGNER_FIELDS}
+    try:
+        return await client.peer.call(code, fields, body, timeout_ms=_TIMEOUT_MS)
+    except RequestTimeout as error:
+        raise RequestError(
+            ResponseCode.CONSUME_MSG_TIMEOUT, f"consumer <{client.client_id}> Timeout: {error}"
+        ) from None
+    except ConnectionLost as error:
+        raise RequestError(
+            ResponseCode.SYSTEM_ERROR, f"invoke consumer <{client.client_id}>: {error}"
+        ) from None

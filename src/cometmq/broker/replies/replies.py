@@ -1,0 +1,183 @@
+"""Replies to requests that are messages: they go straight to the client that asked.
+
+    asker --(10/310: a message with CORRELATION_ID, REPLY_TO_CLIENT, TTL)--> broker --> responder
+    asker <--(326)-- broker <--(324/325: the reply)-- responder
+
+The asker's id stands in the reply's REPLY_TO_CLIENT; it is connected here as a producer, since it
+greets all brokers before it asks. Unless storeReplyMessageEnable=false the reply is stored, too
+(`<cluster>_REPLY_TOPIC`, for those who look into it later). Follows ReplyMessageProcessor of
+RocketMQ 5.3.3.
+"""
+
+import logging
+from collections.abc import Awaitable
+from typing import NamedTuple
+
+from cometmq.broker.inner.puts import InnerMessage, InnerPuts
+from cometmq.broker.send.admission import FLAGS_OF_BROKERS, AnySend, Sender
+from cometmq.broker.settings.broker_settings import BrokerSettings
+from cometmq.broker.tables.members import Members
+from cometmq.broker.tables.topics import Topics
+from cometmq.codec.fields import encode_fields
+from cometmq.codec.headers.reply import PushReply
+from cometmq.codec.message_id import encode_message_id
+from cometmq.codec.properties import decode_properties, encode_properties
+from cometmq.model import properties as keys_of
+from cometmq.model.clock import Clock
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.errors import ConnectionLost, RequestError, RequestTimeout, StoreError
+from cometmq.model.flags import TRANSACTION_MASK, is_writable
+from cometmq.model.names import check_sendable
+from cometmq.model.topic import TopicConfig
+from cometmq.store.message_store import MessageStore
+
+_log = logging.getLogger(__name__)
+_NOT_STORED_ID = "0"  # What Java answers in place of a message id.
+
+
+class ReplyResult(NamedTuple):
+    """The result of a reply.
+
+    Attributes:
+        fault: why its reader does not have it; None: it has.
+        queue_id: of the queue that it was for.
+        message_id: of the reply as it was stored; "0" where it was not.
+        queue_offset: and where.
+    """
+
+    fault: str | None
+    queue_id: int = 0
+    message_id: str = _NOT_STORED_ID
+    queue_offset: int = 0
+
+
+class Replies:
+    """Passes replies on."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        *,
+        address: str,
+        store: MessageStore,
+        topics: Topics,
+        members: Members,
+        inner: InnerPuts,
+        clock: Clock,
+    ) -> None:
+        """`address` is the broker's, which the reader is told."""
+        self._settings = settings
+        self._address = address
+        self._store = store
+        self._topics = topics
+        self._members = members
+        self._inner = inner
+        self._clock = clock
+
+    def reply(self, request: AnySend, body: bytes, sender: Sender) -> Awaitable[ReplyResult]:
+        """Pass a reply on; what came of it when its reader has answered.
+
+        Raises:
+            RequestError: such a reply cannot be; the code says why.
+        """
+        topic = self._topic_of(request)
+        if len(body) > self._settings.body_size_max:
+            raise RequestError(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"a reply of {len(body)} bytes exceeds "
+                f"{self._settings.body_size_max} (maxMessageSize)",
+            )
+        return self._reply(body, request, topic, sender)
+
+    def _topic_of(self, request: AnySend) -> TopicConfig:
+        check_sendable(request.topic)
+        topic = self._topics.get(request.topic)
+        if topic is None:
+            raise RequestError(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"topic[{request.topic}] not exist, apply first please!",
+            )
+        if not is_writable(topic.perm):
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"the topic[{request.topic}] sending message is forbidden",
+            )
+        if request.queue_id >= topic.write_queues:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"request queueId[{request.queue_id}] is illegal, topic[{topic.name}] has "
+                f"{topic.write_queues} write queues",
+            )
+        return topic
+
+    async def _reply(
+        self, body: bytes, request: AnySend, topic: TopicConfig, sender: Sender
+    ) -> ReplyResult:
+        properties = decode_properties((request.properties or "").encode())
+        fault = await self._push(body, request, properties, sender)
+        if fault is not None:
+            _log.warning("a reply of %s was not delivered: %s", sender.address, fault)
+            return ReplyResult(fault)
+        queue_id = max(request.queue_id, 0)
+        if not self._settings.is_reply_stored:
+            return ReplyResult(None, queue_id)
+        message = InnerMessage(
+            topic,
+            queue_id,
+            body,
+            properties,
+            request.born_timestamp,
+            sender.host,
+            request.flag,
+            request.sys_flag & ~FLAGS_OF_BROKERS & ~TRANSACTION_MASK,
+            request.reconsume_times or 0,
+        )
+        return self._stored(message)
+
+    async def _push(
+        self, body: bytes, request: AnySend, properties: dict[str, str], sender: Sender
+    ) -> str | None:
+        """Give the reply to its reader; what went wrong, or None."""
+        client_id = properties.get(keys_of.REPLY_TO_CLIENT)
+        if client_id is None:
+            return f"reply message properties[{keys_of.REPLY_TO_CLIENT}] is null"
+        reader = self._members.producer(client_id)
+        if reader is None:
+            return f"push reply message fail, channel of <{client_id}> not found."
+        now_ms = self._clock.now_ms()
+        properties[keys_of.PUSH_REPLY_TIME] = str(now_ms)
+        header = PushReply(
+            producer_group=request.producer_group,
+            topic=request.topic,
+            default_topic=request.default_topic,
+            default_topic_queue_nums=request.default_topic_queue_nums,
+            queue_id=request.queue_id,
+            sys_flag=request.sys_flag,
+            born_timestamp=request.born_timestamp,
+            flag=request.flag,
+            properties=encode_properties(properties).decode(),
+            reconsume_times=request.reconsume_times,
+            unit_mode=request.unit_mode,
+            born_host=sender.address,
+            store_host=self._address,
+            store_timestamp=now_ms,
+        )
+        try:
+            answer = await reader.peer.call(
+                RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, encode_fields(header), body
+            )
+        except (ConnectionLost, RequestTimeout) as error:
+            return f"push reply message to {client_id} fail: {error}"
+        if answer.code:
+            return f"push reply message to {client_id} fail: {answer.remark or answer.code}"
+        return None
+
+    def _stored(self, message: InnerMessage) -> ReplyResult:
+        try:
+            ((queue_offset, physical_offset, _),) = self._inner.put(message)
+        except StoreError as error:
+            # Its reader has it; that it is not kept besides is no failure of the reply.
+            _log.warning("a reply was not stored: %s", error)
+            return ReplyResult(None, message.queue_id)
+        message_id = encode_message_id(self._store.store_host, physical_offset)
+        return ReplyResult(None, message.queue_id, message_id, queue_offset)

@@ -1,0 +1,1 @@
+"""The requests of replies: one function a code."""

@@ -1,0 +1,51 @@
+"""Requests of a console to a consumer by way of the broker: 223, 307, 309."""
+
+from cometmq.broker.parts import Feature, Parts
+from cometmq.broker.replies.relay import ClientRelay
+from cometmq.broker.tables.client_peer import PeerAnswer
+from cometmq.codec.bodies.queue_offsets import encode_all_client_offsets
+from cometmq.codec.fields import decode_fields
+from cometmq.codec.headers.console import ClientStatusRequest, DirectRequest, RunningRequest
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+
+
+class RelayHandler(Feature):
+    """Handles questions that a consumer answers."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._relay = ClientRelay(
+            parts.settings,
+            store=parts.store,
+            topics=parts.topics,
+            groups=parts.groups,
+            members=parts.members,
+            pool=parts.pool,
+        )
+        self.answers = {
+            RequestCode.GET_CONSUMER_RUNNING_INFO: self.running,
+            RequestCode.CONSUME_MESSAGE_DIRECTLY: self.consume,
+            RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: self.statuses,
+        }
+
+    async def running(self, command: Command, _peer: Peer) -> Answer:
+        """GET_CONSUMER_RUNNING_INFO 307."""
+        request = decode_fields(RunningRequest, command.fields)
+        return _passed_back(await self._relay.running(request, command.fields))
+
+    async def consume(self, command: Command, _peer: Peer) -> Answer:
+        """CONSUME_MESSAGE_DIRECTLY 309."""
+        request = decode_fields(DirectRequest, command.fields)
+        return _passed_back(await self._relay.consume(request, command.fields))
+
+    async def statuses(self, command: Command, _peer: Peer) -> Answer:
+        """INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223."""
+        request = decode_fields(ClientStatusRequest, command.fields)
+        tables = await self._relay.statuses(request)
+        return Answer(body=encode_all_client_offsets(tables))
+
+
+def _passed_back(answer: PeerAnswer) -> Answer:
+    return Answer(answer.code, answer.remark, answer.fields, answer.body)

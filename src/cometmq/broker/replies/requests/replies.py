@@ -1,0 +1,53 @@
+"""SEND_REPLY_MESSAGE 324 and SEND_REPLY_MESSAGE_V2 325: frames to replies, what became of them to answers."""
+
+from collections.abc import Awaitable
+
+from cometmq.broker.parts import Feature, Parts
+from cometmq.broker.replies.replies import Replies, ReplyResult
+from cometmq.broker.send.admission import AnySend
+from cometmq.codec.fields import decode_fields
+from cometmq.codec.headers.send import SendRequest, SendRequestV2
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+
+
+class ReplyHandler(Feature):
+    """Handles replies to requests that are messages."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._settings = parts.settings
+        self._replies = Replies(
+            parts.settings,
+            address=parts.address,
+            store=parts.store,
+            topics=parts.topics,
+            members=parts.members,
+            inner=parts.inner,
+            clock=parts.clock,
+        )
+        self.answers = {
+            RequestCode.SEND_REPLY_MESSAGE: self.reply,
+            RequestCode.SEND_REPLY_MESSAGE_V2: self.reply,
+        }
+
+    def reply(self, command: Command, peer: Peer) -> Awaitable[Answer]:
+        """Pass a reply on; the answer comes when its reader has it."""
+        is_long_form = command.code == RequestCode.SEND_REPLY_MESSAGE
+        header: type[AnySend] = SendRequest if is_long_form else SendRequestV2
+        request: AnySend = decode_fields(header, command.fields)
+        return self._answer(self._replies.reply(request, command.body, peer))
+
+    async def _answer(self, replying: Awaitable[ReplyResult]) -> Answer:
+        result = await replying
+        fields = {
+            "MSG_REGION": self._settings.region_id,
+            "TRACE_ON": "true" if self._settings.is_trace_on else "false",
+        }
+        if result.fault is not None:
+            return Answer(ResponseCode.SYSTEM_ERROR, result.fault, fields)
+        fields["msgId"] = result.message_id
+        fields["queueId"] = str(result.queue_id)
+        fields["queueOffset"] = str(result.queue_offset)
+        return Answer(fields=fields)

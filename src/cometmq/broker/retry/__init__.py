@@ -1,0 +1,1 @@
+"""Messages that a consumer gives back: when and where they come again."""

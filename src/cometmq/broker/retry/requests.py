@@ -1,0 +1,43 @@
+"""CONSUMER_SEND_MSG_BACK 36: a frame's header to a request."""
+
+from collections.abc import Awaitable
+
+from cometmq.broker.parts import Feature, Parts
+from cometmq.broker.retry.retries import Retries
+from cometmq.codec.fields import decode_fields
+from cometmq.codec.headers.send_back import SendBackRequest
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode
+from cometmq.model.rights import Action, Asker
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+from cometmq.net.requests import WithAsker, may_of
+
+
+class RetryHandler(Feature):
+    """Handles messages that a consumer gives back."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._retries = Retries(
+            parts.settings,
+            store=parts.store,
+            topics=parts.topics,
+            groups=parts.groups,
+            inner=parts.inner,
+            counters=parts.counters,
+            pool=parts.pool,
+            chance=parts.chance,
+        )
+        self.answers = {RequestCode.CONSUMER_SEND_MSG_BACK: WithAsker(self.give_back)}
+
+    def give_back(self, command: Command, _peer: Peer, asker: Asker) -> Awaitable[Answer]:
+        """CONSUMER_SEND_MSG_BACK 36; the answer comes when the message is stored again."""
+        request = decode_fields(SendBackRequest, command.fields)
+        may = may_of(asker, Action.SUB)
+        storing = self._retries.give_back(request, version=command.version, may=may)
+        return _answer_stored(storing)
+
+
+async def _answer_stored(storing: Awaitable[None]) -> Answer:
+    await storing
+    return Answer()

@@ -1,0 +1,188 @@
+"""Messages that a consumer gives back: once more later, or into the dead letters.
+
+The consumer names a record; the broker reads it and puts it into the group's retry topic, where it waits at
+delay level 3 + tries, or, after the last try, into the group's dead letters. Follows
+AbstractSendMessageProcessor.consumerSendMsgBack of RocketMQ 5.3.3.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+
+from cometmq.broker.counters.counters import Counters
+from cometmq.broker.delay.levels import DelayLevelTable
+from cometmq.broker.inner.puts import InnerMessage, InnerPuts
+from cometmq.broker.inner.redelivery import is_of_deleted_topic, once_more, topic_of
+from cometmq.broker.settings.broker_settings import BrokerSettings
+from cometmq.broker.tables.groups import Groups
+from cometmq.broker.tables.topics import Topics
+from cometmq.codec.headers.send_back import SendBackRequest
+from cometmq.codec.message_id import encode_message_id
+from cometmq.codec.record import Record, decode_record
+from cometmq.model import properties as keys_of
+from cometmq.model.codes import VERSION_OWN_RETRIES, ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.flags import PERM_READ_WRITE, TOPIC_UNIT_SUB, is_writable
+from cometmq.model.group import GroupConfig
+from cometmq.model.names import check_length, dead_letter_topic, retry_topic
+from cometmq.model.topic import TopicConfig
+from cometmq.store.message_store import MessageStore
+
+_FIRST_LEVEL = 3  # Where retries begin among the delay levels: the first waits 10 s.
+_DEAD_LETTER_QUEUES = 1  # DLQ_NUMS_PER_GROUP
+
+
+class Retries:
+    """Takes messages back."""
+
+    def __init__(  # noqa: PLR0913  What comes back touches all of these.
+        self,
+        settings: BrokerSettings,
+        *,
+        store: MessageStore,
+        topics: Topics,
+        groups: Groups,
+        inner: InnerPuts,
+        counters: Counters,
+        pool: Executor,
+        chance: random.Random,
+    ) -> None:
+        """`chance` picks queues; records are read in the `pool`."""
+        self._settings = settings
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._inner = inner
+        self._counters = counters
+        self._pool = pool
+        self._chance = chance
+        self._levels = DelayLevelTable(store.settings.delay_levels_ms, topics)
+
+    def give_back(
+        self,
+        request: SendBackRequest,
+        *,
+        version: int,
+        may: Callable[[str], bool],
+    ) -> Awaitable[None]:
+        """Take a message back; it is stored when that is done.
+
+        Args:
+            request: which message, whose, and how it is to go on.
+            version: of the client, as `Client.version`: an older one does not say how many tries it wants.
+            may: whether messages of a topic may be consumed: a record is named by its place, and may be another topic's.
+
+        Raises:
+            RequestError: it cannot be taken; the code says why.
+        """
+        settings = self._settings
+        group = self._groups.get(request.group)
+        if group is None:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"subscription group not exist, {request.group}",
+            )
+        if not is_writable(settings.perm):
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"the broker[{settings.broker_name}] sending message is forbidden",
+            )
+        tries_max = group.retry_max_times
+        if version >= VERSION_OWN_RETRIES and request.max_reconsume_times is not None:
+            tries_max = request.max_reconsume_times
+        if group.retry_queues <= 0:
+            # Differs: RocketMQ answers success and drops the message.
+            tries_max = 0
+        return self._store_again(request, group, tries_max, may)
+
+    async def _store_again(
+        self,
+        request: SendBackRequest,
+        group: GroupConfig,
+        tries_max: int,
+        may: Callable[[str], bool],
+    ) -> None:
+        record = await self._read(request.offset)
+        if not may(topic_of(record)):
+            raise _no_record(request.offset)
+        if is_of_deleted_topic(record, record.properties(), self._topics):
+            return  # The topic's deletion has taken it from all groups.
+        # Nothing waits between here and the put, so the topic has the queue that is drawn.
+        sys_flag = TOPIC_UNIT_SUB if request.unit_mode else 0
+        topic = self._topic(retry_topic(group.name), group.retry_queues, sys_flag)
+        is_dead = record.reconsume_times >= tries_max or request.delay_level < 0
+        if is_dead:
+            topic = self._topic(dead_letter_topic(group.name), _DEAD_LETTER_QUEUES)
+            message = self._dead_letter(record, topic)
+        else:
+            queue_id = self._chance.randrange(topic.shared_queues)
+            message = self._retry(record, topic, queue_id, request)
+        results = self._inner.put(message)
+        self._count(message, group.name, is_dead=is_dead)
+        saving = self._topics.saving_of(topic.name)
+        if saving is not None:
+            await asyncio.shield(saving)
+        await self._inner.flushed(results)
+
+    def _count(self, message: InnerMessage, group: str, *, is_dead: bool) -> None:
+        origin = message.properties[keys_of.RETRY_TOPIC]
+        self._counters.sent_back.of(origin, group).add(1, 0, 0)
+        if is_dead:
+            self._counters.dead.of(origin, group).add(1, 0, 0)
+
+    def _topic(self, name: str, queues: int, sys_flag: int = 0) -> TopicConfig:
+        # Follows RocketMQ: what its store refuses as MESSAGE_ILLEGAL is answered with this code.
+        check_length(name, code=ResponseCode.SYSTEM_ERROR)
+        topic = self._topics.ensure(
+            name, queues=queues, perm=PERM_READ_WRITE, sys_flag=sys_flag
+        )
+        if not is_writable(topic.perm):
+            raise RequestError(
+                ResponseCode.NO_PERMISSION, f"the topic[{name}] sending message is forbidden"
+            )
+        return topic
+
+    async def _read(self, physical_offset: int) -> Record:
+        content = None
+        store = self._store
+        # What is not visible yet nobody can have consumed.
+        if store.min_offset <= physical_offset < store.dispatched_offset:
+            loop = asyncio.get_running_loop()
+            content = await loop.run_in_executor(self._pool, store.read_record, physical_offset)
+        if content is None:
+            raise _no_record(physical_offset)
+        return decode_record(content)
+
+    def _retry(
+        self, record: Record, topic: TopicConfig, queue_id: int, request: SendBackRequest
+    ) -> InnerMessage:
+        level = request.delay_level or _FIRST_LEVEL + record.reconsume_times
+        place = self._levels.place(level, topic.name, queue_id, _marked(record))
+        times = record.reconsume_times + 1
+        return once_more(record, *place, reconsume_times=times, is_due_coded=True)
+
+    def _dead_letter(self, record: Record, topic: TopicConfig) -> InnerMessage:
+        properties = _marked(record)
+        properties[keys_of.DELAY] = "0"
+        return once_more(
+            record, topic, 0, properties, reconsume_times=record.reconsume_times + 1
+        )
+
+
+def _no_record(physical_offset: int) -> RequestError:
+    return RequestError(
+        ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {physical_offset}"
+    )
+
+
+def _marked(record: Record) -> dict[str, str]:
+    """The properties of a record, and where the message was at first."""
+    properties = record.properties()
+    properties.setdefault(keys_of.RETRY_TOPIC, record.topic)
+    properties[keys_of.WAIT] = "false"
+    if not properties.get(keys_of.ORIGIN_MESSAGE_ID):
+        properties[keys_of.ORIGIN_MESSAGE_ID] = encode_message_id(
+            record.store_host, record.physical_offset
+        )
+    return properties

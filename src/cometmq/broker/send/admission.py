@@ -1,0 +1,302 @@
+"""May this message be stored, and as what? Every check of a send, in the order of RocketMQ.
+
+The order, codes and words follow AbstractSendMessageProcessor.msgCheck and SendMessageProcessor of
+RocketMQ 5.3.3. It answers either with the records to be stored or with a refusal. The hot path skips
+it for what it can see to be plain (broker.send.requests.sends).
+"""
+
+import asyncio
+import random
+from typing import Protocol
+
+from cometmq.broker.inner.reroute import RoutedSend
+from cometmq.broker.parts import Parts
+from cometmq.broker.send.packing import Origin, Packing
+from cometmq.broker.tables.lanes import Lanes
+from cometmq.codec.headers.send import SendRequest, SendRequestV2
+from cometmq.codec.message_id import UniqueIds
+from cometmq.codec.properties import decode_properties
+from cometmq.codec.recall_handle import RecallHandle, encode_recall_handle
+from cometmq.codec.record import HOST_BITS
+from cometmq.model import properties as keys_of
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.flags import INNER_BATCH, NEED_UNWRAP, PERM_READ_WRITE, is_writable
+from cometmq.model.frozen import dataclass
+from cometmq.model.names import (
+    RETRY_PREFIX,
+    WHEEL_TIMER_TOPIC,
+    check_sendable,
+    check_topic,
+    dead_letter_topic,
+)
+from cometmq.model.topic import TopicConfig
+from cometmq.store.appender import Put
+from cometmq.store.consume_queue import ConsumeQueue
+
+AnySend = SendRequest | SendRequestV2
+
+# What RocketMQ writes into a dead letter's DELAY, which would else delay it (handleRetryAndDLQ).
+_NO_DELAY = "-1"
+# Bits of a record's sysFlag that say how it is written, which no sender knows: with those of IPv6 hosts nobody
+# can read it, and its queue stands still for every consumer; with those of an inner batch it is taken for one.
+FLAGS_OF_BROKERS = HOST_BITS | INNER_BATCH | NEED_UNWRAP
+
+
+class Sender(Protocol):
+    """The origin of a send: the client's host and address.
+
+    Attributes:
+        host: as records store it, 8 or 20 bytes.
+        address: "ip:port".
+    """
+
+    @property
+    def host(self) -> bytes: ...  # noqa: D102
+    @property
+    def address(self) -> str: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True)
+class AdmittedSend:
+    """A send that may be stored.
+
+    Attributes:
+        puts: its records; one, or those of a batch.
+        answer_start: header of the answer up to the first physical offset.
+        transaction_id: the unique key.
+        is_batch: whether the records must lie together.
+        is_flush_awaited: whether a synchronous flush comes before the answer (property WAIT).
+        saving: its topic was just made and is on its way to the disk, or None.
+    """
+
+    puts: list[Put]
+    answer_start: str
+    transaction_id: str
+    is_batch: bool = False
+    is_flush_awaited: bool = True
+    saving: asyncio.Future[None] | None = None
+
+    @property
+    def is_ordinary(self) -> bool:
+        """Whether the send may be stored and answered together with others."""
+        return not self.is_batch and self.is_flush_awaited and self.saving is None
+
+
+class Admission:
+    """Checks sends against settings, topics and groups.
+
+    Attributes:
+        property_suffix: what the broker adds to each message's properties.
+        body_size_max: bytes of the largest body (maxMessageSize).
+        reroutes: by which special messages are stored elsewhere, asked in this order.
+    """
+
+    def __init__(
+        self, parts: Parts, *, lanes: Lanes, unique_ids: UniqueIds, chance: random.Random
+    ) -> None:
+        """`chance` picks queues for those who name none."""
+        self.reroutes = parts.reroutes
+        self._packing = Packing(parts.settings, unique_ids)
+        self.property_suffix = self._packing.property_suffix
+        self.body_size_max = parts.settings.body_size_max
+        self._settings = parts.settings
+        self._topics = parts.topics
+        self._groups = parts.groups
+        self._locks = parts.locks
+        self._counters = parts.counters
+        self._lanes = lanes
+        self._chance = chance
+
+    def admit(
+        self, request: AnySend, body: bytes, sender: Sender, *, is_batch: bool = False
+    ) -> AdmittedSend:
+        """Decide about one send.
+
+        Args:
+            request: what it says of itself.
+            body: of its message, or of many where it is a batch.
+            sender: who sends.
+            is_batch: whether its code says that it is one; else the request may.
+
+        Raises:
+            RequestError: it is refused; the code says why.
+            CodecError: its batch or properties cannot be read.
+        """
+        _check_ranges(request)
+        self._check_time()
+        topic, queue_id, properties = self._target(request, sender)
+        is_batch = bool(request.batch) or is_batch
+        sys_flag = request.sys_flag & ~FLAGS_OF_BROKERS
+        sent = RoutedSend(
+            topic, queue_id, properties, sys_flag, request.topic, is_batch=is_batch
+        )
+        for reroute in self.reroutes:
+            sent = reroute(sent)
+        # Until the topic is on disk, each of its sends comes here and waits for that.
+        saving = self._topics.saving_of(topic.name)
+        is_here = sent.topic is topic
+        lane = self._lanes.open(sent.topic, sent.queue_id, is_kept=is_here and saving is None)
+        _check_queue(lane.queue)
+        origin = Origin(
+            sent,
+            lane,
+            request.flag,
+            request.born_timestamp,
+            sender.host,
+            request.reconsume_times or 0,
+        )
+        if is_batch:
+            puts = self._packing.batch(body, origin)
+        else:
+            puts = [self._packing.single(body, origin)]
+        return AdmittedSend(
+            puts,
+            lane.answer_start if is_here else self._answer_elsewhere(sent, queue_id),
+            sent.properties.get(keys_of.UNIQ_KEY, ""),
+            is_batch,
+            sent.properties.get(keys_of.WAIT, "true") != "false",
+            saving,
+        )
+
+    def _answer_elsewhere(self, sent: RoutedSend, queue_id: int) -> str:
+        """The answer to a send that waits elsewhere names the queue that its sender chose."""
+        handle = None
+        out_ms = sent.properties.get(keys_of.TIMER_OUT_MS)
+        key = sent.properties.get(keys_of.UNIQ_KEY)
+        if sent.topic.name == WHEEL_TIMER_TOPIC and out_ms is not None and key is not None:
+            name = self._settings.broker_name
+            # Follows RocketMQ: 1 ms more, so that the recall falls into the same slot.
+            handle = encode_recall_handle(
+                RecallHandle(sent.born_topic, name, str(int(out_ms) + 1), key)
+            )
+        return self._lanes.answer_start(queue_id, handle)
+
+    def _target(
+        self, request: AnySend, sender: Sender
+    ) -> tuple[TopicConfig, int, dict[str, str]]:
+        """The topic, queue and properties of a send; dead letters go to the topic of dead letters."""
+        topic = self._topic_of(request, sender)
+        properties = _read_properties(request.properties)
+        queue_id = self._queue_of(request, topic, sender)
+        if topic.name.startswith(RETRY_PREFIX) and self._is_dead(request, topic.name):
+            self._count_dead(properties, topic.name)
+            topic, queue_id = self._dead_letters(topic.name), 0
+            properties[keys_of.DELAY] = _NO_DELAY
+        return topic, queue_id, properties
+
+    # --- the checks, in their order
+
+    def _check_time(self) -> None:
+        start_ms = self._settings.accept_sends_from_ms
+        if self._topics.clock.now_ms() < start_ms:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"broker unable to service, until {start_ms} (startAcceptSendRequestTimeStamp)",
+            )
+
+    def _topic_of(self, request: AnySend, sender: Sender) -> TopicConfig:
+        name = request.topic
+        topic = self._topics.get(name)
+        if not is_writable(self._settings.perm) and topic is not None and topic.ordered:
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"the broker[{self._settings.broker_name}] sending message is forbidden",
+            )
+        check_topic(name, code=ResponseCode.MESSAGE_ILLEGAL)
+        check_sendable(name)
+        if topic is None:
+            topic = self._make_topic(request, sender)
+        if not is_writable(topic.perm):
+            # Differs: RocketMQ leaves this to its producers, who see it in the route.
+            raise RequestError(
+                ResponseCode.NO_PERMISSION, f"the topic[{name}] sending message is forbidden"
+            )
+        return topic
+
+    def _make_topic(self, request: AnySend, sender: Sender) -> TopicConfig:
+        if request.topic.startswith(RETRY_PREFIX):
+            group = self._groups.get(request.topic.removeprefix(RETRY_PREFIX))
+            if group is not None:
+                return self._topics.ensure(request.topic, queues=1, perm=PERM_READ_WRITE)
+        made = self._topics.make_from(
+            request.default_topic, request.topic, queues=request.default_topic_queue_nums
+        )
+        if made is None:
+            raise RequestError(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"topic[{request.topic}] not exist, apply first please! "
+                f"(producer {sender.address}; autoCreateTopicEnable decides)",
+            )
+        return made
+
+    def _queue_of(self, request: AnySend, topic: TopicConfig, sender: Sender) -> int:
+        queue_id = request.queue_id
+        # Differs: RocketMQ takes any negative id for "choose one".
+        if queue_id == -1 and topic.write_queues > 0:
+            return self._chance.randrange(topic.shared_queues)
+        if not 0 <= queue_id < topic.queue_count:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"request queueId[{queue_id}] is illegal, topic[{topic.name}] has "
+                f"{topic.write_queues} write and {topic.read_queues} read queues. "
+                f"Producer: {sender.address}",
+            )
+        return queue_id
+
+    def _is_dead(self, request: AnySend, topic: str) -> bool:
+        """Whether a message that its consumer sends for a retry has had all of its tries."""
+        name = topic.removeprefix(RETRY_PREFIX)
+        group = self._groups.get(name)
+        if group is None:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"subscription group not exist, {name}",
+            )
+        if self._locks.is_group_ordered(name):
+            # A consumer in order has tried by itself; a retry would come out of order.
+            return True
+        if group.retry_queues <= 0:
+            return True
+        tries_max = (
+            group.retry_max_times
+            if request.max_reconsume_times is None
+            else request.max_reconsume_times
+        )
+        return (request.reconsume_times or 0) > tries_max
+
+    def _count_dead(self, properties: dict[str, str], retry: str) -> None:
+        origin = properties.get(keys_of.RETRY_TOPIC, retry)
+        if self._topics.get(origin) is None:
+            origin = retry  # Anybody can write any name there.
+        self._counters.dead.of(origin, retry.removeprefix(RETRY_PREFIX)).add(1, 0, 0)
+
+    def _dead_letters(self, topic: str) -> TopicConfig:
+        name = dead_letter_topic(topic.removeprefix(RETRY_PREFIX))
+        return self._topics.ensure(name, queues=1, perm=PERM_READ_WRITE)
+
+
+def _check_queue(queue: ConsumeQueue) -> None:
+    """Refuse a queue whose entries cannot be written; others of the topic may be well."""
+    if queue.fault is not None:
+        raise RequestError(
+            ResponseCode.SERVICE_NOT_AVAILABLE,
+            f"queue {queue.queue_id} of topic[{queue.topic}] cannot be written ({queue.fault}); "
+            "send to another queue, or mend that at the broker",
+        )
+
+
+def _read_properties(text: str | None) -> dict[str, str]:
+    properties = decode_properties((text or "").encode())
+    properties.pop(keys_of.POP_CK, None)
+    return properties
+
+
+def _check_ranges(request: AnySend) -> None:
+    """Refuse numbers that a record has no room for."""
+    for name in ("flag", "sys_flag", "reconsume_times", "queue_id"):
+        value = getattr(request, name)
+        if value is not None and not -(1 << 31) <= value < 1 << 31:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER, f"{name} {value} does not fit 32 bits"
+            )

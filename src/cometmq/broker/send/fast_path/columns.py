@@ -1,0 +1,200 @@
+"""The fast path of sends: from a turn's bytes to records and answers, as columns.
+
+Plain sends and plain batch messages are taken from the bytes of their connections before they are commands
+(`kernel.take_sends`), stored with one write, and answered with one a connection. What is not known at a glance stays where it is: it becomes commands, and
+goes the way of `send.requests.sends`, with the same meaning (docs/design/0046-columns.md).
+"""
+
+from collections.abc import Callable
+
+from cometmq.broker.counters.counters import Counters
+from cometmq.broker.pull.fast_path import PullIntake
+from cometmq.broker.send.admission import Admission
+from cometmq.broker.send.requests.answers import as_late, encode_answers, too_few_replicas
+from cometmq.broker.send.requests.big_batches import PIECE_COUNT_MAX
+from cometmq.broker.tables.lanes import Lanes
+from cometmq.codec.remoting import FRAME_SIZE_MAX
+from cometmq.kernel import (
+    KnownSigner,
+    SendBatch,
+    TurnReads,
+    answer_columns,
+    answer_reads,
+    answers_of,
+    take_reads,
+    take_sends,
+)
+from cometmq.model.codes import RequestCode
+from cometmq.net.peer import HEADER_SIZE_MAX, Peer
+from cometmq.net.requests import FrameHandler, Write
+from cometmq.store.batch import Columns
+from cometmq.store.message_store import MessageStore
+from cometmq.store.positions import Durability
+
+SEND_CODES = (
+    RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
+)  # fmt: skip
+
+# Of each connection the index behind its last one.
+Ends = list[tuple[Peer, int]]
+
+
+class SendIntake:
+    """Takes plain sends (`net.requests.Intake`); a read that begins with none it shows to who takes pulls, and to others.
+
+    Attributes:
+        judged: the codes of the sends.
+        count: how many requests it has taken since `handle`.
+        codes: of all that it takes.
+        answer_ahead: answers a pull, as the intake of pulls does.
+    """
+
+    judged = frozenset(map(int, SEND_CODES))
+
+    def __init__(
+        self,
+        *,
+        store: MessageStore,
+        lanes: Lanes,
+        admission: Admission,
+        counters: Counters,
+        refuse: Callable[[Columns, Ends, Exception], None],
+        written: Callable[[], None],
+        pulls: PullIntake | None = None,
+    ) -> None:
+        """Nothing is taken.
+
+        Args:
+            store: where they go.
+            lanes: which queues may be sent to without asking.
+            admission: what it says of properties and sizes.
+            counters: count them.
+            refuse: answers sends that could not be stored.
+            written: called once their answers are written.
+            pulls: takes what is no send.
+        """
+        self.count = 0
+        self.codes = frozenset(SEND_CODES) | (frozenset() if pulls is None else pulls.codes)
+        self._pulls = pulls
+        # A pull ahead of its turn, for it gains nothing by what others bring.
+        self.answer_ahead = _nothing if pulls is None else pulls.answer
+        self._takers: list[FrameHandler] = []
+        self.written = written
+        self._store = store
+        self._positions = store.positions
+        self._straight = lanes.straight
+        self._suffix = admission.property_suffix.encode()
+        self._limits = (
+            admission.body_size_max, FRAME_SIZE_MAX, HEADER_SIZE_MAX, PIECE_COUNT_MAX,
+        )  # fmt: skip
+        self._counters = counters
+        self._refuse = refuse
+        self._batch: Columns = SendBatch(self._suffix)
+        self._ends: Ends = []
+        self._host = store.store_host.hex().upper()
+
+    def show(self, taker: FrameHandler) -> None:
+        """Show this one what is neither a send nor a pull."""
+        self._takers.append(taker)
+
+    def take(
+        self,
+        data: bytes,
+        position: int,
+        peer: Peer,
+        count_max: int,
+        signer: KnownSigner | None = None,
+    ) -> int:
+        """Take sends of one connection, or, where nobody must sign, what others take; see `net.requests.Intake`."""
+        batch = self._batch
+        before = batch.request_count
+        end = take_sends(
+            batch, data, position, count_max, peer.host, self._straight, self._limits, signer
+        )
+        if end > position:
+            self.count += batch.request_count - before
+            self._ends.append((peer, batch.count))
+            peer.sends_alone = signer is None
+        elif signer is None:
+            return self._take_others(data, position, peer, count_max)
+        return end
+
+    def take_reads(self, turn: TurnReads[Peer], count_max: int, size_min: int) -> None:
+        """Take the sends of those who brought one each; see `net.requests.Intake`."""
+        batch = self._batch
+        before = batch.request_count
+        take_reads(turn, batch, self._ends, count_max, size_min, self._straight, self._limits)
+        self.count += batch.request_count - before
+
+    def _take_others(self, data: bytes, position: int, peer: Peer, count_max: int) -> int:
+        """Show what is no send to others: they answer what they take, which are requests of the turn all the same."""
+        if not position and self._pulls is not None:
+            end, count = self._pulls.take(data, peer, count_max)
+            if count:
+                self.count += count
+                return end
+        for taker in self._takers:
+            end, count = taker.take_frames(data, position, peer, count_max)
+            if count:
+                self.count += count
+                return end
+        return position
+
+    def handle(self) -> bool:
+        """Store what was taken, and answer each connection; False where that was done already, as pulls are."""
+        self.count = 0
+        if self._pulls is not None:
+            self._pulls.size = 0
+        if not self._ends:
+            return False
+        batch, ends = self._batch, self._ends
+        self._batch, self._ends = SendBatch(self._suffix), []
+        began, positions = self._counters.now(), self._positions
+        if positions.refusal is not None:
+            self._refuse(batch, ends, too_few_replicas(positions.refusal))
+            return True
+        try:
+            end = self._store.put_columns(batch)
+        except Exception as error:  # noqa: BLE001  As net.dispatcher.run_batch.
+            self._refuse(batch, ends, error)
+            return True
+        if end <= positions.confirmed:
+            answer_reads(batch, ends, self._host)
+            self._counters.count_columns(batch, began)
+            return True
+        first = 0
+        for peer, last in ends:
+            answers = answer_columns(batch, first, last, self._host)
+            self._answer_confirmed(batch, first, last, answers, peer, began)
+            first = last
+        return True
+
+    def _answer_confirmed(
+        self, batch: Columns, first: int, last: int, answers: bytes, peer: Peer, began: float
+    ) -> None:
+        """Answer when all of a connection's sends are confirmed; one waiter for all.
+
+        The last one counts the batch. A waiter of its own for that would make a lone sender two who wait, and what it
+        sends next would not be on its way to the device before the flush (`store.flushing.Flushing.done`).
+        """
+
+        def confirmed(durability: Durability) -> None:
+            is_late = durability is not Durability.OK
+            peer.write_at_once(
+                self._late_answers(batch, first, last, durability) if is_late else answers
+            )
+            if last == batch.count:
+                self._counters.count_columns(batch, began)
+
+        self._store.wait_confirmed(batch.end_of(last), confirmed)
+
+    def _late_answers(
+        self, batch: Columns, first: int, last: int, durability: Durability
+    ) -> bytes:
+        pending, results = answers_of(batch, first, last, self._host)
+        return encode_answers(as_late(pending, durability), results)
+
+
+def _nothing(_data: bytes, _write: Write) -> int:
+    """No pull is answered."""
+    return 0

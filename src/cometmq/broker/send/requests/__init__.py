@@ -1,0 +1,1 @@
+"""The requests of sends: one function a code."""

@@ -1,1 +1,0 @@
-"""Services of a broker as typed values: no frame, no connection (docs/design/0041)."""

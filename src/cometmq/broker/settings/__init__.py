@@ -1,0 +1,1 @@
+"""The keys of a broker's file of settings: types, defaults, bounds."""

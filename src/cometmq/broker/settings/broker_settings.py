@@ -1,0 +1,343 @@
+"""The broker's settings: RocketMQ's keys, so that an unmodified Java broker.conf is understood.
+
+Every key that RocketMQ's documentation gives to users is known here. Those in
+`KEYS_WITHOUT_EFFECT` are taken and change nothing: thread pools that this design has not, and
+features that are not built yet (docs/operate/settings.md is made from this module).
+"""
+
+import os
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from enum import Enum
+from pathlib import Path
+
+from cometmq.access.auth_keys import AUTH_KEYS_WITHOUT_EFFECT
+from cometmq.access.keys import check_secret_files, further_layers
+from cometmq.broker.settings.metrics_keys import MetricsKeys
+from cometmq.broker.settings.replica_keys import split_addresses
+from cometmq.broker.settings.unsupported_keys import UNSUPPORTED_KEYS
+from cometmq.model.address import split_address
+from cometmq.model.errors import SettingsError
+from cometmq.model.frozen import dataclass
+from cometmq.model.settings import (
+    Layer,
+    SettingsInForce,
+    environment_layer,
+    flags_layer,
+    read_settings,
+    setting,
+)
+from cometmq.model.unsupported import asked_by_environment, judge
+from cometmq.store.conf_file import ConfFile
+from cometmq.store.real_disk import RealDisk
+from cometmq.store.settings import StoreSettings
+
+LISTEN_PORT = 10911
+LOOPBACK = "127.0.0.1"
+# The fast port, which old clients use for sending ("VIP channel"), lies this far below.
+FAST_PORT_DISTANCE = 2
+
+_HOST_NAME = platform.node() or "broker-a"
+
+
+class BrokerRole(Enum):
+    """The part a broker plays in its group."""
+
+    ASYNC_MASTER = "ASYNC_MASTER"
+    SYNC_MASTER = "SYNC_MASTER"
+    SLAVE = "SLAVE"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSettings(MetricsKeys):
+    """BrokerConfig and NettyServerConfig of RocketMQ 5.3.3, as far as used; the rest: MetricsKeys.
+
+    Attributes:
+        cluster_name: the cluster it belongs to.
+        broker_name: one name for a master and its slaves.
+        broker_id: 0 is the master; its slaves have 1 and more.
+        broker_role: ASYNC_MASTER, SYNC_MASTER, or SLAVE.
+        nameservers: where it registers, `host:port;host:port`.
+        broker_ip: the address that clients are told, of a host's name its IP; differs: without it
+            and without `bindAddress` that is loopback.
+        ha_ip: the address that slaves are told, an IP or a name, without a port.
+        bind_address: where it listens; differs: `brokerIP1`, or everywhere if no interface has that,
+            else loopback, where Java listens everywhere.
+        listen_port: 0 takes a free one; old clients' second port lies 2 below.
+        connections_max: beyond it the one that is silent longest goes, else the newcomer; not a
+            key of RocketMQ.
+        idle_seconds_max: a connection that is silent for longer is closed, s.
+        perm: 6 read and write, 4 read only, 2 write only.
+        is_topic_auto_created: the first send to an unknown topic makes it.
+        is_group_auto_created: the first use of an unknown consumer group makes it.
+        default_topic_queues: most queues of a topic that is made so.
+        topics_max: most topics, beside the system's; as many retry and dead-letter topics may be
+            there; not a key of RocketMQ.
+        groups_max: most consumer groups; not a key of RocketMQ.
+        is_cluster_topic: the topic named like the cluster may be inherited from.
+        is_broker_topic: the topic named like the broker may be inherited from.
+        is_trace_topic: make the topic for message traces.
+        trace_topic: its name.
+        is_trace_on: tell producers to trace.
+        region_id: told to producers and kept with each message.
+        is_light_read: topics %LMQ%... can be consumed; differs: nothing new comes into them.
+        is_multi_dispatch: what names light queues is refused; differs: RocketMQ stores it there.
+        body_size_max: bytes of the largest body.
+        accept_sends_from_ms: sends are refused before this time, ms since 1970.
+        is_long_polling: a pull that finds nothing waits as long as its client says.
+        short_polling_ms: how long it waits where that is off, ms.
+        is_lite_pull: lite pull consumers of 5.x are served.
+        notify_changes: the members of a group are told when members change.
+        is_reset_by_broker: a reset of offsets is the broker's work; else clients are told to do it.
+        is_reply_stored: replies of request-reply are also stored.
+        is_fast_failure: requests that waited too long are refused with SYSTEM_BUSY.
+        pull_wait_ms_max: longest wait of a pull of old messages for a thread, ms.
+        busy_timeout_ms: what was sent while the broker stood still for longer is refused, ms.
+        is_slave_read: of a master: consumers that are far behind are sent to a slave; of a slave: it is read.
+        is_offset_checked: of a slave: who pulls from an offset that it lacks is sent to one that it has.
+        client_timeout_ms: a client without heartbeats for longer is dropped, ms.
+        is_transaction_refused: half messages are refused.
+        transaction_timeout_ms: producers are asked about half messages that are older, ms.
+        transaction_check_interval_ms: pause between rounds of asking, ms.
+        transaction_check_max: how often a half message is asked about before it is discarded.
+        register_period_ms: pause between registrations, 10 to 60 s, ms.
+        register_timeout_ms: how long a nameserver may take to answer, ms.
+        is_registration_compressed: send the topics compressed.
+    """
+
+    # --- who it is and where it listens
+    cluster_name: str = setting("DefaultCluster", key="brokerClusterName")
+    broker_name: str = setting(_HOST_NAME)
+    broker_id: int = setting(0, least=0)
+    broker_role: BrokerRole = setting(BrokerRole.ASYNC_MASTER)
+    nameservers: str = setting("", key="namesrvAddr")
+    broker_ip: str | None = setting(None, key="brokerIP1", is_host=True)
+    ha_ip: str | None = setting(None, key="brokerIP2", is_host=True)
+    bind_address: str | None = setting(None, is_host=True)
+    listen_port: int = setting(LISTEN_PORT, least=0, most=65535)
+    connections_max: int = setting(10_000, key="connectionsMax", least=1)
+    idle_seconds_max: int = setting(120, key="serverChannelMaxIdleTimeSeconds", least=1)
+
+    # --- topics, groups, permissions
+    perm: int = setting(6, key="brokerPermission", least=0, most=15, is_remote=True)
+    is_topic_auto_created: bool = setting(
+        default=True, key="autoCreateTopicEnable", is_remote=True
+    )
+    is_group_auto_created: bool = setting(
+        default=True, key="autoCreateSubscriptionGroup", is_remote=True
+    )
+    default_topic_queues: int = setting(8, key="defaultTopicQueueNums", least=1)
+    topics_max: int = setting(20_000, key="topicsMax", least=1)
+    groups_max: int = setting(20_000, key="groupsMax", least=1)
+    is_cluster_topic: bool = setting(default=True, key="clusterTopicEnable")
+    is_broker_topic: bool = setting(default=True, key="brokerTopicEnable")
+    is_trace_topic: bool = setting(default=False, key="traceTopicEnable")
+    trace_topic: str = setting("RMQ_SYS_TRACE_TOPIC", key="msgTraceTopicName")
+    is_trace_on: bool = setting(default=True, key="traceOn")
+    region_id: str = setting("DefaultRegion")
+
+    is_light_read: bool = setting(default=False, key="enableLmq")
+    is_multi_dispatch: bool = setting(default=False, key="enableMultiDispatch")
+
+    # --- sending and pulling
+    body_size_max: int = setting(4_194_304, key="maxMessageSize", least=1)
+    accept_sends_from_ms: int = setting(0, key="startAcceptSendRequestTimeStamp", least=0)
+    is_long_polling: bool = setting(default=True, key="longPollingEnable")
+    short_polling_ms: int = setting(1_000, key="shortPollingTimeMills", least=1)
+    is_lite_pull: bool = setting(default=True, key="litePullMessageEnable")
+    notify_changes: bool = setting(default=True, key="notifyConsumerIdsChangedEnable")
+    is_reset_by_broker: bool = setting(default=True, key="useServerSideResetOffset")
+    is_reply_stored: bool = setting(default=True, key="storeReplyMessageEnable")
+    is_fast_failure: bool = setting(default=True, key="brokerFastFailureEnable")
+    pull_wait_ms_max: int = setting(5_000, key="waitTimeMillsInPullQueue", least=1)
+    busy_timeout_ms: int = setting(1_000, key="osPageCacheBusyTimeOutMills", least=1)
+    is_slave_read: bool = setting(default=False, key="slaveReadEnable")
+    is_offset_checked: bool = setting(default=False, key="offsetCheckInSlave")
+    client_timeout_ms: int = setting(120_000, key="channelExpiredTimeout", least=1_000)
+
+    # --- transactions
+    is_transaction_refused: bool = setting(
+        default=False, key="rejectTransactionMessage", is_remote=True
+    )
+    transaction_timeout_ms: int = setting(
+        6_000, key="transactionTimeOut", least=0, is_remote=True
+    )
+    transaction_check_interval_ms: int = setting(
+        30_000, key="transactionCheckInterval", least=1, is_remote=True
+    )
+    transaction_check_max: int = setting(15, key="transactionCheckMax", least=0, is_remote=True)
+
+    # --- registration
+    register_period_ms: int = setting(30_000, key="registerNameServerPeriod", least=1)
+    register_timeout_ms: int = setting(24_000, key="registerBrokerTimeoutMills", least=1)
+    is_registration_compressed: bool = setting(default=False, key="compressedRegister")
+
+    @property
+    def listen_host(self) -> str:
+        """The host on which it listens: loopback unless an address was given (decision 10)."""
+        return self.bind_address or self.broker_ip or LOOPBACK
+
+    @property
+    def nameserver_addresses(self) -> tuple[str, ...]:
+        """The nameservers, "host:port" each."""
+        return tuple(part.strip() for part in self.nameservers.split(";") if part.strip())
+
+    def check_role(self) -> None:
+        """Refuse an id that is another role's, and a guarded master whose log any broker could copy.
+
+        Raises:
+            SettingsError: it would be a second master of its name, or a slave that nobody takes for one; or nothing tells
+                its slaves from strangers.
+        """
+        role, number = self.broker_role.name, self.broker_id
+        if self.is_slave and not number:
+            raise SettingsError(
+                f"brokerRole={role}, brokerId=0: 0 is the master's id; write brokerId=1, or another "
+                "number above 0 that no other slave of this brokerName has"
+            )
+        if number and not self.is_slave:
+            raise SettingsError(
+                f"brokerId={number}, brokerRole={role}: an id above 0 is a slave's; write brokerId=0, or "
+                "brokerRole=SLAVE"
+            )
+        self._check_copies()
+
+    @property
+    def are_slaves_proven(self) -> bool:
+        """Whether a slave proves by a secret or a certificate that it belongs to the group, wherever it connects from."""
+        return self.ha_secret_file is not None or self.are_clients_certified
+
+    def _check_copies(self) -> None:
+        """Refuse to guard messages and give copies of them to any broker that registers itself as a slave.
+
+        Raises:
+            SettingsError: there is access control, and nothing tells a slave of the group from a stranger.
+        """
+        if not self.is_guarded or self.is_slave or not self.nameserver_addresses:
+            return
+        if not (self.are_slaves_proven or split_addresses(self.ha_allowed)):
+            raise SettingsError(
+                "access control is on, and nothing says who may copy the log: anybody can register at a nameserver as a slave of "
+                f"{self.broker_name}. Write one of these lines into broker.conf: haSecretFile=/etc/cometmq/ha.secret (a file of 16 bytes "
+                "or more with mode 0600, the same at each member), haAllowedAddresses=10.0.0.2 (the addresses of the slaves; "
+                "Java's slaves know no secret), haAllowedAddresses=127.0.0.1 (there is no slave on another machine), or "
+                "tls.server.need.client.auth=require"
+            )
+
+    def store_settings(self) -> StoreSettings:
+        """Return the settings of the store; a slave's has no transientStorePool.
+
+        A slave acknowledges what must survive its own death. RocketMQ 5.3.3 gives a slave no pool either
+        (DefaultMessageStore.isTransientStorePoolEnable).
+
+        Raises:
+            SettingsError: as `StoreKeys.store_settings`.
+        """
+        settings = MetricsKeys.store_settings(self)
+        return replace(settings, pool_buffers=0) if self.is_slave else settings
+
+    @property
+    def is_slave(self) -> bool:
+        """Whether the broker copies a master's log."""
+        return self.broker_role is BrokerRole.SLAVE
+
+
+# Keys that users set for parts this broker does not have; a warning would only be noise in a file that
+# works. What changes a promise is in `unsupported_keys`; docs/operate/settings.md lists both.
+KEYS_WITHOUT_EFFECT = frozenset(
+    """
+    storePathConsumeQueue storePathIndex storeCheckpoint abortFile
+    destroyMapedFileIntervalForcibly commitCommitLogLeastPages commitCommitLogThoroughInterval
+    flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval fastFailIfNoBufferInStorePool
+    useReentrantLockWhenPutMessage enableScheduleAsyncDeliver maxLmqConsumeQueueNum dLegerGroup
+    dLegerPeers dLegerSelfId enableCalcFilterBitMap expectConsumerNumUseFilter
+    maxErrorRateOfBloomFilter sendMessageThreadPoolNums pullMessageThreadPoolNums
+    sendThreadPoolQueueCapacity pullThreadPoolQueueCapacity queryThreadPoolQueueCapacity
+    waitTimeMillsInSendQueue waitTimeMillsInHeartbeatQueue waitTimeMillsInTransactionQueue
+    consumerFallbehindThreshold transferMsgByHeap forceRegister controllerAddr
+    brokerElectionPriority brokerHeartbeatInterval brokerNotActiveTimeoutMillis
+    metricLoggingExporterIntervalInMills
+    serverWorkerThreads serverSelectorThreads serverOnewaySemaphoreValue
+    serverAsyncSemaphoreValue serverCallbackExecutorThreads useEpollNativeSelector rocketmqHome
+    """.split()  # noqa: SIM905  One to a line would be two pages.
+)
+
+
+def conf_file(path: str | None) -> ConfFile:
+    """A broker's file, beside which stands what was changed over the wire."""
+    return ConfFile(None if path is None else str(Path(path).absolute()), RealDisk())
+
+
+def load_settings(
+    conf: str | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    arguments: Sequence[str] = (),
+) -> tuple[BrokerSettings, list[str]]:
+    """The settings of a broker from its conf file, environment and flags, and warnings.
+
+    Flags outrank COMETMQ_* variables, those the file, that NAMESRV_ADDR, that the defaults.
+
+    Raises:
+        SettingsError: the file cannot be read, or a value cannot be used.
+    """
+    environ = os.environ if environment is None else environment
+    layers = []
+    if environ.get("NAMESRV_ADDR"):
+        layers.append(Layer("NAMESRV_ADDR", {"namesrvAddr": environ["NAMESRV_ADDR"]}))
+    path = None if conf is None else str(Path(conf).absolute())
+    layers += conf_file(conf).layers()
+    layers.append(environment_layer(BrokerSettings, environ))
+    layers.append(asked_by_environment(UNSUPPORTED_KEYS, environ))
+    layers.append(flags_layer(BrokerSettings, arguments))
+    layers = [*further_layers(layers, path, environ), *layers]
+    check_secret_files(BrokerSettings, layers)
+    return settings_of(layers)
+
+
+def changeable(
+    settings: BrokerSettings, conf: ConfFile | None
+) -> SettingsInForce[BrokerSettings]:
+    """The settings of a broker that runs; without a file changes hold until the next start."""
+
+    def check(changed: BrokerSettings) -> None:
+        changed.check_replicas()
+        changed.store_settings()
+
+    return SettingsInForce(settings, check=check, keep=conf.remember if conf else None)
+
+
+def settings_of(layers: Sequence[Layer]) -> tuple[BrokerSettings, list[str]]:
+    """The settings that these layers make, the last one first in rank, and warnings.
+
+    Raises:
+        SettingsError: a value cannot be used, or asks for what would be missed.
+    """
+    known = KEYS_WITHOUT_EFFECT.union(
+        AUTH_KEYS_WITHOUT_EFFECT, *(each.keys for each in UNSUPPORTED_KEYS)
+    )
+    settings, warnings = read_settings(BrokerSettings, layers, also_known=known)
+    settings.check_access()
+    settings.check_replicas()
+    warnings += _nameserver_hints(settings)
+    return settings, warnings + judge(UNSUPPORTED_KEYS, layers)
+
+
+def _nameserver_hints(settings: BrokerSettings) -> list[str]:
+    """Hints about nameservers whose address nobody can have; a start tries them all the same, as RocketMQ does."""
+    hints = []
+    for address in settings.nameserver_addresses:
+        parts = re.split(r"[,\s]+", address)
+        if len(parts) > 1:
+            hints.append(
+                f"namesrvAddr={settings.nameservers}: RocketMQ separates nameservers by ; and so {address} is one "
+                f"address here, which nobody has; write {';'.join(filter(None, parts))}"
+            )
+            continue
+        try:
+            split_address(address)
+        except ValueError as error:
+            hints.append(f"namesrvAddr={settings.nameservers}: {address}: {error}")
+    return hints

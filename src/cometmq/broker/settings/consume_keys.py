@@ -1,0 +1,56 @@
+"""Settings of a broker that concern filters and pop: RocketMQ's keys."""
+
+from enum import Enum
+
+from cometmq.broker.settings.replica_keys import ReplicaKeys
+from cometmq.model.frozen import dataclass
+from cometmq.model.settings import setting
+
+
+class RequestMode(Enum):
+    """The way consumers of a group get messages of a topic where the broker shares out the queues."""
+
+    PULL = "PULL"
+    POP = "POP"
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeKeys(ReplicaKeys):
+    """Of BrokerConfig of RocketMQ 5.3.3.
+
+    Attributes:
+        is_sql92: consumers may filter by SQL92; differs: RocketMQ has it off.
+        is_retry_filtered: an SQL92 subscription to a retry topic is replaced by the group's
+            subscription to the topic that a message came from.
+        revive_queues: queues of the topic in which pop keeps its check points.
+        retry_share: of 100 pops so many look into the retry topic first, the others last.
+        is_retry_topic_v2: retry topics of pop are `%RETRY%group+topic`, which is never ambiguous.
+        is_retry_topic_v1_read: with these, the older ones are read too.
+        polling_max: most pops that wait for one group, topic and queue.
+        polling_total_max: most pops that wait at all.
+        request_mode: of groups for which nothing was set.
+        share_queues: queues of how many other members a member pops, too; -1: of all.
+        is_shared_by_broker: the broker shares queues out; else each member is given all.
+        is_cold_limited: groups that read much of what is not in memory wait.
+        cold_group_max: bytes of that, of a group without a threshold of its own, in 5 s.
+        cold_max: of all groups.
+    """
+
+    is_sql92: bool = setting(default=True, key="enablePropertyFilter")
+    is_retry_filtered: bool = setting(default=False, key="filterSupportRetry")
+    revive_queues: int = setting(8, key="reviveQueueNum", least=1, most=256)
+    retry_share: int = setting(20, key="popFromRetryProbability", least=0, most=100)
+    is_retry_topic_v2: bool = setting(default=False, key="enableRetryTopicV2")
+    is_retry_topic_v1_read: bool = setting(
+        default=True, key="retrieveMessageFromPopRetryTopicV1"
+    )
+    polling_max: int = setting(1_024, key="popPollingSize", least=1)
+    polling_total_max: int = setting(100_000, key="maxPopPollingSize", least=1)
+    request_mode: RequestMode = setting(RequestMode.PULL, key="defaultMessageRequestMode")
+    share_queues: int = setting(-1, key="defaultPopShareQueueNum", least=-1)
+    is_shared_by_broker: bool = setting(default=True, key="serverLoadBalancerEnable")
+    is_cold_limited: bool = setting(
+        default=False, key="coldDataFlowControlEnable", is_remote=True
+    )
+    cold_group_max: int = setting(3 << 20, key="cgColdReadThreshold", least=0, is_remote=True)
+    cold_max: int = setting(100 << 20, key="globalColdReadThreshold", least=0, is_remote=True)

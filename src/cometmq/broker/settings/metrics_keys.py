@@ -1,0 +1,50 @@
+"""Settings of a broker that concern metrics and the log of the program: RocketMQ's keys."""
+
+from enum import Enum
+
+from cometmq.broker.settings.consume_keys import ConsumeKeys
+from cometmq.model.frozen import dataclass
+from cometmq.model.settings import setting
+
+
+class MetricsExporter(Enum):
+    """The way metrics leave a broker."""
+
+    DISABLE = "DISABLE"
+    PROM = "PROM"
+    OTLP_GRPC = "OTLP_GRPC"
+    LOG = "LOG"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsKeys(ConsumeKeys):
+    """Of BrokerConfig of RocketMQ 5.3.3.
+
+    Attributes:
+        metrics_exporter: PROM serves /metrics, /healthz and /readyz; differs: RocketMQ has DISABLE.
+            OTLP_GRPC serves the same, and sends metrics to a collector. LOG is warned of.
+        metrics_host: where; differs: RocketMQ listens at brokerIP1.
+        metrics_port: 0 takes a free one, which the log names.
+        metrics_series_max: label values of one metric; what is beyond is one line.
+        metrics_grpc_target: the collector, http://HOST:PORT; without a scheme it is https, as in RocketMQ.
+        metrics_grpc_header: what goes with each request to it, `name:value,name:value`.
+        metrics_grpc_timeout_ms: how long a request to it may take.
+        metrics_grpc_interval_ms: from one export to the next.
+        spans_exporter_enable: messages with a `traceparent` have a span here, which goes to the collector; CometMQ's own.
+        metrics_labels: further labels of every line, `name:value,name:value`.
+    """
+
+    metrics_exporter: MetricsExporter = setting(MetricsExporter.PROM, key="metricsExporterType")
+    metrics_host: str = setting("127.0.0.1", key="metricsPromExporterHost", is_host=True)
+    metrics_port: int = setting(5557, key="metricsPromExporterPort", least=0, most=65535)
+    metrics_series_max: int = setting(50_000, key="metricsOtelCardinalityLimit", least=1)
+    metrics_grpc_target: str = setting("", key="metricsGrpcExporterTarget")
+    metrics_grpc_header: str = setting("", key="metricsGrpcExporterHeader", is_secret=True)
+    metrics_grpc_timeout_ms: int = setting(
+        3000, key="metricGrpcExporterTimeOutInMills", least=1, most=60_000
+    )
+    metrics_grpc_interval_ms: int = setting(
+        60_000, key="metricGrpcExporterIntervalInMills", least=100
+    )
+    spans_exporter_enable: bool = setting(False)
+    metrics_labels: str = setting("", key="metricsLabel")

@@ -1,0 +1,224 @@
+"""Settings of a broker that concern its files: RocketMQ's keys, and what the store makes of them."""
+
+from enum import Enum
+from pathlib import Path
+
+from cometmq.broker.settings.index_keys import IndexKeys
+from cometmq.model.delay_levels import delay_levels_ms
+from cometmq.model.errors import SettingsError
+from cometmq.model.frozen import dataclass
+from cometmq.model.settings import setting
+from cometmq.store.retention import Retention
+from cometmq.store.settings import StoreSettings
+
+_LOG_FILE_SIZE = 1 << 30
+_HOUR_MS = 3_600_000
+_HOURS = 24
+
+
+class FlushDiskType(Enum):
+    """The moment at which a send is answered: once written, or once it is on the device."""
+
+    ASYNC_FLUSH = "ASYNC_FLUSH"
+    SYNC_FLUSH = "SYNC_FLUSH"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreKeys(IndexKeys):
+    """MessageStoreConfig of RocketMQ 5.3.3, as far as used.
+
+    Attributes:
+        store_path: the store directory.
+        commitlog_path: the log, where it is not `commitlog` in the store directory; several
+            directories with commas between, files go to them in turn.
+        read_only_commitlog_paths: further directories of the log that get no new file.
+        commitlog_file_size: bytes of a log file.
+        queue_file_size: bytes of a queue file, 20 an entry.
+        flush_disk_type: ASYNC_FLUSH, or SYNC_FLUSH: a send is answered when it is on the device.
+        flush_interval_ms: pause between asynchronous flushes, ms.
+        flush_least_pages: pages of 4 KiB that make one worth it.
+        is_flush_timed: asynchronous flushes keep that pause; else enough pages are flushed at
+            once.
+        flush_thorough_interval_ms: after this long any dirty byte is flushed, ms.
+        sync_flush_timeout_ms: after this long a send is answered FLUSH_DISK_TIMEOUT, ms.
+        checkpoint_interval_ms: least pause between checkpoints, ms.
+        flush_offsets_interval_ms: pause between saves of consumer offsets, ms.
+        is_warmed: write every page of a log file before it is used, and keep it in memory.
+        warm_flush_pages: with SYNC_FLUSH so many pages of it are flushed at once.
+        is_read_ahead: let the system read more of the log than is asked for; without it old
+            messages take less of the page cache, and reading many of them takes longer.
+        is_whole_crc_written: each record gets a CRC of all its bytes, as its last property.
+        is_whole_crc_checked: after an unclean stop a record that has one must fit it; differs: in
+            RocketMQ one that has none is not valid either.
+        is_pool_used: with ASYNC_FLUSH a send is answered before it is written: faster where the page
+            cache is busy, and the death of the process loses what was sent last; a slave has none.
+        pool_buffers: memory in which sends wait then, in buffers of 4 MiB; differs: RocketMQ's have
+            the size of a log file.
+        commit_interval_ms: how long they wait at most, ms.
+        disk_warning_ratio: per cent of the disk used above which sends are refused, until it is
+            2 below.
+        reserved_hours: a log file that was last written longer ago has expired, hours.
+        delete_when: hours of the day, local time, at which expired files go; `04;16` is both.
+        disk_max_ratio: per cent of the disk used above which expired files go at once.
+        disk_forced_ratio: per cent above which others go, too, where `cleanFileForciblyEnable`
+            is true; a log directory above it gets no file while another has room.
+        is_clean_forced: delete what has not expired when the disk is full; differs: RocketMQ does.
+        delete_batch_max: most log files deleted in a round.
+        clean_interval_ms: pause between rounds, ms.
+        delete_pause_ms: pause between two log files that are deleted, ms.
+        queue_delete_pause_ms: the same of queue files, 256 queues at a time, ms.
+        delete_retry_ms: a file that could not be deleted is tried again after this, ms.
+        is_archive_guarded: delete only log files that an archive of `cometmq store archive` or
+            `pipeline archive` still holds, even when the disk is full; differs: RocketMQ has nothing like it.
+        access_in_memory_ratio: per cent of the memory that recent messages are taken to fill.
+        transfer_bytes_in_memory: most bytes of a pull of recent messages.
+        transfer_count_in_memory: most messages of it.
+        transfer_bytes_on_disk: most bytes of a pull of older messages.
+        transfer_count_on_disk: most messages of it.
+    """
+
+    store_path: str = setting("~/store", key="storePathRootDir")
+    commitlog_path: str | None = setting(None, key="storePathCommitLog")
+    read_only_commitlog_paths: str = setting("", key="readOnlyCommitLogStorePaths")
+    commitlog_file_size: int = setting(
+        _LOG_FILE_SIZE,
+        key="mappedFileSizeCommitLog",
+        aliases=("mapedFileSizeCommitLog",),
+        least=4096,
+    )
+    queue_file_size: int = setting(
+        6_000_000,
+        key="mappedFileSizeConsumeQueue",
+        aliases=("mapedFileSizeConsumeQueue",),
+        least=20,
+    )
+    flush_disk_type: FlushDiskType = setting(FlushDiskType.ASYNC_FLUSH)
+    flush_interval_ms: int = setting(500, key="flushIntervalCommitLog", least=1)
+    flush_least_pages: int = setting(4, key="flushCommitLogLeastPages", least=0)
+    is_flush_timed: bool = setting(default=True, key="flushCommitLogTimed")
+    flush_thorough_interval_ms: int = setting(
+        10_000, key="flushCommitLogThoroughInterval", least=1
+    )
+    sync_flush_timeout_ms: int = setting(5_000, key="syncFlushTimeout", least=1)
+    checkpoint_interval_ms: int = setting(1_000, key="flushIntervalConsumeQueue", least=1)
+    flush_offsets_interval_ms: int = setting(5_000, key="flushConsumerOffsetInterval", least=1)
+    is_warmed: bool = setting(default=False, key="warmMapedFileEnable")
+    warm_flush_pages: int = setting(4096, key="flushLeastPagesWhenWarmMapedFile", least=1)
+    is_read_ahead: bool = setting(default=True, key="dataReadAheadEnable", is_remote=True)
+    is_whole_crc_written: bool = setting(default=False, key="enabledAppendPropCRC")
+    is_whole_crc_checked: bool = setting(default=False, key="forceVerifyPropCRC")
+    is_pool_used: bool = setting(default=False, key="transientStorePoolEnable")
+    pool_buffers: int = setting(5, key="transientStorePoolSize", least=1)
+    commit_interval_ms: int = setting(200, key="commitIntervalCommitLog", least=1)
+    disk_warning_ratio: int = setting(90, key="diskSpaceWarningLevelRatio", least=1, most=100)
+    reserved_hours: int = setting(72, key="fileReservedTime", least=1, is_remote=True)
+    delete_when: str = setting("04", is_remote=True)
+    disk_max_ratio: int = setting(75, key="diskMaxUsedSpaceRatio", least=1, most=100)
+    disk_forced_ratio: int = setting(85, key="diskSpaceCleanForciblyRatio", least=1, most=100)
+    is_clean_forced: bool = setting(default=False, key="cleanFileForciblyEnable")
+    delete_batch_max: int = setting(10, key="deleteFileBatchMax", least=1)
+    clean_interval_ms: int = setting(10_000, key="cleanResourceInterval", least=1)
+    delete_pause_ms: int = setting(100, key="deleteCommitLogFilesInterval", least=0)
+    queue_delete_pause_ms: int = setting(100, key="deleteConsumeQueueFilesInterval", least=0)
+    delete_retry_ms: int = setting(120_000, key="redeleteHangedFileInterval", least=1)
+    is_archive_guarded: bool = setting(default=False, key="archiveGuard")
+    access_in_memory_ratio: int = setting(
+        40, key="accessMessageInMemoryMaxRatio", least=0, most=100
+    )
+    transfer_bytes_in_memory: int = setting(
+        262_144, key="maxTransferBytesOnMessageInMemory", least=1, is_remote=True
+    )
+    transfer_count_in_memory: int = setting(
+        32, key="maxTransferCountOnMessageInMemory", least=1, is_remote=True
+    )
+    transfer_bytes_on_disk: int = setting(
+        65_536, key="maxTransferBytesOnMessageInDisk", least=1, is_remote=True
+    )
+    transfer_count_on_disk: int = setting(
+        8, key="maxTransferCountOnMessageInDisk", least=1, is_remote=True
+    )
+
+    @property
+    def store_directory(self) -> str:
+        """The root (storePathRootDir) with the home directory in place of ~."""
+        return _absolute(self.store_path)
+
+    def store_settings(self) -> StoreSettings:
+        """The settings of the store.
+
+        Raises:
+            SettingsError: a delay level or an hour that means nothing, or a log that may be
+                written nowhere.
+        """
+        is_sync = self.flush_disk_type is FlushDiskType.SYNC_FLUSH
+        paths = _paths(self.commitlog_path or "")
+        read_only = _paths(self.read_only_commitlog_paths)
+        if paths and set(paths) <= set(read_only):
+            raise SettingsError(
+                f"readOnlyCommitLogStorePaths={self.read_only_commitlog_paths}: no directory of "
+                f"storePathCommitLog={self.commitlog_path} is left for new files"
+            )
+        return StoreSettings(
+            commitlog_paths=paths,
+            read_only_commitlog_paths=read_only,
+            commitlog_file_size=self.commitlog_file_size,
+            queue_file_size=self.queue_file_size,
+            flush_sync=is_sync,
+            flush_interval_ms=self.flush_interval_ms,
+            flush_least_pages=self.flush_least_pages,
+            flush_timed=self.is_flush_timed,
+            flush_thorough_interval_ms=self.flush_thorough_interval_ms,
+            sync_flush_timeout_ms=self.sync_flush_timeout_ms,
+            checkpoint_interval_ms=self.checkpoint_interval_ms,
+            disk_warning_ratio=self.disk_warning_ratio,
+            transfer_bytes_in_memory=self.transfer_bytes_in_memory,
+            transfer_count_in_memory=self.transfer_count_in_memory,
+            transfer_bytes_on_disk=self.transfer_bytes_on_disk,
+            transfer_count_on_disk=self.transfer_count_on_disk,
+            access_in_memory_ratio=self.access_in_memory_ratio,
+            delay_levels_ms=delay_levels_ms(self.delay_levels),
+            index=self.index_settings(),
+            warm_files=self.is_warmed,
+            warm_flush_pages=self.warm_flush_pages,
+            read_ahead=self.is_read_ahead,
+            append_property_crc=self.is_whole_crc_written,
+            verify_property_crc=self.is_whole_crc_checked,
+            # As MessageStoreConfig.isTransientStorePoolEnable has it.
+            pool_buffers=0 if is_sync or not self.is_pool_used else self.pool_buffers,
+            commit_interval_ms=self.commit_interval_ms,
+            retention=self._retention(),
+        )
+
+    def _retention(self) -> Retention:
+        return Retention(
+            reserved_ms=self.reserved_hours * _HOUR_MS,
+            delete_hours=_delete_hours(self.delete_when),
+            max_used_ratio=self.disk_max_ratio,
+            forced_ratio=self.disk_forced_ratio,
+            is_forced=self.is_clean_forced,
+            batch_max=self.delete_batch_max,
+            interval_ms=self.clean_interval_ms,
+            pause_ms=self.delete_pause_ms,
+            queue_pause_ms=self.queue_delete_pause_ms,
+            retry_ms=self.delete_retry_ms,
+            is_archive_guarded=self.is_archive_guarded,
+        )
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).expanduser().absolute())
+
+
+def _paths(text: str) -> tuple[str, ...]:
+    """Directories of a list with commas, as RocketMQ's MULTI_PATH_SPLITTER has it."""
+    return tuple(_absolute(part.strip()) for part in text.split(",") if part.strip())
+
+
+def _delete_hours(text: str) -> frozenset[int]:
+    hours = frozenset(part.strip() for part in text.split(";") if part.strip())
+    for hour in hours:
+        if not hour.isdecimal() or int(hour) >= _HOURS:
+            raise SettingsError(
+                f"deleteWhen={text}: {hour} is no hour; write 00 to 23, several with ; between"
+            )
+    return frozenset(map(int, hours))

@@ -1,0 +1,1 @@
+"""Static topics, whose queues keep their number while they move between brokers."""

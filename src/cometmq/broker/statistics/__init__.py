@@ -1,0 +1,1 @@
+"""Statistics for consoles: rates, totals and lag."""

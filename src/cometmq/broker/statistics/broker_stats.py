@@ -1,0 +1,198 @@
+"""Statistics of topics, groups and the broker in the last minute, hour and day, as BrokerStatsManager names them.
+
+Each name is a table of counters and one of its numbers; what a key looks like depends on the name. `mqadmin
+statsAll`, `clusterList` and consoles ask. Follows BrokerStatsManager of RocketMQ 5.3.3.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from cometmq.broker.counters.counters import Counters
+from cometmq.broker.counters.growth import Growth, TallyGrowth
+from cometmq.broker.counters.tally_table import WHOLE, TallyTable
+from cometmq.broker.loop.steps import Steps, turn_end
+from cometmq.broker.tables.groups import Groups
+from cometmq.broker.tables.topics import Topics
+from cometmq.codec.bodies.stats import StatsWindow
+from cometmq.codec.headers.console import BrokerStatsRequest
+from cometmq.kernel import Tally
+from cometmq.model.clock import Clock
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+
+_TALLIES_AT_ONCE = 500  # Then others have a turn.
+_SWEEP_SECONDS = 3_600.0
+
+# What a key names, in its order.
+_CLUSTER, _TOPIC, _OF_GROUP = ("cluster",), ("topic",), ("topic", "group")
+_QUEUE, _QUEUE_OF_GROUP = ("topic", "queue"), ("topic", "queue", "group")
+_QUEUE_FIRST, _QUEUE_FIRST_OF_GROUP = ("queue", "topic"), ("queue", "topic", "group")
+
+Pick = Callable[[Growth], tuple[int, int]]
+
+
+def _count(growth: Growth) -> tuple[int, int]:
+    return growth.count, growth.times
+
+
+def _size(growth: Growth) -> tuple[int, int]:
+    return growth.size, growth.times
+
+
+def _time_each(growth: Growth) -> tuple[int, int]:
+    """Milliseconds, of so many messages."""
+    return growth.time_us // 1000, growth.count
+
+
+def _time_of_calls(growth: Growth) -> tuple[int, int]:
+    """Milliseconds, of so many pulls."""
+    return growth.time_us // 1000, growth.times
+
+
+class StatsRow(NamedTuple):
+    """A statistic of BrokerStatsManager: its table of counters and its number.
+
+    Attributes:
+        table: which table of counters.
+        key: what its keys name.
+        pick: a growth -> the sum, and of how many.
+        is_users: without the system's topics.
+    """
+
+    table: str
+    key: tuple[str, ...]
+    pick: Pick
+    is_users: bool = False
+
+
+NAMES = {
+    "TOPIC_PUT_NUMS": StatsRow("puts", _TOPIC, _count),
+    "TOPIC_PUT_SIZE": StatsRow("puts", _TOPIC, _size),
+    "TOPIC_PUT_LATENCY": StatsRow("puts", _QUEUE_FIRST, _time_each),
+    "QUEUE_PUT_NUMS": StatsRow("puts", _QUEUE, _count),
+    "QUEUE_PUT_SIZE": StatsRow("puts", _QUEUE, _size),
+    "QUEUE_GET_NUMS": StatsRow("gets", _QUEUE_OF_GROUP, _count),
+    "QUEUE_GET_SIZE": StatsRow("gets", _QUEUE_OF_GROUP, _size),
+    "GROUP_GET_NUMS": StatsRow("gets", _OF_GROUP, _count),
+    "GROUP_GET_SIZE": StatsRow("gets", _OF_GROUP, _size),
+    "GROUP_GET_LATENCY": StatsRow("gets", _QUEUE_FIRST_OF_GROUP, _time_of_calls),
+    "GROUP_GET_FROM_DISK_NUMS": StatsRow("from_disk", _OF_GROUP, _count),
+    "GROUP_GET_FROM_DISK_SIZE": StatsRow("from_disk", _OF_GROUP, _size),
+    "GROUP_ACK_NUMS": StatsRow("acks", _OF_GROUP, _count),
+    "GROUP_CK_NUMS": StatsRow("check_points", _OF_GROUP, _count),
+    "SNDBCK_PUT_NUMS": StatsRow("sent_back", _OF_GROUP, _count),
+    "DLQ_PUT_NUMS": StatsRow("dead", _OF_GROUP, _count),
+    "SNDBCK2DLQ_TIMES": StatsRow("dead", _OF_GROUP, _count),
+    "BROKER_PUT_NUMS": StatsRow("puts", _CLUSTER, _count),
+    "BROKER_GET_NUMS": StatsRow("gets", _CLUSTER, _count),
+    "BROKER_ACK_NUMS": StatsRow("acks", _CLUSTER, _count),
+    "BROKER_CK_NUMS": StatsRow("check_points", _CLUSTER, _count),
+    "BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC": StatsRow("puts", _CLUSTER, _count, is_users=True),
+    "BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC": StatsRow("gets", _CLUSTER, _count, is_users=True),
+    "BROKER_GET_FROM_DISK_NUMS": StatsRow("from_disk", _CLUSTER, _count),
+    "BROKER_GET_FROM_DISK_SIZE": StatsRow("from_disk", _CLUSTER, _size),
+}
+
+
+class BrokerStats:
+    """The growth of the counters."""
+
+    def __init__(
+        self,
+        *,
+        cluster: str,
+        topics: Topics,
+        groups: Groups,
+        counters: Counters,
+        clock: Clock,
+    ) -> None:
+        """`cluster` is the name that the broker's own numbers go under."""
+        self._cluster = cluster
+        self._topics = topics
+        self._groups = groups
+        self._counters = counters
+        self._clock = clock
+        self._growth = TallyGrowth(clock.monotonic())
+        self._sweep_at = clock.monotonic() + _SWEEP_SECONDS
+
+    def windows(
+        self, request: BrokerStatsRequest
+    ) -> tuple[StatsWindow, StatsWindow, StatsWindow]:
+        """The growth of one number in the last minute, hour and day.
+
+        Raises:
+            RequestError: SYSTEM_ERROR: there is no such number.
+        """
+        name, key = request.stats_name, request.stats_key
+        known = NAMES.get(name)
+        found = None if known is None else self._find(known, key)
+        if known is None or found is None:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, f"The stats <{name}> <{key}> not exist"
+            )
+        minute, hour, day = [
+            _window(known.pick(growth), growth.seconds)
+            for growth in self._growth.of(found, self._clock.monotonic())
+        ]
+        return minute, hour, day
+
+    def _find(self, name: StatsRow, key: str) -> Tally | None:
+        """The tally of a key; a topic that is there has one, if it is 0."""
+        table: TallyTable = getattr(self._counters, name.table)
+        if name.key is _CLUSTER:
+            if key != self._cluster:
+                return None
+            return table.users if name.is_users else table.all
+        parts = dict(zip(name.key, key.split("@"), strict=False))
+        queue = parts.get("queue", str(WHOLE))
+        if len(parts) < len(name.key) or not queue.lstrip("-").isdecimal() or len(queue) > 9:
+            return None
+        topic, group = parts["topic"], parts.get("group", "")
+        found = table.get(topic, group, int(queue))
+        if found is None and name.key is _TOPIC and self._topics.get(topic) is not None:
+            found = table.of(topic)
+        if found is None or not self._growth.is_kept(found):
+            return None
+        return found
+
+    # --- samples
+
+    def sample(self) -> Steps[None]:
+        """Note what was counted since the last time, each 10 s while anything is."""
+        fresh, now = self._counters.fresh, self._clock.monotonic()
+        while fresh:
+            for tally in fresh[:_TALLIES_AT_ONCE]:
+                self._growth.note(tally, now)
+            del fresh[:_TALLIES_AT_ONCE]
+            yield from turn_end()
+        if now >= self._sweep_at:
+            self._sweep_at = now + _SWEEP_SECONDS
+            yield from self._sweep()
+
+    def _sweep(self) -> Steps[None]:
+        """Forget what was counted of groups that are gone."""
+        for table in self._counters.tables:
+            for topic in table.topics():
+                self._forget(
+                    table.forget(topic, lambda group: self._groups.peek(group) is None)
+                )
+                yield from turn_end()
+
+    def forget_topic(self, topic: str) -> None:
+        """A topic changed: what was counted of one that is gone goes, too."""
+        if self._topics.get(topic) is None:
+            for table in self._counters.tables:
+                self._forget(table.forget(topic))
+
+    def _forget(self, tallies: list[Tally]) -> None:
+        for tally in tallies:
+            self._growth.forget(tally)
+
+
+def _window(picked: tuple[int, int], seconds: float) -> StatsWindow:
+    gain, times = picked
+    return StatsWindow(
+        gain,
+        gain / seconds if seconds > 0 else 0.0,
+        gain / times if times else 0.0,
+    )

@@ -1,0 +1,1 @@
+"""The requests of statistics: one function a code."""

@@ -1,0 +1,214 @@
+"""The progress of topics and groups: offsets, store times, rates, and who consumes what.
+
+Offsets are read from the tables as they are; store times need the log and are read in a thread of
+the pool. A topic's rate of puts is counted from store times, a group's from the growth of its
+offsets, so that no send and no pull counts for it. Follows AdminBrokerProcessor of RocketMQ 5.3.3.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from cometmq.broker.loop.steps import Steps, elsewhere
+from cometmq.broker.statistics.rates import WINDOW_SECONDS, ConsumeRateSamples
+from cometmq.broker.tables.offsets import Offsets, topics_by_group
+from cometmq.broker.tables.positions import GroupPositions, Place, Position
+from cometmq.broker.tables.topics import Topics
+from cometmq.codec.bodies.stats import (
+    ConsumeStats,
+    QueueBounds,
+    QueueProgress,
+    TimeSpan,
+    TopicStats,
+)
+from cometmq.model.clock import Clock
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.queue import MessageQueue
+from cometmq.model.topic import TopicConfig
+from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.message_store import MessageStore
+
+# A group, one of its topics, and the group's position in each queue of the topic.
+_Work = tuple[str, str, dict[MessageQueue, Position]]
+
+# What is looked up on the loop before the rest of it has its turn: some 3 ms.
+QUEUES_IN_A_TURN = 1_000
+
+
+class ProgressStatistics:
+    """Offsets, store times and rates of topics and groups."""
+
+    def __init__(
+        self,
+        *,
+        broker_name: str,
+        store: MessageStore,
+        topics: Topics,
+        offsets: Offsets,
+        positions: GroupPositions,
+        rates: ConsumeRateSamples,
+        clock: Clock,
+    ) -> None:
+        """`rates` are sampled by whoever owns this."""
+        self._broker_name = broker_name
+        self._store = store
+        self._topics = topics
+        self._offsets = offsets
+        self._positions = positions
+        self._rates = rates
+        self._clock = clock
+
+    # --- topics
+
+    def of_topic(self, name: str) -> Steps[TopicStats]:
+        """The bounds of a topic's queues, and how fast messages come.
+
+        Raises:
+            RequestError: TOPIC_NOT_EXIST.
+        """
+        config = self._topic(name)
+        queues = self._queues(config, max(config.read_queues, config.write_queues))
+        return (yield from elsewhere(lambda: self._topic_stats(queues)))
+
+    def _topic_stats(self, queues: dict[MessageQueue, ConsumeQueue | None]) -> TopicStats:
+        since_ms = self._clock.now_ms() - int(WINDOW_SECONDS * 1000)
+        bounds, put_count = {}, 0
+        for name, queue in queues.items():
+            if queue is None:
+                bounds[name] = QueueBounds(0, 0)
+                continue
+            last = queue.max_offset
+            updated_ms = max(self._store.store_time_at(queue, last - 1), 0)
+            bounds[name] = QueueBounds(queue.min_offset, last, updated_ms)
+            if updated_ms >= since_ms:
+                put_count += last - self._store.offset_by_time(queue, since_ms)
+        return TopicStats(bounds, put_count / WINDOW_SECONDS)
+
+    # --- groups
+
+    def of_group(
+        self, group: str, named: list[str] | None, *, only_ordered: bool = False
+    ) -> Steps[list[ConsumeStats]]:
+        """The progress of a group in the named topics, or in all that it consumes."""
+        in_flight = yield from self._positions.in_flight()
+        topics = named
+        if topics is None:
+            topics = self._positions.topics_of(group, self._offsets.topics_of(group))
+        work = self._work(group, topics, in_flight, only_ordered=only_ordered)
+        return (yield from elsewhere(lambda: [self._progress(*each) for each in work]))
+
+    def of_groups(
+        self, groups: Sequence[str], *, only_ordered: bool
+    ) -> Steps[dict[str, list[ConsumeStats]]]:
+        """The progress of several groups, or of them in ordered topics only; some of them in each turn."""
+        in_flight = yield from self._positions.in_flight()
+        offsets = self._offsets.places()
+        topics = yield from elsewhere(lambda: topics_by_group(key for key, _ in offsets))
+        stats: dict[str, list[ConsumeStats]] = {group: [] for group in groups}
+        work: list[_Work] = []
+        count = 0
+        for group in groups:
+            wanted = self._positions.topics_of(group, topics.get(group, []))
+            added = self._work(group, wanted, in_flight, only_ordered=only_ordered)
+            work += added
+            count += sum(len(queues) for _, _, queues in added)
+            if count >= QUEUES_IN_A_TURN:
+                yield from self._add(stats, work)
+                work, count = [], 0
+        yield from self._add(stats, work)
+        return stats
+
+    def _add(self, stats: dict[str, list[ConsumeStats]], work: list[_Work]) -> Steps[None]:
+        found = yield from elsewhere(lambda: [self._progress(*each) for each in work])
+        for (group, _, _), each in zip(work, found, strict=True):
+            stats[group].append(each)
+
+    def _work(
+        self,
+        group: str,
+        topics: list[str],
+        in_flight: Mapping[Place, int],
+        *,
+        only_ordered: bool,
+    ) -> list[_Work]:
+        """The positions in the queues of each topic that is there."""
+        configs = [
+            config
+            for name in topics
+            if (config := self._topics.get(name)) is not None
+            and (config.ordered or not only_ordered)
+        ]
+        position = self._positions.of
+        return [
+            (group, each.name, {
+                name: position(group, each.name, name.queue_id, in_flight)
+                for name in self._names(each, each.read_queues)
+            })
+            for each in configs
+        ]  # fmt: skip
+
+    def _progress(
+        self, group: str, topic: str, positions: dict[MessageQueue, Position]
+    ) -> ConsumeStats:
+        table = {}
+        for name, position in positions.items():
+            # Tools subtract: the end minus the consumer's offset is the lag, the puller's minus the consumer's is in flight.
+            offset = position.next - position.in_flight
+            consumed_ms = 0
+            if position.queue is not None and position.is_committed and offset > 0:
+                consumed_ms = max(self._store.store_time_at(position.queue, offset - 1), 0)
+            table[name] = QueueProgress(
+                position.end, offset, position.next, consumed_ms, position.is_committed
+            )
+        return ConsumeStats(table, self._rates.rate(group, topic))
+
+    def time_spans(self, topic: str, group: str) -> Steps[list[TimeSpan]]:
+        """From when the messages of each queue are, and how old the next one of a group is.
+
+        Raises:
+            RequestError: TOPIC_NOT_EXIST.
+        """
+        config = self._topic(topic)
+        positions = {
+            name: self._positions.of(group, topic, name.queue_id, {})
+            for name in self._names(config, config.write_queues)
+        }
+        return (
+            yield from elsewhere(
+                lambda: [self._span(name, each) for name, each in positions.items()]
+            )
+        )
+
+    def _span(self, name: MessageQueue, position: Position) -> TimeSpan:
+        """The times of a queue, and the age of the next message that a group is given."""
+        queue, offset = position.queue, position.next
+        if queue is None:
+            return TimeSpan(name, -1, -1, -1, 0)
+        time_at = self._store.store_time_at
+        min_ms = time_at(queue, queue.min_offset)
+        delay_ms = 0
+        if offset < queue.max_offset:
+            delay_ms = self._clock.now_ms() - time_at(queue, offset)
+        return TimeSpan(
+            name,
+            min_ms,
+            time_at(queue, queue.max_offset - 1),
+            time_at(queue, offset - 1) if offset > queue.min_offset else min_ms,
+            delay_ms,
+        )
+
+    # --- both
+
+    def _topic(self, name: str) -> TopicConfig:
+        config = self._topics.get(name)
+        if config is None:
+            raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
+        return config
+
+    def _names(self, config: TopicConfig, count: int) -> list[MessageQueue]:
+        return [MessageQueue(config.name, self._broker_name, number) for number in range(count)]
+
+    def _queues(
+        self, config: TopicConfig, count: int
+    ) -> dict[MessageQueue, ConsumeQueue | None]:
+        names = self._names(config, count)
+        return {name: self._store.queue(name.topic, name.queue_id) for name in names}

@@ -1,0 +1,123 @@
+"""Cold data control: groups that read much of what is no longer in memory wait, so that others do not.
+
+As ColdDataCgCtrService of RocketMQ 5.3.3, which counts for 5 s what each group and all together read from the disk, and
+sends a group away that is above its threshold, or above cgColdReadThreshold where it has none, or any that has read
+while all are above globalColdReadThreshold. Off by default (coldDataFlowControlEnable). Thresholds hold until the
+broker ends. Not here: its adaptive thresholds, and one message at a time for consumers that ask by themselves.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cometmq.broker.settings.broker_settings import BrokerSettings
+from cometmq.model.clock import Clock
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+
+WINDOW_SECONDS = 5.0
+# A group that reads nothing for so long is forgotten.
+IDLE_MS = 60_000
+GROUPS_MAX = 10_000
+
+
+@dataclass(slots=True)
+class _Read:
+    """The bytes that a group has read in this window, and when it began and last read, ms."""
+
+    size: int
+    began_ms: int
+    last_ms: int
+
+
+class ColdReaders:
+    """Counts, by group, the bytes read that were not in memory."""
+
+    def __init__(self, settings: BrokerSettings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._thresholds: dict[str, int] = {}
+        self._reads: dict[str, _Read] = {}
+        self._size = 0
+        self._window_ends = clock.monotonic()
+
+    def check(self, group: str) -> None:
+        """Let a group read what is not in memory, or not now.
+
+        Raises:
+            RequestError: SYSTEM_BUSY: it has read too much of that; its client pulls again.
+        """
+        if not self._settings.is_cold_limited:
+            return
+        self._look()
+        read = self._reads.get(group)
+        if read is None:
+            return
+        own_max = self._thresholds.get(group, self._settings.cold_group_max)
+        if read.size >= own_max or self._size >= self._settings.cold_max:
+            raise RequestError(
+                ResponseCode.SYSTEM_BUSY,
+                "This consumer group is reading cold data. It has been flow control: "
+                f"{read.size} bytes of {own_max}, all groups {self._size} of {self._settings.cold_max}, in "
+                f"{WINDOW_SECONDS:.0f} s",
+            )
+
+    def add(self, group: str, size: int) -> None:
+        """A group has read so many bytes that were not in memory."""
+        if not self._settings.is_cold_limited or not size:
+            return
+        now_ms = self._clock.now_ms()
+        read = self._reads.get(group)
+        if read is None:
+            if len(self._reads) >= GROUPS_MAX:
+                return
+            read = self._reads[group] = _Read(0, now_ms, now_ms)
+        read.size += size
+        read.last_ms = now_ms
+        self._size += size
+
+    def change(self, thresholds: Mapping[str, int]) -> None:
+        """Have other thresholds for these groups, bytes.
+
+        Raises:
+            RequestError: there would be too many.
+        """
+        if len(self._thresholds.keys() | thresholds.keys()) > GROUPS_MAX:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"more than {GROUPS_MAX} groups would have a threshold; remove some",
+            )
+        self._thresholds.update(thresholds)
+
+    def remove(self, group: str) -> None:
+        """A group has the threshold of all again."""
+        self._thresholds.pop(group, None)
+
+    def to_json(self) -> dict[str, Any]:
+        """The counts as JSON, as GET_COLD_DATA_FLOW_CTR_INFO answers them."""
+        self._look()
+        reads = {
+            group: {
+                "coldAcc": read.size,
+                "createTimeMills": read.began_ms,
+                "lastColdReadTimeMills": read.last_ms,
+            }
+            for group, read in self._reads.items()
+        }
+        return {
+            "runtimeTable": reads,
+            "configTable": self._thresholds,
+            "cgColdReadThreshold": self._settings.cold_group_max,
+            "globalColdReadThreshold": self._settings.cold_max,
+            "globalAcc": self._size,
+        }
+
+    def _look(self) -> None:
+        now = self._clock.monotonic()
+        if now < self._window_ends:
+            return
+        self._window_ends, self._size = now + WINDOW_SECONDS, 0
+        old = self._clock.now_ms() - IDLE_MS
+        self._reads = {group: read for group, read in self._reads.items() if read.last_ms > old}
+        for read in self._reads.values():
+            read.size = 0

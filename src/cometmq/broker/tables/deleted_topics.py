@@ -1,0 +1,90 @@
+"""Remembers how far the log reached when a topic was deleted, so that a new topic of that name inherits no message.
+
+A record of a deleted topic may still wait in the log: for a delay level, a time, the end of its transaction, a retry or the
+end of a check point. Such a record lies before the end that the log had at the deletion, and is discarded when its time
+comes, even if a topic of that name was created again. An entry is kept as long as the log holds a record before its end.
+The file is deletedTopics.json; RocketMQ has none like it and ignores it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+from cometmq.broker.tables.saving import Saver
+from cometmq.codec.bodies.deleted_topics import (
+    DeletedTopic,
+    decode_deleted_topics,
+    encode_deleted_topics,
+)
+from cometmq.store.config_file import ConfigFile
+
+# Names of deleted topics that are kept: some 12 MB. Beyond it the oldest deletion is forgotten.
+DELETED_MAX = 50_000
+
+
+def deleted_group(group: str) -> str:
+    """Return the name under which the deletion of a consumer group is kept; no topic has it."""
+    return f"@{group}"
+
+
+class DeletedTopics:
+    """The topics and groups that were deleted while the log still holds records of them.
+
+    Attributes:
+        saver: Brings the table to disk.
+    """
+
+    def __init__(self, file: ConfigFile, *, pool: Executor) -> None:
+        self._file = file
+        self._topics: dict[str, DeletedTopic] = {}  # The last deletion last.
+        self.saver = Saver(file, self._snapshot, pool)
+
+    def __len__(self) -> int:
+        return len(self._topics)
+
+    def load(self) -> None:
+        """Read the file; without a readable one no deletion is known."""
+        found = self._file.load(decode_deleted_topics, is_needed=False)
+        self._topics = dict(found or {})
+
+    def note(self, name: str, end: int, now_ms: int) -> asyncio.Future[None]:
+        """Note that a topic is deleted; the future is done when that is on disk.
+
+        Args:
+            name: The topic.
+            end: Physical offset behind the last record that may be of the deleted topic.
+            now_ms: The time of the deletion, ms since 1970.
+        """
+        known = self._topics.pop(name, None)
+        self._topics[name] = DeletedTopic(max(end, known.end if known else 0), now_ms)
+        if len(self._topics) > DELETED_MAX:
+            del self._topics[next(iter(self._topics))]
+        return self.saver.save_soon()
+
+    def covers(self, name: str, physical_offset: int) -> bool:
+        """Return whether a record of a topic was stored before that topic was deleted."""
+        found = self._topics.get(name)
+        return found is not None and physical_offset < found.end
+
+    def was_deleted(self, name: str, *, since_ms: int = 0) -> bool:
+        """Return whether a topic of this name was deleted at this time (ms since 1970) or later."""
+        found = self._topics.get(name)
+        return found is not None and found.deleted_ms >= since_ms
+
+    def fit(self, begin: int, end: int) -> None:
+        """Adapt the table to a log from `begin` to `end`: forget older deletions, and cover nothing behind the end.
+
+        New records are written behind the end of a log that was truncated, or lost its tail.
+        """
+        fitting = {
+            name: each._replace(end=min(each.end, end))
+            for name, each in self._topics.items()
+            if each.end > begin
+        }
+        if fitting != self._topics:
+            self._topics = fitting
+            self.saver.changed()
+
+    def _snapshot(self) -> Callable[[], str]:
+        topics = dict(self._topics)
+        return lambda: encode_deleted_topics(topics)

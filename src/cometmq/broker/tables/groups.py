@@ -1,0 +1,248 @@
+"""The consumer groups of a broker: made by administrators or by their first use, kept in a file.
+
+Follows SubscriptionGroupManager of RocketMQ 5.3.3; the file is subscriptionGroup.json.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Container, Iterable, Mapping
+from concurrent.futures import Executor
+
+from cometmq.broker.settings.broker_settings import BrokerSettings
+from cometmq.broker.tables.allowance import Allowance
+from cometmq.broker.tables.saving import Saver
+from cometmq.codec.bodies.group_config import (
+    GroupTable,
+    decode_group_table,
+    encode_groups_file,
+)
+from cometmq.model.clock import Clock
+from cometmq.model.codes import ResponseCode
+from cometmq.model.data_version import DataVersion
+from cometmq.model.errors import RequestError
+from cometmq.model.flags import PERM_READ
+from cometmq.model.group import GroupConfig
+from cometmq.model.names import (
+    SYSTEM_GROUPS,
+    group_fault,
+    group_of_derived,
+    is_system_group,
+)
+from cometmq.store.config_file import ConfigFile
+
+_SHOWN_MAX = 20  # Names in one line of the log.
+_log = logging.getLogger(__name__)
+
+# Groups that their first use makes: a deployment of hundreds of applications starts at once, while
+# whoever names new ones for ever fills the table only slowly.
+NEW_GROUPS_AT_ONCE = 1000
+NEW_GROUPS_PER_SECOND = 20
+
+
+class Groups:
+    """The table of consumer groups.
+
+    Attributes:
+        version: changes with each change.
+        is_copy: this is a slave's: what is made is made at its master.
+        on_delete: Called with the name of each group that was deleted with the place where it stood: every table and
+            feature that keeps something under the name of a group forgets it (`forget_group`).
+    """
+
+    def __init__(
+        self,
+        file: ConfigFile,
+        settings: BrokerSettings,
+        *,
+        clock: Clock,
+        pool: Executor,
+    ) -> None:
+        """The table is empty until `load`."""
+        self.version = DataVersion(clock.now_ms())
+        self.is_copy = False
+        self.on_delete: list[Callable[[str], None]] = []
+        self._file = file
+        self._settings = settings
+        self._clock = clock
+        self._groups: dict[str, GroupConfig] = {}
+        self._forbidden: dict[str, Mapping[str, int]] = {}
+        self.saver = Saver(file, self._snapshot, pool)
+        self._allowance = Allowance(
+            clock, at_once=NEW_GROUPS_AT_ONCE, per_second=NEW_GROUPS_PER_SECOND
+        )
+
+    def load(self) -> None:
+        """Read the file and add the system's groups where they are missing.
+
+        Raises:
+            CodecError: the file means nothing; the message names it.
+        """
+        table = self._file.load(decode_group_table)
+        if table is not None:
+            self._groups = dict(table.groups)
+            self._forbidden = dict(table.forbidden)
+            self.version = table.version
+        known = len(self._groups)
+        for name in SYSTEM_GROUPS:
+            self._groups.setdefault(name, GroupConfig(name))
+        if len(self._groups) > known:
+            self._changed()
+
+    def get(self, name: str) -> GroupConfig | None:
+        """The group; made when it is missing and that is allowed, else None.
+
+        A slave makes none: who reads there finds what the master would make, and its table stays the master's.
+
+        Raises:
+            RequestError: it would be made, but there are too many, or too many are new.
+        """
+        found = self._groups.get(name)
+        if found is None and (self._settings.is_group_auto_created or is_system_group(name)):
+            if group_fault(name) is not None:
+                return None
+            if self.is_copy:
+                return GroupConfig(name)
+            if not is_system_group(name):
+                self.check_room(name, code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
+                self._check_pace(name)
+            found = self._groups[name] = GroupConfig(name)
+            self._changed()
+        return found
+
+    def check_room(self, name: str, *, code: int = ResponseCode.SYSTEM_ERROR) -> None:
+        """Refuse a new group where there are too many.
+
+        Raises:
+            RequestError: with `code`.
+        """
+        if name not in self._groups and len(self._groups) >= self._settings.groups_max:
+            raise RequestError(
+                code,
+                f"consumer group {name} cannot be made: this broker has {len(self._groups)}, and "
+                f"groupsMax is {self._settings.groups_max}; delete some, or raise it",
+            )
+
+    def _check_pace(self, name: str) -> None:
+        if not self._allowance.take():
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"consumer group {name} is not made now: its first use makes a group at most "
+                f"{NEW_GROUPS_PER_SECOND} times a second; try again, or let an administrator make it",
+            )
+
+    def peek(self, name: str) -> GroupConfig | None:
+        """The group if it is there; nothing is made."""
+        return self._groups.get(name)
+
+    def table(self) -> GroupTable:
+        """All groups, as they are now."""
+        return GroupTable(self.version, dict(self._groups), dict(self._forbidden))
+
+    def put(self, config: GroupConfig) -> asyncio.Future[None]:
+        """Make or change a group; the future is done when that is on disk."""
+        self._groups[config.name] = config
+        return self._changed()
+
+    def delete(self, name: str, *, is_place_kept: bool = False) -> asyncio.Future[None]:
+        """Delete a group, and let everybody forget it; the future is done when that is on disk.
+
+        Args:
+            name: The group.
+            is_place_kept: Whether a group that is made again goes on where this one stood.
+        """
+        self._groups.pop(name, None)
+        self._forbidden.pop(name, None)
+        if not is_place_kept:
+            self._forget(name)
+        return self._changed()
+
+    def make_again(self, made: Iterable[str], topics: Container[str]) -> None:
+        """Make the groups whose retry or dead-letter topics were made again.
+
+        Args:
+            made: The names of topics that were made again.
+            topics: The names of all topics.
+        """
+        found = {group_of_derived(topic, topics) for topic in made}
+        missing = sorted({name for name in found if name is not None} - self._groups.keys())
+        if missing:
+            self._groups.update((name, GroupConfig(name)) for name in missing)
+            self._changed()
+            _log.warning(
+                "%d groups have retry or dead-letter topics that are made again, and are made again, too; what "
+                "was set for them is not known here: %s",
+                len(missing), ", ".join([*missing[:_SHOWN_MAX], *(["..."] if len(missing) > _SHOWN_MAX else [])]),
+            )  # fmt: skip
+
+    def _forget(self, name: str) -> None:
+        for forget in self.on_delete:
+            forget(name)
+
+    def forget_topic(self, topic: str) -> None:
+        """Forget which groups may not read a topic, because the topic is deleted."""
+        for name in [name for name, topics in self._forbidden.items() if topic in topics]:
+            self.permit(name, topic, is_readable=True)
+
+    def take(self, table: GroupTable, *, is_whole: bool) -> list[str]:
+        """Have the groups of a master, what they may not read, and the version of its table.
+
+        Args:
+            table: its groups.
+            is_whole: what it does not have goes here, but for the system's own.
+
+        Returns:
+            The groups that went.
+        """
+        gone = [
+            name
+            for name in (self._groups.keys() - table.groups.keys() if is_whole else ())
+            if not is_system_group(name)
+        ]
+        fresh = {**self._groups, **table.groups}
+        for name in gone:
+            del fresh[name]
+        forbidden = dict(table.forbidden)
+        if (fresh, forbidden, table.version) != (self._groups, self._forbidden, self.version):
+            self._groups, self._forbidden, self.version = fresh, forbidden, table.version
+            self.saver.save_soon()
+        for name in gone:
+            self._forget(name)
+        return gone
+
+    # --- topics that a group may not read
+
+    def is_readable(self, name: str, topic: str) -> bool:
+        """Whether a group may read a topic."""
+        topics = self._forbidden.get(name)
+        return topics is None or not topics.get(topic, 0) & PERM_READ
+
+    def permit(self, name: str, topic: str, *, is_readable: bool) -> asyncio.Future[None]:
+        """Permit or forbid that; the future is done when it is on disk."""
+        topics = dict(self._forbidden.get(name, {}))
+        bits = topics.pop(topic, 0) & ~PERM_READ
+        if not is_readable:
+            bits |= PERM_READ
+        if bits:
+            topics[topic] = bits
+        self._forbidden[name] = topics
+        if not topics:
+            del self._forbidden[name]
+        return self._changed()
+
+    # --- the file
+
+    def save_if_dirty(self) -> None:
+        """Try again to save what could not be saved."""
+        self.saver.save_if_dirty()
+
+    async def close(self) -> None:
+        """Bring everything to disk."""
+        await self.saver.close()
+
+    def _changed(self) -> asyncio.Future[None]:
+        self.version = self.version.next(self._clock.now_ms())
+        return self.saver.save_soon()
+
+    def _snapshot(self) -> Callable[[], str]:
+        table = self.table()
+        return lambda: encode_groups_file(table)

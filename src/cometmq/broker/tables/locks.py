@@ -1,0 +1,200 @@
+"""Queues that one client of a group has for itself, for consumption in order.
+
+A lock lives 60 s and clients renew it every 20 s (RebalanceLockManager of RocketMQ 5.3.3), so a client
+that died gives its queues up by itself. Differs: who holds what is kept in queueLocks.json, since
+the owner of a queue goes on consuming while its broker starts anew (docs/design/0012).
+"""
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor
+
+from cometmq.broker.tables.saving import Saver
+from cometmq.codec.bodies.lock import Holders, decode_locks_file, encode_locks_file
+from cometmq.model.clock import Clock
+from cometmq.model.queue import MessageQueue
+from cometmq.store.config_file import ConfigFile
+
+_log = logging.getLogger(__name__)
+
+LOCK_SECONDS = 60  # rocketmq.broker.rebalance.lockMaxLiveTime.
+# For so long a client believes in a lock (rocketmq.client.rebalance.lockMaxLiveTime); after a start
+# nobody else may have its queues before that is over.
+BELIEF_SECONDS = 30
+
+# What all locks may take, bytes as `_size_of` estimates them: some 90,000. A group may have a quarter of
+# what the others leave, so that many that lock all they can leave room for one that has a few.
+LOCKS_SIZE_MAX = 32 << 20
+_GROUP_SHARE = 4
+_LOCK_SIZE = 250
+# A file that is larger than what it can hold today is not read.
+_FILE_SIZE_MAX = 2 * LOCKS_SIZE_MAX
+
+_Held = tuple[str, float]  # (client id, monotonic seconds until which)
+
+
+class QueueLocks:
+    """The locks of all groups."""
+
+    def __init__(self, file: ConfigFile, *, clock: Clock, pool: Executor) -> None:
+        """Nothing is locked until `load`."""
+        self._file = file
+        self._clock = clock
+        self._groups: dict[str, dict[MessageQueue, _Held]] = {}
+        self._sizes: dict[str, int] = {}
+        self._size = 0
+        self._blind_until = -math.inf
+        self.on_first: Callable[[], None] = lambda: (
+            None
+        )  # Told when there is a lock and there was none.
+        self._saver = Saver(file, self._snapshot, pool)
+
+    def load(self) -> None:
+        """Read the file: what was locked before the start is locked, as long as its owner thinks so.
+
+        Where it means nothing nothing is locked until nobody believes in a lock of before the start.
+        """
+        until = self._clock.monotonic() + BELIEF_SECONDS
+        holders = self._file.load(_decode, is_needed=False)
+        if holders is None:
+            self._blind_until = until if self._file.is_lost else self._blind_until
+            return
+        if isinstance(holders, int):
+            _log.warning(
+                "%s has %d bytes and is not read: nothing is locked for %d s, until nobody believes in a "
+                "lock of before the start",
+                self._file.path, holders, BELIEF_SECONDS,
+            )  # fmt: skip
+            self._blind_until = until
+            return
+        for (group, queue), client_id in holders.items():
+            self._groups.setdefault(group, {})[queue] = (client_id, until)
+            self._grow(group, _size_of(group, queue, client_id))
+
+    # --- reading
+
+    def holder(self, group: str, queue: MessageQueue) -> str | None:
+        """The client that holds the lock of a queue now; None where nobody does."""
+        held = self._groups.get(group, {}).get(queue)
+        return held[0] if held is not None and held[1] > self._clock.monotonic() else None
+
+    def holders(self) -> Holders:
+        """The client that holds each locked queue now."""
+        now = self._clock.monotonic()
+        return {
+            (group, queue): who for group, queue, (who, until) in self._all() if until > now
+        }
+
+    def is_group_ordered(self, group: str) -> bool:
+        """Whether a client of the group holds a lock at present (isLockAllExpired)."""
+        now = self._clock.monotonic()
+        return any(until > now for _, until in self._groups.get(group, {}).values())
+
+    # --- changing
+
+    def lock(
+        self, queues: Iterable[MessageQueue], *, group: str, client_id: str
+    ) -> tuple[list[MessageQueue], asyncio.Future[None] | None]:
+        """Lock or renew what is free or already this client's.
+
+        Returns:
+            Those it has now; and what must be awaited before it is told, None for a mere renewal.
+        """
+        now = self._clock.monotonic()
+        if now < self._blind_until:
+            return [], None
+        locks = self._groups.get(group, {})
+        obtained = []
+        is_changed = False
+        for queue in queues:
+            held = locks.get(queue)
+            if held is not None and held[0] != client_id and held[1] > now:
+                continue
+            if held is None or held[0] != client_id:
+                size = _size_of(group, queue, client_id)
+                if held is not None:
+                    size -= _size_of(group, queue, held[0])
+                if not self._has_room(group, size):
+                    continue
+                self._grow(group, size)
+                is_changed = True
+            locks[queue] = (client_id, now + LOCK_SECONDS)
+            obtained.append(queue)
+        if locks:
+            if not self._groups:
+                self.on_first()
+            self._groups[group] = locks
+        return obtained, self._saver.save_soon() if is_changed else None
+
+    def _has_room(self, group: str, size: int) -> bool:
+        wanted = self._sizes.get(group, 0) + size
+        return size <= 0 or wanted * _GROUP_SHARE <= LOCKS_SIZE_MAX - self._size
+
+    def _grow(self, group: str, size: int) -> None:
+        self._sizes[group] = self._sizes.get(group, 0) + size
+        self._size += size
+
+    def unlock(self, queues: Iterable[MessageQueue], *, group: str, client_id: str) -> None:
+        """Give back what this client holds."""
+        locks = self._groups.get(group, {})
+        # A set: who names a queue twice gives it back once.
+        given = [
+            queue for queue in {*queues} if queue in locks and locks[queue][0] == client_id
+        ]
+        self._drop([(group, queue) for queue in given])
+
+    def forget_topic(self, topic: str) -> None:
+        """Drop the locks on queues of a topic that is deleted."""
+        self._drop([(group, queue) for group, queue, _ in self._all() if queue.topic == topic])
+
+    def forget_group(self, group: str) -> None:
+        """Drop the locks of a group that is deleted."""
+        self._drop([(group, queue) for queue in self._groups.get(group, ())])
+
+    def expire(self) -> float:
+        """Forget locks that nobody renewed; gives when the next one may be (monotonic seconds), infinite if there is none."""
+        now = self._clock.monotonic()
+        self._drop([(group, queue) for group, queue, (_, until) in self._all() if until <= now])
+        return min((until for _, _, (_, until) in self._all()), default=math.inf)
+
+    def _drop(self, gone: list[tuple[str, MessageQueue]]) -> None:
+        for group, queue in gone:
+            client_id, _ = self._groups[group].pop(queue)
+            self._grow(group, -_size_of(group, queue, client_id))
+            if not self._groups[group]:
+                del self._groups[group], self._sizes[group]
+        if gone:
+            self._saver.save_soon()
+
+    def _all(self) -> Iterator[tuple[str, MessageQueue, _Held]]:
+        for group, locks in self._groups.items():
+            for queue, held in locks.items():
+                yield group, queue, held
+
+    # --- the file
+
+    async def close(self) -> None:
+        """Bring everything to disk."""
+        await self._saver.close()
+
+    def _snapshot(self) -> Callable[[], str]:
+        groups = {group: dict(locks) for group, locks in self._groups.items()}
+        return lambda: encode_locks_file(
+            {
+                (group, queue): client_id
+                for group, locks in groups.items()
+                for queue, (client_id, _) in locks.items()
+            }
+        )
+
+
+def _decode(text: str) -> dict[tuple[str, MessageQueue], str] | int:
+    """The locks of a file; its size where that is too large."""
+    return len(text) if len(text) > _FILE_SIZE_MAX else decode_locks_file(text)
+
+
+def _size_of(group: str, queue: MessageQueue, client_id: str) -> int:
+    """About how many bytes a lock takes, in memory or in the file."""
+    return _LOCK_SIZE + len(group) + len(queue.topic) + len(client_id)

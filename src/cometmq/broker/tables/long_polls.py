@@ -1,0 +1,178 @@
+"""Pulls that found nothing and wait: woken by a message that passes their filter, or by time.
+
+A queue is watched only while somebody waits there, so that dispatch does no work for the others. A machine
+(docs/design/0041): arrivals and time come in, and each pull that is to be done again goes out by itself.
+Follows PullRequestHoldService of RocketMQ 5.3.3; there a message wakes every pull of its queue
+through a thread, here within the turn of the loop that stored it; very many in some turns.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from cometmq.broker.loop.caller import Caller
+from cometmq.broker.loop.peer_bounds import PeerBounds
+from cometmq.broker.loop.sliced_work import CallSoon, SlicedWork
+from cometmq.codec.headers.pull import PullRequest
+from cometmq.model.clock import Clock
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.store.consume_queue import ConsumeQueue
+
+HELD_MAX = 100_000  # Each costs about this many bytes, beside the expression that it brings and its tags.
+_SIZE, _SIZE_A_TAG = 500, 80
+# A client pulls each queue once at a time.
+PEER_HELD_MAX = 4_096
+PEER_SIZE_MAX = 8 << 20
+SIZE_MAX = 48 << 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldPull:
+    """A pull that waits.
+
+    Attributes:
+        request: what is asked.
+        caller: who asked, and is answered.
+        codes: tag hashes that it wants, None for all.
+        deadline: monotonic seconds at which it is answered in any case.
+        run_again: does it again.
+    """
+
+    request: PullRequest
+    caller: Caller[Any]
+    codes: frozenset[int] | None
+    deadline: float
+    run_again: Callable[["HeldPull"], None]
+
+    @property
+    def size(self) -> int:
+        """Bytes that the held pull keeps in memory; its group keeps what comes from heartbeats."""
+        text = self.request.subscription
+        if text is None:
+            return _SIZE
+        return _SIZE + len(text) + _SIZE_A_TAG * len(self.codes or ())
+
+
+class LongPolls:
+    """The pulls that wait, by queue.
+
+    Attributes:
+        on_due: told when one's time is over (monotonic seconds) that is over before those of all others; time is
+            to come in by then.
+    """
+
+    def __init__(self, clock: Clock, call_soon: CallSoon | None = None) -> None:
+        """`call_soon`: calls back in the next turn, where there are very many; None: of the running loop."""
+        self._bounds = PeerBounds(
+            peer_count_max=PEER_HELD_MAX, peer_size_max=PEER_SIZE_MAX, size_max=SIZE_MAX
+        )
+        self._due = SlicedWork(clock, self._run_again, call_soon)
+        self._expiring = SlicedWork(clock, self._expire_queue, call_soon)
+        self._now = 0.0
+        self._first_due = math.inf  # Of those that wait, and some that were woken since.
+        self.on_due: Callable[[float], None] = lambda _: None
+        self._held: dict[ConsumeQueue, list[HeldPull]] = {}
+        self._watchers: dict[ConsumeQueue, list[Callable[[ConsumeQueue], None]]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def hold(self, queue: ConsumeQueue, pull: HeldPull) -> None:
+        """Let a pull wait.
+
+        Raises:
+            RequestError: SYSTEM_BUSY, too many wait already; Java's clients pull again after 3 s then,
+                where an answer without messages would make them pull again at once.
+        """
+        if self._count >= HELD_MAX or not self._bounds.take(pull.caller.owner, pull.size):
+            raise RequestError(
+                ResponseCode.SYSTEM_BUSY,
+                "[REJECTREQUEST]system busy: too many pulls of this connection, or of all, wait for messages; "
+                "pull again later",
+            )
+        self._held.setdefault(queue, []).append(pull)
+        self._count += 1
+        queue.watched = True
+        self._is_due_at(pull.deadline)
+
+    def watch(self, queue: ConsumeQueue, on_arrival: Callable[[ConsumeQueue], None]) -> None:
+        """Let someone else know of each arrival in a queue, too."""
+        self._watchers.setdefault(queue, []).append(on_arrival)
+        queue.watched = True
+
+    def unwatch(self, queue: ConsumeQueue, on_arrival: Callable[[ConsumeQueue], None]) -> None:
+        """Undo `watch`."""
+        watchers = self._watchers[queue]
+        watchers.remove(on_arrival)
+        if not watchers:
+            del self._watchers[queue]
+            queue.watched = queue in self._held
+
+    def arrived(self, queue: ConsumeQueue, tags_codes: list[int]) -> None:
+        """Wake pulls of a watched queue: messages with these tags are visible (`MessageStore.on_arrival`)."""
+        for on_arrival in self._watchers.get(queue, ()):
+            on_arrival(queue)
+        self._wake(
+            queue,
+            lambda pull: pull.codes is None or not pull.codes.isdisjoint(tags_codes),
+        )
+
+    def wake_group(self, queue: ConsumeQueue, group: str) -> None:
+        """Run the held pulls of a group again: its offset was reset."""
+        self._wake(queue, lambda pull: pull.request.consumer_group == group)
+
+    def forget_topic(self, topic: str) -> None:
+        """Run all held pulls of a topic again, because it is deleted: they are refused with TOPIC_NOT_EXIST."""
+        for queue in [queue for queue in self._held if queue.topic == topic]:
+            self._wake(queue, lambda _: True)
+
+    def forget_group(self, group: str) -> None:
+        """Run all held pulls of a group again, because it is deleted."""
+        for queue in list(self._held):
+            self.wake_group(queue, group)
+
+    def expire(self, now: float) -> None:
+        """Answer held pulls whose time is over; a queue that was deleted has nothing to wait for."""
+        if not len(self._expiring):  # Else the last pass is still under way.
+            self._now, self._first_due = now, math.inf
+            self._expiring.add(list(self._held))
+
+    def _expire_queue(self, queue: ConsumeQueue) -> None:
+        now, is_gone = self._now, queue.deleted
+        self._wake(queue, lambda pull: is_gone or pull.caller.is_gone or pull.deadline <= now)
+        left = self._held.get(queue)
+        if left is not None:
+            self._is_due_at(min(pull.deadline for pull in left))
+
+    def _is_due_at(self, deadline: float) -> None:
+        if deadline < self._first_due:
+            self._first_due = deadline
+            self.on_due(deadline)
+
+    def _wake(self, queue: ConsumeQueue, is_due: Callable[[HeldPull], bool]) -> None:
+        """Run the held pulls of a queue again that are due."""
+        waiting = self._held.get(queue)
+        if waiting is None:
+            return
+        due: list[HeldPull] = []
+        left: list[HeldPull] = []
+        for pull in waiting:
+            (due if is_due(pull) else left).append(pull)
+        if not due:
+            return
+        if left:
+            self._held[queue] = left
+        else:
+            del self._held[queue]
+            queue.watched = queue in self._watchers
+        self._due.add(due)
+
+    def _run_again(self, pull: HeldPull) -> None:
+        self._count -= 1
+        assert self._count >= 0, "each pull that waits is woken once"
+        self._bounds.give_back(pull.caller.owner, pull.size)
+        if not pull.caller.is_gone:
+            pull.run_again(pull)

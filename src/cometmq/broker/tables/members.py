@@ -1,0 +1,456 @@
+"""The members of producer and consumer groups, as heartbeats tell, until a client leaves or falls silent.
+
+A consumer group is told when its members or their subscriptions change (40), so that they share the
+queues anew. Follows ConsumerManager, ProducerManager and ConsumerGroupInfo of RocketMQ 5.3.3.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from cometmq.broker.tables.client_peer import ClientPeer
+from cometmq.codec.bodies.heartbeat import (
+    CLUSTERING,
+    CONSUME_PASSIVELY,
+    FROM_LAST,
+    ConsumerPart,
+)
+from cometmq.model.clock import Clock
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.rights import Access, Action, Asker, Resource, Right
+from cometmq.model.subscription import Subscription
+from cometmq.model.text import cut, printable
+
+# What memberships of all clients may take, bytes as `_size_of` estimates them. A connection may have a
+# quarter of what is left: few take nothing from many, and many leave room for one that is modest.
+HELD_SIZE_MAX = 32 << 20
+_HELD_SHARE = 4
+_MEMBERSHIP_SIZE = 500  # Measured, with the group where it is the first one of it.
+_SUBSCRIPTION_SIZE = 400
+_TAG_SIZE = 150
+# How often a group is told of changes at most, seconds; the first one is told at once. Larger groups
+# are told less often: of all groups' members so many a second.
+TELL_SECONDS = 0.1
+_TOLD_PER_SECOND = 2000
+_SHOWN_MAX = 128  # Of a client id in a remark, characters.
+_TOLD_AT_ONCE = 256  # Then others have their turn.
+# Queues whose first pull is remembered, of all groups together: some 20 MB.
+FIRST_PULLS_MAX = 100_000
+
+
+@dataclass(slots=True)
+class Client:
+    """A client in one group.
+
+    Attributes:
+        client_id: as it calls itself.
+        peer: its connection.
+        language: `model.codes.Language`.
+        version: ordinal of its RocketMQ version.
+        seen: monotonic time of its last heartbeat, seconds.
+        asker: The user of that heartbeat. What the broker sends by itself goes only where this user may have it then.
+    """
+
+    client_id: str
+    peer: ClientPeer
+    asker: Asker
+    language: int
+    version: int
+    seen: float
+
+
+def who_may(clients: Iterable[Client], *accesses: Access) -> list[Client]:
+    """Return the clients whose users may do all of this at this moment; each user is asked once."""
+    verdicts: dict[Asker, bool] = {}
+    allowed = []
+    for client in clients:
+        asker = client.asker
+        verdict = verdicts.get(asker)
+        if verdict is None:
+            verdict = all(asker.may(access, Right.READER) for access in accesses)
+            verdicts[asker] = verdict
+        if verdict:
+            allowed.append(client)
+    return allowed
+
+
+def membership(group: str) -> Access:
+    """The access to a consumer group that its members need."""
+    return Access(Resource.GROUP, group, frozenset({Action.SUB}))
+
+
+@dataclass(slots=True)
+class ConsumerGroup:
+    """The members of a consumer group and what they want; the last heartbeat's word counts."""
+
+    name: str
+    clients: dict[ClientPeer, Client] = field(default_factory=dict)
+    subscriptions: dict[str, Subscription] = field(default_factory=dict)
+    consume_type: str = CONSUME_PASSIVELY
+    model: str = CLUSTERING
+    from_where: str = FROM_LAST
+    told: float = -math.inf  # When its members were told of a change last, monotonic seconds.
+    is_telling: bool = False  # They will be told soon.
+    # The first offset that a member pulled, by topic and queue, if the group had committed none.
+    first_pulls: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def client_ids(self) -> list[str]:
+        """Each member once; one that has just reconnected may still have two connections."""
+        return list(dict.fromkeys(client.client_id for client in self.clients.values()))
+
+
+# Called with a group, its member that has just said what it wants, and that.
+OnHeartbeat = Callable[[ConsumerGroup, Client, ConsumerPart], None]
+
+
+@dataclass(slots=True)
+class _Share:
+    """The groups of a connection with their sizes, and the id under which it produces."""
+
+    producers: dict[str, int] = field(default_factory=dict)
+    consumers: dict[str, int] = field(default_factory=dict)
+    size: int = 0
+    producer_id: str = ""
+
+
+@dataclass(slots=True)
+class _ClientIdOwner:
+    """The user of a client id, and the number of memberships that have it."""
+
+    asker: Asker
+    count: int = 0
+
+
+class Members:
+    """The registry of clients.
+
+    Attributes:
+        changes: another number behind each change of what consumer groups want.
+        on_heartbeat: told of each consumer that says what it wants, when it is in its group.
+        on_first: told when there is a member and there was none.
+        on_left: told of a group's name and the connection of a consumer that has left it.
+    """
+
+    def __init__(
+        self, clock: Clock, *, timeout_ms: int, is_notified: Callable[[str], bool]
+    ) -> None:
+        """`is_notified` says whether members of a group are told of changes."""
+        self.changes = 0
+        self.on_heartbeat: list[OnHeartbeat] = []
+        self.on_first: Callable[[], None] = lambda: None
+        self.on_left: list[Callable[[str, ClientPeer], None]] = []
+        self._clock = clock
+        self._timeout_seconds = timeout_ms / 1000
+        self._is_notified = is_notified
+        self._producers: dict[str, dict[ClientPeer, Client]] = {}
+        self._producers_by_id: dict[str, Client] = {}
+        self._consumers: dict[str, ConsumerGroup] = {}
+        self._owners: dict[str, _ClientIdOwner] = {}  # By client id.
+        self._held: dict[ClientPeer, _Share] = {}
+        self._size = 0
+        self._first_pull_count = 0
+
+    # --- reading
+
+    def consumer_groups(self) -> list[ConsumerGroup]:
+        """The groups with living members."""
+        return list(self._consumers.values())
+
+    def consumer_group(self, name: str) -> ConsumerGroup | None:
+        """A group with living members, or None."""
+        return self._consumers.get(name)
+
+    def consumer(self, group: str, client_id: str) -> Client | None:
+        """The member of a group with this id."""
+        found = self._consumers.get(group)
+        clients = () if found is None else found.clients.values()
+        return next((client for client in clients if client.client_id == client_id), None)
+
+    def groups_of(self, topic: str) -> list[str]:
+        """Groups whose living members want a topic."""
+        return [name for name, group in self._consumers.items() if topic in group.subscriptions]
+
+    def producer(self, client_id: str) -> Client | None:
+        """The producer with this id, whatever its group: where replies go. None: its user may not ask any more, too."""
+        client = self._producers_by_id.get(client_id)
+        return client if client is not None and client.asker.is_known else None
+
+    def producers(self, group: str) -> list[Client]:
+        """The living producers of a group."""
+        return list(self._producers.get(group, {}).values())
+
+    def producer_groups(self) -> list[str]:
+        """The groups with living producers."""
+        return list(self._producers)
+
+    def subscription(self, group: str, topic: str) -> Subscription | None:
+        """The subscription of a group to a topic, as its heartbeats say; None where there is none."""
+        found = self._consumers.get(group)
+        return None if found is None else found.subscriptions.get(topic)
+
+    # --- where groups without offsets began
+
+    def first_pull(self, group: str, topic: str, queue_id: int) -> int | None:
+        """Return the first offset of a queue that a living member pulled while the group had committed none."""
+        found = self._consumers.get(group)
+        return None if found is None else found.first_pulls.get((topic, queue_id))
+
+    def note_first_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Remember the offset of a pull, unless an earlier one of the queue is remembered."""
+        found = self._consumers.get(group)
+        if found is None or self._first_pull_count >= FIRST_PULLS_MAX:
+            return
+        if (topic, queue_id) not in found.first_pulls:
+            found.first_pulls[topic, queue_id] = offset
+            self._first_pull_count += 1
+
+    def forget_topic(self, topic: str) -> None:
+        """Forget the pulls of a topic that was deleted."""
+        for group in self._consumers.values():
+            for key in [key for key in group.first_pulls if key[0] == topic]:
+                del group.first_pulls[key]
+                self._first_pull_count -= 1
+
+    # --- heartbeats
+
+    def check_owner(self, client_id: str, asker: Asker) -> None:
+        """Refuse a client id that a living client of another user has.
+
+        Raises:
+            RequestError: NO_PERMISSION.
+        """
+        owner = self._owners.get(client_id)
+        if owner is not None and owner.asker.name != asker.name and owner.asker.is_known:
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"the client id {cut(printable(client_id), _SHOWN_MAX)} is that of another user's client, which is "
+                "connected; give this client an id of its own (instanceName, unitName), or close the other one first",
+            )
+
+    def register_producer(self, group: str, client: Client) -> None:
+        """A producer is alive.
+
+        Raises:
+            RequestError: clients hold too much memory.
+        """
+        held = self._held_by(client.peer)
+        size = _MEMBERSHIP_SIZE + len(group) + len(client.client_id)
+        self._take(held, held.producers, group, size)
+        members = self._producers.setdefault(group, {})
+        self._own(members.get(client.peer), client)
+        members[client.peer] = client
+        if held.producer_id != client.client_id:
+            self._forget_producer_id(client.peer, held)
+            held.producer_id = client.client_id
+        self._producers_by_id[client.client_id] = client
+
+    def register_consumer(
+        self, part: ConsumerPart, client: Client, *, is_without_subscriptions: bool = False
+    ) -> bool:
+        """A consumer is alive; tells the group when that changes something.
+
+        Args:
+            part: what it says of the group.
+            client: who it is.
+            is_without_subscriptions: its subscriptions are those of its last full heartbeat.
+
+        Returns:
+            Whether members or subscriptions changed.
+
+        Raises:
+            RequestError: clients hold too much memory.
+        """
+        self.changes += 1
+        held = self._held_by(client.peer)
+        if not is_without_subscriptions or part.group not in held.consumers:
+            size = _size_of(part) + len(client.client_id)
+            self._take(held, held.consumers, part.group, size)
+        group = self._consumers.get(part.group)
+        if group is None:
+            group = self._consumers[part.group] = ConsumerGroup(part.group)
+        known = group.clients.get(client.peer)
+        is_changed = known is None or known.client_id != client.client_id
+        self._own(known, client)
+        group.clients[client.peer] = client
+        group.consume_type, group.model = part.consume_type, part.model
+        group.from_where = part.from_where
+        if not is_without_subscriptions:
+            is_changed |= _update(group.subscriptions, part.subscriptions)
+            for listener in self.on_heartbeat:
+                listener(group, client, part)
+        if is_changed:
+            self._notify(group)
+        return is_changed
+
+    def _own(self, before: Client | None, after: Client | None) -> None:
+        """Count the memberships of client ids: one has come, has gone, or is another's now."""
+        if after is not None:
+            owner = self._owners.setdefault(after.client_id, _ClientIdOwner(after.asker))
+            if not owner.asker.is_known:
+                owner.asker = after.asker
+            if before is not None and before.client_id == after.client_id:
+                return  # Most heartbeats.
+            owner.count += 1
+        if before is not None:
+            owner = self._owners[before.client_id]
+            owner.count -= 1
+            if not owner.count:
+                del self._owners[before.client_id]
+
+    def _held_by(self, peer: ClientPeer) -> _Share:
+        held = self._held.get(peer)
+        if held is None:
+            if not self._held:
+                self.on_first()
+            held = self._held[peer] = _Share()
+            peer.on_close.append(self._peer_closed)
+        return held
+
+    def _take(self, held: _Share, sizes: dict[str, int], group: str, size: int) -> None:
+        """Account for a membership, which may be known already."""
+        more = size - sizes.get(group, 0)
+        if more > 0 and (held.size + more) * _HELD_SHARE > HELD_SIZE_MAX - self._size:
+            raise RequestError(
+                ResponseCode.SYSTEM_BUSY,
+                f"[REJECTREQUEST]system busy: group {group} is not taken: this connection would hold "
+                f"{held.size + more} bytes of groups and subscriptions, and all clients have "
+                f"{self._size} of {HELD_SIZE_MAX}; name fewer, or try again",
+            )
+        sizes[group] = size
+        held.size += more
+        self._size += more
+
+    def _give_back(self, held: _Share, sizes: dict[str, int], group: str) -> None:
+        size = sizes.pop(group, 0)
+        held.size -= size
+        self._size -= size
+
+    # --- leaving
+
+    def unregister(
+        self, peer: ClientPeer, *, producer_group: str | None, consumer_group: str | None
+    ) -> None:
+        """A client leaves groups in good order."""
+        if producer_group:
+            self._drop_producer(peer, producer_group)
+        if consumer_group:
+            self._drop_consumer(peer, consumer_group)
+
+    def expire(self) -> float:
+        """Close the connections of clients that have been silent too long; each minute is enough.
+
+        Returns:
+            Monotonic seconds at which the next one of now may be; infinite where there is none.
+        """
+        oldest = self._clock.monotonic() - self._timeout_seconds
+        clients = [
+            client
+            for group in (
+                *self._producers.values(),
+                *(g.clients for g in self._consumers.values()),
+            )
+            for client in group.values()
+        ]
+        for client in clients:
+            if client.seen < oldest:
+                client.peer.close()
+        seen = [client.seen for client in clients if client.seen >= oldest]
+        # Those that are being closed stay until they are: they are looked at again, as often as others.
+        return min(seen, default=math.inf if not clients else oldest) + self._timeout_seconds
+
+    def _peer_closed(self, peer: ClientPeer) -> None:
+        held = self._held.get(peer, _Share())
+        for name in list(held.producers):
+            self._drop_producer(peer, name)
+        for name in list(held.consumers):
+            self._drop_consumer(peer, name)
+        self._held.pop(peer, None)
+
+    def _drop_producer(self, peer: ClientPeer, name: str) -> None:
+        clients = self._producers.get(name)
+        client = None if clients is None else clients.pop(peer, None)
+        if client is None:
+            return
+        self._own(client, None)
+        if not clients:
+            del self._producers[name]
+        held = self._held[peer]
+        self._give_back(held, held.producers, name)
+        if not held.producers:
+            self._forget_producer_id(peer, held)
+
+    def _forget_producer_id(self, peer: ClientPeer, held: _Share) -> None:
+        known = self._producers_by_id.get(held.producer_id)
+        if known is not None and known.peer is peer:  # Else it has a newer connection.
+            del self._producers_by_id[held.producer_id]
+
+    def _drop_consumer(self, peer: ClientPeer, name: str) -> None:
+        group = self._consumers.get(name)
+        client = None if group is None else group.clients.pop(peer, None)
+        if group is None or client is None:
+            return
+        self._own(client, None)
+        self.changes += 1
+        held = self._held[peer]
+        self._give_back(held, held.consumers, name)
+        for listener in self.on_left:
+            listener(name, peer)
+        if group.clients:
+            self._notify(group)
+        else:
+            self._first_pull_count -= len(group.first_pulls)
+            del self._consumers[name]
+
+    # --- telling
+
+    def _notify(self, group: ConsumerGroup) -> None:
+        """Tell the members of a change: at once, or soon where they have just been told."""
+        if group.is_telling or not self._is_notified(group.name):
+            return
+        pause = max(TELL_SECONDS, len(group.clients) / _TOLD_PER_SECOND)
+        left = group.told + pause - self._clock.monotonic()
+        if left <= 0:
+            self._tell(group)
+        else:
+            group.is_telling = True
+            asyncio.get_running_loop().call_later(min(left, pause), self._tell, group)
+
+    def _tell(self, group: ConsumerGroup) -> None:
+        group.told, group.is_telling = self._clock.monotonic(), False
+        _tell_some(list(group.clients.values()), 0, group.name)
+
+
+def _tell_some(clients: Sequence[Client], first: int, group: str) -> None:
+    fields = {"consumerGroup": group}
+    for client in who_may(clients[first : first + _TOLD_AT_ONCE], membership(group)):
+        client.peer.notify(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, fields)
+    first += _TOLD_AT_ONCE
+    if first < len(clients):
+        asyncio.get_running_loop().call_soon(_tell_some, clients, first, group)
+
+
+def _size_of(part: ConsumerPart) -> int:
+    """About how many bytes are kept of what a consumer says of a group."""
+    size = _MEMBERSHIP_SIZE + len(part.group)
+    for wish in part.subscriptions:
+        # The topic and the expression are kept once more by who compares the members.
+        size += _SUBSCRIPTION_SIZE + 4 * (len(wish.topic) + len(wish.expression))
+        size += _TAG_SIZE * len(wish.tags)
+    return size
+
+
+def _update(known: dict[str, Subscription], told: Iterable[Subscription]) -> bool:
+    """Take newer subscriptions and drop those not told; whether topics came or went."""
+    is_changed = False
+    told = tuple(told)
+    for subscription in told:
+        old = known.get(subscription.topic)
+        if old is None or subscription.version > old.version:
+            is_changed |= old is None
+            known[subscription.topic] = subscription
+    for topic in known.keys() - {subscription.topic for subscription in told}:
+        del known[topic]
+        is_changed = True
+    return is_changed

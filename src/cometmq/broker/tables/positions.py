@@ -1,0 +1,173 @@
+"""The rule by which the broker counts what a consumer group has not consumed; metrics and consoles share it.
+
+A group goes on at the offset that it has committed. A queue without one counts from the first offset that the group's members
+pulled, or else from the queue's first message: never as consumed. Messages that were popped and not acknowledged count, too,
+although the group's offset has passed them.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, Protocol
+
+from cometmq.broker.loop.steps import Steps
+from cometmq.broker.tables.members import Members
+from cometmq.broker.tables.offsets import Offsets
+from cometmq.broker.tables.topics import Topics
+from cometmq.codec.bodies.consumer_offset import TOPIC_GROUP_SEPARATOR
+from cometmq.codec.bodies.heartbeat import BROADCASTING
+from cometmq.model.names import is_retry_topic
+from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.message_store import MessageStore
+
+Place = tuple[str, str, int]  # Group, topic, queue.
+
+
+class Position(NamedTuple):
+    """The position of a group in a queue.
+
+    Attributes:
+        queue: None if the queue never had a message.
+        next: The offset of the next message that the group is given.
+        end: The offset that the queue's next message gets.
+        in_flight: Number of messages that were popped and not acknowledged.
+        is_committed: Whether the group has committed an offset of the queue.
+    """
+
+    queue: ConsumeQueue | None
+    next: int
+    end: int
+    in_flight: int
+    is_committed: bool
+
+    @property
+    def lag(self) -> int:
+        """Number of messages that the group has not consumed."""
+        return max(self.end - self.next, 0) + self.in_flight
+
+
+class Pops(Protocol):
+    """The messages that groups have popped and not acknowledged."""
+
+    def next_offset(self, place: Place) -> int | None:
+        """Return the offset at which the next pop begins, or None before the first one."""
+        ...
+
+    def in_flight(self) -> Steps[Mapping[Place, int]]:
+        """Count the messages of each queue and group that are neither acknowledged nor delivered again."""
+        ...
+
+
+class GroupPositions:
+    """The positions of all groups at this broker.
+
+    Attributes:
+        pops: Set by the broker's pop feature.
+    """
+
+    def __init__(
+        self,
+        store: MessageStore,
+        *,
+        topics: Topics,
+        offsets: Offsets,
+        members: Members,
+        is_slave: bool = False,
+    ) -> None:
+        """Count for a master, or for a slave, whose log may begin later than that of its master."""
+        self.pops: Pops | None = None
+        self._is_slave = is_slave
+        self._store = store
+        self._topics = topics
+        self._offsets = offsets
+        self._members = members
+        topics.on_change.append(self._topic_changed)
+
+    def _topic_changed(self, topic: str) -> None:
+        if self._topics.get(topic) is None:
+            self._members.forget_topic(topic)
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return each group with each topic that it consumes."""
+        found = []
+        for place, _ in self._offsets.places():
+            topic, _, group = place.partition(TOPIC_GROUP_SEPARATOR)
+            if self._is_consumed(group, topic):
+                found.append((group, topic))
+        for members in self._members.consumer_groups():
+            found += [(members.name, topic) for topic in self._begun(members.name)]
+        return found
+
+    def topics_of(self, group: str, committed: list[str]) -> list[str]:
+        """Return the topics that a group consumes; it has offsets in the `committed` ones."""
+        consumed = [topic for topic in committed if self._is_consumed(group, topic)]
+        return consumed + list(self._begun(group))
+
+    def is_broadcast(self, group: str) -> bool:
+        """Return whether each member of a group consumes all messages, and keeps its own offsets."""
+        members = self._members.consumer_group(group)
+        return members is not None and members.model == BROADCASTING
+
+    def _is_consumed(self, group: str, topic: str) -> bool:
+        """Return whether a group still consumes a topic in which it has offsets."""
+        members = self._members.consumer_group(group)
+        if members is None or not members.subscriptions:
+            return True
+        # No member subscribes to the topics from which it pops retries.
+        return topic in members.subscriptions or is_retry_topic(topic)
+
+    def _begun(self, group: str) -> Iterator[str]:
+        """Yield the topics that a group's members subscribe to and in which it has no offset."""
+        members = self._members.consumer_group(group)
+        if members is None or members.model == BROADCASTING:
+            return
+        for topic in members.subscriptions:
+            if (
+                self._offsets.has_any(group, topic)
+                or (config := self._topics.get(topic)) is None
+            ):
+                continue
+            # Each group has a retry topic, mostly an empty one; Java shows no line for that.
+            if not is_retry_topic(topic) or any(
+                self._store.queue(topic, number) is not None
+                for number in range(config.read_queues)
+            ):
+                yield topic
+
+    def in_flight(self) -> Steps[Mapping[Place, int]]:
+        """Count the messages that were popped and not acknowledged, by queue and group."""
+        if self.pops is None:
+            return {}
+        return (yield from self.pops.in_flight())
+
+    def of(
+        self,
+        group: str,
+        topic: str,
+        queue_id: int,
+        in_flight: Mapping[Place, int],
+    ) -> Position:
+        """Return the position of a group in a queue.
+
+        Args:
+            group: The consumer group.
+            topic: The topic of the queue.
+            queue_id: The number of the queue.
+            in_flight: The result of the method of that name.
+        """
+        place = group, topic, queue_id
+        committed = self._offsets.get(*place)
+        offset = committed
+        if self.pops is not None and (popped := self.pops.next_offset(place)) is not None:
+            offset = popped
+        queue = self._store.queue(topic, queue_id)
+        first, end = (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
+        if offset is None:
+            offset = self._members.first_pull(*place)
+        if offset is None or (offset < first and not self._is_slave):
+            offset = first
+        return Position(
+            queue,
+            offset,
+            end,
+            in_flight.get(place, 0),
+            committed is not None,
+        )

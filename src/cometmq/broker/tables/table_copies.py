@@ -1,0 +1,95 @@
+"""The slaves' copies of a master's tables: a deletion is answered when they have it.
+
+A promoted slave has what its tables say, so a topic that was deleted since they were copied would be back. Slaves
+of ours name themselves when they ask for tables, one after the other, and ask for the next one when the last is
+on disk. So the request behind that for topics says that the slave has these, and a master need not be told.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from cometmq.broker.tables.replication_state import ReplicationState
+from cometmq.model.codes import RequestCode as Code
+
+_log = logging.getLogger(__name__)
+
+# The header field in which a slave of ours says its broker id when it asks for a table.
+SLAVE_ID = "slaveId"
+# A slave looks each 3 s, and when it is told to.
+_WAIT_SECONDS = 4.0
+# In this order a slave asks: who asks for the second has the first on disk.
+_NEXT = {
+    Code.GET_ALL_CONSUMER_OFFSET: Code.GET_ALL_TOPIC_CONFIG,
+    Code.GET_ALL_MESSAGE_REQUEST_MODE: Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+}
+TABLES = (*_NEXT.values(), *_NEXT)
+
+
+class TableReader(Protocol):
+    """The connection of a slave."""
+
+    def notify(self, code: int, fields: dict[str, str], body: bytes = b"") -> None: ...  # noqa: D102
+
+
+class TableCopies:
+    """The tables that each slave of ours has, by the number of deletions before it asked."""
+
+    def __init__(self, replication: Callable[[], ReplicationState] | None = None) -> None:
+        """`replication` tells which slaves are connected; None: there are none."""
+        self._replication = replication
+        self._deletions = 0
+        self._asked: dict[tuple[str, int], int] = {}
+        self._had: dict[tuple[str, int], int] = {}
+        self._peers: dict[str, TableReader] = {}
+        self._moved = asyncio.Event()
+
+    def asked(self, code: int, slave: str, peer: TableReader) -> None:
+        """A slave asks for a table.
+
+        Args:
+            code: The request that gives the table.
+            slave: Its broker id, as it says.
+            peer: Its connection.
+        """
+        if slave not in self._slaves():
+            return
+        self._peers[slave] = peer
+        before = _NEXT.get(Code(code))
+        if before is None:
+            self._asked[slave, code] = self._deletions
+        elif (slave, before) in self._asked:
+            self._had[slave, before] = self._asked[slave, before]
+            self._moved.set()
+
+    async def deleted(self, code: int, name: str) -> None:
+        """Wait until all slaves of ours that are connected have a table without what was deleted.
+
+        Args:
+            code: The request that gives the table.
+            name: The topic or group, for the log.
+        """
+        self._deletions += 1
+        number = self._deletions
+        for slave in self._slaves() & self._peers.keys():
+            self._peers[slave].notify(code, {})
+        try:
+            async with asyncio.timeout(_WAIT_SECONDS):
+                while self._lacking(code, number):
+                    self._moved.clear()
+                    await self._moved.wait()
+        except TimeoutError:
+            _log.warning(
+                "%s is deleted, and the slaves with these ids have not taken that yet: %s; one that is made the "
+                "master now has it again", name, ", ".join(sorted(self._lacking(code, number))),
+            )  # fmt: skip
+
+    def _lacking(self, code: int, number: int) -> set[str]:
+        return {slave for slave in self._slaves() if self._had.get((slave, code), 0) < number}
+
+    def _slaves(self) -> set[str]:
+        if self._replication is None:
+            return set()
+        copies = self._replication().copies
+        return {str(copy.broker_id) for copy in copies if copy.broker_id is not None}

@@ -1,0 +1,92 @@
+"""Limits of what consumers are given of a topic, in hours, messages and bytes: the `retention.*` attributes.
+
+Our own, and off where a topic has none. The log is shared, so nothing is deleted for it: the queue's
+min offset is raised, and readers before it are sent to it (docs/design/0007).
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from cometmq.broker.tables.byte_quota import ByteQuotas
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.topic import TopicConfig
+from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.message_store import MessageStore
+
+HOURS = "retention.hours"
+COUNT = "retention.count"
+BYTES = "retention.bytes"
+
+_HOUR_MS = 3_600_000
+
+
+class TopicLimits(NamedTuple):
+    """The limits of one topic.
+
+    Attributes:
+        hours: messages stored longer ago are hidden; None: no limit.
+        message_count: of each queue, all but the last so many are hidden; None: no limit.
+        size: bytes of records; of each queue, all but the last so many are hidden; None: no limit.
+    """
+
+    hours: int | None
+    message_count: int | None
+    size: int | None = None
+
+
+def limits_of(attributes: Mapping[str, str]) -> TopicLimits | None:
+    """The limits that a topic's attributes set; None where they set none.
+
+    Raises:
+        RequestError: a value is no number from 1 on.
+    """
+    limits = TopicLimits(
+        _number(attributes, HOURS), _number(attributes, COUNT), _number(attributes, BYTES)
+    )
+    return None if limits == TopicLimits(None, None) else limits
+
+
+def _number(attributes: Mapping[str, str], name: str) -> int | None:
+    text = attributes.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and int(text) > 0):
+        raise RequestError(
+            ResponseCode.INVALID_PARAMETER,
+            f"attribute {name}={text}: give a whole number from 1 on, or -{name} to have no limit",
+        )
+    return int(text)
+
+
+def limited_topics(topics: Mapping[str, TopicConfig]) -> list[tuple[str, TopicLimits]]:
+    """The topics that have limits; values that mean nothing set none."""
+    found = []
+    for name, config in topics.items():
+        if config.attributes:
+            try:
+                limits = limits_of(config.attributes)
+            except RequestError:
+                continue
+            if limits is not None:
+                found.append((name, limits))
+    return found
+
+
+def first_kept(
+    store: MessageStore,
+    queue: ConsumeQueue,
+    limits: TopicLimits,
+    *,
+    now_ms: int,
+    quotas: ByteQuotas,
+) -> int:
+    """Queue offset of the first message that the limits keep. Any thread; may wait."""
+    first = queue.min_offset
+    if limits.message_count is not None:
+        first = max(first, queue.max_offset - limits.message_count)
+    if limits.hours is not None:
+        first = max(first, store.offset_by_time(queue, now_ms - limits.hours * _HOUR_MS))
+    if limits.size is not None:
+        first = max(first, quotas.first_kept(queue, limits.size))
+    return first

@@ -1,0 +1,84 @@
+"""Attributes of topics by which RocketMQ 5 keeps messages otherwise than by age: refused, and said at the start.
+
+A compaction topic (`cleanup.policy=COMPACTION`) would be an ordinary one here, whose last values go with the log; a topic's own
+`reserve.time` would not hold.
+"""
+
+import logging
+from collections.abc import Mapping
+
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.topic import TopicConfig
+
+_log = logging.getLogger(__name__)
+
+CLEANUP_POLICY = "cleanup.policy"
+RESERVE_TIME = "reserve.time"
+QUEUE_TYPE = "queue.type"
+BATCH = "BatchCQ"
+_NAMED_MAX = 10
+
+
+def check_policies(attributes: Mapping[str, str], known: Mapping[str, str]) -> None:
+    """Refuse attributes that ask for what is not there; what a topic has from Java may stay.
+
+    Raises:
+        RequestError: INVALID_PARAMETER: they ask for it, and the topic's `known` ones did not.
+    """
+    for name, what in _asked(attributes):
+        if attributes[name] != known.get(name):
+            raise RequestError(ResponseCode.INVALID_PARAMETER, what)
+
+
+def warn_of_policies(topics: Mapping[str, TopicConfig]) -> None:
+    """Say at the start which topics of topics.json ask for what is not there."""
+    by_what: dict[str, list[str]] = {}
+    for topic in topics.values():
+        if topic.attributes:
+            for _, what in _asked(topic.attributes):
+                by_what.setdefault(what, []).append(topic.name)
+    for what, names in by_what.items():
+        _log.warning(
+            "topics.json, %d topics (%s): %s",
+            len(names), ", ".join(names[:_NAMED_MAX]), what,
+        )  # fmt: skip
+
+
+def _asked(attributes: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Attributes that ask for what is not there, with words for it."""
+    policy = attributes.get(CLEANUP_POLICY, "DELETE")
+    reserved = attributes.get(RESERVE_TIME, "-1")
+    not_compacted = (
+        f"{CLEANUP_POLICY}={policy}: topics are not compacted here, and the last message of a key "
+        f"goes with the log; leave the attribute out, or give -{CLEANUP_POLICY}"
+    )
+    not_reserved = (
+        f"{RESERVE_TIME}={reserved}: a topic has no time of its own after which it is deleted; use "
+        "fileReservedTime for all, or retention.hours for what its consumers are given"
+    )
+    asked = []
+    if policy.upper() != "DELETE":
+        asked.append((CLEANUP_POLICY, not_compacted))
+    if reserved != "-1":
+        asked.append((RESERVE_TIME, not_reserved))
+    return asked
+
+
+def check_queue_type(attributes: Mapping[str, str]) -> None:
+    """Refuse attributes that ask for batch queues.
+
+    Raises:
+        RequestError: they do.
+    """
+    if is_batch_topic(attributes):
+        raise RequestError(
+            ResponseCode.INVALID_PARAMETER,
+            f"{QUEUE_TYPE}={BATCH}: this broker reads such topics and does not make them; leave the "
+            "attribute out",
+        )
+
+
+def is_batch_topic(attributes: Mapping[str, str]) -> bool:
+    """Whether a topic has batch queues (QueueTypeUtils.isBatchCq of RocketMQ 5.3.3)."""
+    return attributes.get(QUEUE_TYPE, "").lower() == BATCH.lower()

@@ -1,0 +1,454 @@
+"""The topics of a broker: made by administrators or by the first send, kept in topics.json.
+
+Follows TopicConfigManager of RocketMQ 5.3.3: the same system topics, the same way of making a topic
+from TBW102, the same file.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Executor
+from dataclasses import replace
+
+from cometmq.broker.settings.broker_settings import BrokerSettings
+from cometmq.broker.tables.deleted_topics import DeletedTopics, deleted_group
+from cometmq.broker.tables.saving import Saver
+from cometmq.broker.tables.topic_policies import warn_of_policies
+from cometmq.codec.bodies.register import topic_size
+from cometmq.codec.bodies.topic_config import (
+    TopicTable,
+    decode_topics_file,
+    encode_topics_file,
+)
+from cometmq.model import names
+from cometmq.model.clock import Clock
+from cometmq.model.codes import ResponseCode
+from cometmq.model.data_version import DataVersion
+from cometmq.model.errors import RequestError
+from cometmq.model.flags import (
+    PERM_INHERIT,
+    PERM_READ,
+    PERM_READ_WRITE,
+    is_inherited,
+)
+from cometmq.model.topic import TopicConfig
+from cometmq.store.config_file import ConfigFile
+
+# Most queues of a topic: each costs memory; RocketMQ itself makes 1024 for BenchmarkTest.
+QUEUES_MAX = 65_536
+# All topics in the form in which nameservers are told of them, before it is compressed: what fits a
+# frame even where nothing can be compressed.
+TABLE_SIZE_MAX = 15 << 20
+
+_BATCH = {"queue.type": "BatchCQ"}
+_SHOWN_MAX = 20  # Names in one line of the log.
+_log = logging.getLogger(__name__)
+
+_DELAY_QUEUES = 18  # One for each delay level (TopicValidator.SCHEDULE_TOPIC_QUEUE_NUM).
+_BENCHMARK_QUEUES = 1024
+_CLUSTER_QUEUES = 16  # TopicConfig's own default.
+
+
+class Topics:
+    """The table of topics.
+
+    Attributes:
+        clock: time, for the table's version.
+        version: changes with each change.
+        loaded_version: The version that topics.json had at the start.
+        is_promoted: this is the first run as a master of what was a slave before.
+        on_change: called with the name of each topic that was made, changed or deleted.
+        on_delete: Called with the name of each topic that was deleted, before `on_change`: every table and feature that
+            keeps something under the name of a topic forgets it (`forget_topic`).
+        deleted: The topics that were deleted while the log still holds records of them.
+    """
+
+    def __init__(
+        self, file: ConfigFile, settings: BrokerSettings, *, clock: Clock, pool: Executor
+    ) -> None:
+        """The table is empty until `load`."""
+        self.clock = clock
+        self.version = self.loaded_version = DataVersion(clock.now_ms())
+        self.is_promoted = False
+        self.on_change: list[Callable[[str], None]] = []
+        self.on_delete: list[Callable[[str], None]] = []
+        self.deleted = DeletedTopics(file.beside("deletedTopics.json"), pool=pool)
+        self._file = file
+        self._settings = settings
+        self._topics: dict[str, TopicConfig] = {}
+        self._size = 0
+        self._derived_count = 0  # Retry and dead-letter topics.
+        self._system: set[str] = set()
+        self.saver = Saver(file, self._snapshot, pool)
+        self._unsaved: dict[str, asyncio.Future[None]] = {}
+
+    def load(self) -> None:
+        """Read topics.json and add the system's topics where they are missing.
+
+        Raises:
+            CodecError: the file means nothing; the message names it.
+        """
+        self.deleted.load()
+        found = self._file.load(decode_topics_file, is_needed=False)
+        was_copy = False
+        if found is not None:
+            table, was_copy = found
+            self._topics = dict(table.topics)
+            self.version = self.loaded_version = table.version
+            warn_of_policies(self._topics)
+        self._system.update(config.name for config in self._system_topics())
+        for config in self._topics.values():
+            self._count(config, 1)
+        self.add_system_topics()
+        if was_copy and not self._settings.is_slave:
+            self._promote()
+        elif self._settings.is_slave and not was_copy:
+            self.saver.save_soon()
+
+    def _promote(self) -> None:
+        """Raise the version's epoch, by which nameservers tell the new master from the old one.
+
+        One save has both the epoch and the role, so a start that is cut short is a promotion again.
+        """
+        self.is_promoted = True
+        epoch = self.version.state_version + 1
+        self.version = replace(self.version, state_version=epoch)
+        _log.info("this broker was a slave and is the master now, of epoch %d", epoch)
+        self._changed()
+
+    def add_system_topics(self) -> None:
+        """Make the system's topics that the settings want and that are missing."""
+        missing = [each for each in self._system_topics() if each.name not in self._topics]
+        for config in missing:
+            self._system.add(config.name)
+            self._topics[config.name] = config
+            self._count(config, 1)
+        if missing:
+            self._changed()
+        for config in missing:
+            for listener in self.on_change:
+                listener(config.name)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether topics.json itself was read at the start, neither its .bak nor nothing."""
+        return self._file.is_whole
+
+    def make_again(self, counts: Mapping[str, int], batch_topics: Collection[str]) -> list[str]:
+        """Make topics that have messages and are missing, and give others as many queues as have messages.
+
+        Args:
+            counts: The number of queues that each topic needs for its messages.
+            batch_topics: The topics among them that have batch queues.
+
+        Returns:
+            The names of the topics that were missing.
+        """
+        made = [
+            TopicConfig(name, count, count, attributes=_BATCH if name in batch_topics else {})
+            for name, count in self.unknown(counts).items()
+        ]
+        widened = [
+            replace(config, read_queues=counts[name], write_queues=counts[name])
+            for name, config in self._topics.items()
+            if counts.get(name, 0) > config.queue_count
+            and not name.startswith(names.LMQ_PREFIX)
+        ]
+        for config in (*made, *widened):
+            before = self._topics.get(config.name)
+            if before is not None:
+                self._count(before, -1)
+            self._topics[config.name] = config
+            self._count(config, 1)
+        if made or widened:
+            self._changed()
+        if made:
+            _log.warning(
+                "%d topics have queues and are not in topics.json; they are made again with read and write "
+                "permission and as many queues as have messages: %s. Their attributes are not known here",
+                len(made), _shown({config.name: config.read_queues for config in made}),
+            )  # fmt: skip
+        if widened:
+            _log.warning(
+                "%d topics have messages in more queues than topics.json gives them, and get as many: %s",
+                len(widened), _shown({config.name: config.read_queues for config in widened}),
+            )  # fmt: skip
+        return [config.name for config in made]
+
+    def say_unknown(self, counts: Mapping[str, int]) -> None:
+        """Warn of topics that have queues and are not in a whole topics.json."""
+        unknown = self.unknown(counts)
+        if unknown:
+            _log.warning(
+                "%d topics have queues and are not in topics.json, so nobody can read them: %s. They were "
+                "deleted, or topics.json is older than the log; `cometmq topic create NAME --queues N` makes "
+                "one readable again", len(unknown), _shown(unknown),
+            )  # fmt: skip
+
+    def unknown(self, counts: Mapping[str, int]) -> dict[str, int]:
+        """Return the users' topics among these that are not in the table, with their counts."""
+        return {
+            name: count
+            for name, count in counts.items()
+            if name not in self._topics and not self.is_system(name)
+            and not name.startswith(names.LMQ_PREFIX)
+        }  # fmt: skip
+
+    def _system_topics(self) -> list[TopicConfig]:
+        settings = self._settings
+        cluster, broker = settings.cluster_name, settings.broker_name
+        make = TopicConfig
+        inherit = PERM_READ_WRITE | PERM_INHERIT
+        made = [
+            make(names.SELF_TEST_TOPIC, 1, 1),
+            make(names.BENCHMARK_TOPIC, _BENCHMARK_QUEUES, _BENCHMARK_QUEUES),
+            make(
+                cluster, _CLUSTER_QUEUES, _CLUSTER_QUEUES,
+                inherit if settings.is_cluster_topic else PERM_INHERIT,
+            ),
+            make(broker, 1, 1, inherit if settings.is_broker_topic else PERM_INHERIT),
+            make(names.OFFSET_MOVED_TOPIC, 1, 1),
+            make(names.SCHEDULE_TOPIC, _DELAY_QUEUES, _DELAY_QUEUES),
+            make(f"{cluster}_{names.REPLY_TOPIC_SUFFIX}", 1, 1),
+            make(
+                f"{names.REVIVE_LOG_PREFIX}{cluster}",
+                settings.revive_queues,
+                settings.revive_queues,
+            ),
+            make(f"rmq_sys_SYNC_BROKER_MEMBER_{broker}", 1, 1, PERM_INHERIT),
+            make(names.HALF_TOPIC, 1, 1),
+            make(names.OP_HALF_TOPIC, 1, 1),
+            make(names.WHEEL_TIMER_TOPIC, 1, 1),
+        ]  # fmt: skip
+        if settings.is_topic_auto_created:
+            queues = settings.default_topic_queues
+            made.append(make(names.DEFAULT_TOPIC, queues, queues, inherit))
+        if settings.is_trace_topic:
+            made.append(make(settings.trace_topic, 1, 1))
+        return made
+
+    # --- reading
+
+    def get(self, name: str) -> TopicConfig | None:
+        """The topic, or None."""
+        found = self._topics.get(name)
+        if found is None and self._settings.is_light_read and name.startswith(names.LMQ_PREFIX):
+            # A light queue is in no table (LmqTopicConfigManager); we do not write it.
+            return TopicConfig(name, 1, 1, PERM_READ)
+        return found
+
+    def table(self) -> TopicTable:
+        """All topics, as they are now."""
+        return TopicTable(self.version, dict(self._topics))
+
+    def is_system(self, name: str) -> bool:
+        """Whether users may neither change nor delete it."""
+        return name in self._system or names.is_system_topic(name)
+
+    def system_names(self) -> list[str]:
+        """The system's topics."""
+        return sorted(self._system)
+
+    def saving_of(self, name: str) -> asyncio.Future[None] | None:
+        """Done when the topic's last change is on disk; None when it is already.
+
+        Where that could not be written it is tried again: nobody is told of a message in a topic
+        that a power cut would take away.
+        """
+        saving = self._unsaved.get(name)
+        if saving is None or not saving.done():
+            return saving
+        # It may be on disk since this turn of the loop: `_saved` comes behind the turn then.
+        if saving.exception() is None:
+            return None
+        return self._await_save(name, self.saver.save_soon())
+
+    # --- changing
+
+    def put(self, config: TopicConfig) -> asyncio.Future[None]:
+        """Make or change a topic; the future is done when that is on disk.
+
+        Raises:
+            RequestError: there are too many topics, or nameservers could not be told of them all.
+        """
+        known = self._topics.get(config.name)
+        self._check_room(config, known)
+        if known is not None:
+            self._count(known, -1)
+        self._topics[config.name] = config
+        self._count(config, 1)
+        return self._changed(config.name)
+
+    def delete(self, name: str, *, end: int) -> asyncio.Future[tuple[None, None]]:
+        """Delete a topic, and let everybody forget it; the future is done when that is on disk.
+
+        Args:
+            name: The topic.
+            end: Physical offset of the log's end: the records of the topic before it are of the deleted one.
+        """
+        known = self._topics.pop(name, None)
+        if known is not None:
+            self._count(known, -1)
+        noted = self._forget(name, end)
+        return asyncio.gather(noted, self._changed(name))
+
+    def _forget(self, name: str, end: int) -> asyncio.Future[None]:
+        noted = self.deleted.note(name, end, self.clock.now_ms())
+        for forget in self.on_delete:
+            forget(name)
+        return noted
+
+    def note_deleted_group(self, group: str, end: int) -> asyncio.Future[None]:
+        """Note that what the log up to `end` says of a group is of a deleted one; done when that is on disk."""
+        return self.deleted.note(deleted_group(group), end, self.clock.now_ms())
+
+    def take(self, table: TopicTable, *, end: int | None) -> list[str]:
+        """Have the topics of a master, and the version of its table.
+
+        Args:
+            table: its topics.
+            end: Physical offset of the log's end when the table was read. The topics that the table lacks are deleted
+                here, too, but for the system's own. None: The logs are not known to fit, and nothing is deleted.
+
+        Returns:
+            The topics that went.
+        """
+        gone = [
+            name
+            for name in (self._topics.keys() - table.topics.keys() if end is not None else ())
+            if not self.is_system(name)
+        ]
+        changed = [
+            config for name, config in table.topics.items() if self._topics.get(name) != config
+        ]
+        if not (gone or changed) and self.version == table.version:
+            return []
+        for config in changed:
+            known = self._topics.get(config.name)
+            if known is not None:
+                self._count(known, -1)
+            self._topics[config.name] = config
+            self._count(config, 1)
+        for name in gone:
+            self._count(self._topics.pop(name), -1)
+            self._forget(name, end or 0)
+        self.version = table.version
+        self.saver.save_soon()
+        for name in (*gone, *(config.name for config in changed)):
+            for listener in self.on_change:
+                listener(name)
+        return gone
+
+    def _count(self, config: TopicConfig, sign: int) -> None:
+        self._size += sign * topic_size(config)
+        self._derived_count += sign * names.is_derived_topic(config.name)
+
+    def _check_room(self, config: TopicConfig, known: TopicConfig | None) -> None:
+        size = self._size + topic_size(config) - (0 if known is None else topic_size(known))
+        if size > max(TABLE_SIZE_MAX, self._size):
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"topic {config.name} is refused: names and attributes of all topics would have "
+                f"{size} bytes, and nameservers can be told of {TABLE_SIZE_MAX}; delete some",
+            )
+        if known is not None or self.is_system(config.name):
+            return
+        is_derived = names.is_derived_topic(config.name)
+        others = len(self._topics) - self._derived_count - len(self._system)
+        count, most = self._derived_count if is_derived else others, self._settings.topics_max
+        if count >= most:
+            kind = "retry and dead-letter topics" if is_derived else "topics"
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"topic {config.name} cannot be made: this broker has {count} {kind}, and "
+                f"topicsMax is {most}; delete some, or raise it",
+            )
+
+    def ensure(self, name: str, *, queues: int, perm: int, sys_flag: int = 0) -> TopicConfig:
+        """Return a group's retry or dead-letter topic; create it if it is missing, enlarge it if it has fewer queues.
+
+        Args:
+            name: The topic.
+            queues: The least number of queues; a topic has at least one.
+            perm: The permission of a new topic.
+            sys_flag: The unit bits of a new topic.
+
+        Raises:
+            RequestError: The name is too long for a directory, or there are too many topics.
+        """
+        names.check_length(name)
+        queues = min(max(queues, 1), QUEUES_MAX)
+        found = self._topics.get(name)
+        if found is None:
+            found = TopicConfig(name, queues, queues, perm, sys_flag=sys_flag)
+            self.put(found)
+        elif min(found.read_queues, found.write_queues) < queues:
+            found = replace(
+                found,
+                read_queues=max(found.read_queues, queues),
+                write_queues=max(found.write_queues, queues),
+            )
+            self.put(found)
+        return found
+
+    def make_from(self, default_topic: str, name: str, *, queues: int) -> TopicConfig | None:
+        """Make a topic on its first send, with at most the queues of the default topic.
+
+        None when that may not be inherited from, or is not there.
+        """
+        source = self._topics.get(default_topic)
+        if source is None:
+            return None
+        perm = source.perm
+        if default_topic == names.DEFAULT_TOPIC and not self._settings.is_topic_auto_created:
+            perm &= ~PERM_INHERIT
+        if not is_inherited(perm):
+            return None
+        count = min(max(queues, 0), source.write_queues)
+        if count == 0:
+            return None
+        made = replace(
+            source,
+            name=name, read_queues=count, write_queues=count,
+            perm=perm & ~PERM_INHERIT, ordered=False, attributes={},
+        )  # fmt: skip
+        self.put(made)
+        return made
+
+    def save_if_dirty(self) -> None:
+        """Try again to save what could not be saved."""
+        self.saver.save_if_dirty()
+
+    async def close(self) -> None:
+        """Bring everything to disk."""
+        await self.saver.close()
+        await self.deleted.saver.close()
+
+    def _changed(self, name: str | None = None) -> asyncio.Future[None]:
+        self.version = self.version.next(self.clock.now_ms())
+        saving = self.saver.save_soon()
+        if name is not None:
+            self._await_save(name, saving)
+            for listener in self.on_change:
+                listener(name)
+        return saving
+
+    def _await_save(self, name: str, saving: "asyncio.Future[None]") -> "asyncio.Future[None]":
+        self._unsaved[name] = saving
+        saving.add_done_callback(lambda done: self._saved(name, done))
+        return saving
+
+    def _saved(self, name: str, done: "asyncio.Future[None]") -> None:
+        if self._unsaved.get(name) is done and done.exception() is None:
+            del self._unsaved[name]
+
+    def _snapshot(self) -> Callable[[], str]:
+        table = self.table()
+        is_copy = self._settings.is_slave
+        return lambda: encode_topics_file(table, is_copy=is_copy)
+
+
+def _shown(counts: Mapping[str, int]) -> str:
+    """Names with their numbers of queues, as many as fit in a line of the log."""
+    shown = [f"{name} ({count} queues)" for name, count in counts.items()]
+    return ", ".join([*shown[:_SHOWN_MAX], *(["..."] if len(shown) > _SHOWN_MAX else [])])

@@ -1,0 +1,96 @@
+"""The number of messages of each topic that wait for their time, or for the end of their transaction.
+
+The counts are for people, and nothing rests on them: they are saved each 10 s, as Java's, and not
+with each change. Follows TimerMetrics and TransactionMetrics of RocketMQ 5.3.3, and their files.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from cometmq.broker.parts import Parts
+from cometmq.broker.tables.saving import Saver
+from cometmq.codec.bodies.waiting_counts import WaitingTable, decode_waiting, encode_waiting
+from cometmq.model.data_version import DataVersion
+from cometmq.model.errors import CodecError
+
+_log = logging.getLogger(__name__)
+
+SAVE_SECONDS = 10.0  # transactionMetricFlushInterval.
+
+
+class WaitingCounts:
+    """The counts of one kind.
+
+    Attributes:
+        saver: brings them to disk.
+    """
+
+    def __init__(self, parts: Parts, file_name: str, member: str) -> None:
+        """`member`: TIMER or TRANSACTION of the codec. Nothing is known until `load`."""
+        self._clock = parts.clock
+        self._file = parts.config_file(file_name)
+        self._member = member
+        self._version = DataVersion(parts.clock.now_ms())
+        self._counts: dict[str, tuple[int, int]] = {}
+        self.saver = Saver(self._file, self._snapshot, parts.pool)
+
+    def load(self) -> None:
+        """Read the file; one that means nothing is begun anew."""
+        try:
+            table = self._file.load(
+                lambda text: decode_waiting(text, self._member), is_needed=False
+            )
+        except CodecError as error:
+            _log.warning("counts begin anew: %s", error)
+            return
+        if table is not None:
+            self._version, self._counts = table.version, dict(table.counts)
+
+    def add(self, topics: Iterable[str], step: int) -> None:
+        """A message more (1) or less (-1) of each of these topics waits."""
+        now_ms = self._clock.now_ms()
+        for topic in topics:
+            count, _ = self._counts.get(topic, (0, 0))
+            self._counts[topic] = max(count + step, 0), now_ms
+            self.saver.changed()
+
+    def set_all(self, counts: Mapping[str, int]) -> None:
+        """Replace all counts; topics that are not named have none."""
+        now_ms = self._clock.now_ms()
+        for topic in {*self._counts, *counts}:
+            count = counts.get(topic, 0)
+            if self._counts.get(topic, (-1, 0))[0] != count:
+                self._counts[topic] = count, now_ms
+                self.saver.changed()
+
+    def forget(self, topic: str) -> None:
+        """Forget the count of a topic that is deleted."""
+        if self._counts.pop(topic, None) is not None:
+            self.saver.changed()
+
+    def take(self, table: WaitingTable) -> None:
+        """Have the counts of a master, and the version of its table."""
+        if (table.version, table.counts) != (self._version, self._counts):
+            self._version, self._counts = table.version, dict(table.counts)
+            self.saver.changed()
+
+    def counts(self) -> dict[str, int]:
+        """The number of waiting messages, by topic."""
+        return {topic: count for topic, (count, _) in self._counts.items()}
+
+    def text(self) -> str:
+        """The table as its file has it."""
+        return encode_waiting(WaitingTable(self._version, self._counts), self._member)
+
+    def save_if_dirty(self) -> None:
+        """Save what has changed; wanted each `SAVE_SECONDS`."""
+        self.saver.save_if_dirty()
+
+    async def close(self) -> None:
+        """Bring the counts to disk."""
+        await self.saver.close()
+
+    def _snapshot(self) -> Callable[[], str]:
+        self._version = self._version.next(self._clock.now_ms())
+        table = WaitingTable(self._version, dict(self._counts))
+        return lambda: encode_waiting(table, self._member)
