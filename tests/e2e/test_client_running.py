@@ -7,7 +7,9 @@ import os
 import threading
 import time
 from collections.abc import AsyncIterator
+from contextvars import ContextVar
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -154,6 +156,19 @@ async def test_listeners_in_processes_of_their_own(cluster, producer, tmp_path):
     assert await asyncio.to_thread(run) == {"consumed": 3, "failed": 2}
     pids = {int((tmp_path / body.decode()).read_text()) for body in bodies}
     assert os.getpid() not in pids
+
+
+TENANT = ContextVar("TENANT", default="nobody")
+
+
+def swap_tenant(given: Any) -> bool:
+    before, _ = TENANT.get(), TENANT.set(given)
+    return before == "nobody"
+
+
+def test_calls_of_one_process_share_no_context_variables():
+    with InProcesses(swap_tenant, processes=1) as listener:
+        assert [listener(each) for each in ("a", "b", "c")] == [True, True, True]
 
 
 def test_a_listener_that_never_blocks_needs_no_process():

@@ -46,7 +46,7 @@ async def test_an_async_listener_of_either_kind_is_known():
     ("arguments", "says"),
     [
         ({}, "needs listener= .* or batch_listener= .*none is given"),
-        ({"listener": print, "batch_listener": print}, "both is given"),
+        ({"listener": print, "batch_listener": print}, "both are given"),
         (
             {"listener": "handle"},
             "listener is 'handle'; it must be a function that takes a message",

@@ -15,10 +15,12 @@ import logging
 import threading
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Collection
+from contextvars import copy_context
 from datetime import timedelta
 from enum import Enum, auto
 from typing import Any, NamedTuple, TypeAlias
 
+from cometmq.client.consumer.own_context import run_in_own_context
 from cometmq.model.delay_levels import (
     BROKERS_CHOICE,
     DEAD_LETTER,
@@ -131,7 +133,7 @@ def first_key(message: StoredMessage) -> str:
 
 
 class ListenerCall(NamedTuple):
-    """A listener of either kind, as workers call it.
+    """A listener of either kind, as workers call it; each call has a copy of the context variables of its own.
 
     Attributes:
         function: takes the messages of a call; returns the listener's answer, or an awaitable of it.
@@ -148,7 +150,7 @@ class ListenerCall(NamedTuple):
     def run(self, messages: list[StoredMessage]) -> ListenerVerdict:
         """Call a `def` listener; whatever the listener raises becomes a verdict."""
         try:
-            return verdict_of(self.function(messages))
+            return verdict_of(copy_context().run(self.function, messages))
         except BaseException as error:  # noqa: BLE001  Even sys.exit() must not end the thread of a worker.
             return _verdict_of_error(error, messages)
 
@@ -160,8 +162,9 @@ class ListenerCall(NamedTuple):
             KeyboardInterrupt: The user interrupted the program while its main thread was in the listener.
         """
         try:
-            answer = self.function(messages)
-            return verdict_of(await answer if self.is_async else answer)
+            if self.is_async:
+                return verdict_of(await run_in_own_context(self.function, messages))
+            return verdict_of(copy_context().run(self.function, messages))
         except BaseException as error:
             if _is_for_the_worker(error):
                 raise
@@ -210,10 +213,10 @@ def listener_call(
         SettingsError: none or both are given, it is no function, or `batch_count` has no list to count.
     """
     if (listener is None) == (batch_listener is None):
-        both = "none" if listener is None else "both"
+        both = "none is" if listener is None else "both are"
         raise SettingsError(
             "a push consumer needs listener= (a function of one message) or batch_listener= (of a list); "
-            f"{both} is given"
+            f"{both} given"
         )
     if listener is None:
         assert batch_listener is not None, "one of them is given"

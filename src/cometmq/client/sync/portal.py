@@ -13,6 +13,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
+from contextvars import copy_context
 from functools import cache, partial
 from typing import Any, TypeVar, cast
 from weakref import WeakSet
@@ -158,7 +159,9 @@ class Portal:
         """
         self._check_usable()
         result: concurrent.futures.Future[Any] = concurrent.futures.Future()
-        self._started.append(partial(begin, result, partial(function, *args, **kwargs)))
+        work = partial(function, *args, **kwargs)
+        # One turn of the loop runs those of several callers; a span goes below that of its own caller.
+        self._started.append(partial(copy_context().run, begin, result, work))
         if not self._is_woken:
             self._is_woken = True
             self._loop.call_soon_threadsafe(self._run_started)

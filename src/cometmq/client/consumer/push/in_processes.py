@@ -10,6 +10,7 @@ take its place; where no new one can start, messages wait here, and none goes ba
 the one that made them, however that ends.
 """
 
+import contextvars
 import copy
 import logging
 import multiprocessing
@@ -168,7 +169,7 @@ def _run(listener: Callable[[Any], Said], given: Any) -> Said:
         RuntimeError: The listener raised an error that cannot be pickled.
     """
     try:
-        answer = listener(given)
+        answer = contextvars.copy_context().run(listener, given)
     except BaseException as error:
         try:
             # As the pool sends it: its bytes are made, and the other side makes another one of its arguments.
