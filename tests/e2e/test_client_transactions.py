@@ -157,8 +157,9 @@ async def test_another_producer_of_the_group_settles_what_a_dead_one_left(names,
         # The first one wakes up and thinks otherwise.
         async with AsyncProducer(names, group=f"g_{topic}") as woken:
             await woken.queues(topic)
+            message = Message(topic, b"left")
             with pytest.raises(BrokerRefused, match="committed before"):
-                await woken._transactions.end(left.half, TransactionState.ROLLBACK)
+                await woken._transactions.end(left.half, message, TransactionState.ROLLBACK)
 
 
 async def test_a_delay_is_refused_before_anything_is_sent(names, topic):

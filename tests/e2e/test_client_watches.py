@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -18,6 +20,7 @@ from cometmq.client import (
     ProducerSettings,
     PushSettings,
     StoredMessage,
+    TransactionState,
 )
 from cometmq.codec.trace import Trace, TracedMessage, TraceKind, TraceOutcome, decode_traces
 from cometmq.embedded.pair import AsyncEmbedded
@@ -134,16 +137,119 @@ async def test_traces_go_where_the_settings_say(cluster):
 # --- OpenTelemetry
 
 
-async def test_spans_of_sender_and_listener_are_one_trace(cluster):
+def span_exporter() -> Any:
+    """Where finished spans are kept; OpenTelemetry takes one provider a process."""
     from opentelemetry import trace
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
     exporter = InMemorySpanExporter()
-    provider = TracerProvider()
+    provider = trace.get_tracer_provider()
+    if not isinstance(provider, TracerProvider):
+        provider = TracerProvider()
+        trace.set_tracer_provider(provider)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    trace.set_tracer_provider(provider)
+    return exporter
+
+
+async def every_way_to_send(producer: AsyncProducer, names: str) -> dict[str, str]:
+    """Send in every way; the ids of the messages with the name of the way."""
+
+    async def answer(message: StoredMessage) -> None:
+        await producer.reply(message, b"answer")
+
+    answering = AsyncPushConsumer(
+        names, group="answers", listener=answer, subscriptions=["questions"],
+        settings=PushSettings(consume_from=ConsumeFrom.FIRST, retries_max=0),
+    )  # fmt: skip
+    batch = await producer.send_batch([Message("orders", b"1"), Message("orders", b"2")])
+    ways = dict.fromkeys(batch.message_id.split(","), "batch")
+    await producer.send_oneway(Message("orders", b"one-way"))
+    async with producer.transaction(Message("orders", b"half", tag="t")) as transaction:
+        ways[transaction.half.message_id] = "commit"
+    async with producer.transaction(Message("orders", b"half")) as transaction:
+        ways[transaction.half.message_id] = "rollback"
+        await transaction.rollback()
+    done = await producer.send_in_transaction(Message("orders", b"half"), None)
+    ways[done.send.message_id] = "listener"
+    async with answering:
+        await producer.request(Message("questions", b"?"), timeout_ms=30_000)
+    with pytest.raises(MessageError):
+        await producer.send_batch([Message("orders", b"1"), Message("others", b"2")])
+    return ways
+
+
+class Commits:
+    async def execute(self, _message: Message, _argument: object) -> TransactionState:
+        return TransactionState.COMMIT
+
+    async def check(self, _message: StoredMessage) -> TransactionState:
+        return TransactionState.COMMIT
+
+
+async def test_every_way_to_send_has_its_traces_and_spans(cluster):
+    settings = ProducerSettings(trace=True, telemetry=True)
+    exporter = span_exporter()
+    async with AsyncAdmin(cluster.nameserver) as admin:
+        await admin.create_topic("questions", queues=1)
+    async with AsyncProducer(
+        cluster.nameserver, group="PG", settings=settings, transaction_listener=Commits()
+    ) as producer:
+        ways = await every_way_to_send(producer, cluster.nameserver)
+    check_traces(await traces_of(cluster), ways)
+    spans = exporter.get_finished_spans()
+    assert Counter(span.name.split("_")[0] for span in spans if span.status.is_ok) == {
+        "send orders": 5, "send questions": 1, "commit orders": 2, "rollback orders": 1,
+        "send DefaultCluster": 1,
+    }  # fmt: skip
+    assert [span.name for span in spans if not span.status.is_ok] == ["send orders"]
+
+
+def check_traces(traces: list[Trace], ways: dict[str, str]) -> None:
+    ends = {
+        ways[trace.message_id]: (trace.state, trace.transaction_id == trace.message_id)
+        for trace in traces
+        if trace.kind is TraceKind.END_TRANSACTION
+    }
+    assert ends == {
+        "commit": ("COMMIT_MESSAGE", True),
+        "rollback": ("ROLLBACK_MESSAGE", True),
+        "listener": ("COMMIT_MESSAGE", True),
+    }
+    kinds = Counter(
+        (ways.get(each.message_id, each.topic), each.message_kind)
+        for each in traces
+        if each.kind is TraceKind.PUB and not each.topic.endswith("REPLY_TOPIC")
+    )
+    normal, half = TracedMessage.NORMAL, TracedMessage.HALF
+    assert kinds == {
+        ("batch", normal): 2, ("orders", normal): 1, ("commit", half): 1, ("rollback", half): 1,
+        ("listener", half): 1, ("questions", normal): 1,
+    }  # fmt: skip
+    assert sum(each.topic.endswith("REPLY_TOPIC") for each in traces) == 1
+    assert "" not in {each.store_host for each in traces}
+
+
+async def test_a_one_way_message_carries_its_span_and_so_does_each_of_a_batch(cluster):
+    span_exporter()
+    async with AsyncProducer(
+        cluster.nameserver, settings=ProducerSettings(telemetry=True)
+    ) as producer:
+        (queue, *_) = await producer.queues("orders")
+        await producer.send_oneway(Message("orders", b"0"), queue=queue)
+        await producer.send_batch(
+            [Message("orders", b"1"), Message("orders", b"2")], queue=queue
+        )
+    async with AsyncPullConsumer(cluster.nameserver, group="reads") as consumer:
+        pulled = await consumer.fetch(queue, 0)
+    assert [bool(each.properties.get("traceparent")) for each in pulled.messages] == [True] * 3
+
+
+async def test_spans_of_sender_and_listener_are_one_trace(cluster):
+    from opentelemetry import trace
+
+    exporter = span_exporter()
     inside = []
 
     async def listen(message: StoredMessage) -> None:

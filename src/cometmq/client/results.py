@@ -10,6 +10,9 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.message import StoredMessage
 from cometmq.model.queue import MessageQueue
 
+# The region of a broker that names none (MixAll.DEFAULT_TRACE_REGION_ID).
+DEFAULT_REGION = "DefaultRegion"
+
 
 class SendStatus(StrEnum):
     """The safety of a stored message; with all four values the broker has it."""

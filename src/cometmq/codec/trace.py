@@ -74,6 +74,9 @@ class Trace:
         request_id: the same in SubBefore and SubAfter of one call of a listener.
         tries: how often it had come before.
         outcome: of the listener.
+        transaction_id: Id by which the broker knows the transaction.
+        state: How the transaction ended: COMMIT_MESSAGE, ROLLBACK_MESSAGE or UNKNOW.
+        is_from_check: Whether the broker had asked how the transaction ended.
     """
 
     kind: TraceKind
@@ -93,10 +96,13 @@ class Trace:
     request_id: str = ""
     tries: int = 0
     outcome: TraceOutcome = TraceOutcome.SUCCESS
+    transaction_id: str = ""
+    state: str = ""
+    is_from_check: bool = False
 
 
 def encode_traces(traces: Iterable[Trace]) -> bytes:
-    """The body of a message in the trace topic; Pub, SubBefore and SubAfter are written."""
+    """The body of a message in the trace topic; Recall is not written."""
     return "".join(_encode(trace) for trace in traces).encode()
 
 
@@ -137,6 +143,12 @@ def _encode(trace: Trace) -> str:
             values = (
                 trace.request_id, trace.message_id, trace.took_ms, _flag(trace.is_success),
                 trace.keys, int(trace.outcome), trace.time_ms, trace.group,
+            )  # fmt: skip
+        case TraceKind.END_TRANSACTION:
+            values = (
+                trace.time_ms, trace.region, trace.group, trace.topic, trace.message_id,
+                trace.tags or _NULL, trace.keys, trace.store_host, int(trace.message_kind),
+                trace.transaction_id, trace.state, _flag(trace.is_from_check),
             )  # fmt: skip
         case _:
             raise CodecError(f"traces of kind {trace.kind} are read only")
@@ -189,6 +201,8 @@ def _end_transaction(fields: list[str]) -> Trace:
         group=fields[3], topic=fields[4], message_id=fields[5], tags=_text(fields[6]),
         keys=_text(fields[7]), store_host=_text(fields[8]),
         message_kind=TracedMessage(int(fields[9])), is_success=fields[11] == "COMMIT_MESSAGE",
+        transaction_id=fields[10], state=fields[11],
+        is_from_check=len(fields) > 12 and fields[12] == "true",
     )  # fmt: skip
 
 

@@ -2,14 +2,12 @@
 
 import asyncio
 import contextvars
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from cometmq.client.consumer.listeners import ListenerCall, listener_call
-from cometmq.client.sync.portal import portal
 
 TENANT = contextvars.ContextVar("TENANT", default="nobody")
 
@@ -83,24 +81,3 @@ async def test_a_cancelled_worker_cancels_its_listener_in_its_own_variables():
     with pytest.raises(asyncio.CancelledError):
         await task
     assert ended == ["7"]
-
-
-def test_sends_that_wait_for_the_loop_together_keep_the_variables_of_their_callers():
-    def look() -> asyncio.Future[str]:
-        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        future.set_result(TENANT.get())
-        return future
-
-    async def start(tenant: str) -> Any:
-        TENANT.set(tenant)
-        return portal().start(look)
-
-    async def start_all() -> list[Any]:
-        # Each task has variables of its own, and the loop of the clients gets no turn in between.
-        portal()._loop.call_soon_threadsafe(lambda: released.wait(10))
-        return [await asyncio.create_task(start(each)) for each in ("a", "b", "c")]
-
-    released = threading.Event()
-    futures = asyncio.run(start_all())
-    released.set()
-    assert [future.result(10) for future in futures] == ["a", "b", "c"]

@@ -1,10 +1,12 @@
 """The thread behind the blocking clients."""
 
 import asyncio
+import contextvars
 import os
 import signal
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -189,3 +191,23 @@ def test_many_threads_start_and_all_are_answered():
     for thread in threads:
         thread.join()
     assert sorted(results) == sorted(2 * number for number in range(500) for _ in range(4))
+
+
+def test_sends_that_wait_for_the_loop_together_keep_the_variables_of_their_callers():
+    tenant = contextvars.ContextVar("tenant", default="nobody")
+    released = threading.Event()
+
+    def look() -> asyncio.Future[str]:
+        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        future.set_result(tenant.get())
+        return future
+
+    def start(name: str) -> Any:
+        tenant.set(name)
+        return portal().start(look)
+
+    # The loop gets no turn in between.
+    portal()._loop.call_soon_threadsafe(released.wait, 10)
+    futures = [contextvars.copy_context().run(start, name) for name in ("a", "b", "c")]
+    released.set()
+    assert [future.result(10) for future in futures] == ["a", "b", "c"]

@@ -36,6 +36,13 @@ AFTER = Trace(
     outcome=TraceOutcome.FAILED,
 )  # fmt: skip
 
+END = Trace(
+    kind=TraceKind.END_TRANSACTION, message_id=ID, time_ms=1_700_000_000_200,
+    region="DefaultRegion", group="PG", topic="orders", tags="paid", keys="order-17",
+    store_host="10.0.0.1:10911", message_kind=TracedMessage.COMMIT, transaction_id=ID,
+    state="COMMIT_MESSAGE", is_from_check=True,
+)  # fmt: skip
+
 
 def visible(body: bytes) -> str:
     return body.decode().replace("\x01", "|").replace("\x02", "$")
@@ -43,11 +50,11 @@ def visible(body: bytes) -> str:
 
 def test_the_page_shows_what_the_code_writes():
     lines = [line.strip() for line in PAGE.read_text().splitlines() if line.startswith("    ")]
-    assert lines == [visible(encode_traces([trace])) for trace in (PUB, BEFORE, AFTER)]
+    assert lines == [visible(encode_traces([trace])) for trace in (PUB, BEFORE, AFTER, END)]
 
 
 def test_records_are_read_back():
-    traces = [PUB, BEFORE, AFTER]
+    traces = [PUB, BEFORE, AFTER, END]
     assert decode_traces(encode_traces(traces)) == traces
     assert trace_keys(traces) == (ID, "order-17")
 

@@ -30,6 +30,7 @@ from cometmq.client.producer.transactions import (
 from cometmq.client.producer.turn_sends import TurnSends
 from cometmq.client.results import SendResult
 from cometmq.client.settings import ProducerSettings
+from cometmq.client.tracing.interceptors import Interceptor, watched
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import ClientClosed, CometError
 from cometmq.model.message import Message, StoredMessage
@@ -85,6 +86,7 @@ class AsyncProducer:
             self._encoder,
             transaction_listener,
             body_size_max=self._settings.body_size_max,
+            interceptors=self._interceptors,
         )
         check_code = RequestCode.CHECK_TRANSACTION_STATE
         self._membership.takers[check_code] = self._transactions.take_check
@@ -159,6 +161,9 @@ class AsyncProducer:
         if self._sends is not None:
             self._sends.send_now()  # What came before goes before.
         return self._sender
+
+    def _interceptors(self) -> Sequence[Interceptor]:
+        return () if self._chain is None else self._chain.interceptors
 
     # --- sending
 
@@ -265,10 +270,13 @@ class AsyncProducer:
         """
         try:
             sender = self._running()
-            encoded = self._encoder.pack_batch(messages)
+
+            def start(those: Sequence[Message]) -> asyncio.Future[SendResult]:
+                return sender.start(self._encoder.pack_batch(those), only(queue), timeout_ms)
+
+            return watched(self._interceptors(), messages, start)
         except CometError as error:
             return _failed(error)
-        return sender.start(encoded, only(queue), timeout_ms)
 
     def send_encoded(
         self,
@@ -311,10 +319,15 @@ class AsyncProducer:
         Raises:
             ClientClosed, MessageError, TopicNotFound, NetError: it could not even be written.
         """
-        sender = self._running()
-        await sender.oneway(
-            self._encoder.pack(message), pick_of(message, queue, selector, self._namespace)
-        )
+        sender, pick = self._running(), pick_of(message, queue, selector, self._namespace)
+
+        def start(those: Sequence[Message]) -> asyncio.Future[SendResult]:
+            return sender.loop.create_task(sender.oneway(self._encoder.pack(those[0]), pick))
+
+        if self._interceptors():
+            await watched(self._interceptors(), [message], start)
+        else:  # Without a task of its own.
+            await sender.oneway(self._encoder.pack(message), pick)
 
     # --- request and reply
 
@@ -342,11 +355,15 @@ class AsyncProducer:
         sender = self._running()
         timeout_ms = self._settings.send_timeout_ms if timeout_ms is None else timeout_ms
         opened = self._requests.begin(timeout_ms)
-        encoded = self._encoder.pack(message, opened.properties)
-        sent = sender.start(
-            encoded, pick_of(message, queue, selector, self._namespace), timeout_ms
+        pick = pick_of(message, queue, selector, self._namespace)
+
+        def start(those: Sequence[Message]) -> asyncio.Future[SendResult]:
+            encoded = self._encoder.pack(those[0], opened.properties)
+            return sender.start(encoded, pick, timeout_ms)
+
+        return await opened.wait(
+            lambda: watched(self._interceptors(), [message], start), timeout_ms
         )
-        return await opened.wait(sent, timeout_ms)
 
     def reply(
         self,
@@ -373,10 +390,15 @@ class AsyncProducer:
             sender = self._running()
             message, back = make_reply(request, body, properties or {})
             code = int(RequestCode.SEND_REPLY_MESSAGE_V2)
-            encoded = self._encoder.pack(message, back, code=code)
+            pick = at_broker(request.queue.broker_name)
+
+            def start(those: Sequence[Message]) -> asyncio.Future[SendResult]:
+                encoded = self._encoder.pack(those[0], back, code=code)
+                return sender.start(encoded, pick, timeout_ms)
+
+            return watched(self._interceptors(), [message], start)
         except CometError as error:
             return _failed(error)
-        return sender.start(encoded, at_broker(request.queue.broker_name), timeout_ms)
 
     # --- transactions
 
@@ -403,7 +425,7 @@ class AsyncProducer:
         sender, pick = self._running(), pick_of(message, queue, selector, self._namespace)
         begin = self._transactions.begin
         return AsyncTransaction(
-            self._transactions, lambda: begin(sender, message, pick, timeout_ms)
+            self._transactions, message, lambda: begin(sender, message, pick, timeout_ms)
         )
 
     async def send_in_transaction(

@@ -14,7 +14,7 @@ connection (PUSH_REPLY_MESSAGE_TO_CLIENT). Follows RequestResponseFuture and Mes
 import asyncio
 import logging
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.results import SendResult
@@ -46,7 +46,7 @@ class OpenRequests:
         self._replies: dict[str, asyncio.Future[StoredMessage]] = {}
 
     def begin(self, timeout_ms: int) -> "OpenRequest":
-        """Begin a request: send its message with `properties`, then `wait`."""
+        """Begin a request: `wait` sends its message, with `properties`."""
         number = uuid.UUID(int=self._instance.chance.getrandbits(128), version=4)
         return OpenRequest(self._replies, str(number), self._instance.client_id, timeout_ms)
 
@@ -98,17 +98,20 @@ class OpenRequest:
         self._reply: asyncio.Future[StoredMessage] = asyncio.get_running_loop().create_future()
         replies[number] = self._reply
 
-    async def wait(self, sent: asyncio.Future[SendResult], timeout_ms: float) -> StoredMessage:
-        """Wait for the reply to a request whose message is being sent.
+    async def wait(
+        self, send: Callable[[], asyncio.Future[SendResult]], timeout_ms: float
+    ) -> StoredMessage:
+        """Send the message of a request, and wait for the reply.
 
         Raises:
             RequestTimeout: nobody replied in time.
             CodecError: the reply cannot be read.
             CometError: the message could not be sent.
         """
-        # Whoever replies may be faster than the broker's answer; then nobody looks at that.
-        sent.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
+            sent = send()
+            # Whoever replies may be faster than the broker's answer; then nobody looks at that.
+            sent.add_done_callback(lambda done: done.cancelled() or done.exception())
             async with asyncio.timeout(timeout_ms / 1000):
                 await asyncio.wait((sent, self._reply), return_when=asyncio.FIRST_COMPLETED)
                 if not self._reply.done():

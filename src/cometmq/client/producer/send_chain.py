@@ -10,7 +10,7 @@ from cometmq.client.producer.queue_selector import Pick
 from cometmq.client.producer.sender import EncodedSender
 from cometmq.client.results import SendResult
 from cometmq.client.settings import ClientSettings, ProducerSettings
-from cometmq.client.tracing.interceptors import Interceptor, SendEnded
+from cometmq.client.tracing.interceptors import Interceptor, Messages, watched
 from cometmq.client.tracing.tracer import Tracer
 from cometmq.model.message import Message
 
@@ -36,6 +36,9 @@ def make_interceptors(
 class SendChain:
     """The chain of one producer's sends.
 
+    Attributes:
+        interceptors: told of each send and of ends of transactions.
+
     Args:
         encoder: encodes messages.
         sender: sends them.
@@ -52,31 +55,27 @@ class SendChain:
     ) -> None:
         self._encoder = encoder
         self._sender = sender
-        self._interceptors = interceptors
+        self.interceptors = interceptors
         self._accumulator = accumulator
 
     def send(
         self, message: Message, pick: Pick | None, timeout_ms: int | None
     ) -> asyncio.Future[SendResult]:
         """Send a message; raises and fails as `AsyncProducer.send`."""
-        ends: list[SendEnded] = []
-        for interceptor in self._interceptors:
-            message, ended = interceptor.sending(message)
-            ends.append(ended)
-        accumulator = self._accumulator
-        if accumulator is not None and pick is None and accumulator.takes(message):
-            result = accumulator.send(message, timeout_ms)
-        else:
-            result = self._sender.start(self._encoder.pack(message), pick, timeout_ms)
-        for ended in ends:
-            result.add_done_callback(ended)
-        return result
+
+        def start(messages: Messages) -> asyncio.Future[SendResult]:
+            accumulator, [each] = self._accumulator, messages
+            if accumulator is not None and pick is None and accumulator.takes(each):
+                return accumulator.send(each, timeout_ms)
+            return self._sender.start(self._encoder.pack(each), pick, timeout_ms)
+
+        return watched(self.interceptors, [message], start)
 
     async def close(self) -> None:
         """Send what waits."""
         if self._accumulator is not None:
             await self._accumulator.close()
-        for interceptor in self._interceptors:
+        for interceptor in self.interceptors:
             await interceptor.close()
 
 

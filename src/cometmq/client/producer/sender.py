@@ -15,7 +15,7 @@ from cometmq.client.producer.encoded_send import EncodedSend
 from cometmq.client.producer.fault_table import FaultTable
 from cometmq.client.producer.queue_selector import Pick, RoundRobin
 from cometmq.client.producer.send_attempts import PendingSend, header_pieces
-from cometmq.client.results import SendResult
+from cometmq.client.results import DEFAULT_REGION, SendResult, SendStatus
 from cometmq.client.settings import ProducerSettings
 from cometmq.model.errors import SendFailed
 from cometmq.model.flags import ONEWAY
@@ -125,12 +125,15 @@ class EncodedSender:
         )
         return known.write_queues
 
-    async def oneway(self, encoded: EncodedSend, pick: Pick | None) -> None:
-        """Send a message that nobody answers for; one attempt."""
+    async def oneway(self, encoded: EncodedSend, pick: Pick | None) -> SendResult:
+        """Send a message that no broker acknowledges, in one attempt; the result has what is known without an answer."""
         queue = self.choose(encoded.topic, await self.queues(encoded.topic), pick)
         channel = await self.instance.channels.get(self.instance.address(queue.broker_name))
         channel.send_oneway(header_pieces(encoded, queue, ONEWAY), encoded.body)
         await channel.drain()
+        return SendResult(
+            SendStatus.OK, encoded.message_id, "", queue, -1, region=DEFAULT_REGION
+        )
 
     def share_of(self, seconds: float, tries: int, known: KnownTopic | None) -> float:
         """Return the seconds that an attempt may take, so that a broker that hangs leaves time for another.

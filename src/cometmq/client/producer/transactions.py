@@ -9,9 +9,10 @@ that died left open. Follows DefaultMQProducerImpl of RocketMQ 5.3.3.
 """
 
 import asyncio
+import contextlib
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from types import TracebackType
@@ -25,10 +26,17 @@ from cometmq.client.producer.encoded_send import SendEncoder
 from cometmq.client.producer.queue_selector import Pick
 from cometmq.client.producer.sender import EncodedSender
 from cometmq.client.results import SendResult, SendStatus
+from cometmq.client.tracing.interceptors import (
+    Interceptor,
+    Messages,
+    TransactionEnd,
+    watched,
+)
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.transaction import CheckTransaction
 from cometmq.codec.record import decode_record
 from cometmq.codec.remoting import Command
+from cometmq.codec.trace import TracedMessage
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import (
     BrokerNotFound,
@@ -110,6 +118,7 @@ class ProducerTransactions:
         encoder: makes encoded sends of messages.
         listener: who knows about transactions of others; None: nobody does.
         body_size_max: of a message after decompression, bytes.
+        interceptors: Returns the interceptors of the producer, which it has once it is started.
     """
 
     def __init__(
@@ -120,8 +129,10 @@ class ProducerTransactions:
         listener: TransactionListener | None,
         *,
         body_size_max: int,
+        interceptors: Callable[[], Sequence[Interceptor]],
     ) -> None:
         self._group = group
+        self._interceptors = interceptors
         self._instance = instance
         self._api = TransactionApi(instance, group)
         self._encoder = encoder
@@ -164,12 +175,16 @@ class ProducerTransactions:
         if message.delay_level:
             raise MessageError("a message of a transaction cannot have a delay")
         marks = {keys_of.TRAN_MSG: "true", keys_of.PRODUCER_GROUP: self._group}
-        encoded = self._encoder.pack(message, marks, sys_flag=TRANSACTION_PREPARED)
-        half = await sender.start(encoded, pick, timeout_ms)
+
+        def start(those: Messages) -> asyncio.Future[SendResult]:
+            encoded = self._encoder.pack(those[0], marks, sys_flag=TRANSACTION_PREPARED)
+            return sender.start(encoded, pick, timeout_ms)
+
+        half = await watched(self._interceptors(), [message], start, TracedMessage.HALF)
         self._remember(half)
         if half.status is not SendStatus.OK:
             # Follows RocketMQ: what a power cut could take back is not begun.
-            await self.end(half, TransactionState.ROLLBACK)
+            await self.end(half, message, TransactionState.ROLLBACK)
             raise SendFailed(
                 f"the half message {half.message_id} is stored, but {half.status.value}; the "
                 "transaction was rolled back"
@@ -181,7 +196,9 @@ class ProducerTransactions:
         if len(self._known) > _REMEMBERED_MAX:
             del self._known[next(iter(self._known))]
 
-    async def end(self, half: SendResult, state: TransactionState, remark: str = "") -> None:
+    async def end(
+        self, half: SendResult, message: Message, state: TransactionState, remark: str = ""
+    ) -> None:
         """Tell the broker how a transaction ends; a broker that cannot be reached will ask.
 
         Raises:
@@ -190,11 +207,13 @@ class ProducerTransactions:
         known = self._known.get(half.message_id)
         if known is not None:
             known.state = state
-        message = HalfMessage.of(half)
+        it = HalfMessage.of(half)
         try:
-            await self._api.end(
-                self._instance.address(message.broker_name), message, state, remark=remark
-            )
+            address = self._instance.address(it.broker_name)
+            with self._ending(
+                _end_of(half, message, address, state), is_traced=half.is_trace_on
+            ):
+                await self._api.end(address, it, state, remark=remark)
         except (NetError, BrokerNotFound) as error:
             _log.warning(
                 "the end (%s) of the transaction %s did not reach its broker, which will ask: %s",
@@ -221,8 +240,21 @@ class ProducerTransactions:
             # No broker answers that; the listener knows, when it is asked.
             self._known.pop(half.message_id, None)
         else:
-            await self.end(half, state)
+            await self.end(half, message, state)
         return state
+
+    @contextlib.contextmanager
+    def _ending(self, end: TransactionEnd, *, is_traced: bool) -> Iterator[None]:
+        """Report the end of a transaction to the interceptors; the block reports it to the broker."""
+        ends = [each.ending(end) for each in self._interceptors()] if is_traced else []
+        try:
+            yield
+        except BaseException as error:
+            for ended in ends:
+                ended(error)
+            raise
+        for ended in ends:
+            ended(None)
 
     # --- what brokers ask
 
@@ -262,8 +294,12 @@ class ProducerTransactions:
         self, asked: CheckTransaction, message: StoredMessage, channel: Channel
     ) -> None:
         state, remark = await self._state_of(message, channel)
+        is_traced = message.properties.get(keys_of.TRACE_ON) != "false"
         try:
-            self._api.answer_check(channel, asked, state, message.message_id, remark)
+            with self._ending(
+                _end_of_check(asked, message, channel.address, state), is_traced=is_traced
+            ):
+                self._api.answer_check(channel, asked, state, message.message_id, remark)
         except CometError as error:
             _log.warning("the check of %s was not answered: %s", message.message_id, error)
 
@@ -302,9 +338,13 @@ class AsyncTransaction:
     """One transaction, from its half message to its end. Made by `AsyncProducer.transaction`."""
 
     def __init__(
-        self, transactions: ProducerTransactions, begin: Callable[[], Awaitable[SendResult]]
+        self,
+        transactions: ProducerTransactions,
+        message: Message,
+        begin: Callable[[], Awaitable[SendResult]],
     ) -> None:
         self._transactions = transactions
+        self._message = message
         self._begin = begin
         self._half: SendResult | None = None
         self._end: asyncio.Future[None] | None = None
@@ -340,7 +380,7 @@ class AsyncTransaction:
     def _finish(self, state: TransactionState, remark: str = "") -> asyncio.Future[None]:
         if self._end is not None:
             raise MessageError(f"the transaction {self.half.message_id} has ended already")
-        work = self._transactions.end(self.half, state, remark)
+        work = self._transactions.end(self.half, self._message, state, remark)
         self._end = asyncio.get_running_loop().create_task(work)
         return self._end
 
@@ -365,6 +405,26 @@ class AsyncTransaction:
             await end
         except CometError as trouble:
             _log.warning("the transaction %s: %s", self.half.message_id, trouble)
+
+
+def _end_of(
+    half: SendResult, message: Message, address: str, state: TransactionState
+) -> TransactionEnd:
+    return TransactionEnd(
+        message.topic, half.message_id, half.transaction_id or half.message_id,
+        message.tag or "", message.key_words, address, half.region, state.name,
+        is_from_check=False,
+    )  # fmt: skip
+
+
+def _end_of_check(
+    asked: CheckTransaction, message: StoredMessage, address: str, state: TransactionState
+) -> TransactionEnd:
+    return TransactionEnd(
+        message.properties.get(keys_of.REAL_TOPIC, message.topic), message.message_id,
+        asked.transaction_id or message.message_id, message.tag or "", message.keys, address,
+        message.properties.get(keys_of.MSG_REGION), state.name, is_from_check=True,
+    )  # fmt: skip
 
 
 async def _run(function: Callable[..., Any], *args: Any) -> TransactionState:

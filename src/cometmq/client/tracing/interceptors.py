@@ -5,22 +5,60 @@ A send or a call of a listener that nobody intercepts runs no line of this.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 from cometmq.client.consumer.listeners import ListenerCall, is_consuming
 from cometmq.client.results import SendResult
-from cometmq.codec.trace import TraceOutcome
+from cometmq.codec.trace import TracedMessage, TraceOutcome
 from cometmq.model.message import Message, StoredMessage
 
-SendEnded = Callable[[asyncio.Future[SendResult]], None]
+# Takes the result of a send, or its error.
+SendEnded = Callable[[SendResult | None, BaseException | None], None]
 CallEnded = Callable[[TraceOutcome, BaseException | None], None]
+Messages = Sequence[Message]
+Start = Callable[[Messages], asyncio.Future[SendResult]]
+
+
+class TransactionEnd(NamedTuple):
+    """The end of a transaction, as a producer reports it to a broker.
+
+    Attributes:
+        topic: Topic of the half message.
+        message_id: Id of the half message.
+        transaction_id: Id by which the broker knows the transaction.
+        tag: Tag of the half message.
+        keys: Keys of the half message.
+        address: The broker, "ip:port".
+        region: Region of the broker, or None.
+        state: COMMIT, ROLLBACK or UNKNOWN.
+        is_from_check: Whether the broker had asked for it.
+    """
+
+    topic: str
+    message_id: str
+    transaction_id: str
+    tag: str
+    keys: Sequence[str]
+    address: str
+    region: str | None
+    state: str
+    is_from_check: bool
 
 
 class Interceptor(Protocol):
-    """An observer that is told of sends and of calls of listeners."""
+    """An observer that is told of sends, of ends of transactions and of calls of listeners."""
 
-    def sending(self, message: Message) -> tuple[Message, SendEnded]:
-        """Observe a send: gives the message to send in its place, and a function to call at its end."""
+    def sending(self, messages: Messages, kind: TracedMessage) -> tuple[Messages, SendEnded]:
+        """Observe a send of one message or of a batch.
+
+        Returns:
+            The messages to send in their place, and a function to call at the end of the send.
+        """
+        ...
+
+    def ending(self, end: TransactionEnd) -> Callable[[BaseException | None], None]:
+        """Observe the end of a transaction: gives a function to call once the broker was told, or with the error."""
         ...
 
     def calling(self, messages: Sequence[StoredMessage]) -> CallEnded:
@@ -30,6 +68,39 @@ class Interceptor(Protocol):
     async def close(self) -> None:
         """Release what the interceptor holds: nothing more comes."""
         ...
+
+
+def watched(
+    interceptors: Sequence[Interceptor],
+    messages: Messages,
+    start: Start,
+    kind: TracedMessage = TracedMessage.NORMAL,
+) -> asyncio.Future[SendResult]:
+    """Start a send of one message or of a batch, and report its begin and its end to the interceptors.
+
+    Raises:
+        BaseException: Whatever `start` raises; it is reported, too.
+    """
+    if not interceptors:
+        return start(messages)
+    ends: list[SendEnded] = []
+    for interceptor in interceptors:
+        messages, ended = interceptor.sending(messages, kind)
+        ends.append(ended)
+    try:
+        result = start(messages)
+    except BaseException as error:
+        for ended in ends:
+            ended(None, error)
+        raise
+    result.add_done_callback(partial(_report, ends))
+    return result
+
+
+def _report(ends: list[SendEnded], send: asyncio.Future[SendResult]) -> None:
+    error = asyncio.CancelledError() if send.cancelled() else send.exception()
+    for ended in ends:
+        ended(None if error else send.result(), error)
 
 
 def intercepted_call(call: ListenerCall, interceptors: Sequence[Interceptor]) -> ListenerCall:

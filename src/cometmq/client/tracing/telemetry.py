@@ -7,16 +7,15 @@ buckets of RocketMQ's own clients (rocketmq-clients, HistogramEnum and MetricLab
 `rocketmq_process_time`, ms. Without a provider of the program's own OpenTelemetry drops both.
 """
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.results import SendResult
-from cometmq.client.tracing.interceptors import CallEnded, SendEnded
-from cometmq.codec.trace import TraceOutcome
+from cometmq.client.tracing.interceptors import CallEnded, Messages, SendEnded, TransactionEnd
+from cometmq.codec.trace import TracedMessage, TraceOutcome
 from cometmq.model.errors import SettingsError
-from cometmq.model.message import Message, StoredMessage
+from cometmq.model.message import StoredMessage
 
 try:
     # mypy finds modules of a namespace package by their full names only.
@@ -60,28 +59,52 @@ class Telemetry:
             explicit_bucket_boundaries_advisory=_MS_OF_CALLS,
         )
 
-    def sending(self, message: Message) -> tuple[Message, SendEnded]:
-        """Begin a span that ends with the acknowledgement; the message carries its context."""
+    def sending(self, messages: Messages, _kind: TracedMessage) -> tuple[Messages, SendEnded]:
+        """Begin a span that ends with the acknowledgement; each message of a batch carries its context."""
+        if not messages:  # The sender refuses an empty batch.
+            return messages, lambda _result, _error: None
+        topic, size = messages[0].topic, sum(len(each.body) for each in messages)
         span = self._tracer.start_span(
-            f"send {message.topic}",
+            f"send {topic}",
             kind=trace.SpanKind.PRODUCER,
-            attributes=self._attributes("send", message.topic, len(message.body)),
+            attributes=self._attributes("send", topic, size),
         )
+        if len(messages) > 1:
+            span.set_attribute("messaging.batch.message_count", len(messages))
         carrier: dict[str, str] = {}
         propagate.inject(carrier, trace.set_span_in_context(span))
         began = self._instance.clock.monotonic()
 
-        def ended(send: asyncio.Future[SendResult]) -> None:
-            error = None if send.cancelled() else send.exception()
-            is_well = not send.cancelled() and error is None
-            self._send_times.record(self._ms_since(began), self._labels(message.topic, is_well))
+        def ended(result: SendResult | None, error: BaseException | None) -> None:
+            labels = self._labels(topic, result is not None)
+            self._send_times.record(self._ms_since(began), labels)
             if error is not None:
                 _fail(span, error)
-            elif not send.cancelled():
-                span.set_attribute("messaging.message.id", send.result().message_id)
+            elif result is not None:
+                span.set_attribute("messaging.message.id", result.message_id)
             span.end()
 
-        return replace(message, properties={**message.properties, **carrier}), ended
+        traced = [replace(each, properties={**each.properties, **carrier}) for each in messages]
+        return traced, ended
+
+    def ending(self, end: TransactionEnd) -> Callable[[BaseException | None], None]:
+        """Begin a span that ends once the broker was told how a transaction ends."""
+        what = end.state.lower()
+        span = self._tracer.start_span(
+            f"{what} {end.topic}",
+            kind=trace.SpanKind.CLIENT,
+            attributes={
+                **self._attributes(what, end.topic),
+                "messaging.message.id": end.message_id,
+            },
+        )
+
+        def ended(error: BaseException | None) -> None:
+            if error is not None:
+                _fail(span, error)
+            span.end()
+
+        return ended
 
     def calling(self, messages: Sequence[StoredMessage]) -> CallEnded:
         """Begin a span while the listener runs, current within it, below the sender's of its first message."""
@@ -130,12 +153,15 @@ class Telemetry:
             "invocation_status": "success" if is_well else "failure",
         }
 
-    def _attributes(self, what: str, topic: str, body_size: int) -> dict[str, str | int]:
+    def _attributes(
+        self, what: str, topic: str, body_size: int | None = None
+    ) -> dict[str, str | int]:
+        size = {} if body_size is None else {"messaging.message.body.size": body_size}
         return {
+            **size,
             "messaging.system": "rocketmq",
             "messaging.operation.name": what,
             "messaging.destination.name": topic,
-            "messaging.message.body.size": body_size,
             "messaging.client.id": self._instance.client_id,
             "messaging.consumer.group.name" if what == "process" else
             "messaging.rocketmq.producer_group": self._group,

@@ -8,15 +8,16 @@ trace hooks of RocketMQ 5.3.3.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.identity import make_unique_ids
+from cometmq.client.producer.accumulator import split_result
 from cometmq.client.producer.encoded_send import SendEncoder
 from cometmq.client.producer.sender import EncodedSender
-from cometmq.client.results import SendResult, SendStatus
+from cometmq.client.results import DEFAULT_REGION, SendResult, SendStatus
 from cometmq.client.settings import ProducerSettings
-from cometmq.client.tracing.interceptors import CallEnded, SendEnded
+from cometmq.client.tracing.interceptors import CallEnded, Messages, SendEnded, TransactionEnd
 from cometmq.codec.trace import (
     Trace,
     TracedMessage,
@@ -37,6 +38,8 @@ BUNCH = 10
 WAITING_MAX = 2048
 FLUSH_SECONDS = 5.0
 _TRACE_GROUP = "_INNER_TRACE_PRODUCER"
+# As LocalTransactionState of RocketMQ writes them.
+_STATES = {"COMMIT": "COMMIT_MESSAGE", "ROLLBACK": "ROLLBACK_MESSAGE", "UNKNOWN": "UNKNOW"}
 
 
 class Tracer:
@@ -70,26 +73,33 @@ class Tracer:
 
     # --- what is watched
 
-    def sending(self, message: Message) -> tuple[Message, SendEnded]:
-        """Note a send when it is acknowledged."""
+    def sending(self, messages: Messages, kind: TracedMessage) -> tuple[Messages, SendEnded]:
+        """Note a send when it is acknowledged, with one record for each message of a batch.
+
+        Differs: RocketMQ writes one record for a batch, which no console finds by the id of a message, and none for a
+        one-way send.
+        """
         began_ms = self._instance.clock.now_ms()
 
-        def ended(send: asyncio.Future[SendResult]) -> None:
-            if not send.cancelled() and send.exception() is None:
-                self._note_send(message, send.result(), began_ms)
+        def ended(result: SendResult | None, _error: BaseException | None) -> None:
+            if result is None or not result.is_trace_on or result.region is None:
+                return
+            for message, own in zip(messages, split_result(result, len(messages)), strict=True):
+                self._note_send(message, own, began_ms, kind)
 
-        return message, ended
+        return messages, ended
 
-    def _note_send(self, message: Message, result: SendResult, began_ms: int) -> None:
-        if not result.is_trace_on or result.region is None:
-            return
-        is_late = message.delay_level or message.deliver is not None
+    def _note_send(
+        self, message: Message, result: SendResult, began_ms: int, kind: TracedMessage
+    ) -> None:
+        if message.delay_level or message.deliver is not None:
+            kind = TracedMessage.DELAY
         self._note(
             Trace(
                 kind=TraceKind.PUB,
                 message_id=result.message_id,
                 time_ms=began_ms,
-                region=result.region,
+                region=result.region or DEFAULT_REGION,
                 group=self._group,
                 topic=message.topic,
                 tags=message.tag or "",
@@ -97,11 +107,38 @@ class Tracer:
                 store_host=self._instance.routes.address(result.queue.broker_name) or "",
                 body_size=len(message.body),
                 took_ms=self._instance.clock.now_ms() - began_ms,
-                message_kind=TracedMessage.DELAY if is_late else TracedMessage.NORMAL,
+                message_kind=kind,
                 offset_message_id=result.offset_message_id,
                 is_success=result.status is SendStatus.OK,
             )
         )
+
+    def ending(self, end: TransactionEnd) -> Callable[[BaseException | None], None]:
+        """Note the end of a transaction once the broker was told."""
+        time_ms = self._instance.clock.now_ms()
+
+        def ended(error: BaseException | None) -> None:
+            if error is None:
+                self._note(
+                    Trace(
+                        kind=TraceKind.END_TRANSACTION,
+                        message_id=end.message_id,
+                        time_ms=time_ms,
+                        region=end.region or DEFAULT_REGION,
+                        group=self._group,
+                        topic=end.topic,
+                        tags=end.tag,
+                        keys=keys_of.KEY_SEPARATOR.join(end.keys),
+                        store_host=end.address,
+                        message_kind=TracedMessage.COMMIT,
+                        is_success=end.state == "COMMIT",
+                        transaction_id=end.transaction_id,
+                        state=_STATES[end.state],
+                        is_from_check=end.is_from_check,
+                    )
+                )
+
+        return ended
 
     def calling(self, messages: Sequence[StoredMessage]) -> CallEnded:
         """Note that a listener is called, and how it ended; from whichever thread."""
