@@ -4,8 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
-# Two files at a time; ARGS="-n 0" for one after the other, as --pdb needs it.
-TWO := -n 2 --dist loadfile
+# Two files at a time, three where tests wait for programs much of their time; tests/conftest.py says in which order.
+# ARGS="-n 0" for one after the other, as --pdb needs it.
+FILES := --dist loadfile --no-loadscope-reorder
+TWO := -n 2 $(FILES)
+THREE := -n 3 $(FILES)
 ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -52,7 +55,7 @@ tidy: setup ## sizes of functions, names, docstrings
 	$(BIN)/python tools/sync_layouts.py --check
 
 test: setup ## unit, property, golden, arch and e2e tests; or those that ARGS names: ARGS="tests/unit -x"
-	$(PYTEST) $(TWO) $(if $(filter tests/%,$(ARGS)),,tests/unit tests/property tests/golden tests/arch tests/e2e) $(ARGS)
+	$(PYTEST) $(THREE) $(if $(filter tests/%,$(ARGS)),,tests/unit tests/property tests/golden tests/arch tests/e2e) $(ARGS)
 
 plain: setup ## the package without a C compiler: it builds, and the plain kernel passes
 	CC=/bin/false $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir .cache/plain .
@@ -68,7 +71,7 @@ docs: setup ## the pages as a site, in build/site; fails where a link leads nowh
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 
 e2e: setup ## real processes from the command line
-	$(PYTEST) $(TWO) tests/e2e $(ARGS)
+	$(PYTEST) $(THREE) tests/e2e $(ARGS)
 
 golden: setup ## the stores and frames that Java wrote
 	$(PYTEST) tests/golden $(ARGS)
@@ -77,10 +80,10 @@ attacks: setup ## one bad peer, and a good client beside it that must not notice
 	$(PYTEST) $(TWO) tests/attacks $(ARGS)
 
 crash: setup ## kill -9, and what was acknowledged must be there
-	$(PYTEST) $(TWO) tests/crash $(ARGS)
+	$(PYTEST) $(THREE) tests/crash $(ARGS)
 
 interop: setup ## official Java clients and servers (needs a JDK 17 and Maven)
-	$(PYTEST) $(TWO) tests/interop $(ARGS)
+	$(PYTEST) $(THREE) tests/interop $(ARGS)
 
 cluster: setup ## jobs on a standalone Spark cluster, with CometMQ installed from its wheel
 	$(PYTEST) tests/cluster -s $(ARGS)

@@ -72,6 +72,7 @@ def java_broker(
         names,
         heap=JAVA_HEAP,
         settings={**settings, **java_providers(folder)},
+        options=(),
     )
     conf = processes.write_conf(
         folder / "tls.properties", {"tls.test.mode.enable": "false", **tls}

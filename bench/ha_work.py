@@ -242,7 +242,7 @@ def member(name: str, folder: Path, names: str, **role: object) -> Program:
         **role,
     }
     if name == JAVA:
-        program = reference.broker(folder, names, heap=JAVA_HEAP, settings=settings)
+        program = reference.broker(folder, names, heap=JAVA_HEAP, settings=settings, options=())
     else:
         program = processes.broker(folder, names, settings=settings)
         program.env["PYTHONDONTWRITEBYTECODE"] = ""

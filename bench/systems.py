@@ -76,7 +76,7 @@ def broker(
     settings = {**SETTINGS, "mappedFileSizeCommitLog": LOG_FILE_SIZE, **special}
     if system == JAVA:
         program = reference.broker(
-            folder / "broker", names.address, heap=JAVA_HEAP, settings=settings
+            folder / "broker", names.address, heap=JAVA_HEAP, settings=settings, options=()
         )
     else:
         program = processes.broker(folder / "broker", names.address, settings=settings)

@@ -4,7 +4,10 @@ Hypothesis gives each test a hundred examples, or as many as `tests.support.twin
 """
 
 import signal
+from collections import defaultdict
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 from tests.support.twin_turns import twin_calls
@@ -16,3 +19,26 @@ settings.load_profile("cometmq")
 
 # A shell starts what runs in its background deaf to Ctrl-C, and tests press it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Suites whose tests take milliseconds, as nearly all of them start no program.
+_QUICK = {"unit", "property", "golden", "arch"}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give the files that take longest to the workers first, so that none works on one while the others are through."""
+    if hasattr(config, "workerinput"):
+        seconds: defaultdict[Path, float] = defaultdict(float)
+        for item in items:
+            seconds[item.path] += _expected_seconds(item)
+        items.sort(key=lambda item: -seconds[item.path])
+
+
+def _expected_seconds(item: pytest.Item) -> float:
+    """A guess from its marks: who is slow or may take longer than others does, and others take what their suite takes."""
+    timeout = item.get_closest_marker("timeout")
+    if item.get_closest_marker("slow"):
+        return 20.0
+    if timeout is not None and timeout.args[0] > float(item.config.getini("timeout")):
+        return 3.0
+    suite = item.path.relative_to(item.config.rootpath / "tests").parts[0]
+    return 0.05 if suite in _QUICK else 1.0

@@ -32,6 +32,7 @@ def start(disk: LoopDisk, **more: str) -> processes.Program:
     return processes.broker(folder, "", settings={**SETTINGS, **paths, **more}).start()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_the_oldest_go_so_that_the_newest_can_be_taken(tmp_path: Path):
     refused = 0

@@ -19,6 +19,7 @@ ACKNOWLEDGED_A_ROUND = 5_000
 LONG_SECONDS_MAX = 3_600  # Of 200 rounds; .ci/run bounds the 20.
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(LONG_SECONDS_MAX)
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 def test_nothing_acknowledged_is_lost_and_no_offset_is_skipped(tmp_path: Path, flush, rounds):

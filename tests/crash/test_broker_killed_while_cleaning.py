@@ -50,6 +50,7 @@ def ageing(log: Path) -> Iterator[None]:
         thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_only_the_oldest_is_missing_after_kills(tmp_path: Path):
     log = tmp_path / "broker" / "store" / "commitlog"

@@ -44,6 +44,7 @@ def wishes_of(round_number: int, chance: random.Random) -> list[Wish]:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 def test_what_waits_outlives_the_broker(tmp_path: Path, flush):
@@ -80,6 +81,7 @@ def test_what_waits_outlives_the_broker(tmp_path: Path, flush):
     print(f"{flush}: {len(due)} waited, {len(found) - len(due)} came twice")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(150)
 def test_a_power_cut_between_delivery_and_save_is_a_repeat_and_no_loss(tmp_path: Path):
     """Progress that was never saved delivers anew; it is what a cut leaves, whatever was put."""

@@ -58,6 +58,7 @@ async def send_all(names: str) -> None:
             await producer.send(Message(TOPIC, b"%d" % number))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 async def test_refused_messages_go_on_with_their_tries(tmp_path: Path, flush: str):

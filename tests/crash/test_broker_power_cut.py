@@ -91,6 +91,7 @@ def reading(ledger: Ledger, address: str) -> Iterator[None]:
     reader.result()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(LONG_SECONDS_MAX)
 def test_sync_flush_keeps_what_was_acknowledged_consumed_or_made(disk, rounds):
     rounds = max(rounds // 2, 1)
@@ -116,6 +117,7 @@ def test_sync_flush_keeps_what_was_acknowledged_consumed_or_made(disk, rounds):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(LONG_SECONDS_MAX)
 def test_async_flush_loses_only_what_was_younger_than_its_interval(disk, rounds, tmp_path):
     rounds = max(rounds // 4, 1)

@@ -28,6 +28,7 @@ def wait_for_copy(ledger: Ledger, address: str) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 def test_what_two_members_have_outlives_the_masters_directory(tmp_path: Path, flush):

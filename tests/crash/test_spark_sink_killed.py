@@ -104,6 +104,7 @@ class Lives:
         assert found == status, f"{what}: ended with {found}\n{log}"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_driver_that_is_killed_at_every_step_keeps_the_three_promises(tmp_path: Path):
     batches = len(STEPS) + 1  # One is begun and killed at each step, and one is not.
@@ -129,6 +130,7 @@ def test_a_driver_that_is_killed_at_every_step_keeps_the_three_promises(tmp_path
     assert found["transactional"].duplicated == 0
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_broker_that_is_killed_in_the_middle_costs_a_pause(tmp_path: Path):
     batches, port = 12, processes.broker_port()
@@ -169,6 +171,7 @@ def is_settled(broker: str) -> bool:
     return halves <= ended
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(150)
 def test_what_nobody_ended_is_settled_when_the_broker_asks(tmp_path: Path):
     """Batch 3 was decided and its driver died; batch 4 lost its driver before that, and is an orphan."""

@@ -89,6 +89,7 @@ async def send_until_killed(
     await asyncio.wait(running)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 async def test_every_transaction_ends_once_and_as_it_should(tmp_path: Path, flush: str):

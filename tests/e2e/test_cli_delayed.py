@@ -77,8 +77,8 @@ def test_each_broker_is_asked_for_its_own_delay_levels(tmp_path: Path) -> None:
         now_ms = time.time() * 1000
         done = run("message", "delayed", "--json", nameserver=names.address)
     due = {line["body"]: line["dueMs"] for line in map(json.loads, done.stdout.splitlines())}
-    assert abs(due["slow"] - now_ms - 20 * 60_000) < 10_000
-    assert due.get("plain", now_ms) - now_ms < 10_000, "its level 2 are 5 s"
+    assert abs(due["slow"] - now_ms - 20 * 60_000) < 60_000
+    assert due.get("plain", now_ms) - now_ms < 60_000, "its level 2 are 5 s"
 
 
 def test_levels_that_are_none_are_refused(nameserver: str) -> None:

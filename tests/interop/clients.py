@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.interop.reference import CACHE, HERE
+from tests.interop.reference import CACHE, HERE, QUICK_COMPILER
 
 # What the scenarios expect of a broker.
 BROKER_SETTINGS: dict[str, object] = {
@@ -68,6 +68,7 @@ def run_scenarios(
     """
     folder = scenario_folder()
     env = {**os.environ, "NAMESRV": nameserver, "CLIENT": client, "SERIALIZE": header}
+    env["JDK_JAVA_OPTIONS"] = QUICK_COMPILER
     said = ""
     for _ in range(FETCH_TRIES):  # it is Maven that may need another try
         done = subprocess.run(

@@ -320,7 +320,7 @@ def java_command(folder: Path, script: Path, names: str) -> list[str]:
     subprocess.run(javac, check=True, timeout=120, capture_output=True)
     (folder / "tmp").mkdir(exist_ok=True)
     return [
-        reference.java(), "-Xmx256m", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-XX:TieredStopAtLevel=1",
+        reference.java(), "-Xmx256m", *reference.QUICK_START, "-XX:-UsePerfData",
         *reference.OPENS, "-Djava.security.manager=allow", f"-Duser.home={folder / 'home'}",
         f"-Drocketmq.home.dir={folder / 'home'}", f"-Djava.io.tmpdir={folder / 'tmp'}", f"-Drocketmq.namesrv.addr={names}",
         f"-Drocketmq.client.logRoot={folder / 'home'}",

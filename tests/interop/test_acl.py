@@ -19,7 +19,7 @@ from tests.interop import reference
 from tests.support import certificates, processes
 from tests.support.accounts import ADMIN, CANARY, NO_SLAVES, account, guarded_cluster
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(600)]
 
 CUSTOMER = Credentials("customer", f"{CANARY}-customer")
 RIGHTS = account(
@@ -95,7 +95,7 @@ def signed_client(folder, nameserver, credentials, *, version, header="JSON", mo
         subprocess.run(javac, check=True, timeout=120)
     done = subprocess.run(
         [
-            reference.java(), "-Xmx256m", "-XX:+UseSerialGC", *reference.OPENS, f"-Duser.home={folder}",
+            reference.java(), "-Xmx256m", *reference.QUICK_START, *reference.OPENS, f"-Duser.home={folder}",
             f"-Drocketmq.client.logRoot={folder}", f"-Drocketmq.serialize.type={header}",
             *more, "-cp", f"{classes}:{path}", "signed.Signed",
         ],

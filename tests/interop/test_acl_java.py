@@ -26,7 +26,7 @@ from tests.interop.ours import Box, pushed
 from tests.support.accounts import ADMIN, CANARY, account, guarded_cluster, write_accounts
 from tests.support.processes import wait_until
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
 
 CUSTOMER = Credentials("customer", f"{CANARY}-customer")
 NOBODY = Credentials("nobody-special", f"{CANARY}-nobody")

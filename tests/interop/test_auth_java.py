@@ -38,7 +38,7 @@ from tests.support import certificates, processes
 from tests.support.command_line import run
 from tests.support.processes import broker_port, wait_until
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
 
 ADMIN = mqadmin_session.ADMIN
 NOBODY = Credentials("nobody-special", "nobody-secret")
@@ -103,7 +103,7 @@ class Java:
         own, own_key = certificates.signed(ca, "own")
         self.tls = TlsSettings(ca_file=str(ca), cert_file=str(own), key_file=str(own_key))
         options = [
-            "-Dtls.test.mode.enable=false", "-Dtls.server.mode=permissive", "-Dtls.config.file=/nowhere",
+            *reference.QUICK_START, "-Dtls.test.mode.enable=false", "-Dtls.server.mode=permissive", "-Dtls.config.file=/nowhere",
             "-Dtls.server.need.client.auth=require", "-Dtls.server.authClient=true", f"-Dtls.server.trustCertPath={ca}",
             f"-Dtls.server.certPath={server}", f"-Dtls.server.keyPath={server_key}",
         ]  # fmt: skip

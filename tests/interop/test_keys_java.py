@@ -21,7 +21,7 @@ CLASSES = (
     "common.ControllerConfig",
 )
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def keys_of(version: str) -> set[str]:

@@ -14,7 +14,7 @@ from tests.interop.ours import Box, new_topic, pushed
 from tests.support import processes
 from tests.support.processes import Program, wait_until
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
 SOME_SCENARIOS = ["send_sync", "push_concurrent_200", "admin_delete_topic", "admin_kv_config"]
 
 

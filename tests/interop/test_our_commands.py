@@ -18,7 +18,7 @@ from tests.support.processes import wait_until
 
 PATIENCE_SECONDS = 20  # Less than `run` gives a command.
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(240)]
 
 
 def command(names: str, *arguments: str, status: int = 0) -> bytes:

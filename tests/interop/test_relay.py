@@ -21,7 +21,7 @@ from tests.interop.ours import all_of
 from tests.support import processes
 from tests.support.processes import Program, broker_port, wait_until
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(400)]
 
 TOPIC = "Relay"
 ADDED = 250  # Messages of a turn.

@@ -45,7 +45,7 @@ AT_A_TIME = 3
 # A slave of 5.3.3 asks for tables a minute after its start, and each minute then.
 TABLES_SECONDS_MAX = 100
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 class Pair(NamedTuple):
@@ -67,7 +67,6 @@ def broker(make: str, folder: Path, names: str, **role: object) -> Program:
         names,
         settings={**settings, **OF_JAVA},
         version=make,
-        options=reference.QUICK_START,
     )
 
 

@@ -20,7 +20,7 @@ SETTINGS: dict[str, object] = {"autoCreateTopicEnable": "true", "defaultTopicQue
 Broker = Callable[..., Program]
 NEWEST: Broker = partial(reference.broker, version=reference.NEWEST)
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def bodies() -> list[bytes]:

@@ -7,6 +7,7 @@ import contextlib
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -194,6 +195,7 @@ class Story:
         return found
 
 
+@pytest.mark.slow
 @settings(max_examples=6, suppress_health_check=[HealthCheck.too_slow])
 @given(steps, st.integers(0, 1 << 16))
 @example(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from tests.interop.reference import CACHE, OPENS, VERSION, jars, java
+from tests.interop.reference import CACHE, OPENS, QUICK_START, VERSION, jars, java
 
 SOURCE = Path(__file__).with_name("Peer.java")
 SECONDS_MAX = 60.0
@@ -75,7 +75,7 @@ def run(
     done = subprocess.run(
         [
             java(),
-            *("-Xmx256m", "-XX:+UseSerialGC", "-XX:-UsePerfData", *OPENS),
+            *("-Xmx256m", *QUICK_START, "-XX:-UsePerfData", *OPENS),
             f"-Duser.home={folder}",
             *("-cp", f"{folder}:{jars()}/*", "Peer", *arguments),
         ],
@@ -116,7 +116,7 @@ class Members:
         ]
         self._command = [
             java(),
-            *("-Xmx256m", "-XX:+UseSerialGC", "-XX:-UsePerfData", *OPENS, *waits),
+            *("-Xmx256m", *QUICK_START, "-XX:-UsePerfData", *OPENS, *waits),
             f"-Duser.home={folder}",
             *("-cp", f"{folder}:{jars(version)}/*", "Peer", "members", nameserver, *members),
         ]
