@@ -8,8 +8,9 @@ and docstrings, each of one line that hands the call to the portal (`client/sync
 | `async def f(...) -> T`, `def f(...) -> asyncio.Future[T]` | `portal.call`, gives T |
 | the latter | also `f_async`: `portal.start`, gives concurrent.futures.Future[T] |
 | `async def f(...) -> AsyncIterator[T]` | `portal.iterate`, gives Iterator[T]; where T is `RawPull`: `portal.iterate_ahead` |
-| `__aenter__`, `__aexit__`, `__aiter__` | `__enter__`, `__exit__`, `__iter__`, which call them |
-| `start`, `close`, `wait` | `portal.begin`, `portal.end`, `portal.wait` |
+| the base `AsyncClient`, `AsyncGroupClient`: the life of a client | `BlockingClient`, `BlockingGroupClient` (`client/sync/client.py`), which calls `__aexit__` |
+| `__aiter__` | `__iter__`, which calls it |
+| `wait` | `portal.wait` |
 | a property, a plain method | read directly; `portal.call` |
 | `def f(...) -> AsyncTransaction` | gives a `Transaction` (`client/sync/transaction.py`) |
 
@@ -43,6 +44,9 @@ MODULES = (
     "admin.replay_claims",
 )
 PREFIX = "Async"
+# The twin has the life of a client from its base, and what the special methods of one do, by `portal.end`.
+BASES = {"AsyncClient": "BlockingClient", "AsyncGroupClient": "BlockingGroupClient"}
+OF_BASE = ("__repr__", "__aexit__")
 # An argument that only makes sense on the caller's own loop.
 LEFT_OUT = "instance"
 # What a method gives to be used in `with`: its twin is written by hand.
@@ -106,7 +110,7 @@ def make(source: str, module: str) -> str:
         "import concurrent.futures",
         "from collections.abc import Iterator",
         f"from cometmq.client.{module} import {', '.join(names)}",
-        "from cometmq.client.sync.portal import portal",
+        "from cometmq.client.sync.client import BlockingClient, BlockingGroupClient",
         "from cometmq.client.sync.transaction import Transaction",
         *(ast.unparse(node) for node in tree.body if _is_import(node)),
         *(_class(node) for node in classes),
@@ -125,7 +129,11 @@ def _constants(tree: ast.Module) -> list[str]:
 
 
 def _class(node: ast.ClassDef) -> str:
-    made = [f"class {node.name.removeprefix(PREFIX)}:", _docstring(node, 4)]
+    base = BASES[ast.unparse(node.bases[0])] if node.bases else "object"
+    made = [
+        f"class {node.name.removeprefix(PREFIX)}({base}[{node.name}]):",
+        _docstring(node, 4),
+    ]
     awaited = 0
     for item in node.body:
         if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -138,12 +146,14 @@ def _class(node: ast.ClassDef) -> str:
 
 
 def _method(item: Function, owner: str) -> tuple[str, bool]:
-    """The twin of one method, and whether it waits; nothing for a private one.
+    """The twin of one method, and whether it waits; nothing for a private one, or one that the base calls.
 
     Raises:
         ValueError: The method has something that no rule translates.
     """
     name = item.name
+    if name in OF_BASE:
+        return "", False
     if write := WRITERS.get(name):
         return write(item, owner), False
     _check_translatable(item, owner)
@@ -202,51 +212,11 @@ def _without_waiting(item: Function) -> str:
     )
 
 
-def _repr(item: Function, _owner: str) -> str:
-    return (
-        f"    def __repr__(self) -> str:\n{_docstring(item, 8)}\n"
-        f'        return repr(self._client).replace("{PREFIX}", "", 1)\n'
-    )
-
-
-def _enter(item: Function, _owner: str) -> str:
-    return (
-        f"    def __enter__(self) -> Self:\n{_docstring(item, 8)}\n"
-        f"        self._portal = self._portal.begin(self._client, self._client.{item.name})\n        return self\n"
-    )
-
-
-def _start(item: Function, _owner: str) -> str:
-    return (
-        f"    def start(self) -> None:\n{_docstring(item, 8)}\n"
-        "        self._portal = self._portal.begin(self._client, self._client.start)\n"
-    )
-
-
 def _wait(item: Function, _owner: str) -> str:
     return (
         f"    def wait(self) -> None:\n{_docstring(item, 8)}\n"
         "        self._portal.wait(self._client.wait)\n"
     )
-
-
-def _close(item: Function, _owner: str) -> str:
-    return (
-        f"    def close({_arguments(item)}) -> None:\n{_docstring(item, 8)}\n"
-        f"        self._portal.end(self._client.{_positional_call(item)})\n"
-    )
-
-
-def _exit(item: Function, _owner: str) -> str:
-    return (
-        f"    def __exit__({_arguments(item)}) -> None:\n{_docstring(item, 8)}\n"
-        f"        self._portal.end(self._client.{_positional_call(item)})\n"
-    )
-
-
-def _positional_call(item: Function) -> str:
-    """Return a method's name and its arguments, passed by place."""
-    return ", ".join([item.name, *(each.arg for each in item.args.args[1:])])
 
 
 def _init(item: Function, owner: str) -> str:
@@ -255,7 +225,7 @@ def _init(item: Function, owner: str) -> str:
     passed = ", ".join([*kept, *(f"{each}={each}" for each in named)])
     return (
         f"    def __init__({_arguments(item)}) -> None:\n"
-        f"        self._portal = portal()\n        self._client = {owner}({passed})\n"
+        f"        super().__init__({owner}({passed}))\n"
     )
 
 
@@ -352,12 +322,7 @@ def _laid_out(text: str) -> str:
 
 WRITERS: dict[str, Callable[[Function, str], str]] = {
     "__init__": _init,
-    "__repr__": _repr,
-    "__aenter__": _enter,
-    "__aexit__": _exit,
     "__aiter__": _iter,
-    "start": _start,
-    "close": _close,
     "wait": _wait,
 }
 

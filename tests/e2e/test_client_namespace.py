@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 import pytest
 
 from cometmq.client import (
     Admin,
+    AsyncAdmin,
     AsyncProducer,
     AsyncPullConsumer,
     AsyncPushConsumer,
     AsyncSimpleConsumer,
+    ClientSettings,
     ConsumeFrom,
     ConsumerSettings,
+    GroupConfig,
+    Inspector,
     Message,
     ProducerSettings,
     PushSettings,
     SimpleSettings,
     StoredMessage,
+    TransactionState,
 )
 from cometmq.embedded.pair import AsyncEmbedded
+from cometmq.errors import SettingsError
 from cometmq.model.namespace import NO_NAMESPACE, Namespace, namespace_of
 from tests.support.scripted import until
 
+CHECKING = {"transactionTimeOut": 0, "transactionCheckInterval": 500}
 SENDING = ProducerSettings(namespace="shop")
 
 
@@ -165,3 +174,102 @@ async def test_a_simple_consumer_settles_messages_of_its_namespace():
             (message,) = await consumer.receive(wait_ms=10_000)
             message = await consumer.change_invisibility(message, 60_000)
             await consumer.ack(message)
+
+
+@pytest.fixture
+async def tenants() -> AsyncIterator[tuple[str, AsyncAdmin, AsyncAdmin]]:
+    """A cluster, an administrator of `shop` and one of everything; each has made a topic `orders` and a group `g`."""
+    async with AsyncEmbedded() as cluster:
+        names = cluster.nameserver
+        ours = ClientSettings(namespace="shop")
+        async with AsyncAdmin(names, settings=ours) as shop, AsyncAdmin(names) as everything:
+            for admin in (shop, everything):
+                made = await admin.create_topic("orders", queues=1)
+                assert {config.name for config in made.values()} == {"orders"}
+                await admin.create_group(GroupConfig("g"))
+            yield names, shop, everything
+
+
+async def test_an_admin_of_a_namespace_sees_and_changes_its_own_topics_and_groups_alone(
+    tenants,
+):
+    names, shop, everything = tenants
+    assert {"orders", "shop%orders"} <= {*await everything.topics()}
+    assert {"g", "shop%g"} <= {*await everything.groups()}
+    topics, groups = await shop.topics(), await shop.groups()
+    assert [name for name in topics if "orders" in name] == ["orders"]
+    assert groups["g"].name == "g"
+    assert not [name for name in (*topics, *groups) if "%" in name]
+    for changed in (
+        await shop.change_topic("orders", {"write_queues": 2}),
+        await shop.topic_configs("orders"),
+    ):
+        assert {(each.name, each.write_queues) for each in changed.values()} == {("orders", 2)}
+    changed_group = await shop.change_group("g", {"retry_queues": 3})
+    assert {each.name for each in changed_group.values()} == {"g"}
+    await shop.set_request_mode("orders", "g", "POP")
+    assert (await shop.route("orders")).brokers
+    reading = ConsumerSettings(namespace="shop")
+    async with AsyncPullConsumer(names, group="g", subscriptions=["orders"], settings=reading):
+        (seen,) = (await shop.consumer_connections("g")).values()
+        assert [*seen.subscriptions] == ["orders"]
+    assert await shop.consumer_connections("g") == {}
+    await shop.delete_group("g")
+    await shop.delete_topic("orders")
+    left = [name for name in await everything.topics() if "orders" in name]
+    assert left == ["orders"]
+    assert "g" in await everything.groups()
+
+
+async def test_an_admin_of_a_namespace_finds_its_messages_and_moves_its_groups_alone(tenants):
+    names, shop, everything = tenants
+    async with AsyncProducer(names, settings=SENDING) as producer:
+        sent = await producer.send(Message("orders", b"x", keys="k"))
+    (queue,) = await shop.topic_offsets("orders")
+    assert queue.topic == "orders"
+    (by_key,) = await shop.messages_by_key("orders", "k")
+    by_id = await shop.message_by_id("orders", sent.message_id)
+    viewed = await shop.view_message(sent.offset_message_id)
+    assert {by_key.queue, viewed.queue, by_id and by_id.queue} == {queue}
+    await shop.set_offsets("g", {queue: 0})
+    assert await shop.group_offsets("g", "orders") == {queue: 0}
+    assert await shop.lag("g") == await shop.lag("g", "orders") == {queue: 1}
+    assert await shop.offsets_at("orders", None) == {queue: 1}
+    assert await shop.reset_offsets("g", "orders", None) == {queue: 1}
+    (theirs,) = (await everything.group_offsets("g", "orders")).values()
+    assert theirs is None
+
+
+def test_an_inspector_refuses_a_namespace_for_it_looks_at_the_whole_cluster():
+    with pytest.raises(SettingsError, match=r"whole cluster.*full names, such as shop%orders"):
+        Inspector("127.0.0.1:9876", settings=ClientSettings(namespace="shop"))
+
+
+async def test_counts_of_a_push_consumer_and_checks_of_transactions_have_short_topics():
+    async with AsyncEmbedded(settings=CHECKING) as cluster:
+        names = cluster.nameserver
+        asked: list[str] = []
+
+        class Listener:
+            async def execute(self, _message: Message, _argument: object) -> TransactionState:
+                return TransactionState.UNKNOWN
+
+            async def check(self, message: StoredMessage) -> TransactionState:
+                asked.append(message.topic)
+                return TransactionState.COMMIT
+
+        async with AsyncProducer(
+            names, group="g", settings=SENDING, transaction_listener=Listener()
+        ) as producer:
+            await producer.send_in_transaction(Message("orders", b"x"))
+            await until(lambda: asked, "a check")
+        assert {*asked} == {"orders"}
+
+        async def listen(_message: StoredMessage) -> None: ...
+
+        settings = PushSettings(namespace="shop", consume_from=ConsumeFrom.FIRST)
+        async with AsyncPushConsumer(
+            names, group="counts", listener=listen, subscriptions=["orders"], settings=settings
+        ) as consumer:
+            await until(lambda: consumer.statistics().get("orders"), "the message is counted")
+            assert not [topic for topic in consumer.statistics() if "shop%" in topic]

@@ -69,9 +69,10 @@ async def _with_clients(
 
     instance = ClientInstance(nameserver, patient(ClientSettings))
     try:
-        clients = Clients(
-            AsyncAdmin(instance=instance), AsyncInspector(instance=instance), instance
-        )
-        return await work(clients)
+        async with (
+            AsyncAdmin(instance=instance) as admin,
+            AsyncInspector(instance=instance) as inspector,
+        ):
+            return await work(Clients(admin, inspector, instance))
     finally:
         await instance.close()

@@ -2,7 +2,9 @@
 
 import os
 import random
+import secrets
 from ipaddress import ip_address
+from weakref import WeakSet
 
 from cometmq.codec.message_id import UniqueIds
 from cometmq.model.address import split_address, without_brackets
@@ -45,7 +47,21 @@ def make_client_id(ip: str, instance_name: str, chance: random.Random) -> str:
 
 
 def make_unique_ids(ip: str, clock: Clock, chance: random.Random) -> UniqueIds:
-    """Make the generator of a client's message ids."""
-    return UniqueIds(
+    """Make the generator of a client's message ids; in the child of a fork it makes others than in the parent."""
+    ids = UniqueIds(
         ip=ip_address(ip).packed, pid=os.getpid(), loader=chance.getrandbits(32), clock=clock
     )
+    _generators.add(ids)
+    return ids
+
+
+_generators: WeakSet[UniqueIds] = WeakSet()
+
+
+def _renew_generators() -> None:
+    for ids in _generators:
+        ids.renew(pid=os.getpid(), loader=secrets.randbits(32))
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork.
+    os.register_at_fork(after_in_child=_renew_generators)

@@ -126,11 +126,16 @@ class UniqueIds:
     ) -> None:
         if len(ip) not in (4, 16):
             raise CodecError(f"an ip of {len(ip)} bytes; there are 4 (IPv4) and 16 (IPv6)")
-        self._prefix = f"{ip.hex().upper()}{pid & 0xFFFF:04X}{loader & 0xFFFFFFFF:08X}"
+        self._ip = ip
         self._clock = clock
         self._zone = zone
         self.numbers = count()  # Its next() is one step under the interpreter's lock.
         self._month = (0, 0)  # First ms of this month and of the next.
+        self.renew(pid=pid, loader=loader)
+
+    def renew(self, *, pid: int, loader: int) -> None:
+        """Make ids of another process from now on, with the arguments of the constructor."""
+        self._prefix = f"{self._ip.hex().upper()}{pid & 0xFFFF:04X}{loader & 0xFFFFFFFF:08X}"
         self._stamp = (-1, "")  # The last ms, and all that ids of that ms have in common.
 
     def next_id(self, now_ms: int | None = None) -> str:

@@ -51,15 +51,15 @@ class ClusterClient:
 
     async def start(self) -> None:
         """Begin; nothing is connected before the first question."""
-        await self.instance.start()
-        await self.puller.start()
+        for client in (self.admin, self.inspector, self.puller):
+            await client.start()
 
     async def close(self) -> None:
         """Close the connections."""
         if self._producer is not None:
             await self._producer.close()
-        await self.puller.close()
-        await self.instance.close()
+        for client in (self.puller, self.inspector, self.admin, self.instance):
+            await client.close()
 
     async def send(self, message: Message) -> SendResult:
         """Send a message; the producer is made with the first one.

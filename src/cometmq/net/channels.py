@@ -10,9 +10,10 @@ from cometmq.codec.signer import Signer
 from cometmq.model.address import split_address
 from cometmq.model.clock import Clock
 from cometmq.model.credentials import Credentials
-from cometmq.model.errors import ConnectError, ConnectionLost
+from cometmq.model.errors import ClientClosed, ConnectError, ConnectionLost
 from cometmq.model.tls import TlsSettings
 from cometmq.net.channel import Channel, RequestHandler
+from cometmq.net.tasks import shared
 from cometmq.net.tls import client_context
 
 CONNECT_TIMEOUT_MS = 3000  # connectTimeoutMillis of NettyClientConfig.
@@ -72,6 +73,7 @@ class Channels:
         self._connect_timeout_ms = connect_timeout_ms
         self._tls = None if tls is None else client_context(tls)
         self._signer = None if credentials is None else Signer(credentials)
+        self._is_closed = False
         self._open: dict[str, Channel] = {}
         self._connecting: dict[str, asyncio.Task[Channel]] = {}
         self._opened: dict[str, float] = {}
@@ -91,16 +93,21 @@ class Channels:
 
         Raises:
             ConnectError, ConnectionLost: nobody answers there; the message says where and why.
+            ClientClosed: The channels were closed.
         """
         channel = self._open.get(address)
         if channel is not None:
             return channel
+        if self._is_closed:
+            raise ClientClosed(
+                f"the client was closed; it does not connect to {address} any more"
+            )
         attempt = self._connecting.get(address)
         if attempt is None:
             attempt = asyncio.get_running_loop().create_task(self._connect(address))
             self._connecting[address] = attempt
             attempt.add_done_callback(lambda _task: self._connecting.pop(address, None))
-        return await asyncio.shield(attempt)
+        return await shared(attempt)
 
     async def _connect(self, address: str) -> Channel:
         losses = self._losses.get(address)
@@ -181,8 +188,13 @@ class Channels:
         channel = await self.get(address)
         channel.oneway(command)
 
+    def reopen(self) -> None:
+        """Open channels again after `close`."""
+        self._is_closed = False
+
     async def close(self) -> None:
-        """Close every channel and wait until they are gone."""
+        """Close every channel and wait until they are gone; none is opened any more."""
+        self._is_closed = True
         for attempt in list(self._connecting.values()):
             attempt.cancel()
         channels = list(self._open.values())

@@ -3,9 +3,29 @@
 import asyncio
 import logging
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, TypeVar
+
+from cometmq.model.errors import ClientClosed
 
 _log = logging.getLogger(__name__)
+
+Value = TypeVar("Value")
+
+
+async def shared(task: asyncio.Task[Value]) -> Value:
+    """Wait for a task that others wait for, too; cancelling this wait does not cancel the task.
+
+    Raises:
+        ClientClosed: The owner of the task has cancelled it.
+        Exception: Whatever the task raises.
+    """
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        current = asyncio.current_task()
+        if not task.cancelled() or (current is not None and current.cancelling()):
+            raise
+        raise ClientClosed("the client was closed meanwhile") from None
 
 
 class Tasks:

@@ -6,9 +6,9 @@
 `cometmq.client.Admin` is the same for threads.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from cometmq.client.admin.absent import missing_brokers
 from cometmq.client.admin.copies import ask_replicas
@@ -20,6 +20,7 @@ from cometmq.client.api.broker import BrokerApi
 from cometmq.client.api.messages import MessageApi
 from cometmq.client.api.offsets import OffsetApi
 from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.lifecycle import AsyncClient
 from cometmq.client.results import QueueRange, Replica
 from cometmq.client.settings import ClientSettings
 from cometmq.codec.bodies.assignment import RequestModeConfig
@@ -31,19 +32,22 @@ from cometmq.model.errors import BrokerNotFound
 from cometmq.model.group import GroupConfig
 from cometmq.model.message import StoredMessage
 from cometmq.model.names import check_group, check_topic
+from cometmq.model.namespace import NO_NAMESPACE
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import BrokerData, TopicRoute
+from cometmq.model.subscription import Subscription
 from cometmq.model.topic import TopicConfig
 
 Value = TypeVar("Value")
+Config = TypeVar("Config", TopicConfig, GroupConfig)
 
 
-class AsyncAdmin:
+class AsyncAdmin(AsyncClient):
     """Administers a cluster: topics, groups, routes, offsets, messages, connections.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
-        settings: times.
+        settings: times; with a namespace names are short here, and topics and groups of others are not seen.
         instance: share another client's connections; its owner closes it.
 
     Raises:
@@ -57,46 +61,58 @@ class AsyncAdmin:
         settings: ClientSettings | None = None,
         instance: ClientInstance | None = None,
     ) -> None:
-        self._instance = instance or ClientInstance(nameservers, settings)
-        self._owns_instance = instance is None
+        super().__init__(nameservers, settings, instance)
         self._offsets = OffsetApi(self._instance)
         self._brokers = BrokerApi(self._instance)
         self._messages = MessageApi(self._instance)
         self._queries = MessageQueries(self._instance)
         self._moves = GroupOffsetAdmin(self._instance)
 
-    def __repr__(self) -> str:
-        """The client id and the nameservers."""
-        return f"<{type(self).__name__} of {self._instance!r}>"
+    # --- names
 
-    async def start(self) -> None:
-        """Begin; nothing is connected before the first call."""
-        await self._instance.start()
+    def _full(self, name: str) -> str:
+        """The name of a topic or group as brokers know it.
 
-    async def close(self) -> None:
-        """Close the connections."""
-        if self._owns_instance:
-            await self._instance.close()
+        Raises:
+            ClientClosed: not started, or closed.
+        """
+        self._check_running()
+        return self._namespace.wrap(name)
 
-    async def __aenter__(self) -> Self:
-        """Start the administrator."""
-        await self.start()
-        return self
+    def _own(self, names: Iterable[str]) -> list[str]:
+        """The short names of those that belong to the namespace or to the system."""
+        short = ((self._namespace.unwrap(name), name) for name in names)
+        return [own for own, name in short if self._namespace.wrap(own) == name]
 
-    async def __aexit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        """Close the administrator."""
-        await self.close()
+    def _short_configs(self, configs: Mapping[str, Config | None]) -> dict[str, Config]:
+        """Settings with their short name, of the brokers that have any."""
+        return {
+            broker: replace(config, name=self._namespace.unwrap(config.name))
+            for broker, config in configs.items()
+            if config is not None
+        }
+
+    def _short_queues(self, found: Mapping[MessageQueue, Value]) -> dict[MessageQueue, Value]:
+        return {self._namespace.unwrap_queue(queue): each for queue, each in found.items()}
+
+    def _short_message(self, message: StoredMessage) -> StoredMessage:
+        if self._namespace is NO_NAMESPACE:
+            return message
+        return replace(message, queue=self._namespace.unwrap_queue(message.queue))
+
+    def _short_subscriptions(
+        self, found: Mapping[str, Subscription]
+    ) -> dict[str, Subscription]:
+        short = self._namespace.unwrap
+        return {
+            short(topic): replace(each, topic=short(topic)) for topic, each in found.items()
+        }
 
     # --- clusters
 
     async def cluster(self) -> ClusterInfo:
         """All clusters that the nameserver knows, with their brokers."""
-        return await self._instance.nameserver_api.cluster()
+        return await self._live.nameserver_api.cluster()
 
     async def route(self, topic: str) -> TopicRoute:
         """Brokers and queues of a topic.
@@ -104,14 +120,14 @@ class AsyncAdmin:
         Raises:
             TopicNotFound: the nameserver knows none.
         """
-        return await self._instance.nameserver_api.route(topic)
+        return await self._live.nameserver_api.route(self._full(topic))
 
     async def replicas(self) -> list[Replica]:
         """Each member of each broker group, masters first, and how far its copy of the log is; all are asked side by side.
 
         A broker that claims the id of another member is one more, with an `error`.
         """
-        return await ask_replicas(self._instance)
+        return await ask_replicas(self._live)
 
     async def change_settings(self, broker_name: str, values: Mapping[str, str]) -> None:
         """Change settings of a running master: all of them or none.
@@ -120,7 +136,7 @@ class AsyncAdmin:
             BrokerNotFound: no such master is registered.
             BrokerRefused: one of them may not be changed so, or has no such value.
         """
-        address = await self._instance.nameserver_api.member(broker_name)
+        address = await self._live.nameserver_api.member(broker_name)
         await self._brokers.change_settings(address, values)
 
     async def drain(self, broker_name: str) -> int:
@@ -134,8 +150,8 @@ class AsyncAdmin:
         Raises:
             BrokerNotFound: no such master is registered.
         """
-        await self._instance.nameserver_api.member(broker_name)
-        return await self._instance.nameserver_api.wipe_write_perm(broker_name)
+        await self._live.nameserver_api.member(broker_name)
+        return await self._live.nameserver_api.wipe_write_perm(broker_name)
 
     async def undrain(self, broker_name: str) -> int:
         """Let messages be sent again to a broker that was drained; the number of its topics.
@@ -143,14 +159,14 @@ class AsyncAdmin:
         Raises:
             BrokerNotFound: no such master is registered.
         """
-        await self._instance.nameserver_api.member(broker_name)
-        return await self._instance.nameserver_api.add_write_perm(broker_name)
+        await self._live.nameserver_api.member(broker_name)
+        return await self._live.nameserver_api.add_write_perm(broker_name)
 
     async def _each_master(
         self, ask: Callable[[str], Awaitable[Value]], cluster: str | None
     ) -> dict[str, Value]:
         """Ask each master of a cluster, or of all, side by side; the answers by broker name."""
-        masters = await self._instance.nameserver_api.masters(cluster)
+        masters = await self._live.nameserver_api.masters(cluster)
         return dict(
             zip(masters, all_of(await side_by_side(ask, masters.values())), strict=True)
         )
@@ -158,8 +174,8 @@ class AsyncAdmin:
     # --- topics
 
     async def topics(self) -> list[str]:
-        """Names of all topics, sorted, the system's among them."""
-        return await self._instance.nameserver_api.topics()
+        """Names of all topics of the namespace, sorted, the system's among them."""
+        return self._own(await self._live.nameserver_api.topics())
 
     async def create_topic(
         self,
@@ -189,7 +205,7 @@ class AsyncAdmin:
             BrokerNotFound: no broker is there.
         """
         check_topic(topic)
-
+        topic = self._full(topic)
         named = {
             "write_queues": queues,
             "read_queues": queues if read_queues is None else read_queues,
@@ -202,8 +218,8 @@ class AsyncAdmin:
             ),
             cluster,
         )
-        self._instance.routes.drop(topic)
-        return {name: config for name, config in changed.items() if config is not None}
+        self._live.routes.drop(topic)
+        return self._short_configs(changed)
 
     async def change_topic(
         self, topic: str, changes: Mapping[str, Any]
@@ -216,11 +232,12 @@ class AsyncAdmin:
         Raises:
             BrokerNotFound: no broker is there.
         """
+        topic = self._full(topic)
         changed = await self._each_master(
             lambda address: self._brokers.change_topic(address, topic, changes), None
         )
-        self._instance.routes.drop(topic)
-        return {name: config for name, config in changed.items() if config is not None}
+        self._live.routes.drop(topic)
+        return self._short_configs(changed)
 
     async def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
         """Delete a topic and all its messages, at the brokers and then at every nameserver.
@@ -228,11 +245,12 @@ class AsyncAdmin:
         Raises:
             BrokerNotFound: no broker is there.
         """
+        topic = self._full(topic)
         await self._each_master(
             lambda address: self._brokers.delete_topic(address, topic), cluster
         )
-        await self._instance.nameserver_api.delete_topic(topic, cluster)
-        self._instance.routes.drop(topic)
+        await self._live.nameserver_api.delete_topic(topic, cluster)
+        self._live.routes.drop(topic)
 
     async def topic_configs(self, topic: str) -> dict[str, TopicConfig]:
         """A topic's settings, by broker name.
@@ -240,6 +258,7 @@ class AsyncAdmin:
         Raises:
             TopicNotFound: the nameserver knows none.
         """
+        topic = self._full(topic)
         brokers = (await self.route(topic)).brokers
         configs = all_of(
             await side_by_side(
@@ -247,9 +266,8 @@ class AsyncAdmin:
                 map(_address, brokers),
             )
         )
-        return {
-            broker.broker_name: config for broker, config in zip(brokers, configs, strict=True)
-        }
+        names = (broker.broker_name for broker in brokers)
+        return self._short_configs(dict(zip(names, configs, strict=True)))
 
     async def topic_offsets(self, topic: str) -> dict[MessageQueue, QueueRange]:
         """The smallest and the next offset of each queue of a topic.
@@ -257,10 +275,10 @@ class AsyncAdmin:
         Raises:
             TopicNotFound: the nameserver knows none.
         """
-        queues = (await self._instance.known(topic)).read_queues
+        queues = (await self._live.known(self._full(topic))).read_queues
         found = await self._offsets.bounds(queues)
         return {
-            queue: QueueRange(*bounds)
+            self._namespace.unwrap_queue(queue): QueueRange(*bounds)
             for queue, bounds in zip(queues, all_of(found.values()), strict=True)
         }
 
@@ -287,9 +305,11 @@ class AsyncAdmin:
         Raises:
             TopicNotFound: the nameserver knows none.
         """
-        return await self._queries.by_key(
-            topic, key, count_max=count_max, begin_ms=begin_ms, end_ms=end_ms
+        found = await self._queries.by_key(
+            self._full(topic), key, count_max=count_max, begin_ms=begin_ms, end_ms=end_ms
         )
+
+        return [*map(self._short_message, found)]
 
     async def message_by_id(self, topic: str, message_id: str) -> StoredMessage | None:
         """The message with the id that its producer gave it; the newest of several.
@@ -297,7 +317,9 @@ class AsyncAdmin:
         Raises:
             TopicNotFound: the nameserver knows none.
         """
-        return await self._queries.by_unique_id(topic, message_id)
+        topic = self._full(topic)
+        found = await self._queries.by_unique_id(topic, message_id)
+        return found and self._short_message(found)
 
     async def view_message(self, offset_message_id: str) -> StoredMessage:
         """The message that lies where an offset message id says: at that broker, at that place.
@@ -305,7 +327,8 @@ class AsyncAdmin:
         Raises:
             BrokerRefused: there is none.
         """
-        return await self._queries.view(offset_message_id)
+        self._check_running()
+        return self._short_message(await self._queries.view(offset_message_id))
 
     # --- groups
 
@@ -317,6 +340,7 @@ class AsyncAdmin:
             BrokerNotFound: no broker is there.
         """
         check_group(group.name)
+        group = replace(group, name=self._full(group.name))
         await self._each_master(
             lambda address: self._brokers.create_group(address, group), cluster
         )
@@ -332,10 +356,11 @@ class AsyncAdmin:
         Raises:
             BrokerNotFound: no broker is there.
         """
+        group = self._full(group)
         changed = await self._each_master(
             lambda address: self._brokers.change_group(address, group, changes), None
         )
-        return {name: config for name, config in changed.items() if config is not None}
+        return self._short_configs(changed)
 
     async def delete_group(
         self, group: str, *, delete_offsets: bool = True, cluster: str | None = None
@@ -345,13 +370,14 @@ class AsyncAdmin:
         Raises:
             BrokerNotFound: no broker is there.
         """
+        group = self._full(group)
         await self._each_master(
             lambda address: self._brokers.delete_group(address, group, offsets=delete_offsets),
             cluster,
         )
 
     async def groups(self, *, cluster: str | None = None) -> dict[str, GroupConfig]:
-        """All consumer groups by name; where brokers differ, the last one's settings.
+        """All consumer groups of the namespace by name; where brokers differ, the last one's settings.
 
         Raises:
             BrokerNotFound: no broker is there.
@@ -359,7 +385,10 @@ class AsyncAdmin:
         found: dict[str, GroupConfig] = {}
         for groups in (await self._each_master(self._brokers.groups, cluster)).values():
             found.update(groups)
-        return found
+        return {
+            name: replace(found[self._namespace.wrap(name)], name=name)
+            for name in self._own(found)
+        }
 
     async def set_request_mode(
         self,
@@ -383,7 +412,7 @@ class AsyncAdmin:
             BrokerRefused: there is no such topic or group.
             BrokerNotFound: no broker is there.
         """
-        config = RequestModeConfig(topic, group, mode, share_queues)
+        config = RequestModeConfig(self._full(topic), self._full(group), mode, share_queues)
         await self._each_master(
             lambda address: self._brokers.set_request_mode(address, config), cluster
         )
@@ -394,9 +423,9 @@ class AsyncAdmin:
         Raises:
             TopicNotFound: the nameserver knows none.
         """
-        queues = (await self._instance.known(topic)).read_queues
-        found = await self._offsets.committed_offsets(group, queues)
-        return dict(zip(queues, all_of(found.values()), strict=True))
+        queues = (await self._live.known(self._full(topic))).read_queues
+        found = await self._offsets.committed_offsets(self._full(group), queues)
+        return self._short_queues(dict(zip(queues, all_of(found.values()), strict=True)))
 
     async def group_progress(
         self, group: str, topic: str | None = None
@@ -406,7 +435,9 @@ class AsyncAdmin:
         Raises:
             BrokerNotFound: A broker that may have more queues has left; `Inspector.group` gives what is known.
         """
-        for broker in await missing_brokers(self._instance):
+        group = self._full(group)
+        topic = topic and self._full(topic)
+        for broker in await missing_brokers(self._live):
             if topic is None or broker.has_any([topic]):
                 raise BrokerNotFound(
                     f"how far {group!r} is, is not known of all queues: {broker}; start it again, or look at what "
@@ -415,7 +446,9 @@ class AsyncAdmin:
         answers = await self._each_master(
             lambda address: self._brokers.progress(address, group, topic), None
         )
-        return {queue: each for queues in answers.values() for queue, each in queues.items()}
+        return self._short_queues(
+            {queue: each for queues in answers.values() for queue, each in queues.items()}
+        )
 
     async def lag(self, group: str, topic: str | None = None) -> dict[MessageQueue, int]:
         """Messages that a group has not consumed yet, by queue, those without an offset among them.
@@ -429,7 +462,7 @@ class AsyncAdmin:
             BrokerNotFound: no broker is there, or one has left that may have more queues: `Inspector.group` gives what is known.
         """
         progress = await self.group_progress(group, topic)
-        if not progress and group not in await self.groups():
+        if not progress and self._namespace.unwrap(group) not in await self.groups():
             raise group_not_found(group)
         return {queue: each.lag for queue, each in progress.items()}
 
@@ -452,7 +485,9 @@ class AsyncAdmin:
             BrokerNotFound: a broker of the topic has no master now.
             BrokerRefused: a broker does not know the group.
         """
-        return await self._moves.reset(group, topic, timestamp_ms)
+        return self._short_queues(
+            await self._moves.reset(self._full(group), self._full(topic), timestamp_ms)
+        )
 
     async def offsets_at(self, topic: str, timestamp_ms: int | None) -> dict[MessageQueue, int]:
         """The offsets to which `reset_offsets` would move a group, by queue; nothing is moved.
@@ -460,7 +495,7 @@ class AsyncAdmin:
         Raises:
             TopicNotFound: the nameserver knows none.
         """
-        return await self._moves.at(topic, timestamp_ms)
+        return self._short_queues(await self._moves.at(self._full(topic), timestamp_ms))
 
     async def set_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
         """Move a group to these offsets; its members are sent there.
@@ -474,7 +509,10 @@ class AsyncAdmin:
             RequestError: a queue that is not there, an offset that it does not have, or members that their broker
                 cannot move to an offset: then nothing was moved at that broker.
         """
-        await self._moves.put(group, offsets)
+        await self._moves.put(
+            self._full(group),
+            {self._namespace.wrap_queue(queue): each for queue, each in offsets.items()},
+        )
 
     async def recall(self, handle: str) -> str:
         """Take back a message that waits for its time; gives its message id.
@@ -488,7 +526,7 @@ class AsyncAdmin:
             BrokerNotFound: the message's broker is not there.
         """
         told = decode_recall_handle(handle)
-        broker = (await self.route(told.topic)).broker(told.broker_name)
+        broker = (await self._live.nameserver_api.route(told.topic)).broker(told.broker_name)
         if broker is None:
             raise BrokerNotFound(f"no broker {told.broker_name!r} has {told.topic!r}")
         return await self._messages.recall(_address(broker), told.topic, handle)
@@ -499,10 +537,17 @@ class AsyncAdmin:
         Raises:
             BrokerNotFound: no broker is there.
         """
+        group = self._full(group)
         seen = await self._each_master(
             lambda address: self._brokers.consumer_connections(address, group), None
         )
-        return {name: members for name, members in seen.items() if members is not None}
+        return {
+            name: replace(
+                members, subscriptions=self._short_subscriptions(members.subscriptions)
+            )
+            for name, members in seen.items()
+            if members is not None
+        }
 
     async def producer_connections(self, group: str) -> dict[str, tuple[ClientConnection, ...]]:
         """The members of a producer group that each broker sees, by broker name.
@@ -510,6 +555,7 @@ class AsyncAdmin:
         Raises:
             BrokerNotFound: no broker is there.
         """
+        group = self._full(group)
         return await self._each_master(
             lambda address: self._brokers.producer_connections(address, group), None
         )

@@ -7,8 +7,6 @@
 """
 
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Self
 
 from cometmq.client.admin.absent import AbsentBroker
 from cometmq.client.admin.doctor import Doctor
@@ -24,18 +22,21 @@ from cometmq.client.admin.symptoms import LAG_DEFAULT, Symptom
 from cometmq.client.api.asking import all_of, side_by_side
 from cometmq.client.api.broker import BrokerApi, SettingsReport
 from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.lifecycle import AsyncClient
 from cometmq.client.settings import ClientSettings
 from cometmq.codec.bodies.conflicts import Conflict
 from cometmq.codec.bodies.running import RunningState
 from cometmq.codec.bodies.stats import StatsWindows
 from cometmq.codec.host import decode_host
 from cometmq.codec.message_id import decode_message_id
+from cometmq.model.errors import SettingsError
 from cometmq.model.message import StoredMessage
+from cometmq.model.namespace import namespace_of
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import MASTER_ID
 
 
-class AsyncInspector:
+class AsyncInspector(AsyncClient):
     """Inspects a cluster: its brokers and groups, and why something does not move.
 
     Args:
@@ -44,7 +45,7 @@ class AsyncInspector:
         instance: share another client's connections; its owner closes it.
 
     Raises:
-        SettingsError: a nameserver address cannot be read.
+        SettingsError: a nameserver address cannot be read, or the settings have a namespace.
     """
 
     def __init__(
@@ -54,39 +55,20 @@ class AsyncInspector:
         settings: ClientSettings | None = None,
         instance: ClientInstance | None = None,
     ) -> None:
-        self._instance = instance or ClientInstance(nameservers, settings)
-        self._owns_instance = instance is None
-        self._api = BrokerApi(self._instance)
-        self._explainer = Explainer(self._instance)
-        self._states = States(self._instance)
-        self._doctor = Doctor(self._instance)
+        if settings is not None and settings.namespace:
+            raise SettingsError(
+                f"an inspector looks at the whole cluster: leave namespace={settings.namespace!r} out of its settings, "
+                f"and give it full names, such as {namespace_of(settings.namespace).wrap('orders')}"
+            )
+        super().__init__(nameservers, settings, instance)
 
-    def __repr__(self) -> str:
-        """The client id and the nameservers."""
-        return f"<{type(self).__name__} of {self._instance!r}>"
+    @property
+    def _api(self) -> BrokerApi:
+        return BrokerApi(self._live)
 
-    async def start(self) -> None:
-        """Begin; nothing is connected before the first call."""
-        await self._instance.start()
-
-    async def close(self) -> None:
-        """Close the connections."""
-        if self._owns_instance:
-            await self._instance.close()
-
-    async def __aenter__(self) -> Self:
-        """Start the inspector."""
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        """Close the inspector."""
-        await self.close()
+    @property
+    def _states(self) -> States:
+        return States(self._live)
 
     # --- brokers
 
@@ -100,7 +82,7 @@ class AsyncInspector:
         Raises:
             BrokerNotFound: it is not registered.
         """
-        address = await self._instance.nameserver_api.member(broker_name, broker_id)
+        address = await self._live.nameserver_api.member(broker_name, broker_id)
         return await self._api.runtime(address)
 
     async def settings(self, broker_name: str, broker_id: int = MASTER_ID) -> SettingsReport:
@@ -109,7 +91,7 @@ class AsyncInspector:
         Raises:
             BrokerNotFound: it is not registered.
         """
-        address = await self._instance.nameserver_api.member(broker_name, broker_id)
+        address = await self._live.nameserver_api.member(broker_name, broker_id)
         return await self._api.settings(address)
 
     async def stats(self, broker_name: str, name: str, key: str) -> StatsWindows:
@@ -119,7 +101,7 @@ class AsyncInspector:
             BrokerNotFound: it is not registered.
             BrokerRefused: it keeps no such number.
         """
-        address = await self._instance.nameserver_api.member(broker_name)
+        address = await self._live.nameserver_api.member(broker_name)
         return await self._api.stats(address, name, key)
 
     # --- topics and groups
@@ -204,7 +186,7 @@ class AsyncInspector:
         Args:
             lag_max: messages that a group may lack.
         """
-        return await self._doctor.look(lag_max)
+        return await Doctor(self._live).look(lag_max)
 
     async def explain(
         self, message_id: str, group: str, *, topic: str | None = None
@@ -220,12 +202,12 @@ class AsyncInspector:
             MessageError: nobody is there to say the topics, and none is named.
             TopicNotFound: the nameserver does not know the topic.
         """
-        return await self._explainer.explain(message_id, group, topic)
+        return await Explainer(self._live).explain(message_id, group, topic)
 
     async def conflicts(self, group: str | None = None) -> list[Conflict]:
         """Members that contradict each other, of one group or of all; Java's brokers refuse to say."""
         found: dict[Conflict, None] = {}
-        addresses = (await self._instance.nameserver_api.readable_brokers()).values()
+        addresses = (await self._live.nameserver_api.readable_brokers()).values()
         for conflicts in all_of(
             await side_by_side(lambda address: self._api.conflicts(address, group), addresses)
         ):
@@ -237,7 +219,7 @@ class AsyncInspector:
     ) -> dict[tuple[str, MessageQueue], str]:
         """The client ids that hold queues in order, by group and queue; Java's brokers do not tell them."""
         found: dict[tuple[str, MessageQueue], str] = {}
-        addresses = (await self._instance.nameserver_api.readable_brokers()).values()
+        addresses = (await self._live.nameserver_api.readable_brokers()).values()
         for locks in all_of(
             await side_by_side(lambda address: self._api.queue_locks(address, group), addresses)
         ):
@@ -253,7 +235,7 @@ class AsyncInspector:
         """
         from cometmq.client.admin.replay import replayed
 
-        return await replayed(self._instance, group, letters)
+        return await replayed(self._live, group, letters)
 
     async def replay(
         self, group: str, letters: Sequence[StoredMessage], *, again: bool = False
@@ -273,7 +255,7 @@ class AsyncInspector:
         """
         from cometmq.client.admin.replay import Replay, ReplayPlan
 
-        run = Replay(self._instance, ReplayPlan(group), lambda _: None)
+        run = Replay(self._live, ReplayPlan(group), lambda _: None)
         return await run.these(letters, again=again)
 
     async def resume_transaction(self, offset_message_id: str) -> None:

@@ -6,8 +6,6 @@ The command line and the dashboard read and write the same ledger, so none sends
 import asyncio
 import contextlib
 from collections.abc import Iterator, Sequence
-from types import TracebackType
-from typing import Self
 
 from cometmq.client.admin.ledger_topic import LedgerTopic
 from cometmq.client.admin.queries import MessageQueries
@@ -15,17 +13,21 @@ from cometmq.client.admin.replay import ReplayCandidate, sent_before
 from cometmq.client.admin.replay_ledger import Claim, ClaimEnd, LetterId, Renewal, places_of
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.consumer.pull.queue_reader import AsyncQueueReader
+from cometmq.client.lifecycle import AsyncGroupClient
 from cometmq.client.settings import ClientSettings
-from cometmq.model.errors import ClientClosed, CometError, NetError
+from cometmq.model.errors import CometError, NetError
 from cometmq.model.names import TOOLS_GROUP
+from cometmq.net.tasks import Tasks
 
 CLAIM_MAX = 2_000
 RENEW_SECONDS = 5.0
 _LOOK_SECONDS = 2.0
 
 
-class AsyncReplayClaims:
+class AsyncReplayClaims(AsyncGroupClient):
     """Claims of dead letters, each taken before they are sent again and ended when they are.
+
+    The start finds the ledger, or makes it. After the close nothing is renewed any more.
 
     Args:
         nameservers: "ip:port;ip:port" of the cluster with the dead letters; None: NAMESRV_ADDR, then 127.0.0.1:9876.
@@ -45,65 +47,33 @@ class AsyncReplayClaims:
         settings: ClientSettings | None = None,
         instance: ClientInstance | None = None,
     ) -> None:
-        self._instance = instance or ClientInstance(nameservers, settings)
-        self._owns_instance = instance is None
-        self._group = group
+        super().__init__(nameservers, settings, instance, group)
         self._claims: list[Claim] = []
         self._found: set[LetterId] = set()  # Of them, sent by a run that died.
         self._count = 0  # Of letters in them.
         self._busy = asyncio.Lock()
-        self._reader = AsyncQueueReader(group=TOOLS_GROUP, instance=self._instance)
         self._queries = MessageQueries(self._instance)
         self._ledger: LedgerTopic | None = None
-        self._renewing: asyncio.Task[None] | None = None
+        self._tasks = Tasks(f"{self._group} claims")
 
-    def __repr__(self) -> str:
-        """The group, client id and nameservers."""
-        return f"<{type(self).__name__} {self._group} of {self._instance!r}>"
-
-    async def start(self) -> None:
+    async def _open(self) -> None:
         """Find the ledger, or make it.
 
         Raises:
             CometError: the cluster cannot be asked.
         """
-        if self._ledger is not None:
-            return
-        await self._instance.start()
-        await self._reader.start()
-        try:
-            ledger = LedgerTopic(self._instance, self._group)
-            await ledger.open(self._reader, is_made=True)
-        except BaseException:
-            await self.close()  # Nobody leaves a `with` that was not entered.
-            raise
-        self._ledger = ledger
-        self._renewing = asyncio.ensure_future(self._renew(ledger))
+        reader = AsyncQueueReader(group=TOOLS_GROUP, instance=self._instance)
+        self._at_close(reader.close)
+        await reader.start()
+        self._ledger = LedgerTopic(self._instance, self._group)
+        await self._ledger.open(reader, is_made=True)
+        self._at_close(self._tasks.close)
+        self._tasks.spawn(self._renew(self._ledger), "renew")
 
-    async def close(self) -> None:
-        """Renew nothing any more, and close the connections."""
-        if self._renewing is not None:
-            self._renewing.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._renewing
-        self._ledger = self._renewing = None
-        await self._reader.close()
-        if self._owns_instance:
-            await self._instance.close()
-
-    async def __aenter__(self) -> Self:
-        """Find the ledger, or make it."""
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        """Renew nothing any more, and close the connections."""
-        await self.close()
+    def _opened(self) -> LedgerTopic:
+        self._check_running()
+        assert self._ledger is not None, "made at start"
+        return self._ledger
 
     async def take(self, run: str, letters: Sequence[ReplayCandidate]) -> set[LetterId]:
         """Claim the letters that this run is to send: those that nobody else has sent.
@@ -155,13 +125,6 @@ class AsyncReplayClaims:
                 f"another run took over {lost} dead letters of {self._group} while they were sent, for their claims were not "
                 "renewed in time; it may have sent them, too"
             )
-
-    def _opened(self) -> LedgerTopic:
-        if self._ledger is None:
-            raise ClientClosed(
-                f"{self!r} is not running; use it inside `async with`, or call start() first"
-            )
-        return self._ledger
 
     async def _renew(self, ledger: LedgerTopic) -> None:
         while True:

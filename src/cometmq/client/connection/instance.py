@@ -8,6 +8,7 @@ instance may serve several.
 
 import asyncio
 import logging
+import os
 import random
 from collections.abc import Collection, Mapping
 from typing import NoReturn, Protocol
@@ -113,7 +114,8 @@ class ClientInstance:
         addresses = nameserver_addresses(nameservers)
         given_ip = self.settings.client_ip
         self.ip = checked_ip(given_ip) if given_ip else own_ip(addresses[0])
-        self.client_id = make_client_id(self.ip, self.settings.instance_name, self.chance)
+        self._pid = os.getpid()
+        self._take_id()
         self.routes = TopicRoutes()
         self.channels = self._make_channels()
         timeout_ms = self.settings.request_timeout_ms
@@ -127,6 +129,7 @@ class ClientInstance:
         self._member_api = MemberApi(self)
         self.tasks = Tasks(self.client_id)
         self._members: list[Member] = []
+        self._leaving: list[Member] = []  # Brokers are being told.
         # Connections that a heartbeat was sent on, and addresses that one waits for a connection to.
         self._introduced: WeakSet[Channel] = WeakSet()
         self._beating: set[str] = set()
@@ -136,6 +139,9 @@ class ClientInstance:
         self._lost = asyncio.Event()
         self._is_looking = False  # For a broker that is away.
         self._is_started = False
+
+    def _take_id(self) -> None:
+        self.client_id = make_client_id(self.ip, self.settings.instance_name, self.chance)
 
     def _make_channels(self) -> Channels:
         return Channels(
@@ -158,12 +164,19 @@ class ClientInstance:
         """Begin to refresh routes and to send heartbeats; needs the running loop."""
         if not self._is_started:
             self._is_started = True
+            if self._pid != os.getpid():
+                self._pid = os.getpid()
+                # It was made before a fork, and the siblings of this process have the same one.
+                self.chance.seed(loop_chance().getrandbits(64))
+                self._take_id()
+            self.channels.reopen()
             times = self.settings
             self.tasks.spawn(repeat(self.refresh, every_ms=times.route_interval_ms), "routes")
             self.tasks.spawn(self._keep_known(), "heartbeat")
 
     async def close(self) -> None:
-        """Stop everything and close the connections."""
+        """Stop everything and close the connections; whoever still asks is refused."""
+        self._is_started = False
         self._route_fetcher.close()
         await self.tasks.close()
         await self.channels.close()
@@ -182,9 +195,11 @@ class ClientInstance:
 
     async def leave(self, member: Member) -> None:
         """Remove a member; brokers are told, so that others need not wait for a timeout."""
-        if member not in self._members:
+        if member in self._members:
+            self._members.remove(member)
+            self._leaving.append(member)
+        if member not in self._leaving:
             return
-        self._members.remove(member)
         if member in self._everywhere:
             self._everywhere.remove(member)
             if not self._everywhere:
@@ -195,6 +210,7 @@ class ClientInstance:
         refused = await self._member_api.leave(
             open_addresses, self.client_id, member.group, is_producer=is_producer
         )
+        self._leaving.remove(member)
         _log_refusals(f"that {member.group} is left", refused)
 
     # --- routes

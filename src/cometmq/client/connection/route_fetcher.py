@@ -14,6 +14,7 @@ from cometmq.client.connection.routes import (
 )
 from cometmq.model.errors import TopicNotFound
 from cometmq.model.names import DEFAULT_TOPIC
+from cometmq.net.tasks import shared
 
 _log = logging.getLogger(__name__)
 
@@ -71,7 +72,7 @@ class RouteFetcher:
             asking = asyncio.get_running_loop().create_task(fetch())
             self._asking[key] = asking
             asking.add_done_callback(lambda task: self._asked(key, task))
-        return await asyncio.shield(asking)
+        return await shared(asking)
 
     def _asked(self, key: tuple[str, int], task: "asyncio.Task[KnownTopic]") -> None:
         self._asking.pop(key, None)

@@ -233,6 +233,7 @@ class GroupMember:
             await self._shares.assigned.close()
             self._shares.assigned = None
         await self._instance.leave(self)
+        self._is_started = self.is_assigned = False
 
     def cached(self) -> dict[str, tuple[int, int]]:
         """Messages that wait for a listener or that one has, and bytes of their bodies, by topic; in any thread."""

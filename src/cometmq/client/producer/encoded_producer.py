@@ -9,14 +9,14 @@ For connectors, which make messages from columns and make no object for each. Ma
 
 import asyncio
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Self
+from functools import partial
 
 from cometmq.client.api.asking import all_of, side_by_side
 from cometmq.client.api.messages import MessageApi
 from cometmq.client.api.transactions import HalfMessage, TransactionApi
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.identity import make_unique_ids
+from cometmq.client.lifecycle import AsyncGroupClient
 from cometmq.client.producer.check_answers import CheckAnswers, HalfJudge
 from cometmq.client.producer.encoded_send import EncodedBatch, EncodedMessage, EncodedSend
 from cometmq.client.producer.producer_member import ProducerMember
@@ -30,10 +30,9 @@ from cometmq.codec.record import decode_records
 from cometmq.codec.send_text import front_text, json_text, middle_text
 from cometmq.model import properties as keys_of
 from cometmq.model.codes import RequestCode
-from cometmq.model.errors import ClientClosed, CometError
+from cometmq.model.errors import CometError
 from cometmq.model.flags import TRANSACTION_COMMIT, TRANSACTION_MASK
-from cometmq.model.names import DEFAULT_TOPIC, check_group
-from cometmq.model.namespace import namespace_of
+from cometmq.model.names import DEFAULT_TOPIC
 from cometmq.model.queue import MessageQueue
 
 _BATCH, _SINGLE = int(RequestCode.SEND_BATCH_MESSAGE), int(RequestCode.SEND_MESSAGE_V2)
@@ -44,8 +43,10 @@ _ID_NAME = f"{keys_of.PROPERTY_SEPARATOR}{keys_of.UNIQ_KEY}{keys_of.NAME_SEPARAT
 _FOUND_MAX = 8  # Messages of one id: one, unless somebody made more by hand.
 
 
-class AsyncEncodedProducer:
+class AsyncEncodedProducer(AsyncGroupClient):
     """Sends messages that were encoded already, and ends half messages of its group.
+
+    Sends that are under way when it is closed fail.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
@@ -73,11 +74,8 @@ class AsyncEncodedProducer:
         instance: ClientInstance | None = None,
     ) -> None:
         self._settings = settings or ProducerSettings()
-        self._namespace = namespace_of(self._settings.namespace)
-        check_group(group)
-        self._group = group = self._namespace.wrap(group)
-        self._instance = instance or ClientInstance(nameservers, self._settings)
-        self._owns_instance = instance is None
+        super().__init__(nameservers, self._settings, instance, group)
+        group = self._group
         self._ids = make_unique_ids(
             self._instance.ip, self._instance.clock, self._instance.chance
         )
@@ -88,15 +86,6 @@ class AsyncEncodedProducer:
         self._sender: EncodedSender | None = None
         self._fronts: dict[tuple[int, str], str] = {}
 
-    def __repr__(self) -> str:
-        """The group, client id and nameservers."""
-        return f"<{type(self).__name__} {self._group} of {self._instance!r}>"
-
-    @property
-    def group(self) -> str:
-        """The producer group."""
-        return self._group
-
     @property
     def next_id(self) -> Callable[[], str]:
         """Makes, when it is called, an id that no other message has; from any thread."""
@@ -104,50 +93,23 @@ class AsyncEncodedProducer:
 
     # --- life
 
-    async def start(self) -> None:
+    async def _open(self) -> None:
         """Join the group; who judges half messages makes itself known to all brokers at once."""
-        if self._sender is not None:
-            return
-        await self._instance.start()
+        if self._member is not None:
+            self._at_close(partial(self._instance.leave, self._member))
+        if self._answers is not None:
+            self._at_close(self._answers.close)
         self._sender = EncodedSender(self._instance, self._settings)
+        self._at_close(self._sender.close)
         if self._member is not None:
             await self._instance.join(self._member)
         if self._answers is not None:
             await self._instance.refresh()
             await self._instance.beat()
 
-    async def close(self) -> None:
-        """Leave the group and close the connections; sends under way fail."""
-        if self._sender is None:
-            return
-        sender, self._sender = self._sender, None
-        sender.close()
-        if self._answers is not None:
-            await self._answers.close()
-        if self._member is not None:
-            await self._instance.leave(self._member)
-        if self._owns_instance:
-            await self._instance.close()
-
-    async def __aenter__(self) -> Self:
-        """Start the producer."""
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        """Close the producer."""
-        await self.close()
-
     def _running(self) -> EncodedSender:
-        if self._sender is None:
-            raise ClientClosed(
-                f"{self!r} is not running; use it inside `async with`, or call start() first"
-            )
+        self._check_running()
+        assert self._sender is not None, "made at start"
         return self._sender
 
     # --- sending

@@ -9,11 +9,11 @@ of the loop leave in one write for each broker. `cometmq.client.Producer` is the
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.identity import make_unique_ids
+from cometmq.client.lifecycle import AsyncGroupClient
 from cometmq.client.producer.encoded_send import SendEncoder
 from cometmq.client.producer.producer_member import ProducerMember
 from cometmq.client.producer.queue_selector import Selector, at_broker, only, pick_of
@@ -32,15 +32,15 @@ from cometmq.client.results import SendResult
 from cometmq.client.settings import ProducerSettings
 from cometmq.client.tracing.interceptors import Interceptor, watched
 from cometmq.model.codes import RequestCode
-from cometmq.model.errors import ClientClosed, CometError
+from cometmq.model.errors import CometError
 from cometmq.model.message import Message, StoredMessage
-from cometmq.model.names import check_group
-from cometmq.model.namespace import namespace_of
 from cometmq.model.queue import MessageQueue
 
 
-class AsyncProducer:
+class AsyncProducer(AsyncGroupClient):
     """A producer: sends messages, alone, in batches, as requests and in transactions.
+
+    Sends that are under way when it is closed fail; batches that are being filled and traces are still sent.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
@@ -65,12 +65,9 @@ class AsyncProducer:
         instance: ClientInstance | None = None,
     ) -> None:
         self._settings = settings or ProducerSettings()
-        self._namespace = namespace_of(self._settings.namespace)
-        check_group(group)
-        group = self._namespace.wrap(group)
+        super().__init__(nameservers, self._settings, instance, group)
+        group = self._group
         self._membership = ProducerMember(group)
-        self._instance = instance or ClientInstance(nameservers, self._settings)
-        self._owns_instance = instance is None
         ids = make_unique_ids(self._instance.ip, self._instance.clock, self._instance.chance)
         self._encoder = SendEncoder(group, self._settings, self._instance.clock, ids)
         self._sender: EncodedSender | None = None
@@ -85,81 +82,45 @@ class AsyncProducer:
             self._instance,
             self._encoder,
             transaction_listener,
+            namespace=self._namespace,
             body_size_max=self._settings.body_size_max,
             interceptors=self._interceptors,
         )
         check_code = RequestCode.CHECK_TRANSACTION_STATE
         self._membership.takers[check_code] = self._transactions.take_check
 
-    def __repr__(self) -> str:
-        """The group, client id and nameservers."""
-        return f"<{type(self).__name__} {self.group} of {self._instance!r}>"
-
-    @property
-    def group(self) -> str:
-        """The producer group."""
-        return self._membership.group
-
-    @property
-    def client_id(self) -> str:
-        """The id by which brokers know this client."""
-        return self._instance.client_id
-
     # --- life
 
-    async def start(self) -> None:
+    async def _open(self) -> None:
         """Join the group; brokers are met at the first send, with a `transaction_listener` at once."""
-        if self._sender is None:
-            await self._instance.start()
-            self._sender = EncodedSender(self._instance, self._settings)
-            self._chain = make_chain(
-                self._encoder, self._sender, self._instance, self.group, self._settings
-            )
-            if self._chain is None and self._sender.faults is None:
-                self._sends = TurnSends(self._encoder, self._sender)
-            # Whoever has a half of this group must find us, though we have sent it nothing.
-            await self._instance.join(
-                self._membership, everywhere=self._transactions.can_tell_of_others
-            )
-
-    async def close(self) -> None:
-        """Leave the group and close the connections; sends under way fail.
-
-        Batches that are being filled and traces are still sent.
-        """
-        if self._sender is None:
-            return
-        sender, self._sender = self._running(), None
-        self._sends = None
+        self._at_close(lambda: self._instance.leave(self._membership))
+        self._at_close(self._transactions.close)
+        self._at_close(self._requests.close)
+        sender = self._sender = EncodedSender(self._instance, self._settings)
+        self._at_close(sender.close)
+        self._chain = make_chain(
+            self._encoder, sender, self._instance, self._group, self._settings
+        )
         if self._chain is not None:
-            await self._chain.close()
-        sender.close()
-        await self._transactions.close()
-        await self._instance.leave(self._membership)
-        if self._owns_instance:
-            await self._instance.close()
+            self._at_close(self._chain.close)
+        elif sender.faults is None:
+            self._sends = TurnSends(self._encoder, sender)
+        self._at_close(self._take_no_more)
+        # Whoever has a half of this group must find us, though we have sent it nothing.
+        await self._instance.join(
+            self._membership, everywhere=self._transactions.can_tell_of_others
+        )
 
-    async def __aenter__(self) -> Self:
-        """Start the producer."""
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        """Close the producer."""
-        await self.close()
+    def _take_no_more(self) -> None:
+        if self._sends is not None:
+            self._sends.send_now()
+            self._sends = None
 
     def _running(self) -> EncodedSender:
-        if self._sender is None:
-            raise ClientClosed(
-                f"{self!r} is not running; use it inside `async with`, or call start() first"
-            )
+        self._check_running()
         if self._sends is not None:
             self._sends.send_now()  # What came before goes before.
+        assert self._sender is not None, "made at start"
         return self._sender
 
     def _interceptors(self) -> Sequence[Interceptor]:

@@ -24,7 +24,7 @@ from cometmq.codec.headers.reply import PushReply
 from cometmq.codec.properties import decode_properties
 from cometmq.codec.remoting import Command
 from cometmq.model import properties as keys_of
-from cometmq.model.errors import CodecError, MessageError, RequestTimeout
+from cometmq.model.errors import ClientClosed, CodecError, MessageError, RequestTimeout
 from cometmq.model.message import Message, StoredMessage
 from cometmq.model.names import REPLY_TOPIC_SUFFIX
 from cometmq.model.queue import MessageQueue
@@ -49,6 +49,15 @@ class OpenRequests:
         """Begin a request: `wait` sends its message, with `properties`."""
         number = uuid.UUID(int=self._instance.chance.getrandbits(128), version=4)
         return OpenRequest(self._replies, str(number), self._instance.client_id, timeout_ms)
+
+    def close(self) -> None:
+        """End each request that waits: its reply cannot come any more."""
+        while self._replies:
+            number, reply = self._replies.popitem()
+            if not reply.done():
+                reply.set_exception(
+                    ClientClosed(f"the producer was closed before the reply to {number} came")
+                )
 
     def take(self, command: Command, channel: Channel) -> bool:
         """Take a reply (PUSH_REPLY_MESSAGE_TO_CLIENT 326); False where no request waits for it."""
@@ -105,6 +114,7 @@ class OpenRequest:
 
         Raises:
             RequestTimeout: nobody replied in time.
+            ClientClosed: the producer was closed meanwhile.
             CodecError: the reply cannot be read.
             CometError: the message could not be sent.
         """

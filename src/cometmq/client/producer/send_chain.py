@@ -24,12 +24,12 @@ def make_interceptors(
         SettingsError: OpenTelemetry is wanted and not installed.
     """
     interceptors: list[Interceptor] = []
-    if settings.trace:
-        interceptors.append(Tracer(instance, group, settings.trace_topic))
     if settings.telemetry:
         from cometmq.client.tracing.telemetry import Telemetry
 
         interceptors.append(Telemetry(instance, group))
+    if settings.trace:  # Made last, for it starts a task, and the other may refuse.
+        interceptors.insert(0, Tracer(instance, group, settings.trace_topic))
     return interceptors
 
 

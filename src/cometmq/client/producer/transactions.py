@@ -51,6 +51,7 @@ from cometmq.model.flags import (
     TRANSACTION_ROLLBACK,
 )
 from cometmq.model.message import Message, StoredMessage
+from cometmq.model.namespace import Namespace
 from cometmq.model.queue import MessageQueue
 from cometmq.net.channel import Channel
 
@@ -117,6 +118,7 @@ class ProducerTransactions:
         instance: routes and connections.
         encoder: makes encoded sends of messages.
         listener: who knows about transactions of others; None: nobody does.
+        namespace: what the listener does not see of topics.
         body_size_max: of a message after decompression, bytes.
         interceptors: Returns the interceptors of the producer, which it has once it is started.
     """
@@ -128,6 +130,7 @@ class ProducerTransactions:
         encoder: SendEncoder,
         listener: TransactionListener | None,
         *,
+        namespace: Namespace,
         body_size_max: int,
         interceptors: Callable[[], Sequence[Interceptor]],
     ) -> None:
@@ -137,6 +140,7 @@ class ProducerTransactions:
         self._api = TransactionApi(instance, group)
         self._encoder = encoder
         self._listener = listener
+        self._namespace = namespace
         self._body_size_max = body_size_max
         self._known: dict[str, _Known] = {}
         self._checks = BoundedTasks(f"{group} transactions")
@@ -266,7 +270,9 @@ class ProducerTransactions:
             return False
         header = decode_fields(CheckTransaction, command.fields)
         queue = MessageQueue(record.topic, header.broker_name or "", record.queue_id)
-        message = unpack(record, queue, body_size_max=self._body_size_max)
+        message = unpack(
+            record, queue, body_size_max=self._body_size_max, namespace=self._namespace
+        )
         size = len(command.body) + len(message.body)
         key = channel.address, message.message_id
         if key in self._checking:

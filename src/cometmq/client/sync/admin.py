@@ -1,13 +1,12 @@
 """The blocking `Admin`: made by tools/sync_facade.py from cometmq.client.admin.admin; do not edit."""
 
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from cometmq.client.admin.admin import AsyncAdmin
 from cometmq.client.results import QueueRange, Replica
 from cometmq.client.settings import ClientSettings
-from cometmq.client.sync.portal import portal
+from cometmq.client.sync.client import BlockingClient
 from cometmq.codec.bodies.cluster import ClusterInfo
 from cometmq.codec.bodies.connection import ClientConnection, ConsumerConnections
 from cometmq.codec.bodies.stats import QueueProgress
@@ -18,12 +17,12 @@ from cometmq.model.route import TopicRoute
 from cometmq.model.topic import TopicConfig
 
 
-class Admin:
+class Admin(BlockingClient[AsyncAdmin]):
     """Administers a cluster: topics, groups, routes, offsets, messages, connections.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
-        settings: times.
+        settings: times; with a namespace names are short here, and topics and groups of others are not seen.
 
     Raises:
         SettingsError: a nameserver address cannot be read.
@@ -32,34 +31,7 @@ class Admin:
     def __init__(
         self, nameservers: str | None = None, *, settings: ClientSettings | None = None
     ) -> None:
-        self._portal = portal()
-        self._client = AsyncAdmin(nameservers, settings=settings)
-
-    def __repr__(self) -> str:
-        """The client id and the nameservers."""
-        return repr(self._client).replace("Async", "", 1)
-
-    def start(self) -> None:
-        """Begin; nothing is connected before the first call."""
-        self._portal = self._portal.begin(self._client, self._client.start)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._portal.end(self._client.close)
-
-    def __enter__(self) -> Self:
-        """Start the administrator."""
-        self._portal = self._portal.begin(self._client, self._client.__aenter__)
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        """Close the administrator."""
-        self._portal.end(self._client.__aexit__, _kind, _error, _trace)
+        super().__init__(AsyncAdmin(nameservers, settings=settings))
 
     def cluster(self) -> ClusterInfo:
         """All clusters that the nameserver knows, with their brokers."""
@@ -116,7 +88,7 @@ class Admin:
         return result
 
     def topics(self) -> list[str]:
-        """Names of all topics, sorted, the system's among them."""
+        """Names of all topics of the namespace, sorted, the system's among them."""
         result: list[str] = self._portal.call(self._client.topics)
         return result
 
@@ -287,7 +259,7 @@ class Admin:
         )
 
     def groups(self, *, cluster: str | None = None) -> dict[str, GroupConfig]:
-        """All consumer groups by name; where brokers differ, the last one's settings.
+        """All consumer groups of the namespace by name; where brokers differ, the last one's settings.
 
         Raises:
             BrokerNotFound: no broker is there.

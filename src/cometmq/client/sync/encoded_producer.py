@@ -2,8 +2,6 @@
 
 import concurrent.futures
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Self
 
 from cometmq.client.api.transactions import HalfMessage
 from cometmq.client.producer.check_answers import HalfJudge
@@ -14,13 +12,15 @@ from cometmq.client.producer.encoded_send import EncodedBatch, EncodedMessage
 from cometmq.client.producer.transactions import TransactionState
 from cometmq.client.results import SendResult
 from cometmq.client.settings import ProducerSettings
-from cometmq.client.sync.portal import portal
+from cometmq.client.sync.client import BlockingGroupClient
 from cometmq.model.errors import CometError
 from cometmq.model.queue import MessageQueue
 
 
-class EncodedProducer:
+class EncodedProducer(BlockingGroupClient[AsyncEncodedProducer]):
     """Sends messages that were encoded already, and ends half messages of its group.
+
+    Sends that are under way when it is closed fail.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
@@ -45,46 +45,16 @@ class EncodedProducer:
         mark: str = "",
         judge: HalfJudge | None = None,
     ) -> None:
-        self._portal = portal()
-        self._client = AsyncEncodedProducer(
-            nameservers, group=group, settings=settings, joins=joins, mark=mark, judge=judge
+        super().__init__(
+            AsyncEncodedProducer(
+                nameservers, group=group, settings=settings, joins=joins, mark=mark, judge=judge
+            )
         )
-
-    def __repr__(self) -> str:
-        """The group, client id and nameservers."""
-        return repr(self._client).replace("Async", "", 1)
-
-    @property
-    def group(self) -> str:
-        """The producer group."""
-        return self._client.group
 
     @property
     def next_id(self) -> Callable[[], str]:
         """Makes, when it is called, an id that no other message has; from any thread."""
         return self._client.next_id
-
-    def start(self) -> None:
-        """Join the group; who judges half messages makes itself known to all brokers at once."""
-        self._portal = self._portal.begin(self._client, self._client.start)
-
-    def close(self) -> None:
-        """Leave the group and close the connections; sends under way fail."""
-        self._portal.end(self._client.close)
-
-    def __enter__(self) -> Self:
-        """Start the producer."""
-        self._portal = self._portal.begin(self._client, self._client.__aenter__)
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        """Close the producer."""
-        self._portal.end(self._client.__aexit__, _kind, _error, _trace)
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """The queues that messages of this topic may go to, as brokers name them.

@@ -1,8 +1,6 @@
 """The blocking `Inspector`: made by tools/sync_facade.py from cometmq.client.admin.inspector; do not edit."""
 
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Self
 
 from cometmq.client.admin.absent import AbsentBroker
 from cometmq.client.admin.explain import Explanation
@@ -11,7 +9,7 @@ from cometmq.client.admin.states import BrokerState, GroupState, TopicState
 from cometmq.client.admin.symptoms import LAG_DEFAULT, Symptom
 from cometmq.client.api.broker import SettingsReport
 from cometmq.client.settings import ClientSettings
-from cometmq.client.sync.portal import portal
+from cometmq.client.sync.client import BlockingClient
 from cometmq.codec.bodies.conflicts import Conflict
 from cometmq.codec.bodies.running import RunningState
 from cometmq.codec.bodies.stats import StatsWindows
@@ -20,7 +18,7 @@ from cometmq.model.queue import MessageQueue
 from cometmq.model.route import MASTER_ID
 
 
-class Inspector:
+class Inspector(BlockingClient[AsyncInspector]):
     """Inspects a cluster: its brokers and groups, and why something does not move.
 
     Args:
@@ -28,40 +26,13 @@ class Inspector:
         settings: times.
 
     Raises:
-        SettingsError: a nameserver address cannot be read.
+        SettingsError: a nameserver address cannot be read, or the settings have a namespace.
     """
 
     def __init__(
         self, nameservers: str | None = None, *, settings: ClientSettings | None = None
     ) -> None:
-        self._portal = portal()
-        self._client = AsyncInspector(nameservers, settings=settings)
-
-    def __repr__(self) -> str:
-        """The client id and the nameservers."""
-        return repr(self._client).replace("Async", "", 1)
-
-    def start(self) -> None:
-        """Begin; nothing is connected before the first call."""
-        self._portal = self._portal.begin(self._client, self._client.start)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._portal.end(self._client.close)
-
-    def __enter__(self) -> Self:
-        """Start the inspector."""
-        self._portal = self._portal.begin(self._client, self._client.__aenter__)
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        """Close the inspector."""
-        self._portal.end(self._client.__aexit__, _kind, _error, _trace)
+        super().__init__(AsyncInspector(nameservers, settings=settings))
 
     def brokers(self) -> list[BrokerState]:
         """Each member of each broker group, masters first, with its numbers; all are asked side by side."""

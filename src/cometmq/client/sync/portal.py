@@ -16,7 +16,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextvars import copy_context
 from functools import cache, partial
 from typing import Any, TypeVar, cast
-from weakref import WeakSet
 
 from cometmq.client.results import RawPull
 from cometmq.client.stop_signals import stop_signals
@@ -34,7 +33,11 @@ _AT_ONCE = 256  # What was started, run in one turn of the loop: some ms of send
 
 
 class Portal:
-    """A loop on a thread of its own."""
+    """A loop on a thread of its own.
+
+    Attributes:
+        is_lost: Whether this is the child of a fork, which has this object, but not its thread.
+    """
 
     def __init__(self) -> None:
         """Start the thread.
@@ -43,9 +46,8 @@ class Portal:
             SettingsError: gevent or eventlet has replaced `threading`, so that no thread can be started.
         """
         _check_real_threads()
-        self._is_lost = False
+        self.is_lost = False
         self._is_stopped = False
-        self._begun: WeakSet[object] = WeakSet()  # Clients that were started on this loop.
         self._started: deque[Callable[[], None]] = deque()
         self._is_woken = False
         self._loop = new_loop()
@@ -61,20 +63,6 @@ class Portal:
             except BaseException:  # noqa: BLE001  All blocking clients of the process need this thread.
                 _log.exception("an error on the loop of the blocking clients; the loop goes on")
 
-    def begin(self, client: object, start: Callable[[], Any]) -> "Portal":
-        """Run a client's `start` or `__aenter__`, and return the portal that the client lives on.
-
-        A client that was only constructed before a fork lives on the portal of the child.
-
-        Raises:
-            BaseException: whatever the method raises, or as `call`.
-        """
-        if self._is_lost and client not in self._begun:
-            return portal().begin(client, start)
-        self._begun.add(client)
-        self.call(start)
-        return self
-
     def end(self, function: Callable[..., Any], *args: Any) -> None:
         """Run a function that closes something of a client, if the loop still exists.
 
@@ -83,7 +71,7 @@ class Portal:
         Raises:
             BaseException: whatever the function raises.
         """
-        if not (self._is_lost or self._is_stopped):
+        if not (self.is_lost or self._is_stopped):
             self.call(function, *args)
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -128,7 +116,7 @@ class Portal:
             raise call.error
 
     def _check_usable(self) -> None:
-        if self._is_lost:
+        if self.is_lost:
             raise ClientClosed(
                 "this client was made before fork(); make a new one in this process"
             )
@@ -143,8 +131,8 @@ class Portal:
             )
 
     def _lose(self) -> None:
-        """In the child of a fork, which has this object, but not its thread."""
-        self._is_lost = True
+        """Note that this is the child of a fork."""
+        self.is_lost = True
 
     def start(
         self, function: Callable[..., Any], *args: Any, **kwargs: Any
@@ -209,7 +197,7 @@ class Portal:
 
     def stop(self) -> None:
         """End the thread; clients that were not closed are cut off."""
-        if not (self._is_lost or self._is_stopped):
+        if not (self.is_lost or self._is_stopped):
             self._is_stopped = True
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(_STOP_SECONDS_MAX)

@@ -2,8 +2,7 @@
 
 import concurrent.futures
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from cometmq.client.producer.producer import AsyncProducer
 from cometmq.client.producer.queue_selector import Selector
@@ -14,14 +13,16 @@ from cometmq.client.producer.transactions import (
 )
 from cometmq.client.results import SendResult
 from cometmq.client.settings import ProducerSettings
-from cometmq.client.sync.portal import portal
+from cometmq.client.sync.client import BlockingGroupClient
 from cometmq.client.sync.transaction import Transaction
 from cometmq.model.message import Message, StoredMessage
 from cometmq.model.queue import MessageQueue
 
 
-class Producer:
+class Producer(BlockingGroupClient[AsyncProducer]):
     """A producer: sends messages, alone, in batches, as requests and in transactions.
+
+    Sends that are under way when it is closed fail; batches that are being filled and traces are still sent.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
@@ -43,52 +44,14 @@ class Producer:
         settings: ProducerSettings | None = None,
         transaction_listener: TransactionListener | None = None,
     ) -> None:
-        self._portal = portal()
-        self._client = AsyncProducer(
-            nameservers,
-            group=group,
-            settings=settings,
-            transaction_listener=transaction_listener,
+        super().__init__(
+            AsyncProducer(
+                nameservers,
+                group=group,
+                settings=settings,
+                transaction_listener=transaction_listener,
+            )
         )
-
-    def __repr__(self) -> str:
-        """The group, client id and nameservers."""
-        return repr(self._client).replace("Async", "", 1)
-
-    @property
-    def group(self) -> str:
-        """The producer group."""
-        return self._client.group
-
-    @property
-    def client_id(self) -> str:
-        """The id by which brokers know this client."""
-        return self._client.client_id
-
-    def start(self) -> None:
-        """Join the group; brokers are met at the first send, with a `transaction_listener` at once."""
-        self._portal = self._portal.begin(self._client, self._client.start)
-
-    def close(self) -> None:
-        """Leave the group and close the connections; sends under way fail.
-
-        Batches that are being filled and traces are still sent.
-        """
-        self._portal.end(self._client.close)
-
-    def __enter__(self) -> Self:
-        """Start the producer."""
-        self._portal = self._portal.begin(self._client, self._client.__aenter__)
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        """Close the producer."""
-        self._portal.end(self._client.__aexit__, _kind, _error, _trace)
 
     def send(
         self,

@@ -1,20 +1,20 @@
 """The blocking `PullConsumer`: made by tools/sync_facade.py from cometmq.client.consumer.pull.pull_consumer; do not edit."""
 
 from collections.abc import Iterable, Iterator
-from types import TracebackType
-from typing import Self
 
 from cometmq.client.consumer.filters import ALL, Filter, Subscriptions
 from cometmq.client.consumer.pull.pull_consumer import AsyncPullConsumer
 from cometmq.client.results import PullResult, RawPull
 from cometmq.client.settings import ConsumerSettings
-from cometmq.client.sync.portal import portal
+from cometmq.client.sync.client import BlockingGroupClient
 from cometmq.model.message import StoredMessage
 from cometmq.model.queue import MessageQueue
 
 
-class PullConsumer:
+class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
     """A consumer that reads messages on demand: by queue and offset, or the next of a subscription.
+
+    When it is closed it commits what was received, and leaves the group.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
@@ -37,46 +37,11 @@ class PullConsumer:
         subscriptions: Subscriptions | None = None,
         settings: ConsumerSettings | None = None,
     ) -> None:
-        self._portal = portal()
-        self._client = AsyncPullConsumer(
-            nameservers, group=group, subscriptions=subscriptions, settings=settings
+        super().__init__(
+            AsyncPullConsumer(
+                nameservers, group=group, subscriptions=subscriptions, settings=settings
+            )
         )
-
-    def __repr__(self) -> str:
-        """The group, client id and nameservers."""
-        return repr(self._client).replace("Async", "", 1)
-
-    @property
-    def group(self) -> str:
-        """The consumer group."""
-        return self._client.group
-
-    @property
-    def client_id(self) -> str:
-        """The id by which brokers know this client."""
-        return self._client.client_id
-
-    def start(self) -> None:
-        """Begin; where nothing is subscribed, nothing is connected before the first call."""
-        self._portal = self._portal.begin(self._client, self._client.start)
-
-    def close(self) -> None:
-        """Commit what was received, leave the group and close the connections."""
-        self._portal.end(self._client.close)
-
-    def __enter__(self) -> Self:
-        """Start the consumer."""
-        self._portal = self._portal.begin(self._client, self._client.__aenter__)
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        """Close the consumer; what was being worked on when an error left the block comes again."""
-        self._portal.end(self._client.__aexit__, _kind, error, _trace)
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic that can be read, sorted.

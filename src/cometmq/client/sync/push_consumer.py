@@ -1,19 +1,18 @@
 """The blocking `PushConsumer`: made by tools/sync_facade.py from cometmq.client.consumer.push.push_consumer; do not edit."""
 
-from types import TracebackType
-from typing import Self
-
 from cometmq.client.consumer.counts import TopicCounts
 from cometmq.client.consumer.filters import ALL, Filter, Subscriptions
 from cometmq.client.consumer.listeners import BatchListener, Listener
 from cometmq.client.consumer.push.push_consumer import AsyncPushConsumer
 from cometmq.client.settings import PushSettings
-from cometmq.client.sync.portal import portal
+from cometmq.client.sync.client import BlockingGroupClient
 from cometmq.codec.bodies.running import ConsumeRates
 
 
-class PushConsumer:
+class PushConsumer(BlockingGroupClient[AsyncPushConsumer]):
     """A consumer that calls a listener with each message of its topics.
+
+    To close it stops pulling, waits for running listeners, stores offsets and leaves the group.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
@@ -30,6 +29,7 @@ class PushConsumer:
         SettingsError: a nameserver address cannot be read, or there is not one listener that is a function.
         SubscriptionError: a filter is no filter.
         RequestError: the group's name is illegal.
+        SubscriptionError: at the start: nothing is subscribed.
     """
 
     def __init__(
@@ -42,29 +42,16 @@ class PushConsumer:
         subscriptions: Subscriptions | None = None,
         settings: PushSettings | None = None,
     ) -> None:
-        self._portal = portal()
-        self._client = AsyncPushConsumer(
-            nameservers,
-            group=group,
-            listener=listener,
-            batch_listener=batch_listener,
-            subscriptions=subscriptions,
-            settings=settings,
+        super().__init__(
+            AsyncPushConsumer(
+                nameservers,
+                group=group,
+                listener=listener,
+                batch_listener=batch_listener,
+                subscriptions=subscriptions,
+                settings=settings,
+            )
         )
-
-    def __repr__(self) -> str:
-        """The group, subscriptions, client id and nameservers."""
-        return repr(self._client).replace("Async", "", 1)
-
-    @property
-    def group(self) -> str:
-        """The consumer group."""
-        return self._client.group
-
-    @property
-    def client_id(self) -> str:
-        """The id by which brokers know this client."""
-        return self._client.client_id
 
     def subscribe(self, topic: str, expression: Filter = ALL) -> None:
         """Subscribe to one more topic, or change the filter of one; a running consumer begins at once.
@@ -88,18 +75,6 @@ class PushConsumer:
         """
         self._portal.call(self._client.unsubscribe, topic)
 
-    def start(self) -> None:
-        """Join the group and begin to consume.
-
-        Raises:
-            SubscriptionError: nothing is subscribed.
-        """
-        self._portal = self._portal.begin(self._client, self._client.start)
-
-    def close(self) -> None:
-        """Stop: pull no more, wait for running listeners, store offsets, leave the group."""
-        self._portal.end(self._client.close)
-
     def wait(self) -> None:
         """Wait until this consumer is closed, or until SIGTERM or SIGINT (Ctrl-C).
 
@@ -108,22 +83,9 @@ class PushConsumer:
 
         Raises:
             ListenerError: The listener breaks its contract; nothing more is consumed.
+            ClientClosed: It was not started.
         """
         self._portal.wait(self._client.wait)
-
-    def __enter__(self) -> Self:
-        """Start the consumer."""
-        self._portal = self._portal.begin(self._client, self._client.__aenter__)
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        """Close the consumer."""
-        self._portal.end(self._client.__aexit__, _kind, _error, _trace)
 
     def pause(self) -> None:
         """Stop pulling until `resume`; what was pulled is still given to the listener."""

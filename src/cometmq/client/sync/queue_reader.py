@@ -1,22 +1,22 @@
 """The blocking `QueueReader`: made by tools/sync_facade.py from cometmq.client.consumer.pull.queue_reader; do not edit."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import Self
 
 from cometmq.client.consumer.filters import ALL, Filter
 from cometmq.client.consumer.pull.members import ReadFrom
 from cometmq.client.consumer.pull.queue_reader import AsyncQueueReader
 from cometmq.client.results import IndexedMessages, RawPull, TopicQueues
 from cometmq.client.settings import ConsumerSettings
-from cometmq.client.sync.portal import portal
+from cometmq.client.sync.client import BlockingGroupClient
 from cometmq.codec.bodies.missing_brokers import MissingBroker
 from cometmq.model.errors import CometError, TopicNotFound
 from cometmq.model.queue import MessageQueue
 
 
-class QueueReader:
+class QueueReader(BlockingGroupClient[AsyncQueueReader]):
     """Reads ranges of queues, and asks about many queues at once, for a group that it never joins.
+
+    Nothing is connected before the first call. A range that is being read when it is closed ends with an error.
 
     What is said of many queues is a mapping with the typed error of a queue in its place: a broker that is away takes
     nothing from the queues of others. Topics have their names without the namespace; records have it.
@@ -38,34 +38,7 @@ class QueueReader:
         group: str = "PYTHON_QUEUE_READER",
         settings: ConsumerSettings | None = None,
     ) -> None:
-        self._portal = portal()
-        self._client = AsyncQueueReader(nameservers, group=group, settings=settings)
-
-    def __repr__(self) -> str:
-        """The group, client id and nameservers."""
-        return repr(self._client).replace("Async", "", 1)
-
-    def start(self) -> None:
-        """Begin; nothing is connected before the first call."""
-        self._portal = self._portal.begin(self._client, self._client.start)
-
-    def close(self) -> None:
-        """Close the connections; a range that is being read ends with an error."""
-        self._portal.end(self._client.close)
-
-    def __enter__(self) -> Self:
-        """Start the reader."""
-        self._portal = self._portal.begin(self._client, self._client.__aenter__)
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        """Close the reader."""
-        self._portal.end(self._client.__aexit__, _kind, _error, _trace)
+        super().__init__(AsyncQueueReader(nameservers, group=group, settings=settings))
 
     def topics(self) -> list[str]:
         """Names of all topics of the namespace, the system's among them.

@@ -1,18 +1,18 @@
 """The blocking `ReplayClaims`: made by tools/sync_facade.py from cometmq.client.admin.replay_claims; do not edit."""
 
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Self
 
 from cometmq.client.admin.replay import ReplayCandidate
 from cometmq.client.admin.replay_claims import AsyncReplayClaims
 from cometmq.client.admin.replay_ledger import LetterId
 from cometmq.client.settings import ClientSettings
-from cometmq.client.sync.portal import portal
+from cometmq.client.sync.client import BlockingGroupClient
 
 
-class ReplayClaims:
+class ReplayClaims(BlockingGroupClient[AsyncReplayClaims]):
     """Claims of dead letters, each taken before they are sent again and ended when they are.
+
+    The start finds the ledger, or makes it. After the close nothing is renewed any more.
 
     Args:
         nameservers: "ip:port;ip:port" of the cluster with the dead letters; None: NAMESRV_ADDR, then 127.0.0.1:9876.
@@ -30,38 +30,7 @@ class ReplayClaims:
         group: str,
         settings: ClientSettings | None = None,
     ) -> None:
-        self._portal = portal()
-        self._client = AsyncReplayClaims(nameservers, group=group, settings=settings)
-
-    def __repr__(self) -> str:
-        """The group, client id and nameservers."""
-        return repr(self._client).replace("Async", "", 1)
-
-    def start(self) -> None:
-        """Find the ledger, or make it.
-
-        Raises:
-            CometError: the cluster cannot be asked.
-        """
-        self._portal = self._portal.begin(self._client, self._client.start)
-
-    def close(self) -> None:
-        """Renew nothing any more, and close the connections."""
-        self._portal.end(self._client.close)
-
-    def __enter__(self) -> Self:
-        """Find the ledger, or make it."""
-        self._portal = self._portal.begin(self._client, self._client.__aenter__)
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        """Renew nothing any more, and close the connections."""
-        self._portal.end(self._client.__aexit__, _kind, _error, _trace)
+        super().__init__(AsyncReplayClaims(nameservers, group=group, settings=settings))
 
     def take(self, run: str, letters: Sequence[ReplayCandidate]) -> set[LetterId]:
         """Claim the letters that this run is to send: those that nobody else has sent.

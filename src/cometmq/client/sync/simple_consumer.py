@@ -1,18 +1,18 @@
 """The blocking `SimpleConsumer`: made by tools/sync_facade.py from cometmq.client.consumer.pop.simple_consumer; do not edit."""
 
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Self
 
 from cometmq.client.consumer.filters import ALL, Filter, Subscriptions
 from cometmq.client.consumer.pop.simple_consumer import AsyncSimpleConsumer
 from cometmq.client.settings import SimpleSettings
-from cometmq.client.sync.portal import portal
+from cometmq.client.sync.client import BlockingGroupClient
 from cometmq.model.message import StoredMessage
 
 
-class SimpleConsumer:
+class SimpleConsumer(BlockingGroupClient[AsyncSimpleConsumer]):
     """A consumer that receives messages on demand and acknowledges each by itself (pop).
+
+    What was received and not acknowledged when it is closed comes again in its time.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
@@ -35,24 +35,11 @@ class SimpleConsumer:
         subscriptions: Subscriptions | None = None,
         settings: SimpleSettings | None = None,
     ) -> None:
-        self._portal = portal()
-        self._client = AsyncSimpleConsumer(
-            nameservers, group=group, subscriptions=subscriptions, settings=settings
+        super().__init__(
+            AsyncSimpleConsumer(
+                nameservers, group=group, subscriptions=subscriptions, settings=settings
+            )
         )
-
-    def __repr__(self) -> str:
-        """The group, topics, client id and nameservers."""
-        return repr(self._client).replace("Async", "", 1)
-
-    @property
-    def group(self) -> str:
-        """The consumer group."""
-        return self._client.group
-
-    @property
-    def client_id(self) -> str:
-        """The id by which brokers know this client."""
-        return self._client.client_id
 
     def subscribe(self, topic: str, expression: Filter = ALL) -> None:
         """Subscribe to one more topic, or change the filter of one.
@@ -73,28 +60,6 @@ class SimpleConsumer:
             SubscriptionError: it is not subscribed.
         """
         self._portal.call(self._client.unsubscribe, topic)
-
-    def start(self) -> None:
-        """Join the group; messages are asked for by `receive` only."""
-        self._portal = self._portal.begin(self._client, self._client.start)
-
-    def close(self) -> None:
-        """Leave the group; what was received and not acknowledged comes again in its time."""
-        self._portal.end(self._client.close)
-
-    def __enter__(self) -> Self:
-        """Start the consumer."""
-        self._portal = self._portal.begin(self._client, self._client.__aenter__)
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        """Close the consumer."""
-        self._portal.end(self._client.__aexit__, _kind, _error, _trace)
 
     def receive(
         self,

@@ -15,23 +15,20 @@ Brokers of 5.x only. `cometmq.client.SimpleConsumer` is the same for threads.
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import Self
 
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.consumer.filters import ALL, Filter, Subscriptions, each_of, subscription_of
 from cometmq.client.consumer.pop.pops import Popper, PopTerms, receipt_of
 from cometmq.client.consumer.send_back import SendBack
+from cometmq.client.lifecycle import AsyncGroupClient
 from cometmq.client.settings import ConsumeFrom, SimpleSettings
 from cometmq.codec.bodies.heartbeat import ConsumerPart
 from cometmq.codec.headers.pop import FROM_MAX, FROM_MIN
 from cometmq.codec.receipt import NORMAL
 from cometmq.codec.remoting import Command
 from cometmq.model.delay_levels import DEAD_LETTER
-from cometmq.model.errors import ClientClosed, ClientError, CometError, SubscriptionError
+from cometmq.model.errors import ClientError, CometError, SubscriptionError
 from cometmq.model.message import StoredMessage
-from cometmq.model.names import check_group
-from cometmq.model.namespace import namespace_of
 from cometmq.model.subscription import Subscription
 from cometmq.net.channel import Channel
 from cometmq.net.tasks import Tasks
@@ -45,8 +42,10 @@ _PAUSE_SECONDS = 1.0  # Before a broker that failed is asked again.
 _Place = tuple[str, str]  # Topic, broker.
 
 
-class AsyncSimpleConsumer:
+class AsyncSimpleConsumer(AsyncGroupClient):
     """A consumer that receives messages on demand and acknowledges each by itself (pop).
+
+    What was received and not acknowledged when it is closed comes again in its time.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
@@ -71,13 +70,9 @@ class AsyncSimpleConsumer:
         settings: SimpleSettings | None = None,
         instance: ClientInstance | None = None,
     ) -> None:
-        check_group(group)
         self._settings = settings or SimpleSettings()
-        self._namespace = namespace_of(self._settings.namespace)
-        group = self._namespace.wrap(group)
-        self._instance = instance or ClientInstance(nameservers, self._settings)
-        self._owns_instance = instance is None
-        self._group = group
+        super().__init__(nameservers, self._settings, instance, group)
+        group = self._group
         self._popper = Popper(
             self._instance,
             group,
@@ -90,23 +85,12 @@ class AsyncSimpleConsumer:
         self._turn = 0
         self._notices: dict[_Place, asyncio.Task[bool]] = {}
         self._tasks = Tasks(f"{group} pop")
-        self._is_running = False
         for topic, expression in each_of(subscriptions):
             self.subscribe(topic, expression)
 
     def __repr__(self) -> str:
         """The group, topics, client id and nameservers."""
-        return f"<{type(self).__name__} {self._group} of {[*self._subscriptions]} at {self._instance!r}>"
-
-    @property
-    def group(self) -> str:
-        """The consumer group."""
-        return self._group
-
-    @property
-    def client_id(self) -> str:
-        """The id by which brokers know this client."""
-        return self._instance.client_id
+        return f"<{self.class_name} {self._group} of {[*self._subscriptions]} at {self._instance!r}>"
 
     def subscribe(self, topic: str, expression: Filter = ALL) -> None:
         """Subscribe to one more topic, or change the filter of one.
@@ -132,38 +116,13 @@ class AsyncSimpleConsumer:
 
     # --- life
 
-    async def start(self) -> None:
+    async def _open(self) -> None:
         """Join the group; messages are asked for by `receive` only."""
-        if not self._is_running:
-            self._is_running = True
-            await self._instance.start()
-            self._back = SendBack(self._instance, self._group, self._settings.retries_max)
-            await self._instance.join(self._member)
-
-    async def close(self) -> None:
-        """Leave the group; what was received and not acknowledged comes again in its time."""
-        if not self._is_running:
-            return
-        self._is_running = False
-        await self._tasks.close()
-        self._notices.clear()
-        await self._instance.leave(self._member)
-        if self._owns_instance:
-            await self._instance.close()
-
-    async def __aenter__(self) -> Self:
-        """Start the consumer."""
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        """Close the consumer."""
-        await self.close()
+        self._at_close(lambda: self._instance.leave(self._member))
+        self._at_close(self._notices.clear)
+        self._at_close(self._tasks.close)
+        self._back = SendBack(self._instance, self._group, self._settings.retries_max)
+        await self._instance.join(self._member)
 
     # --- messages
 
@@ -186,7 +145,6 @@ class AsyncSimpleConsumer:
             ClientError: a broker refuses, or `max_count` is out of range.
             TopicNotFound, NetError: nobody can be asked.
         """
-        self._check_running()
         if not 0 < max_count <= COUNT_MAX:
             raise ClientError(f"max_count={max_count}: a broker gives 1 to {COUNT_MAX} at once")
         settings = self._settings
@@ -194,6 +152,7 @@ class AsyncSimpleConsumer:
         wait_ms = settings.wait_ms if wait_ms is None else wait_ms
         deadline = asyncio.get_running_loop().time() + wait_ms / 1000
         while True:
+            self._check_running()
             places = await self._places()
             messages = await self._pop_round(places, max_count, invisible_ms, deadline)
             if messages or asyncio.get_running_loop().time() >= deadline:
@@ -230,12 +189,6 @@ class AsyncSimpleConsumer:
         return await self._popper.change_invisibility(message, invisible_ms)
 
     # --- where to ask
-
-    def _check_running(self) -> None:
-        if not self._is_running:
-            raise ClientClosed(
-                f"{self!r} is not running; use it inside `async with`, or call start() first"
-            )
 
     async def _places(self) -> list[_Place]:
         """Topics and brokers, beginning with another one each time."""

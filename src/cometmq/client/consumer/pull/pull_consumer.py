@@ -14,7 +14,6 @@
 
 from collections.abc import AsyncIterator, Iterable
 from types import TracebackType
-from typing import Self
 
 from cometmq.client.api.offsets import OffsetApi
 from cometmq.client.connection.instance import ClientInstance
@@ -24,20 +23,21 @@ from cometmq.client.consumer.pull.inbox import Inbox
 from cometmq.client.consumer.pull.pull_loop import PullLoop
 from cometmq.client.consumer.pull.pulls import Puller, PullTerms
 from cometmq.client.consumer.pull.received import RecordUnpacker
+from cometmq.client.lifecycle import AsyncGroupClient
 from cometmq.client.results import PullResult, RawPull
 from cometmq.client.settings import ConsumerSettings
 from cometmq.codec.record import Record
-from cometmq.model.errors import ClientClosed, ClientError, SubscriptionError
+from cometmq.model.errors import ClientError, SubscriptionError
 from cometmq.model.message import StoredMessage
-from cometmq.model.names import check_group
-from cometmq.model.namespace import namespace_of
 from cometmq.model.queue import MessageQueue
 from cometmq.net.loop import not_quiet
 from cometmq.net.tasks import Tasks
 
 
-class AsyncPullConsumer:
+class AsyncPullConsumer(AsyncGroupClient):
     """A consumer that reads messages on demand: by queue and offset, or the next of a subscription.
+
+    When it is closed it commits what was received, and leaves the group.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
@@ -63,14 +63,10 @@ class AsyncPullConsumer:
         instance: ClientInstance | None = None,
     ) -> None:
         self._settings = settings or ConsumerSettings()
-        self._namespace = namespace_of(self._settings.namespace)
-        check_group(group)
-        self._group = group = self._namespace.wrap(group)
-        self._instance = instance or ClientInstance(nameservers, self._settings)
-        self._owns_instance = instance is None
+        super().__init__(nameservers, self._settings, instance, group)
+        group = self._group
         self._puller = Puller(self._instance, group)
         self._offsets = OffsetApi(self._instance)
-        self._is_running = False
         self._inbox = Inbox()
         self._member = GroupMember(
             self._instance,
@@ -85,47 +81,21 @@ class AsyncPullConsumer:
         for topic, expression in each_of(subscriptions):
             self.subscribe(topic, expression)
 
-    def __repr__(self) -> str:
-        """The group, client id and nameservers."""
-        return f"<{type(self).__name__} {self._group} of {self._instance!r}>"
-
-    @property
-    def group(self) -> str:
-        """The consumer group."""
-        return self._group
-
-    @property
-    def client_id(self) -> str:
-        """The id by which brokers know this client."""
-        return self._instance.client_id
-
     # --- life
 
-    async def start(self) -> None:
-        """Begin; where nothing is subscribed, nothing is connected before the first call."""
-        if not self._is_running:
-            self._is_running = True
-            await self._instance.start()
-            if self._member.topics():
-                await self._member.start()
+    async def _open(self) -> None:
+        """Join the group; where nothing is subscribed, nothing is connected before the first call."""
+        self._at_close(self._member.leave)
+        self._at_close(self._member.stop_pulling)
+        self._at_close(self._tasks.close)
+        self._at_close(self._inbox.wake)
+        self._at_close(self._inbox.finish)
+        if self._member.topics():
+            await self._member.start()
 
-    async def close(self) -> None:
-        """Commit what was received, leave the group and close the connections."""
-        if not self._is_running:
-            return
-        self._is_running = False
-        self._inbox.finish()
-        self._inbox.wake()
-        await self._tasks.close()
-        await self._member.stop_pulling()
-        await self._member.leave()
-        if self._owns_instance:
-            await self._instance.close()
-
-    async def __aenter__(self) -> Self:
-        """Start the consumer."""
-        await self.start()
-        return self
+    def _check_running(self) -> None:
+        not_quiet()  # Whoever fetches again and again waits for brokers, and sets no timer.
+        super()._check_running()
 
     async def __aexit__(
         self,
@@ -137,13 +107,6 @@ class AsyncPullConsumer:
         if error is not None:
             self._inbox.forget()
         await self.close()
-
-    def _check_running(self) -> None:
-        not_quiet()  # Whoever fetches again and again waits for brokers, and sets no timer.
-        if not self._is_running:
-            raise ClientClosed(
-                f"{self!r} is not running; use it inside `async with`, or call start() first"
-            )
 
     # --- by queue and offset
 
@@ -247,7 +210,7 @@ class AsyncPullConsumer:
         if self._member.is_assigned:
             raise ClientError(f"{self!r} has assigned queues; subscribe with another consumer")
         self._member.subscribe(subscription_of(self._namespace.wrap(topic), expression))
-        if self._is_running:
+        if self._is_open:
             self._tasks.spawn(self._member.start(), "join")
 
     def unsubscribe(self, topic: str) -> None:
@@ -313,7 +276,7 @@ class AsyncPullConsumer:
 
     async def __aiter__(self) -> AsyncIterator[StoredMessage]:
         """Every message of what was subscribed or assigned, until the consumer is closed."""
-        while self._is_running:
+        while self._is_open:
             for message in await self.receive(1):
                 yield message
 

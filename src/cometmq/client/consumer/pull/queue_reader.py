@@ -20,8 +20,7 @@ from collections.abc import (
 )
 from contextlib import aclosing
 from dataclasses import replace
-from types import TracebackType
-from typing import Self, TypeVar, cast
+from typing import TypeVar, cast
 
 from cometmq.client.api.asking import all_of, side_by_side
 from cometmq.client.api.messages import MessageApi
@@ -32,13 +31,13 @@ from cometmq.client.consumer.filters import ALL, Filter, subscription_of
 from cometmq.client.consumer.pull.members import ReadFrom, members_of
 from cometmq.client.consumer.pull.pulls import Puller, PullTerms
 from cometmq.client.consumer.pull.range_reader import RangeReader
+from cometmq.client.lifecycle import AsyncGroupClient
 from cometmq.client.results import IndexedMessages, RawPull, TopicQueues
 from cometmq.client.settings import ConsumerSettings
 from cometmq.codec.bodies.missing_brokers import MissingBroker
 from cometmq.codec.record import decode_records
-from cometmq.model.errors import BrokerRefused, ClientClosed, CometError, TopicNotFound
-from cometmq.model.names import check_group
-from cometmq.model.namespace import NO_NAMESPACE, namespace_of
+from cometmq.model.errors import BrokerRefused, CometError, TopicNotFound
+from cometmq.model.namespace import NO_NAMESPACE
 from cometmq.model.queue import MessageQueue
 
 _log = logging.getLogger(__name__)
@@ -49,8 +48,10 @@ INDEXED_MAX = 32
 Value = TypeVar("Value")
 
 
-class AsyncQueueReader:
+class AsyncQueueReader(AsyncGroupClient):
     """Reads ranges of queues, and asks about many queues at once, for a group that it never joins.
+
+    Nothing is connected before the first call. A range that is being read when it is closed ends with an error.
 
     What is said of many queues is a mapping with the typed error of a queue in its place: a broker that is away takes
     nothing from the queues of others. Topics have their names without the namespace; records have it.
@@ -74,54 +75,11 @@ class AsyncQueueReader:
         settings: ConsumerSettings | None = None,
         instance: ClientInstance | None = None,
     ) -> None:
-        settings = settings or ConsumerSettings()
-        self._namespace = namespace_of(settings.namespace)
-        check_group(group)
-        self._group = self._namespace.wrap(group)
-        self._instance = instance or ClientInstance(nameservers, settings)
-        self._owns_instance = instance is None
+        super().__init__(nameservers, settings or ConsumerSettings(), instance, group)
         self._puller = Puller(self._instance, self._group)
         self._offsets = OffsetApi(self._instance)
         self._messages = MessageApi(self._instance)
         self._suggested: dict[MessageQueue, int] = {}
-        self._is_running = False
-
-    def __repr__(self) -> str:
-        """The group, client id and nameservers."""
-        return f"<{type(self).__name__} {self._group} of {self._instance!r}>"
-
-    # --- life
-
-    async def start(self) -> None:
-        """Begin; nothing is connected before the first call."""
-        self._is_running = True
-        await self._instance.start()
-
-    async def close(self) -> None:
-        """Close the connections; a range that is being read ends with an error."""
-        self._is_running = False
-        if self._owns_instance:
-            await self._instance.close()
-
-    async def __aenter__(self) -> Self:
-        """Start the reader."""
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        """Close the reader."""
-        await self.close()
-
-    def _check_running(self) -> None:
-        if not self._is_running:
-            raise ClientClosed(
-                f"{self!r} is not running; use it inside `async with`, or call start() first"
-            )
 
     # --- what there is
 

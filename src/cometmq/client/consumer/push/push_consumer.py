@@ -14,9 +14,9 @@ harm. `cometmq.client.PushConsumer` is the same for threads.
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TypeVar
 
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.consumer.counts import TopicCounts
@@ -43,6 +43,7 @@ from cometmq.client.consumer.push.concurrent import (
 from cometmq.client.consumer.push.consume_timeout import ConsumeTimeout
 from cometmq.client.consumer.push.direct import consume_directly
 from cometmq.client.consumer.send_back import SendBack
+from cometmq.client.lifecycle import AsyncGroupClient, ClientState
 from cometmq.client.periodic import repeat
 from cometmq.client.producer.send_chain import make_interceptors
 from cometmq.client.settings import PushSettings
@@ -52,19 +53,15 @@ from cometmq.codec.bodies.running import ConsumeRates, DirectOutcome
 from cometmq.codec.record import Record
 from cometmq.model.delay_levels import DEAD_LETTER, FIRST_RETRY_LEVEL
 from cometmq.model.errors import (
-    ClientClosed,
     CometError,
     ListenerError,
     SettingsError,
     SubscriptionError,
 )
 from cometmq.model.message import StoredMessage
-from cometmq.model.names import check_group
-from cometmq.model.namespace import namespace_of
 from cometmq.net.tasks import Tasks
 
-if TYPE_CHECKING:
-    from cometmq.client.tracing.cache_gauge import CacheGauge
+Value = TypeVar("Value")
 
 _log = logging.getLogger(__name__)
 
@@ -72,8 +69,10 @@ _log = logging.getLogger(__name__)
 _LOCAL_RETRY_SECONDS = 5.0
 
 
-class AsyncPushConsumer:
+class AsyncPushConsumer(AsyncGroupClient):
     """A consumer that calls a listener with each message of its topics.
+
+    To close it stops pulling, waits for running listeners, stores offsets and leaves the group.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
@@ -91,6 +90,7 @@ class AsyncPushConsumer:
         SettingsError: a nameserver address cannot be read, or there is not one listener that is a function.
         SubscriptionError: a filter is no filter.
         RequestError: the group's name is illegal.
+        SubscriptionError: at the start: nothing is subscribed.
     """
 
     def __init__(
@@ -105,15 +105,11 @@ class AsyncPushConsumer:
         instance: ClientInstance | None = None,
     ) -> None:
         self._settings = settings or PushSettings()
-        self._namespace = namespace_of(self._settings.namespace)
-        check_group(group)
-        group = self._namespace.wrap(group)
         self._call = listener_call(listener, batch_listener, self._settings.batch_count)
-        self._instance = instance or ClientInstance(nameservers, self._settings)
-        self._owns_instance = instance is None
+        super().__init__(nameservers, self._settings, instance, group)
         self._member = GroupMember(
             self._instance,
-            group,
+            self._group,
             self._settings,
             is_push=True,
             deliver=self._deliver,
@@ -128,27 +124,13 @@ class AsyncPushConsumer:
         )
         self._workers: Workers | None = None
         self._back: SendBack | None = None
-        self._tasks = Tasks(f"{group} listener")
+        self._tasks = Tasks(f"{self._group} listener")
         self._ended = asyncio.Event()  # By `close`, or since the listener breaks its contract.
         self._fault: ListenerError | None = None
-        self._interceptors: list[Interceptor] = []
-        self._gauge: CacheGauge | None = None
 
     def __repr__(self) -> str:
         """The group, subscriptions, client id and nameservers."""
-        return (
-            f"<{type(self).__name__} {self.group} of {self._subscribed} at {self._instance!r}>"
-        )
-
-    @property
-    def group(self) -> str:
-        """The consumer group."""
-        return self._member.group
-
-    @property
-    def client_id(self) -> str:
-        """The id by which brokers know this client."""
-        return self._instance.client_id
+        return f"<{self.class_name} {self._group} of {self._subscribed} at {self._instance!r}>"
 
     def subscribe(self, topic: str, expression: Filter = ALL) -> None:
         """Subscribe to one more topic, or change the filter of one; a running consumer begins at once.
@@ -178,46 +160,50 @@ class AsyncPushConsumer:
 
     # --- life
 
-    async def start(self) -> None:
+    async def _open(self) -> None:
         """Join the group and begin to consume.
 
         Raises:
             SubscriptionError: nothing is subscribed.
         """
-        if self._workers is not None:
-            return
         if not self._subscribed:
             raise SubscriptionError(f"{self!r} has no topic; call subscribe(topic) first")
         settings = self._settings
         self._ended.clear()
         self._fault = None
-        await self._instance.start()
-        self._interceptors = make_interceptors(self._instance, self.group, settings)
-        self._back = SendBack(self._instance, self.group, settings.retries_max)
-        self._workers = self._make_workers(self._back)
-        if not (settings.client_rebalance or settings.orderly or settings.broadcasting):
-            self._member.share_by_broker(settings, self._back, self._deliver_popped)
+        self._at_close(self._ended.set)
+        self._at_close(self._member.leave)
+        interceptors = make_interceptors(self._instance, self._group, settings)
+        for interceptor in interceptors:
+            self._at_close(interceptor.close)
         if settings.telemetry:
             from cometmq.client.tracing.cache_gauge import CacheGauge
 
-            self._gauge = CacheGauge(self._instance, self.group, self._cached)
+            self._at_close(CacheGauge(self._instance, self._group, self._cached).close)
+        self._at_close(self._tasks.close)
+        self._back = SendBack(self._instance, self._group, settings.retries_max)
+        workers = self._workers = self._make_workers(interceptors)
+        self._at_close(lambda: workers.close(settings.close_timeout_ms))
+        self._at_close(self._member.stop_pulling)
+        if not (settings.client_rebalance or settings.orderly or settings.broadcasting):
+            self._member.share_by_broker(settings, self._back, self._deliver_popped)
         await self._member.start()
 
     def _cached(self) -> dict[str, tuple[int, int]]:
         """The number and bytes of cached messages, by topic without the namespace."""
-        return {
-            self._namespace.unwrap(topic): counts
-            for topic, counts in self._member.cached().items()
-        }
+        return self._short(self._member.cached())
 
-    def _make_workers(self, back: SendBack) -> Workers:
+    def _short(self, by_topic: Mapping[str, Value]) -> dict[str, Value]:
+        return {self._namespace.unwrap(topic): each for topic, each in by_topic.items()}
+
+    def _make_workers(self, interceptors: list[Interceptor]) -> Workers:
         settings = self._settings
-        call = intercepted_call(self._call, self._interceptors)
+        call = intercepted_call(self._call, interceptors)
         if settings.orderly:
             orderly = self._member.admission = Orderly(
                 call,
                 self._instance,
-                self.group,
+                self._group,
                 settings,
                 give_back=self._give_up,
                 halt=self._halt,
@@ -238,23 +224,6 @@ class AsyncPushConsumer:
             begin=self._begin,
         )
 
-    async def close(self) -> None:
-        """Stop: pull no more, wait for running listeners, store offsets, leave the group."""
-        if self._workers is None:
-            return
-        workers, self._workers = self._workers, None
-        await self._member.stop_pulling()
-        await workers.close(self._settings.close_timeout_ms)
-        await self._tasks.close()
-        for interceptor in self._interceptors:
-            await interceptor.close()
-        if self._gauge is not None:
-            self._gauge.close()
-        await self._member.leave()
-        if self._owns_instance:
-            await self._instance.close()
-        self._ended.set()
-
     async def wait(self) -> None:
         """Wait until this consumer is closed, or until SIGTERM or SIGINT (Ctrl-C).
 
@@ -263,25 +232,14 @@ class AsyncPushConsumer:
 
         Raises:
             ListenerError: The listener breaks its contract; nothing more is consumed.
+            ClientClosed: It was not started.
         """
+        if self._state is ClientState.MADE:
+            self._check_running()
         with stop_signals(self._ended.set, asyncio.get_running_loop()):
             await self._ended.wait()
         if self._fault is not None:
             raise self._fault
-
-    async def __aenter__(self) -> Self:
-        """Start the consumer."""
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        """Close the consumer."""
-        await self.close()
 
     # --- while it runs
 
@@ -300,8 +258,7 @@ class AsyncPushConsumer:
             ClientClosed: it is not running.
             SettingsError: fewer than one, far too many, or an orderly listener.
         """
-        if self._workers is None:
-            raise ClientClosed(f"{self!r} is not running; call start() first")
+        self._check_running()
         if not isinstance(self._workers, TaskWorkers | ThreadWorkers):
             raise SettingsError(f"concurrency {concurrency}: not for an orderly listener")
         replace(self._settings, concurrency=concurrency)  # Which looks at it.
@@ -311,11 +268,11 @@ class AsyncPushConsumer:
 
     def statistics(self) -> dict[str, TopicCounts]:
         """Counts of messages pulled, consumed and refused since the start, by topic."""
-        return self._member.counts.totals()
+        return self._short(self._member.counts.totals())
 
     def rates(self) -> dict[str, ConsumeRates]:
         """Messages pulled, consumed and refused a second over the last minute, by topic."""
-        return self._member.counts.rates()
+        return self._short(self._member.counts.rates())
 
     async def _consume_directly(self, message: StoredMessage) -> DirectOutcome:
         return await consume_directly(self._call, message, clock=self._instance.clock)
@@ -323,7 +280,7 @@ class AsyncPushConsumer:
     # --- messages
 
     def _deliver(self, loop: PullLoop, messages: Batch) -> None:
-        if self._workers is None:
+        if self._workers is None or not self._is_open:
             return
         step = self._call.batch_count
         for start in range(0, len(messages), step):
@@ -332,7 +289,7 @@ class AsyncPushConsumer:
             )
 
     def _deliver_popped(self, loop: PopLoop, messages: Batch) -> None:
-        if not isinstance(self._workers, TaskWorkers | ThreadWorkers):
+        if not (self._is_open and isinstance(self._workers, TaskWorkers | ThreadWorkers)):
             return
         step = self._call.batch_count
         for start in range(0, len(messages), step):
@@ -391,7 +348,7 @@ class AsyncPushConsumer:
             job.loop.finish(job.process_queue, [message.queue_offset])
             return
         await asyncio.sleep(_LOCAL_RETRY_SECONDS)
-        if self._workers is not None:
+        if self._workers is not None and self._is_open:
             again = replace(message, reconsume_times=message.reconsume_times + 1)
             self._workers.submit(job._replace(messages=[again]))
 
