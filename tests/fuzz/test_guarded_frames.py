@@ -12,7 +12,7 @@ import resource
 import socket
 import ssl
 import zlib
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -81,8 +81,12 @@ def _descriptors():
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
+@cache
 def bomb() -> bytes:
-    """A registration that would be a quarter of a GiB, signed by somebody who may register."""
+    """A registration that would be a quarter of a GiB, signed by somebody who may register.
+
+    It takes a busy machine longer to make than a connection may be silent.
+    """
     packer = zlib.compressobj(9)
     body = (
         b"".join(packer.compress(bytes(MIB)) for _ in range(BOMB_SIZE // MIB)) + packer.flush()
@@ -101,14 +105,14 @@ def test_broken_frames_at_a_guarded_server_cost_nobody_else_anything(guarded, ta
     program: Program = guarded[target]
     mutations = Mutations(recorded(target), SEED)
     question = signed(RUNTIME if target == "broker" else BROKER_LIST)
-    held: list[float] = []
+    held, registration = list[float](), bomb()
     with (
         MemoryWatch(program.pid) as watch,
         Neighbours(partial(connected, program), NEIGHBOURS, question) as neighbours,
         connected(program) as good,
         connected(program) as bomber,
     ):
-        bomber.sendall(bomb())
+        bomber.sendall(registration)
         assert b'"code":0' not in parts_of(read_frame(bomber))[1].replace(b" ", b"")
         for _ in range(max(1, FRAMES // 6 // BATCH)):
             neighbours.go_on()

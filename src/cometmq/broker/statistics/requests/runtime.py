@@ -9,6 +9,7 @@ from json import dumps
 
 from cometmq.broker.admin.unread_queues import UnreadQueues
 from cometmq.broker.loop.on_loop import Machines
+from cometmq.broker.loop.shared import SharedSteps
 from cometmq.broker.loop.steps import Steps, elsewhere
 from cometmq.broker.parts import Parts
 from cometmq.codec.bodies.kv import encode_kv_table
@@ -42,7 +43,7 @@ class RuntimeHandler:
     ) -> None:
         """`facts` are those of the broker's features."""
         self._facts = facts
-        self._machines = machines
+        self._body = SharedSteps(machines, self._make)
         self._settings, self._store = parts.settings, parts.store
         self._counters, self._clock = parts.counters, parts.clock
         self._started_ms = parts.clock.now_ms()
@@ -55,7 +56,11 @@ class RuntimeHandler:
 
     async def runtime(self, _command: Command, _peer: Peer) -> Answer:
         """GET_BROKER_RUNTIME_INFO 28."""
-        earliest = await self._machines.run(earliest_time(self._store))
+        return Answer(body=await self._body.result())
+
+    def _make(self) -> Steps[bytes]:
+        earliest = yield from earliest_time(self._store)
+        unread = yield from self._unread.counts()
         table = {
             "earliestMessageTimeStamp": str(earliest),
             **self._identity(),
@@ -67,7 +72,6 @@ class RuntimeHandler:
         for facts in self._facts:
             table |= facts()
         # Java's brokers report none of the following three.
-        unread = await self._machines.run(self._unread.counts())
         table["messagesBehindReadQueues"] = dumps(unread)
         used = in_use()
         table |= {} if used is None else {"openFileDescriptors": str(used)}
@@ -76,7 +80,7 @@ class RuntimeHandler:
             table[f"{pool}ThreadPoolQueueSize"] = "0"
             table[f"{pool}ThreadPoolQueueCapacity"] = "0"
             table[f"{pool}ThreadPoolQueueHeadWaitTimeMills"] = "0"
-        return Answer(body=encode_kv_table(dict(sorted(table.items()))))
+        return encode_kv_table(dict(sorted(table.items())))
 
     def _identity(self) -> dict[str, str]:
         return {

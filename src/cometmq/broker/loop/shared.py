@@ -1,0 +1,51 @@
+"""Steps that are taken once for all who ask while others wait already."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Generic, TypeVar
+
+from cometmq.broker.loop.on_loop import Machines
+from cometmq.broker.loop.steps import Steps
+
+T = TypeVar("T")
+
+
+class SharedSteps(Generic[T]):
+    """Takes the same steps for several askers; each gets a result of steps that began after it asked.
+
+    A peer may ask thousands of times before it reads an answer. So at most one run is under way, and all who ask
+    meanwhile share the next one.
+    """
+
+    def __init__(self, machines: Machines, steps: Callable[[], Steps[T]]) -> None:
+        self._machines = machines
+        self._steps = steps
+        self._is_under_way = False
+        self._next: asyncio.Future[T] | None = None
+
+    async def result(self) -> T:
+        """Return the result of a run that begins now or later, or raise its error."""
+        if self._next is None:
+            self._next = asyncio.get_running_loop().create_future()
+        shared = self._next
+        if not self._is_under_way:
+            self._begin(shared)
+        # Whoever goes away takes nothing from the others.
+        return await asyncio.shield(shared)
+
+    def _begin(self, shared: asyncio.Future[T]) -> None:
+        self._next, self._is_under_way = None, True
+        run = self._machines.run(self._steps())
+        run.add_done_callback(partial(self._end, shared))
+
+    def _end(self, shared: asyncio.Future[T], run: asyncio.Future[T]) -> None:
+        self._is_under_way = False
+        error = run.exception()
+        if error is None:
+            shared.set_result(run.result())
+        else:
+            shared.set_exception(error)
+            shared.exception()  # Everyone who asked may be gone.
+        if self._next is not None:
+            self._begin(self._next)
