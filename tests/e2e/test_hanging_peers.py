@@ -91,7 +91,7 @@ class Commits:
         (send_plain, {}),
         (send_plain, {"auto_batch": True}),
         (send_plain, {"latency_fault": True}),
-        (send_plain, {"attempt_timeout_ms": 300}),
+        (send_plain, {"attempt_timeout_ms": 600}),
         (send_with_properties, {}),
         (send_batch, {}),
         (send_half, {}),
