@@ -15,6 +15,7 @@ import pytest
 
 from cometmq.client import (
     Admin,
+    AsyncAdmin,
     AsyncProducer,
     AsyncPushConsumer,
     Message,
@@ -24,6 +25,8 @@ from cometmq.client import (
     StoredMessage,
     TransactionState,
 )
+from cometmq.model.errors import RequestTimeout
+from cometmq.model.flags import PERM_WRITE
 from tests.support import processes
 from tests.support.processes import Program
 
@@ -131,6 +134,26 @@ async def test_a_nameserver_that_hangs_leaves_time_for_another(hung: Hung, tmp_p
                     assert (await producer.send(Message(TOPIC, b"x"))).status is SendStatus.OK
         finally:
             os.kill(hangs.pid, signal.SIGCONT)
+
+
+async def test_a_nameserver_that_hangs_keeps_nothing_from_the_others(
+    hung: Hung, tmp_path: Path
+):
+    hangs = processes.nameserver(tmp_path)
+    with hangs:
+        os.kill(hangs.pid, signal.SIGSTOP)
+        try:
+            async with AsyncAdmin(f"{hangs.address};{hung.nameserver}") as admin:
+                with pytest.raises(RequestTimeout, match=hangs.address):
+                    await admin.drain(NAMES[2])
+        finally:
+            os.kill(hangs.pid, signal.SIGCONT)
+    async with AsyncAdmin(hung.nameserver) as admin:
+        route = await admin.route(TOPIC)
+        await admin.undrain(NAMES[2])
+    perms = {each.broker_name: each.perm for each in route.queues}
+    assert not perms[NAMES[2]] & PERM_WRITE
+    assert perms[NAMES[1]] & PERM_WRITE
 
 
 @pytest.mark.parametrize("client_rebalance", [True, False])

@@ -140,6 +140,7 @@ def test_a_group_keeps_what_its_form_or_command_does_not_name(
     config = GroupConfig(
         "billing", orderly=True, retry_queues=2, retry_max_times=3, broker_id=1,
         slow_broker_id=2, notify_changes=False, sys_flag=1, consume_timeout_minutes=4,
+        attributes={"priority.factor": "7"},
     )  # fmt: skip
     admin.create_group(config)
     admin.change_group("billing", {})
@@ -149,3 +150,6 @@ def test_a_group_keeps_what_its_form_or_command_does_not_name(
     assert admin.groups()["billing"] == wanted
     run("group", "set", "billing", "--retry-max", "6", nameserver=nameserver)
     assert admin.groups()["billing"] == replace(wanted, retry_max_times=6)
+    assert admin.groups()["billing"].attributes == {"priority.factor": "7"}
+    admin.change_group("billing", {"attributes": {"other": "1"}})
+    assert admin.groups()["billing"].attributes == {"other": "1"}

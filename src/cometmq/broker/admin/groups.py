@@ -8,8 +8,10 @@ copies every topic (Java looks for a topic without a name).
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
+from cometmq.broker.admin.attributes import altered
 from cometmq.broker.tables.groups import Groups
 from cometmq.broker.tables.members import Members
 from cometmq.broker.tables.offsets import Offsets
@@ -51,13 +53,21 @@ class GroupAdministration:
     async def change(self, configs: Sequence[GroupConfig]) -> None:
         """Make or change groups: all of them, or none where one is refused for what it says.
 
+        The attributes of each are changes to those that it has, with a sign before each key.
+
         Raises:
-            RequestError: a name or a retry policy cannot be; there are too many groups; the disk failed.
+            RequestError: a name, an attribute or a retry policy cannot be; there are too many groups; the disk failed.
         """
+        wanted = []
         for config in configs:
             _check(config)
+            known = self._groups.peek(config.name)
+            before = known.attributes if known else {}
+            wanted.append(
+                replace(config, attributes=altered(before, config.attributes.items()))
+            )
         saving: asyncio.Future[None] | None = None
-        for config in configs:
+        for config in wanted:
             self._groups.check_room(config.name)
             saving = self._groups.put(config)
             retry = retry_topic(config.name)

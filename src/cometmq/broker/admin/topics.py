@@ -6,10 +6,11 @@ the nameservers know it.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from cometmq.broker.admin.attributes import altered, altered_by_text
 from cometmq.broker.tables.offsets import Offsets
 from cometmq.broker.tables.topic_limits import limits_of
 from cometmq.broker.tables.topic_policies import (
@@ -64,7 +65,7 @@ class TopicAdministration:
             RequestError: it cannot be so; the disk failed.
         """
         known = self._topics.get(request.topic)
-        attributes = _changed(known.attributes if known else {}, request.attributes)
+        attributes = altered_by_text(known.attributes if known else {}, request.attributes)
         config = TopicConfig(
             request.topic,
             request.read_queue_nums,
@@ -81,19 +82,23 @@ class TopicAdministration:
     async def change_many(self, configs: Sequence[TopicConfig]) -> None:
         """Make or change topics: all of them, or none where one is refused for what it says.
 
-        Those that are there keep their attributes.
+        The attributes of each are changes to those that it has, with a sign before each key.
 
         Raises:
             RequestError: one cannot be so; the disk failed.
         """
-        for config in configs:
-            self._check(config)
-        saving: asyncio.Future[None] | None = None
+        wanted = []
         for config in configs:
             known = self._topics.get(config.name)
-            saving = self._topics.put(
-                replace(config, attributes=known.attributes) if known else config
+            before = known.attributes if known else {}
+            wanted.append(
+                replace(config, attributes=altered(before, config.attributes.items()))
             )
+        for config in wanted:
+            self._check(config)
+        saving: asyncio.Future[None] | None = None
+        for config in wanted:
+            saving = self._topics.put(config)
         if saving is not None:
             await self._settled(saving)
 
@@ -190,20 +195,3 @@ class TopicAdministration:
                 ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {name}"
             )
         return config
-
-
-def _changed(attributes: Mapping[str, str], text: str | None) -> dict[str, str]:
-    """Attributes after changes such as `+cleanup.policy=COMPACTION,-reserve.time`."""
-    changed = dict(attributes)
-    for word in (text or "").split(","):
-        key, separator, value = word.strip()[1:].partition("=")
-        if word.strip().startswith("+") and key and separator:
-            changed[key] = value
-        elif word.strip().startswith("-") and key:
-            changed.pop(key, None)
-        elif word.strip():
-            raise RequestError(
-                ResponseCode.INVALID_PARAMETER,
-                f"attribute {word.strip()!r}: write +key=value to set and -key to remove",
-            )
-    return changed

@@ -222,10 +222,25 @@ class BrokerApi:
 
     # --- groups
 
-    async def create_group(self, address: str, group: GroupConfig) -> None:
-        """Make a consumer group, or change it."""
+    async def create_group(
+        self, address: str, group: GroupConfig, *, known: Mapping[str, str] | None = None
+    ) -> None:
+        """Make a consumer group, or change it.
+
+        Args:
+            address: Of the broker.
+            group: Its settings; each attribute is sent as a change, with a sign before its key.
+            known: The attributes that the group has there; those that `group` does not have are removed.
+        """
         code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
-        command = Command(code, body=encode_group_config(group))
+        known = known or {}
+        changes = {
+            f"+{key}": value
+            for key, value in group.attributes.items()
+            if known.get(key) != value
+        }
+        changes.update((f"-{key}", "") for key in known.keys() - group.attributes.keys())
+        command = Command(code, body=encode_group_config(replace(group, attributes=changes)))
         await self._asks.ask(address, command, timeout_ms=_CHANGE_TIMEOUT_MS)
 
     async def change_group(
@@ -236,7 +251,7 @@ class BrokerApi:
         if known is None:
             return None
         changed = replace(known, **changes)
-        await self.create_group(address, changed)
+        await self.create_group(address, changed, known=known.attributes)
         return changed
 
     async def delete_group(self, address: str, group: str, *, offsets: bool) -> None:

@@ -85,16 +85,17 @@ class Nameservers:
         return answer
 
     async def ask_all(self, command: Command) -> list[Command]:
-        """Ask every nameserver, since they know nothing of each other; the answers in their order.
+        """Ask every nameserver side by side, since they know nothing of each other; return the answers in their order.
+
+        Each is asked, even if another one fails or hangs.
 
         Raises:
-            NetError, BrokerRefused, CodecError: of the first that did not do it.
+            NetError, BrokerRefused, CodecError: of the first one in their order that did not do it.
         """
         answers = []
-        for address in self.addresses:
-            answer = await self._channels.call(address, command, timeout_ms=self._timeout_ms)
-            if answer.code != ResponseCode.SUCCESS:
-                raise BrokerRefused(answer.code, answer.remark or "", address)
+        for answer in (await self.ask_each(command)).values():
+            if isinstance(answer, CometError):
+                raise answer
             answers.append(answer)
         return answers
 

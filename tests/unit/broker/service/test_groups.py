@@ -48,6 +48,20 @@ async def test_all_groups_are_changed_or_none(administration, tables):
     assert tables.groups.peek("one") is None
 
 
+async def test_attributes_of_a_group_are_changed_by_their_signs(administration, tables):
+    await administration.change([GroupConfig("one", attributes={"+a": "1", "+b": "2"})])
+    await administration.change([GroupConfig("one", retry_max_times=3)])
+    assert administration.find("one").attributes == {"a": "1", "b": "2"}
+    await administration.change([GroupConfig("one", attributes={"-a": "", "+b": "3"})])
+    assert administration.find("one").attributes == {"b": "3"}
+    with pytest.raises(RequestError, match=r"write \+key=value") as refused:
+        await administration.change(
+            [GroupConfig("two"), GroupConfig("one", attributes={"b": ""})]
+        )
+    assert refused.value.code == ResponseCode.INVALID_PARAMETER
+    assert tables.groups.peek("two") is None
+
+
 @pytest.mark.parametrize("clean_offset", [True, False])
 async def test_a_group_goes_with_its_offsets_where_that_is_wanted(
     administration, tables, tmp_path, clean_offset

@@ -54,6 +54,23 @@ async def test_a_change_is_on_disk_and_announced(administration, announce, tmp_p
     assert administration.find("made").attributes == {}
 
 
+async def test_a_list_changes_attributes_by_their_signs(administration):
+    await administration.change_many(
+        [TopicConfig("made", attributes={"+message.type": "FIFO"})]
+    )
+    assert administration.find("made").attributes == {"message.type": "FIFO"}
+    await administration.change_many([TopicConfig("made", 5, 5)])
+    assert administration.find("made").attributes == {"message.type": "FIFO"}
+    await administration.change_many([TopicConfig("made", attributes={"-message.type": ""})])
+    assert administration.find("made").attributes == {}
+    with pytest.raises(RequestError, match=r"write \+key=value"):
+        await administration.change_many(
+            [TopicConfig("other"), TopicConfig("made", attributes={"message.type": "FIFO"})]
+        )
+    with pytest.raises(RequestError, match="No topic in this broker"):
+        administration.find("other")
+
+
 @pytest.mark.parametrize(
     ("request_", "words"),
     [

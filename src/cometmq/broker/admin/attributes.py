@@ -1,0 +1,40 @@
+"""Changes of the attributes of topics and groups: `+key` sets one and `-key` removes one, as in AttributeUtil of RocketMQ 5.3.3."""
+
+from collections.abc import Iterable, Mapping
+
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+
+
+def altered(
+    known: Mapping[str, str], changes: Iterable[tuple[str, str | None]]
+) -> dict[str, str]:
+    """Return attributes after changes; what the changes do not name stays.
+
+    Args:
+        known: The attributes before.
+        changes: Each a key behind its sign, with the value that `+` sets.
+
+    Raises:
+        RequestError: INVALID_PARAMETER: a key has no sign, or is to be set without a value.
+    """
+    found = dict(known)
+    for signed, value in changes:
+        key = signed[1:]
+        if signed.startswith("+") and key and value is not None:
+            found[key] = value
+        elif signed.startswith("-") and key:
+            found.pop(key, None)
+        else:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"attribute {signed!r:.80}: write +key=value to set and -key to remove",
+            )
+    return found
+
+
+def altered_by_text(known: Mapping[str, str], text: str | None) -> dict[str, str]:
+    """Return attributes after changes such as `+cleanup.policy=COMPACTION,-reserve.time`; see `altered`."""
+    words = (word.strip() for word in (text or "").split(","))
+    parts = (word.partition("=") for word in words if word)
+    return altered(known, ((key, value if sign else None) for key, sign, value in parts))
