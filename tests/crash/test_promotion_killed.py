@@ -1,8 +1,9 @@
 """`kill -9` of a master and its slave at a random time, the master's directory deleted, the slave promoted.
 
-Until the last moment messages are sent, and topics are made, widened, deleted and made again, and groups commit.
-What two members had acknowledged is compared with what the promoted broker gives: every message of a topic that
-lives, nothing of one that was deleted, and each group sees what is sent from now on.
+Until the last moment messages are sent, topics and groups are made, changed, deleted and made again, and groups commit.
+What two members had acknowledged is compared with what the promoted broker gives to pulls and to a consumer of a group,
+a push or a simple one: every message of a topic that lives, nothing of one that was deleted, nothing of a group that was
+deleted, and each group sees what is sent from now on.
 """
 
 from __future__ import annotations
@@ -23,17 +24,41 @@ from pathlib import Path
 
 import pytest
 
+from cometmq.client import (
+    ConsumeFrom,
+    PushConsumer,
+    PushSettings,
+    SimpleConsumer,
+    SimpleSettings,
+    StoredMessage,
+)
+from cometmq.codec.bodies.group_config import encode_group_config
 from cometmq.model.codes import RequestCode as Code
+from cometmq.model.group import GroupConfig
 from tests.support import processes
 from tests.support.frames import json_frame, parts_of, read_frame
 from tests.support.load import read_queue, send_frame
 
-OK, TOPIC_NOT_EXIST = 0, 17
+OK, TOPIC_NOT_EXIST, GROUP_NOT_EXIST = 0, 17, 26
 # `PROMOTIONS=20 make crash` is the long run; a round takes some 5 s.
 ROUNDS = int(os.environ.get("PROMOTIONS", "4"))
 QUEUES_MAX = 16
 LIVE_SECONDS = (0.3, 5.0)
-GROUPS = ("billing", "reports")
+GROUPS = ("billing", "reports", "audit")
+
+
+STEPS = (
+    "new",
+    "auto",
+    "widen",
+    "delete",
+    "again",
+    "send",
+    "commit",
+    "commit",
+    "group",
+    "ungroup",
+)
 
 
 class Asker:
@@ -47,9 +72,11 @@ class Asker:
     def close(self) -> None:
         self._peer.close()
 
-    def ask(self, code: int, fields: dict[str, str]) -> dict[str, object]:
+    def ask(
+        self, code: int, fields: dict[str, str] | None = None, body: bytes = b""
+    ) -> dict[str, object]:
         """The answer's header."""
-        return self._exchange(json_frame(code, fields, opaque=next(self._opaques)))
+        return self._exchange(json_frame(code, fields, body, opaque=next(self._opaques)))
 
     def send(self, topic: str, queue_id: int, body: bytes) -> int:
         """The answer's code."""
@@ -84,13 +111,18 @@ class Life:
     sent: set[bytes] = field(default_factory=set)
 
 
+Found = dict[bytes, tuple[str, int, int]]
+"""Topic, queue and offset of each body."""
+
+
 class Actor:
-    """Makes, widens, deletes and uses topics, and keeps the books of what was acknowledged.
+    """Makes, changes, deletes and uses topics and groups, and keeps the books of what was acknowledged.
 
     Attributes:
         topics: those that live.
         dead: those whose deletion was acknowledged, and that were not made again.
-        doubted: what was under way when the broker went.
+        dead_groups: those whose deletion was acknowledged, and that were not made again.
+        doubted: what was under way when the broker went: a topic or a group.
         offsets: committed, by group, topic and queue.
         done: how many steps were acknowledged.
     """
@@ -98,6 +130,7 @@ class Actor:
     def __init__(self, address: str, chance: random.Random) -> None:
         self.topics: dict[str, Life] = {}
         self.dead: set[str] = set()
+        self.dead_groups: set[str] = set(GROUPS)
         self.doubted: str | None = None
         self.offsets: dict[tuple[str, str, int], int] = {}
         self.done = 0
@@ -114,7 +147,7 @@ class Actor:
 
     def _step(self, asker: Asker) -> None:
         chance, names = self._chance, list(self.topics)
-        step = chance.choice(("new", "auto", "widen", "delete", "again", "send", "commit"))
+        step = chance.choice(STEPS)
         if step == "new" or (not names and step != "auto"):
             self._create(asker, f"New{next(self._numbers)}", chance.randint(1, QUEUES_MAX))
         elif step == "auto":
@@ -127,6 +160,10 @@ class Actor:
             self._send(asker, name, QUEUES_MAX - 1)
         elif step == "commit":
             self._commit(asker, chance.choice(GROUPS), chance.choice(names))
+        elif step == "group":
+            self._make_group(asker, chance.choice(GROUPS))
+        elif step == "ungroup":
+            self._delete_group(asker, chance.choice(GROUPS))
         elif step == "send":
             name = chance.choice(names)
             self._send(asker, name, chance.randrange(self.topics[name].queues))
@@ -170,60 +207,165 @@ class Actor:
         self.offsets = {key: each for key, each in self.offsets.items() if key[1] != name}
         self.doubted = None
 
+    def _make_group(self, asker: Asker, group: str) -> None:
+        self.doubted = group
+        config = GroupConfig(group, retry_max_times=self._chance.randint(1, 16))
+        body = encode_group_config(config)
+        assert asker.ask(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)["code"] == OK
+        self.dead_groups.discard(group)
+        self.doubted = None
+
+    def _delete_group(self, asker: Asker, group: str) -> None:
+        self.doubted = group
+        fields = {"groupName": group, "cleanOffset": "true"}
+        assert asker.ask(Code.DELETE_SUBSCRIPTIONGROUP, fields)["code"] == OK
+        self.dead_groups.add(group)
+        self.offsets = {key: each for key, each in self.offsets.items() if key[0] != group}
+        self.doubted = None
+
     def _commit(self, asker: Asker, group: str, name: str) -> None:
+        if group in self.dead_groups:
+            self._make_group(asker, group)
         queue_id = self._chance.randrange(self.topics[name].queues)
         place = {"topic": name, "queueId": str(queue_id)}
         fields = asker.ask(Code.GET_MAX_OFFSET, place)["extFields"]
         assert isinstance(fields, dict)
         commit = {**place, "consumerGroup": group, "commitOffset": fields["offset"]}
+        self.doubted = group
         if asker.ask(Code.UPDATE_CONSUMER_OFFSET, commit)["code"] == OK:
             self.offsets[group, name, queue_id] = int(fields["offset"])
+        self.doubted = None
 
 
-def check(actor: Actor, address: str) -> int:
+def check(actor: Actor, address: str, nameserver: str, *, is_push: bool) -> int:
     """Compare the books with what the promoted broker gives; the number of messages that were read."""
-    read = 0
+    found: Found = {}
     with closing(Asker(address)) as asker:
         for name, life in actor.topics.items():
             known = asker.ask(Code.GET_TOPIC_CONFIG, {"topic": name})["code"] == OK
-            found = bodies_of(address, name) if known else set()
-            lost = life.acknowledged - found
-            assert not lost, f"{len(lost)} of {len(life.acknowledged)} of {name} cannot be read"
-            if name != actor.doubted:
-                assert found <= life.sent, f"{name} holds messages of a dead namesake"
-            read += len(found)
+            bodies = bodies_of(address, name) if known else {}
+            check_life(name, life, set(bodies), is_doubted=name == actor.doubted)
+            found |= bodies
         for name in actor.dead - {actor.doubted}:
             answer = asker.ask(Code.GET_TOPIC_CONFIG, {"topic": name})
             assert answer["code"] == TOPIC_NOT_EXIST, f"{name} was deleted, and is back"
-        for (group, name, queue_id), offset in actor.offsets.items():
+        check_dead_groups(asker, actor)
+        check_consumer(asker, actor, found, nameserver, is_push=is_push)
+        for group, name, queue_id in actor.offsets:
+            if actor.doubted not in (group, name):
+                check_group(asker, address, group, name, queue_id)
+    return len(found)
+
+
+def check_life(name: str, life: Life, found: set[bytes], *, is_doubted: bool) -> None:
+    """A topic has every message that was acknowledged, and none of a namesake that was deleted."""
+    lost = life.acknowledged - found
+    assert not lost, f"{len(lost)} of {len(life.acknowledged)} of {name} cannot be read"
+    if not is_doubted:
+        assert found <= life.sent, f"{name} holds messages of a dead namesake"
+
+
+def check_dead_groups(asker: Asker, actor: Actor) -> None:
+    """A group that was deleted is not back; no group has an offset of one that was deleted."""
+    for group in actor.dead_groups - {actor.doubted}:
+        answer = asker.ask(Code.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": group})
+        assert answer["code"] == GROUP_NOT_EXIST, f"{group} was deleted, and is back"
+    for group, name in itertools.product(set(GROUPS) - {actor.doubted}, actor.topics):
+        for queue_id in range(actor.topics[name].queues):
+            key = group, name, queue_id
             if name != actor.doubted:
-                check_group(asker, address, group, name, queue_id, offset)
-    return read
+                assert stored_offset(asker, *key) <= actor.offsets.get(key, 0), (
+                    f"{key}: the offset of a group or topic that was deleted is back"
+                )
 
 
-def bodies_of(address: str, name: str) -> set[bytes]:
-    return {
+def stored_offset(asker: Asker, group: str, name: str, queue_id: int) -> int:
+    """Where a group goes on; 0 if it begins anew."""
+    place = {"consumerGroup": group, "topic": name, "queueId": str(queue_id)}
+    answer = asker.ask(Code.QUERY_CONSUMER_OFFSET, place)
+    fields = answer["extFields"] if answer["code"] == OK else {"offset": 0}
+    assert isinstance(fields, dict)
+    return int(fields["offset"])
+
+
+def check_consumer(
+    asker: Asker, actor: Actor, found: Found, nameserver: str, *, is_push: bool
+) -> None:
+    """A consumer of a group that had committed is given everything behind its offsets."""
+    group = next((key[0] for key in actor.offsets if key[0] != actor.doubted), "newcomer")
+    wanted = {
         body
+        for body, (name, queue_id, offset) in found.items()
+        if offset >= stored_offset(asker, group, name, queue_id)
+    }
+    if not wanted:
+        return  # A short life: no topic was left, or its group had all of it.
+    read = pushed if is_push else received
+    with read(nameserver, group, list(actor.topics)) as got:
+        processes.wait_until(
+            lambda: wanted <= got,
+            seconds=90,
+            what=f"{len(wanted)} messages at {group}, a {'push' if is_push else 'simple'} consumer",
+        )
+        assert got <= found.keys(), f"{group} is given what no pull finds"
+
+
+@contextmanager
+def pushed(nameserver: str, group: str, topics: list[str]) -> Iterator[set[bytes]]:
+    """What a push consumer is given."""
+    got: set[bytes] = set()
+
+    def listen(message: StoredMessage) -> None:
+        got.add(message.body)
+
+    settings = PushSettings(consume_from=ConsumeFrom.FIRST)
+    with PushConsumer(
+        nameserver, group=group, listener=listen, subscriptions=topics, settings=settings
+    ):
+        yield got
+
+
+@contextmanager
+def received(nameserver: str, group: str, topics: list[str]) -> Iterator[set[bytes]]:
+    """What a simple consumer is given."""
+    got: set[bytes] = set()
+    is_over = threading.Event()
+    settings = SimpleSettings(wait_ms=500)
+
+    def receive() -> None:
+        while not is_over.is_set():
+            messages = consumer.receive(32)
+            got.update(message.body for message in messages)
+            if messages:
+                consumer.ack(messages)
+
+    with SimpleConsumer(
+        nameserver, group=group, subscriptions=topics, settings=settings
+    ) as consumer:
+        thread = threading.Thread(target=receive)
+        thread.start()
+        try:
+            yield got
+        finally:
+            is_over.set()
+            thread.join()
+
+
+def bodies_of(address: str, name: str) -> Found:
+    return {
+        body: (name, queue_id, offset)
         for queue_id in range(QUEUES_MAX)
-        for _, body in read_queue(address, name, queue_id)
+        for offset, body in read_queue(address, name, queue_id)
     }
 
 
-def check_group(
-    asker: Asker, address: str, group: str, name: str, queue_id: int, offset: int
-) -> None:
+def check_group(asker: Asker, address: str, group: str, name: str, queue_id: int) -> None:
     """A group sees what is sent now, and nothing of before is passed over."""
-    place = {"consumerGroup": group, "topic": name, "queueId": str(queue_id)}
-    answer = asker.ask(Code.QUERY_CONSUMER_OFFSET, place)
-    if answer["code"] != OK:
-        return  # The commit is younger than the tables: it begins anew.
-    fields = answer["extFields"]
-    assert isinstance(fields, dict)
+    start = stored_offset(asker, group, name, queue_id)
     new = b"new %s %s" % (group.encode(), name.encode())
     assert asker.send(name, queue_id, new) == OK
-    found = read_queue(address, name, queue_id, start=int(fields["offset"]))
+    found = read_queue(address, name, queue_id, start=start)
     assert new in {body for _, body in found}, f"{group} passes over new messages of {name}"
-    assert int(fields["offset"]) <= offset
 
 
 @contextmanager
@@ -256,9 +398,9 @@ def test_what_two_members_acknowledged_is_read_after_a_promotion(tmp_path: Path,
         for program in chance.sample((master, slave), 2):
             program.kill()
         thread.join()
-    shutil.rmtree(tmp_path / "master")
-    with member(tmp_path / "slave", "") as promoted:
-        read = check(actor, promoted.address)
+        shutil.rmtree(tmp_path / "master")
+        with member(tmp_path / "slave", names.address) as promoted:
+            read = check(actor, promoted.address, names.address, is_push=number % 4 < 2)
     print(f"seed {seed}, pool {pool}: {actor.done} steps, {read} messages read, 0 lost")
     assert actor.done
 

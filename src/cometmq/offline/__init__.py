@@ -30,6 +30,7 @@ def read(
     end: Moment | None = None,
     columns: Sequence[str] = (),
     mode: str = "PERMISSIVE",
+    with_deleted: bool = False,
 ) -> pa.RecordBatchReader:
     """Read the messages of a store's log as Arrow batches, in the order of the log; a broker may have it open.
 
@@ -46,6 +47,8 @@ def read(
         columns: names of docs/spark/schema.md, of `storeFile`, `valid` and `rawRecord`; none: all but the last.
         mode: of what is broken, "PERMISSIVE" makes a row with `valid` false, "DROPMALFORMED" a warning,
             "FAILFAST" an error.
+        with_deleted: also messages of topics that were deleted, of which the log still has the records. Without it they
+            are left out, as far as the queue files say which they are.
 
     Returns:
         A reader; pandas, Polars, DuckDB and Parquet writers take it as it is.
@@ -65,4 +68,5 @@ def read(
         end=end,
         columns=columns,
         mode=mode,
+        with_deleted=with_deleted,
     )

@@ -13,6 +13,7 @@ from cometmq.offline.conditions import ANY_ROW, LEAST, MOST
 from cometmq.offline.folder import StoreFolder
 from cometmq.offline.plan import LogRange, Task, plan_tasks
 from cometmq.offline.pruning import narrowed
+from cometmq.offline.rebuild import known_queues_in
 from cometmq.offline.rows import Mode, RowRules, message_batches
 from cometmq.offline.splits import SPLIT_BYTES
 
@@ -29,6 +30,7 @@ def read_store(
     end: Moment | None = None,
     columns: Sequence[str] = (),
     mode: str = "PERMISSIVE",
+    with_deleted: bool = False,
 ) -> pa.RecordBatchReader:
     """Read the messages of a store as Arrow batches; `cometmq.offline.read` describes the arguments."""
     for name, given in (("topics", topics), ("columns", columns)):
@@ -41,6 +43,7 @@ def read_store(
     times = LogRange(start_ms=_ms("start", start), end_ms=_ms("end", end))
     rules = RowRules(
         mode=_mode(mode),
+        known=None if with_deleted else known_queues_in(folder),
         topics=tuple(topics),
         queues=tuple(queues),
         range=times,

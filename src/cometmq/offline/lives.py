@@ -12,8 +12,8 @@ follows others of its queue begins a new life, as in a broker that builds its qu
 any other offset is damage: then two records of one life claim one place.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -97,6 +97,11 @@ class KnownQueues:
             return (offsets >= first.offset) & (places < first.place)
         is_known = topic not in self.batch_topics
         return (places >= self.start) & (places < self.dispatched) & is_known
+
+    def of_topics(self, topics: Container[str]) -> "KnownQueues":
+        """Return what is known of some topics; records of the others must not be asked about."""
+        firsts = {queue: first for queue, first in self.firsts.items() if queue.topic in topics}
+        return replace(self, firsts=firsts)
 
     def to_json(self) -> dict[str, object]:
         """Return the JSON form, as an archive keeps it."""

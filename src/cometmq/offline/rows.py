@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from cometmq.codec.compression import decompress
-from cometmq.codec.record import BODY_CRC_AT, QUEUE_ID_AT
+from cometmq.codec.record import BODY_CRC_AT, PHYSICAL_OFFSET_AT, QUEUE_ID_AT
 from cometmq.kernel import crcs_match
 from cometmq.model import flags
 from cometmq.model.errors import CodecError, StoreDamaged
@@ -39,6 +39,7 @@ from cometmq.offline.conditions import ANY_ROW, Conditions
 from cometmq.offline.damage import Damage
 from cometmq.offline.findings import Finding, OnFinding, warn
 from cometmq.offline.folder import StoreFolder
+from cometmq.offline.lives import KnownQueues
 from cometmq.offline.plan import ALL, LogRange, Task
 from cometmq.offline.pruning import wanted_rows
 from cometmq.offline.scan import SoundRecords, scan
@@ -75,6 +76,7 @@ class RowRules:
         is_grouped: the rows of a batch stand by topic and day of storing, in the order of the log within.
         range: only records of its times.
         conditions: only records that may meet them; Spark checks the rows again.
+        known: only records that are messages of these queues, none of a deleted topic; None: all.
     """
 
     mode: Mode = Mode.PERMISSIVE
@@ -87,6 +89,7 @@ class RowRules:
     is_grouped: bool = False
     range: LogRange = ALL
     conditions: Conditions = ANY_ROW
+    known: KnownQueues | None = None
 
 
 def message_batches(
@@ -181,6 +184,8 @@ class _Rows:
             keep &= np.isin(window.int32(QUEUE_ID_AT), rules.queues)
         if rules.conditions != ANY_ROW:
             keep &= wanted_rows(window, rules.conditions)
+        if rules.known is not None:
+            keep &= ~_dead(window, rules.known)
         return window if keep.all() else window.select(keep)
 
     def _of_part(self, window: RecordWindow, found: SoundRecords) -> Iterator[pa.RecordBatch]:
@@ -296,6 +301,21 @@ def sound_bodies(window: RecordWindow) -> Flags:
     spans = window.body.starts.tobytes(), window.body.ends.tobytes()
     sound: Flags = np.frombuffer(crcs_match(window.buffer, *spans, said), np.bool_)
     return sound
+
+
+def _dead(window: RecordWindow, known: KnownQueues) -> Flags:
+    """Marks the records of deleted topics."""
+    topics = take_text(pa.py_buffer(window.buffer), window.topic).dictionary_encode()
+    numbers = window.int32(QUEUE_ID_AT).astype(np.int64)
+    queues = indices_of(topics).astype(np.int64) << 32 | (numbers & 0xFFFFFFFF)
+    offsets, places = window.queue_offset, window.int64(PHYSICAL_OFFSET_AT)
+    dead = np.zeros(len(window), np.bool_)
+    names = topics.dictionary.to_pylist()
+    for queue in np.unique(queues).tolist():
+        rows = np.flatnonzero(queues == queue)
+        name, number = names[queue >> 32], int(numbers[rows[0]])
+        dead[rows] = known.are_dead(name, number, offsets[rows], places[rows])
+    return dead
 
 
 def _grouped(window: RecordWindow, valid: Flags) -> tuple[RecordWindow, Flags]:

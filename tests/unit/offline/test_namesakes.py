@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cometmq import offline
 from cometmq.model.errors import StoreDamaged
 from cometmq.offline import archive, restore
 from cometmq.offline.archive import ArchiveRules
@@ -154,6 +155,27 @@ def test_a_store_with_a_dead_namesake_is_sound_and_its_records_are_a_note(tmp_pa
     told = [each.what.split(" records of a deleted topic") for each in verdict.findings]
     assert sum(int(count) for count, _ in told) == dead
     assert verdict.queue_entries == sum(lives[-1].values()) + len(lives)
+
+
+def test_a_read_of_messages_has_those_of_the_last_life(tmp_path, lives):
+    root = made(tmp_path / "store", lives)
+    every = sorted(
+        body(life, queue_id, number)
+        for life, queues in enumerate(lives)
+        for queue_id, count in queues.items()
+        for number in range(count)
+    )
+    wanted = sorted(each for of in of_last_life(lives).values() for each in of)
+    for topics in ("", "orders"):
+        spark = rows(root, topics=topics, splitBytes="5000")
+        assert sorted(each["body"] for each in spark if each["topic"] == "orders") == wanted
+    assert sum(each["topic"] == "ships" for each in rows(root)) == len(lives)
+    assert len(rows(root, topics="orders", deletedTopics="true")) == len(every)
+    columns = ["body"]
+    read = offline.read(root, topics=["orders"], columns=columns).read_all()
+    assert sorted(read["body"].to_pylist()) == wanted
+    read = offline.read(root, topics=["orders"], columns=columns, with_deleted=True).read_all()
+    assert sorted(read["body"].to_pylist()) == every
 
 
 def test_queues_made_anew_of_a_log_with_a_dead_namesake_are_the_brokers(tmp_path, lives):

@@ -71,7 +71,8 @@ def rows_of(
         OSError: a file cannot be read.
     """
     if settings.view == MESSAGES:
-        return message_batches(settings.folder, partition.log, schema, settings.rules)
+        rules = replace(settings.rules, known=partition.known)
+        return message_batches(settings.folder, partition.log, schema, rules)
     from cometmq.spark.store.views import view_rows
 
     return view_rows(settings, partition, schema)

@@ -32,7 +32,7 @@ class StorePartition(InputPartition):
         queues: queue files.
         path: an index file.
         delay_levels_ms: the delay of each level, for the view that makes entries of the delay topic.
-        known: the store's queues, for the view that makes entries.
+        known: the store's queues, which say what is of a deleted topic; None: rows of all records.
     """
 
     log: Task = ()
@@ -51,8 +51,9 @@ def plan(settings: StoreReadSettings) -> list[StorePartition]:
     folder = settings.folder
     if settings.view in (MESSAGES, "packed-cq"):
         levels: tuple[int, ...] = ()
-        known = None
-        if settings.view != MESSAGES:
+        if settings.view == MESSAGES:
+            known = living_queues(settings)
+        else:
             levels = _delay_levels_ms(folder)
             known = _known_queues(folder, levels)
         tasks = plan_tasks(folder, settings.range, split_bytes=settings.split_bytes)
@@ -74,6 +75,21 @@ def plan(settings: StoreReadSettings) -> list[StorePartition]:
         found = folder.numbered(folder.path("index"), INDEX_NAME_DIGITS)
         return [StorePartition(path=each.path) for each in found]
     return [StorePartition()]
+
+
+def living_queues(settings: StoreReadSettings) -> "KnownQueues | None":
+    """Return the queues whose messages are read; None if all records are, or the queue files do not say.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    if settings.with_deleted:
+        return None
+    from cometmq.offline.rebuild import known_queues_in
+
+    known = known_queues_in(settings.folder)
+    topics = settings.rules.topics
+    return known.of_topics(topics) if known is not None and topics else known
 
 
 def _known_queues(folder: StoreFolder, levels_ms: tuple[int, ...]) -> "KnownQueues | None":

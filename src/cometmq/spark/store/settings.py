@@ -30,6 +30,7 @@ READ_OPTIONS = (
     Option("commitLogPath", words, "", "Where the log lies elsewhere (storePathCommitLog): its folders, separated by commas."),
     Option("view", one_of(*VIEWS), MESSAGES, "What the rows are: `messages`, `consumequeue`, `index`, `verify`, `packed-cq`, `files`, `offsets` or `topics`."),
     Option("topics", words, "", "Only these topics, separated by commas. Views of messages and queues."),
+    Option("deletedTopics", truth, "false", "`true`: also the records of topics that were deleted, of which the log still has them. View `messages`."),
     Option("splitBytes", whole(1), str(SPLIT_BYTES), "The most bytes of the log in one task."),
     Option("startingPhysicalOffset", whole(), None, "Records that start at or behind this place in the log. A stream begins here; default: at the oldest record."),
     Option("endingPhysicalOffset", whole(), None, "Records that start before this place in the log. Batches only."),
@@ -67,6 +68,7 @@ class StoreReadSettings:
     columns: tuple[str, ...]
     properties_format: PropertiesFormat
     with_raw: bool
+    with_deleted: bool
     index_slots: int | None
     trigger_bytes_max: int | None
 
@@ -103,6 +105,7 @@ class StoreReadSettings:
             columns=value["columns"],
             properties_format=value["propertiesFormat"],
             with_raw=value["rawRecord"],
+            with_deleted=value["deletedTopics"],
             index_slots=value["indexSlots"],
             trigger_bytes_max=value["maxBytesPerTrigger"],
         )

@@ -25,7 +25,7 @@ from cometmq.offline.log_end import durable_end, used_files
 from cometmq.offline.splits import between, cut, joined
 from cometmq.spark.schema import arrow_schema
 from cometmq.spark.store.batch import rows_of
-from cometmq.spark.store.partitions import StorePartition
+from cometmq.spark.store.partitions import StorePartition, living_queues
 from cometmq.spark.store.settings import StoreReadSettings
 
 _BEGIN = -1  # Before the oldest record, wherever that is when the first batch is planned.
@@ -104,7 +104,8 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         splits = between(cut(files, settings.split_bytes), begin, _begin(end))
         tasks = joined(splits, settings.split_bytes)
-        return [StorePartition(log=task) for task in tasks]
+        known = living_queues(settings)
+        return [StorePartition(log=task, known=known) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of a task, in an executor."""
