@@ -21,7 +21,7 @@ Moment = datetime | int
 """A time: with a time zone, or ms since 1970."""
 
 
-def read_store(
+def read_store(  # noqa: PLR0913  As `read`.
     path: str | os.PathLike[str] | StoreFolder,
     *,
     topics: Sequence[str] = (),
