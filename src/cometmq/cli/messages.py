@@ -101,27 +101,13 @@ def _show(found: Found, nameserver: str | None, *, as_json: bool) -> None:
 
 
 def _dead_of(nameserver: str, found: Found) -> set[str]:
-    """Return the offset message ids of messages whose place in their queue is another's, or nobody's.
+    from cometmq.client import deleted_messages
 
-    An index keeps the keys of a deleted topic until its log files are deleted, so a topic of the same name finds
-    them, too. What lies before its queue's first message has expired or is hidden by retention.
-    """
-
-    async def is_dead(consumer: "AsyncPullConsumer", message: StoredMessage) -> bool:
-        if message.queue not in await consumer.queues(message.topic):
-            return True
-        offset = message.queue_offset
-        pull = await consumer.fetch(message.queue, offset, max_count=1)
-        if not pull.messages:
-            return offset >= pull.max_offset
-        places = {each.commitlog_offset for each in pull.messages}
-        return message.commitlog_offset not in places
-
-    async def look(consumer: "AsyncPullConsumer") -> list[bool]:
-        return await asyncio.gather(*(is_dead(consumer, message) for message in found))
-
-    dead = _pull(nameserver, look) if found else []
-    return {each.offset_message_id for each, is_it in zip(found, dead, strict=True) if is_it}
+    return (
+        _pull(nameserver, lambda consumer: deleted_messages(consumer, found))
+        if found
+        else set()
+    )
 
 
 async def _by_key(admin: "AsyncAdmin", topic: str, key: str, count_max: int) -> Found:

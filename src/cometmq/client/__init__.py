@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cometmq.client.admin.admin import AsyncAdmin
     from cometmq.client.admin.dead_letters import dead_letter_origin
     from cometmq.client.admin.delayed import DelayedFinder, DelayedMessage, DelayedMessages
+    from cometmq.client.admin.deleted_messages import deleted_messages
     from cometmq.client.admin.explain import ExplainFinding, Explanation
     from cometmq.client.admin.inspector import AsyncInspector
     from cometmq.client.admin.replay import ReplayCandidate
@@ -267,6 +268,7 @@ __all__ = [
     "by_hash",
     "dead_letter_origin",
     "decode_traces",
+    "deleted_messages",
     "first_key",
     "nearby_room",
     "round_robin",
@@ -308,6 +310,7 @@ _NAMES = {
     "cometmq.client.consumer.pop.simple_consumer": "AsyncSimpleConsumer",
     "cometmq.client.admin.absent": "AbsentBroker",
     "cometmq.client.admin.dead_letters": "dead_letter_origin",
+    "cometmq.client.admin.deleted_messages": "deleted_messages",
     "cometmq.client.admin.delayed": "DelayedFinder DelayedMessage DelayedMessages",
     "cometmq.client.admin.states": "BrokerState GroupState TopicState",
     "cometmq.client.admin.symptoms": "Symptom",

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from cometmq.client import AsyncPullConsumer, MessageQueue, StoredMessage
+from cometmq.client import AsyncPullConsumer, MessageQueue, StoredMessage, deleted_messages
 from cometmq.dashboard.bodies import body_line
 from cometmq.dashboard.paging import check_page, last_page
 
@@ -21,11 +21,16 @@ _EMPTY_PULLS_MAX = 3
 
 
 class MessageRow(NamedTuple):
-    """A message in a list: without its body, but for its beginning and its size."""
+    """A message in a list: without its body, but for its beginning and its size.
+
+    Attributes:
+        is_deleted: It is of a deleted topic of this name, and stands in no queue.
+    """
 
     message: StoredMessage
     line: str
     size: int
+    is_deleted: bool = False
 
 
 class QueueSlice(NamedTuple):
@@ -54,9 +59,22 @@ class MessagePage(NamedTuple):
     missing: int
 
 
-def row_of(message: StoredMessage) -> MessageRow:
+def row_of(message: StoredMessage, *, is_deleted: bool = False) -> MessageRow:
     """The row of a message in a list."""
-    return MessageRow(replace(message, body=b""), body_line(message.body), len(message.body))
+    line, size = body_line(message.body), len(message.body)
+    return MessageRow(replace(message, body=b""), line, size, is_deleted)
+
+
+async def rows_of(
+    puller: AsyncPullConsumer, found: Sequence[StoredMessage]
+) -> list[MessageRow]:
+    """The rows of messages that an index has found, perhaps some of a deleted topic.
+
+    Raises:
+        CometError: a broker does not say.
+    """
+    deleted = await deleted_messages(puller, found)
+    return [row_of(each, is_deleted=each.offset_message_id in deleted) for each in found]
 
 
 async def browse(

@@ -37,8 +37,9 @@ def take_over(
     # An older topics.json may have been put in place of the one that the mark speaks of.
     is_current = topics.is_whole and topics.loaded_version.counter >= known.version.counter
     start = known.log_end if is_current else 0
-    _log.info(
-        "this broker was a slave: its topics are known up to physical offset %d, and its log ends at %d",
+    _log.warning(
+        "this broker was a slave: its topics and groups are those that its master had at physical offset %d, and its "
+        "log ends at %d; what was deleted while this slave was not connected is here again: delete it once more",
         start,
         store.max_offset,
     )

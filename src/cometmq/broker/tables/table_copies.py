@@ -3,6 +3,7 @@
 A promoted slave has what its tables say, so a topic that was deleted since they were copied would be back. Slaves
 of ours name themselves when they ask for tables, one after the other, and ask for the next one when the last is
 on disk. So the request behind that for topics says that the slave has these, and a master need not be told.
+A slave that is not connected cannot know: the master names it in its log.
 """
 
 import asyncio
@@ -72,8 +73,15 @@ class TableCopies:
         """
         self._deletions += 1
         number = self._deletions
-        for slave in self._slaves() & self._peers.keys():
+        connected = self._slaves()
+        for slave in connected & self._peers.keys():
             self._peers[slave].notify(code, {})
+        away = self._peers.keys() - connected
+        if away:
+            _log.warning(
+                "%s is deleted while the slaves with these ids are not connected: %s; one that is made the master "
+                "before it was connected again has it again: delete it there once more", name, ", ".join(sorted(away)),
+            )  # fmt: skip
         try:
             async with asyncio.timeout(_WAIT_SECONDS):
                 while self._lacking(code, number):

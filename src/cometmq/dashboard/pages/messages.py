@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from cometmq.client import Explanation, Message, MessageQueue, StoredMessage
 from cometmq.dashboard.bodies import KINDS, body_view
-from cometmq.dashboard.browsing import MessageRow, browse, row_of
+from cometmq.dashboard.browsing import MessageRow, browse, rows_of
 from cometmq.dashboard.inputs import (
     PageMissing,
     WrongInput,
@@ -53,7 +53,8 @@ async def show_messages(request: PageRequest) -> Response:
     elif by == BY_KEY and (topic or fields.get("key")):
         rows = await _by_key(request, needed(fields, "topic", "topic"))
     elif by == BY_ID and fields.get("id"):
-        rows = [row_of(await _by_id(request, topic, needed(fields, "id", "message id")))]
+        found = await _by_id(request, topic, needed(fields, "id", "message id"))
+        rows = await rows_of(request.cluster.puller, [found])
     elif by not in (BY_TIME, BY_KEY, BY_ID):
         raise WrongInput(f"Messages are not found by {by[:40]!r}; by time, key or id they are.")
     is_asked = browsed is not None or any(fields.get(name) for name in ("topic", "key", "id"))
@@ -85,7 +86,7 @@ async def _topics(request: PageRequest) -> list[str]:
 async def _by_key(request: PageRequest, topic: str) -> list[MessageRow]:
     key = needed(request.fields, "key", "key")
     found = await request.admin.messages_by_key(topic, key, count_max=_KEY_ROWS_MAX)
-    return [row_of(each) for each in reversed(found)]
+    return await rows_of(request.cluster.puller, found[::-1])
 
 
 async def _by_id(request: PageRequest, topic: str, message_id: str) -> StoredMessage:
