@@ -24,6 +24,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import unquote
 
 from cometmq.model.errors import SettingsError
 from cometmq.offline.archive_files import (
@@ -74,7 +75,7 @@ class ArchiveRules:
     Attributes:
         place: a folder: a path, or a URI that pyarrow's file systems know.
         is_raw: with the records' own bytes, so that `restore` can give the log back.
-        topics: only these; none: all. An archive of some topics makes no mark in the store.
+        topics: only these; none: all. An archive of some topics says of these what it holds, and makes no mark in the store.
         broker_name: for the column `brokerName`.
         compression: of the Parquet files.
         mode: what becomes of what is broken.
@@ -102,8 +103,7 @@ def plan_archive(
     Args:
         folder: the store.
         wanted: a range of the log; without a start: from its first record.
-        rules: the archive. An archive of some topics says of nothing that it holds it, so all of the log is planned. None:
-            what is in no archive of which the store knows.
+        rules: the archive. None: what is in no archive of which the store knows.
         split_bytes: bytes of a split.
 
     Raises:
@@ -119,7 +119,7 @@ def plan_archive(
     if rules is None and folder.is_local:
         read = LogReader(folder, files, present)
         held = [(0, guarded_to(RealDisk(), folder.root, (start, end), read).settled)]
-    elif rules is not None and not rules.topics:
+    elif rules is not None:
         held = _held_ranges(folder, files, present, rules)
     splits = []
     for lo, hi in without((start, end), held):
@@ -139,7 +139,7 @@ def _held_ranges(
     known = read_manifest(rules.place)
     if known is None:
         return []
-    _check_kind(known, ArchiveManifest(_log_file_size(files), rules.is_raw), rules.place)
+    _check_kind(known, _fresh(files, rules), rules.place)
     target = StoreFolder(rules.place)
     whole = [
         (each.lo, each.hi)
@@ -156,12 +156,25 @@ def _log_file_size(files: Sequence[ListedFile]) -> int:
     return max(file.end - file.start for file in files)
 
 
+def _fresh(files: Sequence[ListedFile], rules: ArchiveRules) -> "ArchiveManifest":
+    topics = tuple(sorted(set(rules.topics)))
+    return ArchiveManifest(_log_file_size(files), rules.is_raw, topics=topics)
+
+
 def _check_kind(known: "ArchiveManifest", wanted: "ArchiveManifest", place: str) -> None:
     if (known.log_file_size, known.is_raw) != (wanted.log_file_size, wanted.is_raw):
         raise SettingsError(
             f"{place} is an archive of log files of {known.log_file_size} bytes with raw="
             f"{known.is_raw}; this store's have {wanted.log_file_size}, with raw={wanted.is_raw}: take another place"
         )
+    if known.topics != wanted.topics:
+        raise SettingsError(
+            f"{place} is an archive of {_named(known.topics)}, and not of {_named(wanted.topics)}: take another place"
+        )
+
+
+def _named(topics: Sequence[str]) -> str:
+    return f"the topics {', '.join(topics)}" if topics else "all topics"
 
 
 def _check_log(
@@ -249,8 +262,6 @@ def begin_archive(splits: Sequence[Split], rules: ArchiveRules) -> None:
     Raises:
         OSError: something could not be removed.
     """
-    if rules.topics:
-        return
     target, known = StoreFolder(rules.place), read_manifest(rules.place)
     ranges = known.ranges if known is not None else ()
     found = held_splits(disk_of(target), target.root)
@@ -260,7 +271,7 @@ def begin_archive(splits: Sequence[Split], rules: ArchiveRules) -> None:
     for each in found:
         if (each.lo, each.hi) not in kept | mine:
             target.files.delete_file(target.path(f"{SPLITS}/{each.name}"))
-    for lo, hi, path in parquet_files(target):
+    for lo, hi, path in parquet_files(target, rules.topics):
         if (lo, hi) not in kept:
             target.files.delete_file(path)
 
@@ -296,10 +307,7 @@ def archive_task(
         name = file_name(split.lo, split.hi)
         batches = message_batches(folder, (split,), schema, rows, on_finding=on_finding)
         files = list(ArchiveFiles(rules.place, name, rules.compression).write(batches))
-        if rules.topics:
-            _remove_shorter(split, files, rules.place)
-        else:
-            _note_split(split, rules, files)
+        _note_split(split, rules, files)
         written += files
     return written
 
@@ -316,17 +324,6 @@ def _note_split(split: Split, rules: ArchiveRules, files: Sequence[ArchivedFile]
     write_whole(target, f"{SPLITS}/{name}", json.dumps(content).encode())
 
 
-def _remove_shorter(split: Split, files: Iterable[ArchivedFile], place: str) -> None:
-    """Remove the files that a run over a shorter log has made of the begin of this split."""
-    target = StoreFolder(place)
-    for file in files:
-        path = target.path(file.path)
-        for each in target.entries(path.rpartition("/")[0]):
-            lo, _, hi = each.base_name.removesuffix(".parquet").partition("-")
-            if lo == f"{split.lo:020d}" and hi.isdigit() and int(hi) < split.hi:
-                target.files.delete_file(each.path)
-
-
 # --- what the archive holds
 
 
@@ -340,6 +337,7 @@ class ArchiveManifest:
         ranges: archived ranges of physical offsets, ascending and apart.
         proofs: of the log, from the last runs, the newest last.
         begin: the first physical offset that was ever archived here; None: that of the first range.
+        topics: only of these are messages held, ascending; none: of all.
     """
 
     log_file_size: int
@@ -347,6 +345,7 @@ class ArchiveManifest:
     ranges: tuple[tuple[int, int], ...] = ()
     proofs: tuple[LogProof, ...] = ()
     begin: int | None = None
+    topics: tuple[str, ...] = ()
 
     def begins_at(self, none: int = 0) -> int:
         """Return the first physical offset that was ever archived here; `none` if none was."""
@@ -372,8 +371,10 @@ def read_manifest(place: str) -> ArchiveManifest | None:
     def parse(found: Any) -> ArchiveManifest:
         ranges = tuple((lo, hi) for lo, hi in found["ranges"])
         proofs = tuple(LogProof(*each) for each in found.get("proofs", ()))
-        begin = found.get("begin")
-        return ArchiveManifest(found["logFileSize"], found["raw"], ranges, proofs, begin)
+        begin, topics = found.get("begin"), tuple(found.get("topics", ()))
+        return ArchiveManifest(
+            found["logFileSize"], found["raw"], ranges, proofs, begin, topics
+        )
 
     return read_kept(StoreFolder(place), ARCHIVE_FILE, parse)
 
@@ -391,10 +392,10 @@ def finish_archive(
         SettingsError: the archive is one of another kind.
         OSError: something could not be written.
     """
-    if rules.topics or (not splits and read_manifest(rules.place) is None):
+    if not splits and read_manifest(rules.place) is None:
         return None
     files = used_files(folder)
-    fresh = ArchiveManifest(_log_file_size(files), rules.is_raw)
+    fresh = _fresh(files, rules)
     known = read_manifest(rules.place) or fresh
     _check_kind(known, fresh, rules.place)
     target = StoreFolder(rules.place)
@@ -417,14 +418,16 @@ def finish_archive(
         "logFileSize": fresh.log_file_size,
         "ranges": ranges,
         "raw": rules.is_raw,
+        **({"topics": fresh.topics} if fresh.topics else {}),
         "begin": min(known.begins_at(start), start),
         "proofs": proofs[-_PROOFS_MAX:],
         "v": KEPT_VERSION,
     }
     write_whole(target, ARCHIVE_FILE, json.dumps(content).encode())
-    if not folder.is_local:
+    if folder.is_local:
+        keep_sizes(target, found_settings(folder.root))
+    if rules.topics or not folder.is_local:
         return None
-    keep_sizes(target, found_settings(folder.root))
     return note_archived(RealDisk(), folder.root, end, rules.place, proof)
 
 
@@ -457,7 +460,7 @@ def findings_of(folder: StoreFolder, rules: ArchiveRules) -> list[Finding]:
     behind = damage_behind(folder)
     found = [] if behind is None else [behind.finding()]
     known = read_manifest(rules.place)
-    if known is None or rules.topics:
+    if known is None:
         return found
     target, start = StoreFolder(rules.place), used_files(folder)[0].start
     splits = held_splits(disk_of(target), target.root)
@@ -491,11 +494,14 @@ def _keep_queues(folder: StoreFolder, target: StoreFolder) -> None:
         write_whole(target, QUEUES_FILE, json.dumps(content).encode())
 
 
-def parquet_files(source: StoreFolder) -> list[tuple[int, int, str]]:
-    """(first physical offset, end, path) of the files of an archive."""
+def parquet_files(
+    source: StoreFolder, topics: Sequence[str] = ()
+) -> list[tuple[int, int, str]]:
+    """(first physical offset, end, path) of the files of an archive; only of these topics, none: of all."""
     found = []
     for topic in source.entries(source.root):
-        if not topic.base_name.startswith("topic="):
+        name = topic.base_name.removeprefix("topic=")
+        if name == topic.base_name or (topics and unquote(name) not in topics):
             continue
         for day in source.entries(topic.path):
             for file in source.entries(day.path):

@@ -119,7 +119,8 @@ def coverage_of_archive(place: str) -> Coverage:
     """
     manifest = read_manifest(place)
     if manifest is not None:
-        return Coverage(physical=manifest.ranges, known=kept_queues(StoreFolder(place)))
+        known = kept_queues(StoreFolder(place))
+        return Coverage(physical=manifest.ranges, known=known, topics=manifest.topics)
     topics = read_topic_manifest(place)
     if topics is None:
         raise SettingsError(

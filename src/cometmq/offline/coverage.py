@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cometmq.offline.columns.window import Flags, Longs
 from cometmq.offline.delay_levels import USUAL_LEVELS_MS
@@ -32,12 +33,14 @@ class Coverage:
         physical: ranges of physical offsets; None: any.
         ranges: ranges of queue offsets; None: any.
         known: its queues, which say what is of a deleted topic of the same name; None: nothing is.
+        topics: only messages of these; none: of all.
     """
 
     firsts: Mapping[Queue, int] = field(default_factory=dict)
     physical: Sequence[Range] | None = None
     ranges: Mapping[Queue, Sequence[Range]] | None = None
     known: KnownQueues | None = None
+    topics: Sequence[str] = ()
 
     def without_brokers(self) -> "Coverage":
         """The coverage for queues whose broker is unknown."""
@@ -52,6 +55,9 @@ class Coverage:
         keep = np.ones(batch.num_rows, np.bool_)
         if self.physical is not None:
             keep &= _within(np.asarray(batch.column("commitLogOffset")), self.physical)
+        if self.topics:
+            found = pc.is_in(batch.column("topic"), pa.array(self.topics, pa.string()))
+            keep &= found.to_numpy(zero_copy_only=False)
         if not self.firsts and self.ranges is None:
             return keep
         offsets = np.asarray(batch.column("queueOffset"))

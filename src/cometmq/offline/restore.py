@@ -118,6 +118,10 @@ def plan_restore(
         raise SettingsError(
             f"{place} is no archive that can be restored: that needs `pipeline archive --raw`"
         )
+    if manifest.topics:
+        raise SettingsError(
+            f"{place} is an archive of the topics {', '.join(manifest.topics)} only, and a store has all: archive it without --topic"
+        )
     if os.path.lexists(to) and (not Path(to).is_dir() or any(Path(to).iterdir())):
         raise SettingsError(f"{to} is not empty; a store is restored into a new directory")
     size, source = manifest.log_file_size, StoreFolder(place)

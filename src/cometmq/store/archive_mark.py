@@ -156,13 +156,15 @@ class HeldSplit(NamedTuple):
 
 
 def archive_state(disk: Disk, folder: str) -> tuple[list[Range], list[LogProof]]:
-    """Return the ranges that an archive claims, and its last proofs, the newest last; no range if it is none.
+    """Return the ranges that an archive of a whole log claims, and its last proofs, the newest last; no range if it is none.
 
     Raises:
         OSError: a file is there and cannot be read.
     """
     try:
         found = loads(read_file(disk, f"{folder}/{ARCHIVE_FILE}"))
+        if found.get("topics"):
+            return [], []
         ranges = [(int(lo), int(hi)) for lo, hi in found["ranges"]]
         return ranges, [LogProof(*each) for each in found.get("proofs", [])]
     except (FileNotFoundError, NotADirectoryError, CodecError):

@@ -14,6 +14,7 @@ import pytest
 from cometmq.model.errors import SettingsError
 from cometmq.offline import archive, restore
 from cometmq.offline.archive import ArchiveRules
+from cometmq.offline.copy_compare import compare_folders
 from cometmq.offline.findings import Finding
 from cometmq.offline.folder import StoreFolder
 from cometmq.offline.found import find_store
@@ -46,10 +47,15 @@ class Killed(Exception):
 
 
 def run(
-    root: Path, place: Path, *, is_raw: bool = True, kill_after: int | None = None
+    root: Path,
+    place: Path,
+    *,
+    is_raw: bool = True,
+    topics: tuple[str, ...] = (),
+    kill_after: int | None = None,
 ) -> tuple[int, list[Finding]]:
     """One run of the archive; gives the rows that it wrote, and what it says that the archive lacks."""
-    folder, rules = StoreFolder(str(root)), ArchiveRules(str(place), is_raw=is_raw)
+    folder, rules = StoreFolder(str(root)), ArchiveRules(str(place), is_raw, topics)
     splits = archive.plan_archive(folder, LogRange(), rules, split_bytes=SPLIT)
     archive.begin_archive(splits, rules)
     written = 0
@@ -425,3 +431,54 @@ def test_a_restored_store_is_the_store_or_its_archive_said_what_it_lacks(tmp_pat
                 assert messages[len(messages) - count :] == wanted[queue], (place, queue)
             else:
                 assert messages == wanted[queue], (place, queue)
+
+
+def test_an_archive_of_a_topic_says_what_it_holds_and_a_run_writes_what_is_not_there(
+    tmp_path: Path,
+):
+    root, place = filled(tmp_path / "store"), tmp_path / "trial"
+    with pytest.raises(Killed):
+        run(root, place, topics=("orders",), kill_after=2)
+    assert run(root, place, topics=("orders",)) == (100, [])
+    assert run(root, place, topics=("orders",)) == (0, [])
+    filled(root, 50, first=100)
+    assert run(root, place, topics=("orders",)) == (50, [])
+    files = sorted(place.rglob("*.parquet"))
+    files[0].unlink()
+    again, findings = run(root, place, topics=("orders",))
+    assert again > 0
+    assert findings == []
+    assert sorted(place.rglob("*.parquet")) == files
+    # Another place gets all, and an emptied one, too.
+    assert run(root, tmp_path / "real", topics=("orders",)) == (150, [])
+    emptied(place)
+    assert run(root, place, topics=("orders",)) == (150, [])
+    assert run(root, tmp_path / "none", topics=("nothing",)) == (0, [])
+    assert guard(root).settled == 0
+    assert archive_marks(RealDisk(), str(root)) == {}
+
+
+def test_an_archive_of_a_topic_is_none_of_the_store(tmp_path: Path):
+    root, place = filled(tmp_path / "store"), tmp_path / "place"
+    run(root, place)
+    assert guard(root).settled == log_end(root)
+    with pytest.raises(SettingsError, match="an archive of all topics, and not of the topics"):
+        run(root, place, topics=("orders",))
+    emptied(place)
+    run(root, place, topics=("orders",))
+    assert guard(root).settled == 0
+    with pytest.raises(SettingsError, match="an archive of the topics orders, and not of all"):
+        run(root, place)
+    with pytest.raises(SettingsError, match="of the topics orders only, and a store has all"):
+        restored(place, tmp_path / "back")
+
+
+def test_an_archive_of_a_topic_is_compared_with_its_store(tmp_path: Path):
+    root, place = filled(tmp_path / "store"), tmp_path / "place"
+    store = open_store(root)
+    put(store, b"other", topic="ships")
+    run_jobs(store)
+    store.close()
+    run(root, place, topics=("orders",))
+    found = compare_folders(str(root), str(place), clock=CLOCK)
+    assert found.is_same

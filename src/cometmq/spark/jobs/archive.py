@@ -85,8 +85,8 @@ class RestoreOptions(JobOptions):
 def archive(spark: SparkSession, options: ArchiveOptions) -> Report:
     """Write a store's log or topics as Parquet files, by topic and day; what is archived is left out.
 
-    Each place gets all that the log has; a broker with `archiveGuard=true` deletes only what a place still holds. An archive of
-    topics says of nothing that it holds it. A killed run goes on where it was. Bytes of the log that are no record, or not what their
+    Each place gets all that the log has; a broker with `archiveGuard=true` deletes only what a place still holds, and an archive of
+    topics holds nothing for it. A killed run goes on where it was. Bytes of the log that are no record, or not what their
     record says, are findings, and what the log has deleted before it was archived.
 
     Raises:
@@ -191,9 +191,7 @@ def _splits(
 ) -> list[Split]:
     """The splits of this round: those of the one that was killed, if they are still to be archived."""
     manifest = run.manifest
-    # An archive of topics does not say what it holds: the manifest does.
-    start = manifest.counts.get("end") if rules.topics else None
-    splits = kernel.plan_archive(folder, _wanted(options, start), rules)
+    splits = kernel.plan_archive(folder, _wanted(options), rules)
     kept = kernel.resumed(folder, manifest.ahead.get("splits", ()), splits)
     if kept:
         return kept
@@ -211,9 +209,8 @@ def _rules(options: ArchiveOptions) -> kernel.ArchiveRules:
     return kernel.ArchiveRules(same_place(options.to), is_raw=options.raw, topics=names)
 
 
-def _wanted(options: ArchiveOptions, start: int | None = None) -> LogRange:
-    until = time_ms(options.until, "--until") if options.until else None
-    return LogRange(start=start, end_ms=until)
+def _wanted(options: ArchiveOptions) -> LogRange:
+    return LogRange(end_ms=time_ms(options.until, "--until") if options.until else None)
 
 
 def restore(spark: SparkSession, options: RestoreOptions) -> Report:

@@ -7,6 +7,9 @@ from cometmq.model.errors import SettingsError
 from cometmq.offline.place import same_place
 from cometmq.spark.jobs.field import option
 
+# Options that name a folder or a URI.
+_PLACES = frozenset({"store", "archive", "to", "out"})
+
 ProgressStyle = Literal["auto", "json", "none"]
 
 
@@ -42,12 +45,17 @@ class JobOptions:
     def what(self) -> dict[str, Any]:
         """The values that say what is done, by name: what tells one run from another."""
         return {
-            each.name: _as_one(getattr(self, each.name))
+            each.name: _as_one(getattr(self, each.name), is_place=each.name in _PLACES)
             for each in fields(self)
             if each.metadata.get("is_what", True)
         }
 
 
-def _as_one(value: Any) -> Any:
-    """A URI in its one spelling: to `s3a://` is the run that was to `s3://`."""
-    return same_place(value) if isinstance(value, str) and "://" in value else value
+def _as_one(value: Any, *, is_place: bool) -> Any:
+    """Return a place in its one spelling.
+
+    A path from the root: the same relative path names another folder in another working directory, and its run must not go
+    on where this one ended. A URI: to `s3a://` is the run that was to `s3://`.
+    """
+    is_one = isinstance(value, str) and (("://" in value) or (is_place and value))
+    return same_place(value) if is_one else value
