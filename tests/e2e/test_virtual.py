@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
@@ -11,9 +13,11 @@ import pytest
 
 import cometmq
 from cometmq.client import (
+    AsyncAdmin,
     AsyncProducer,
     AsyncPushConsumer,
     AsyncSimpleConsumer,
+    ConsumeFrom,
     Message,
     PushSettings,
     StoredMessage,
@@ -301,3 +305,37 @@ async def test_virtual_time_within_a_running_loop_is_refused_in_one_line():
         cometmq.virtual(),
     ):
         pass
+
+
+def test_a_broker_that_is_away_for_a_minute_is_a_few_lines_and_its_return_is_one(caplog):
+    with cometmq.virtual(seed=3) as mq:
+        lines: list[str] = []
+
+        async def live() -> None:
+            async with AsyncAdmin(mq.nameserver) as admin:
+                await admin.create_topic("orders", queues=16)
+            settings = PushSettings(consume_from=ConsumeFrom.FIRST)
+            consumers = [
+                AsyncPushConsumer(
+                    mq.nameserver, group=group, listener=lambda _message: None,
+                    subscriptions=["orders"], settings=replace(settings, orderly=is_orderly),
+                )
+                for group, is_orderly in (("G1", False), ("G2", True))
+            ]  # fmt: skip
+            async with consumers[0], consumers[1]:
+                await asyncio.sleep(40)
+                caplog.clear()
+                pair = mq._pair
+                await pair._running.pop().close()
+                await asyncio.sleep(60)
+                await pair._start_broker()
+                await asyncio.sleep(60)
+                lines.extend(caplog.messages)
+
+        mq.run(live())
+    ours = [line for line in lines if "trying again" in line or "works again" in line]
+    assert any(re.match("pulling from .* fails: .*; trying again", line) for line in ours), (
+        lines
+    )
+    assert any(re.match("pulling from .* works again", line) for line in ours), lines
+    assert len(lines) < 30, lines

@@ -22,6 +22,7 @@ from cometmq.client.connection.nameservers import Nameservers
 from cometmq.client.connection.route_fetcher import RouteFetcher
 from cometmq.client.connection.routes import KnownTopic, TopicRoutes
 from cometmq.client.identity import checked_ip, make_client_id, own_ip
+from cometmq.client.outages import Outages
 from cometmq.client.periodic import repeat
 from cometmq.client.settings import (
     ClientSettings,
@@ -38,7 +39,12 @@ from cometmq.codec.bodies.heartbeat import (
 from cometmq.codec.remoting import Command
 from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode, request_name
-from cometmq.model.errors import BrokerNotFound, BrokerRefused, CometError
+from cometmq.model.errors import (
+    BrokerNotFound,
+    BrokerRefused,
+    CometError,
+    TopicNotFound,
+)
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import MASTER_ID
 from cometmq.net.answer import Answer
@@ -48,6 +54,8 @@ from cometmq.net.loop import beat_wait, loop_chance, loop_clock
 from cometmq.net.tasks import Tasks
 
 _log = logging.getLogger(__name__)
+
+_REFRESHING, _BEATING = "refreshing routes", "sending heartbeats to"
 
 # How soon a broker that is away is looked for, doubled up to the interval of heartbeats, ms.
 _AWAY_MS = 500
@@ -110,6 +118,7 @@ class ClientInstance:
         """
         self.settings = settings or ClientSettings()
         self.clock = clock or loop_clock()
+        self.outages = Outages(self.clock)
         self.chance = chance or loop_chance()
         addresses = nameserver_addresses(nameservers)
         given_ip = self.settings.client_ip
@@ -258,7 +267,12 @@ class ClientInstance:
                 await self._route_fetcher.fetch(topic)
             except CometError as error:
                 # What was known holds: a nameserver that restarts has no routes for a while.
-                _log.warning("the route of %s cannot be refreshed: %s", topic, error)
+                place = (
+                    f"of {topic}" if isinstance(error, TopicNotFound) else "at the nameservers"
+                )
+                self.outages.failed(_REFRESHING, place, error, topic)
+            else:
+                self.outages.worked(_REFRESHING, topic)
         if self._everywhere:
             await self._learn_cluster()
         self._close_strangers()
@@ -273,8 +287,9 @@ class ClientInstance:
         try:
             info = await self.nameserver_api.cluster(size_max=OWN_SIZE_MAX)
         except CometError as error:
-            _log.warning("the brokers there are are not known; asking again later: %s", error)
+            self.outages.failed("listing the brokers", "at the nameservers", error)
             return
+        self.outages.worked("listing the brokers")
         self._is_cluster_known = True
         brokers = info.brokers.values()
         self.routes.put_cluster(brokers, self.clock.monotonic(), keep_seconds=_NAMED_SECONDS)
@@ -384,7 +399,11 @@ class ClientInstance:
             await self._member_api.beat(address, body)
 
         said = await side_by_side(beat, addresses)
-        _log_refusals("a heartbeat", dict(zip(addresses, said, strict=True)))
+        for address, error in zip(addresses, said, strict=True):
+            if isinstance(error, BaseException):
+                self.outages.failed(_BEATING, address, error, address)
+            else:
+                self.outages.worked(_BEATING, address)
 
     def _addresses_to_beat(self) -> set[str]:
         """The brokers that should know the members: a slave is only read from."""

@@ -53,6 +53,8 @@ from cometmq.net.tasks import Tasks
 
 _log = logging.getLogger(__name__)
 
+_STORING = "storing the offsets of"
+
 # How soon a share that could not be worked out is tried again (rebalance minInterval of 5.3.3).
 _INCOMPLETE_PAUSE_SECONDS = 1.0
 # Between two rounds, however often brokers tell that the group changed (minInterval of 5.3.3: 1 s).
@@ -149,6 +151,7 @@ class GroupMember:
             self._gate,
             self.counts,
             self._instance.clock,
+            self._instance.outages,
             Tasks(f"{self.group} popped"),
             deliver,
             self._subscription_of,
@@ -166,6 +169,7 @@ class GroupMember:
             self._gate,
             self.counts,
             instance.clock,
+            instance.outages,
             StartOffset(
                 self.progress,
                 OffsetApi(instance),
@@ -385,7 +389,9 @@ class GroupMember:
         try:
             await self.progress.store(queues, is_answered=is_answered)
         except (CometError, OSError) as error:
-            _log.warning("the offsets of %s were not stored: %s", self.group, error)
+            self._instance.outages.failed(_STORING, self.group, error, self.group)
+        else:
+            self._instance.outages.worked(_STORING, self.group)
 
     # --- for the instance
 

@@ -4,7 +4,6 @@ Every member does so every 20 s, and at once when a broker tells that the group 
 RebalanceImpl of RocketMQ 5.3.3.
 """
 
-import logging
 from collections.abc import Iterable
 
 from cometmq.client.api.asking import first_answer
@@ -19,7 +18,7 @@ from cometmq.model.queue import MessageQueue
 # Brokers that are asked at most: so one that hangs leaves a useful part of the time to the others.
 _ASKED_MAX = 3
 
-_log = logging.getLogger(__name__)
+_SHARING = "getting queues"
 
 
 class Rebalance:
@@ -56,9 +55,14 @@ class Rebalance:
             except CometError as error:
                 self.is_complete = False
                 # Brokers make a retry topic on the first heartbeat; it takes a moment.
-                is_expected = isinstance(error, TopicNotFound) and is_retry_topic(topic)
-                level = logging.DEBUG if is_expected else logging.WARNING
-                _log.log(level, "no share of %s for %s: %s", topic, self._group, error)
+                if not (isinstance(error, TopicNotFound) and is_retry_topic(topic)):
+                    place = f"for the group {self._group}"
+                    if isinstance(error, TopicNotFound):
+                        place = f"of the topic {topic} {place}"
+                    work, member = _SHARING, (self._group, topic)
+                    self._instance.outages.failed(work, place, error, member)
+            else:
+                self._instance.outages.worked(_SHARING, (self._group, topic))
         return shares
 
     async def _share(self, topic: str) -> list[MessageQueue]:

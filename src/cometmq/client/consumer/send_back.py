@@ -23,6 +23,8 @@ from cometmq.model.names import INNER_PRODUCER_GROUP, retry_topic
 
 _log = logging.getLogger(__name__)
 
+_RETRYING = "sending messages for a retry of the group"
+
 # consumeMessageBack with an unset maxReconsumeTimes (getMaxReconsumeTimes of 5.3.3).
 RETRIES_DEFAULT = 16
 
@@ -116,10 +118,9 @@ class SendBack:
             encoded = self._encoder.pack(fresh, extra, more=times)
             await self._sender.start(encoded, None, None)
         except CometError as error:
-            _log.warning(
-                "%r could not be sent for a retry: %s; trying again here", message, error
-            )
+            self._instance.outages.failed(_RETRYING, self._group, error, self._group)
             return False
+        self._instance.outages.worked(_RETRYING, self._group)
         return True
 
 

@@ -37,6 +37,7 @@ _log = logging.getLogger(__name__)
 BUNCH = 10
 WAITING_MAX = 2048
 FLUSH_SECONDS = 5.0
+_TRACING = "sending the traces of"
 _TRACE_GROUP = "_INNER_TRACE_PRODUCER"
 # As LocalTransactionState of RocketMQ writes them.
 _STATES = {"COMMIT": "COMMIT_MESSAGE", "ROLLBACK": "ROLLBACK_MESSAGE", "UNKNOWN": "UNKNOW"}
@@ -207,7 +208,9 @@ class Tracer:
                 await self._sender.start(self._encoder.pack(message), None, None)
             except CometError as error:
                 self.dropped += count
-                _log.warning("%d traces of %s were not stored: %s", count, self._group, error)
+                self._instance.outages.failed(_TRACING, self._group, error, self._group)
+            else:
+                self._instance.outages.worked(_TRACING, self._group)
 
     async def close(self) -> None:
         """Send what waits, and end."""

@@ -119,13 +119,16 @@ class HeldQueues:
         self, broker_name: str, queues: list[MessageQueue]
     ) -> set[MessageQueue] | None:
         """The queues that a broker says are locked; None where it says nothing that can be read."""
+        member, outages = (self._group, broker_name), self._instance.outages
         try:
-            return await self._api.lock(
+            locked = await self._api.lock(
                 self._instance.address(broker_name), self._request(queues)
             )
         except CometError as error:
-            _log.warning("locks of %s at %s: %s", self._group, broker_name, error)
+            outages.failed("locking queues at", broker_name, error, member)
             return None
+        outages.worked("locking queues at", member)
+        return locked
 
     async def _unlock(self, broker_name: str, queues: list[MessageQueue]) -> None:
         try:

@@ -16,11 +16,12 @@ from cometmq.client.consumer.listeners import ListenerVerdict
 from cometmq.client.consumer.pop.pops import Popper, PopTerms
 from cometmq.client.consumer.pull.process_queue import ProcessQueue
 from cometmq.client.consumer.send_back import RETRIES_DEFAULT, SendBack
+from cometmq.client.outages import Outages
 from cometmq.client.settings import ConsumeFrom, PushSettings
 from cometmq.codec.headers.pop import FROM_MAX, FROM_MIN
 from cometmq.model.clock import Clock
 from cometmq.model.delay_levels import DEAD_LETTER
-from cometmq.model.errors import CometError
+from cometmq.model.errors import BrokerNotFound, CometError, NetError
 from cometmq.model.message import StoredMessage
 from cometmq.model.properties import POP_CK
 from cometmq.model.queue import MessageQueue
@@ -29,6 +30,7 @@ from cometmq.net.tasks import Tasks
 
 _log = logging.getLogger(__name__)
 
+_POPPING = "popping from"
 _FAILURE_PAUSE = 1.0  # pullTimeDelayMillsWhenException of 5.3.3, seconds.
 _ROOM_SECONDS = 1.0  # Messages whose time is over make room, too; nobody tells of them.
 _ACKS_MAX = 500  # Of one request.
@@ -48,6 +50,7 @@ class PopContext:
         gate: open while the member may pop.
         counts: what is counted, by topic.
         clock: the time.
+        outages: Writes the lines about pops that fail.
         tasks: where acknowledgements are sent.
         deliver: takes messages, with their loop.
         subscription_of: which messages of a topic are wanted at present.
@@ -59,6 +62,7 @@ class PopContext:
     gate: asyncio.Event
     counts: Counts
     clock: Clock
+    outages: Outages
     tasks: Tasks
     deliver: "Callable[[PopLoop, list[StoredMessage]], None]"
     subscription_of: Callable[[str], Subscription]
@@ -115,6 +119,7 @@ class PopLoop:
             await self._pop_on()
         finally:
             self._is_running = False
+            self._popping.outages.forget(_POPPING, self.queue)
 
     async def _pop_on(self) -> None:
         while not self.is_dropped:
@@ -122,11 +127,10 @@ class PopLoop:
                 await self._popping.gate.wait()
                 await self._wait_room()
                 await self._pop_once()
-            except CometError as error:
-                _log.warning("popping %s: %s; trying again", self.queue, error)
-                await asyncio.sleep(_FAILURE_PAUSE)
-            except Exception:  # noqa: BLE001  Even a bug must not end it.
-                _log.exception("popping %s; trying again", self.queue)
+            except Exception as error:  # noqa: BLE001  Even a bug must not end it.
+                is_own = not isinstance(error, NetError | BrokerNotFound)
+                place = str(self.queue) if is_own else self.queue.broker_name
+                self._popping.outages.failed(_POPPING, place, error, self.queue)
                 await asyncio.sleep(_FAILURE_PAUSE)
 
     async def _pop_once(self) -> None:
@@ -147,6 +151,7 @@ class PopLoop:
             messages = await popping.popper.pop(self.queue.broker_name, ask)
         finally:
             self._is_answered.set()
+        popping.outages.worked(_POPPING, self.queue)
         if not messages:
             return
         now = popping.clock.monotonic()
@@ -202,10 +207,13 @@ class PopLoop:
         while self._finished:
             messages = self._finished[:_ACKS_MAX]
             del self._finished[:_ACKS_MAX]
+            outages = self._popping.outages
             try:
                 await self._popping.popper.ack(messages)
             except CometError as error:
-                _log.warning("%d of %s come again: %s", len(messages), self.queue, error)
+                outages.failed("acknowledging at", self.queue.broker_name, error, self.queue)
+            else:
+                outages.worked("acknowledging at", self.queue)
             self._release(messages)
         self._is_acknowledging = False
 

@@ -18,12 +18,19 @@ from cometmq.client.consumer.pull.process_queue import ProcessQueue
 from cometmq.client.consumer.pull.pulls import Puller, PullTerms, RepeatedPull
 from cometmq.client.consumer.pull.received import RecordUnpacker
 from cometmq.client.consumer.start_offset import StartOffset
+from cometmq.client.outages import Outages
 from cometmq.client.results import PullStatus, RawPull
 from cometmq.client.settings import ConsumerSettings
 from cometmq.codec.record import Record
 from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import BrokerRefused, CodecError, CometError
+from cometmq.model.errors import (
+    BrokerNotFound,
+    BrokerRefused,
+    CodecError,
+    CometError,
+    NetError,
+)
 from cometmq.model.message import StoredMessage
 from cometmq.model.namespace import namespace_of
 from cometmq.model.queue import MessageQueue
@@ -37,6 +44,7 @@ _FAILURE_PAUSE = 1.0
 # Answers that bring nothing and come at once: how soon is at once (seconds), how many are free, and the pause
 # behind them, doubled up to that of failures (seconds).
 _HELD_SECONDS = 1.0
+_PULLING = "pulling from"
 _IN_VAIN_FREE = 3
 _IN_VAIN_PAUSE = 0.01
 _DOUBLINGS_MAX = 10
@@ -56,6 +64,7 @@ class PullContext:
         gate: open while the member may pull.
         counts: what is counted, by topic.
         clock: the time.
+        outages: Writes the lines about pulls that fail.
         start: Finds the first offset of a queue, from storage or by the group's rule.
         deliver: takes messages that match, with their loop.
         discard: takes a record that cannot be read.
@@ -67,6 +76,7 @@ class PullContext:
     gate: asyncio.Event
     counts: Counts
     clock: Clock
+    outages: Outages
     start: StartOffset
     deliver: "Callable[[PullLoop, Batch], None]"
     discard: "Callable[[PullLoop, Record], None]"
@@ -144,6 +154,7 @@ class PullLoop:
                 await self._pull_patiently()
         finally:
             self._drop_ahead()
+            self._reading.outages.forget(_PULLING, self.queue)
 
     async def _pull_patiently(self) -> None:
         """Pull until a pull fails, and wait as long as its failure asks for."""
@@ -154,18 +165,21 @@ class PullLoop:
             return
         except BrokerRefused as refused:
             if refused.code not in _BUSY_CODES:
-                _log.warning("pulling %s: %s", self.queue, refused)
+                self._failed(refused)
             if refused.code == ResponseCode.TOPIC_NOT_EXIST:
                 self._lose_position()
             is_short = refused.code == ResponseCode.FLOW_CONTROL
             await asyncio.sleep(_BUSY_PAUSE if is_short else _FAILURE_PAUSE)
-        except CometError as error:
-            _log.warning("pulling %s: %s; trying again", self.queue, error)
-            await asyncio.sleep(_FAILURE_PAUSE)
-        except Exception:  # noqa: BLE001  Even a bug must not end it.
+        except Exception as error:  # noqa: BLE001  Even a bug must not end it.
             # A queue that nobody reads any more would not be noticed for long.
-            _log.exception("pulling %s; trying again", self.queue)
+            self._failed(error)
             await asyncio.sleep(_FAILURE_PAUSE)
+
+    def _failed(self, error: Exception) -> None:
+        # A broker that is away is one outage of all its queues; what it refuses may be a topic's own.
+        is_own = not isinstance(error, NetError | BrokerNotFound)
+        place = str(self.queue) if is_own else self.queue.broker_name
+        self._reading.outages.failed(_PULLING, place, error, self.queue)
 
     def _lose_position(self) -> None:
         """Forget the position, because the topic is deleted: another queue may get the name of this one."""
@@ -261,6 +275,7 @@ class PullLoop:
     async def _pull_once(self, asked: _AskedPull) -> None:
         process_queue, offset = asked.process_queue, asked.offset
         pull = await asked.answer
+        self._reading.outages.worked(_PULLING, self.queue)
         if pull.body:
             self.counts.pulls += 1
             self.counts.pull_ms += (self._reading.clock.monotonic() - asked.at) * 1000

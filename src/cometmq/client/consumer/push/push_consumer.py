@@ -67,6 +67,7 @@ _log = logging.getLogger(__name__)
 
 # How long a message that nobody took back waits here (submitConsumeRequestLater of 5.3.3), seconds.
 _LOCAL_RETRY_SECONDS = 5.0
+_BURYING = "sending an unreadable message to the dead letters from"
 
 
 class AsyncPushConsumer(AsyncGroupClient):
@@ -372,8 +373,9 @@ class AsyncPushConsumer(AsyncGroupClient):
                 await self._back.tell(
                     loop.queue.broker_name, record.physical_offset, DEAD_LETTER
                 )
+                self._instance.outages.worked(_BURYING, loop.queue)
                 break
             except CometError as error:
-                _log.warning("%s: no dead letter: %s; trying again", loop.queue, error)
+                self._instance.outages.failed(_BURYING, str(loop.queue), error, loop.queue)
                 await asyncio.sleep(_LOCAL_RETRY_SECONDS)
         loop.finish(process_queue, [record.queue_offset])

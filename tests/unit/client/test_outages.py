@@ -1,0 +1,88 @@
+"""Failures that last: one line at the begin, one after five minutes with the count, one at the end."""
+
+import pytest
+
+from cometmq.client.outages import AGAIN_SECONDS, WELL_SECONDS, Outages
+from cometmq.model.errors import BrokerRefused, ConnectError
+from tests.support.hand_clock import HandClock
+
+AWAY = ConnectError("nobody answers at 10.0.0.1:10911")
+FIRST = f"pulling from broker-a fails: {AWAY}; trying again"
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+def outages(clock: HandClock) -> Outages:
+    return Outages(clock)
+
+
+def fail(outages: Outages, *queues: int) -> None:
+    for queue in queues:
+        outages.failed("pulling from", "broker-a", AWAY, queue)
+
+
+def test_64_queues_of_a_broker_that_is_away_for_an_hour_write_a_line_each_five_minutes(
+    outages, clock, caplog
+):
+    for _ in range(3_600):
+        fail(outages, *range(64))
+        clock.turn(1)
+    count = 64 * int(AGAIN_SECONDS)
+    again = f"{FIRST} ({count} times since the last such line)"
+    assert caplog.messages[:2] == [FIRST, again]
+    assert len(caplog.messages) == 12
+
+
+def test_it_is_over_when_nothing_of_it_fails_and_a_well_one_costs_no_line(outages, caplog):
+    fail(outages, 1, 2)
+    for queue in (1, 3, 2, 2):
+        outages.worked("pulling from", queue)
+    assert caplog.messages == [FIRST, "pulling from broker-a works again"]
+    assert not outages.failing
+
+
+def test_one_that_fails_and_works_each_second_writes_two_lines_in_five_minutes(
+    outages, clock, caplog
+):
+    for _ in range(int(AGAIN_SECONDS) // 2):
+        fail(outages, 1)
+        clock.turn(1)
+        outages.worked("pulling from", 1)
+        clock.turn(1)
+    assert len(caplog.messages) == 2
+
+
+def test_one_that_comes_back_after_a_while_is_reported_at_once(outages, clock, caplog):
+    for _ in range(2):
+        fail(outages, 1)
+        outages.worked("pulling from", 1)
+        clock.turn(WELL_SECONDS)
+    assert len(caplog.messages) == 4
+
+
+def test_another_failure_of_the_same_queue_is_an_outage_of_its_own(outages, caplog):
+    fail(outages, 1, 2)
+    outages.failed("pulling from", "broker-a", BrokerRefused(16, "no", "broker-a"), 1)
+    outages.worked("pulling from", 2)
+    assert [each.split("(")[0][:30] for each in caplog.messages[2:]] == [
+        "pulling from broker-a works ag"
+    ]
+    assert len(caplog.messages) == 3
+
+
+def test_a_queue_that_another_member_has_is_no_part_of_it(outages, caplog):
+    fail(outages, 1, 2)
+    outages.forget("pulling from", 2)
+    outages.worked("pulling from", 1)
+    assert caplog.messages[1:] == ["pulling from broker-a works again"]
+
+
+def test_outages_are_bounded(outages):
+    for number in range(5_000):
+        outages.failed("refreshing routes", f"of {number}", AWAY, number)
+        outages.worked("refreshing routes", number)
+    assert len(outages._known) <= 1_000
