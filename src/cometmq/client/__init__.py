@@ -5,6 +5,7 @@ Each comes twice with the same methods: `AsyncProducer` for asyncio, `Producer` 
 
 from typing import TYPE_CHECKING
 
+from cometmq.client.argument_checks import explained
 from cometmq.model.later import later
 
 if TYPE_CHECKING:
@@ -344,7 +345,9 @@ _NAMES = {
 }
 if not TYPE_CHECKING:  # A checker that sees it takes any name to be there.
     __getattr__ = later(
-        __name__, {name: module for module, names in _NAMES.items() for name in names.split()}
+        __name__,
+        {name: module for module, names in _NAMES.items() for name in names.split()},
+        explained,
     )
 
 

@@ -315,7 +315,7 @@ class PushSettings(ConsumerSettings):
             are given one after the other, others beside them; what is refused has only its key wait, until
             `queue_span_max` messages lie behind it.
         commit_by_listener: ConsumeOrderlyContext.setAutoCommit(false), with `orderly`: what
-            was consumed counts when the listener answers `ListenerVerdict.COMMIT`; `ListenerVerdict.ROLLBACK`
+            was consumed counts when the listener answers `OrderlyStatus.COMMIT`; `OrderlyStatus.ROLLBACK`
             has everything since then given again.
         suspend_queue_ms: suspendCurrentQueueTimeMillis; that pause.
         lock_interval_ms: rocketmq.client.rebalance.lockInterval; how often queue locks are renewed.

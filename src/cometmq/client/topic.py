@@ -66,11 +66,17 @@ class PydanticCodec(Generic[Value]):
         kind: the type of the topic's values.
 
     Raises:
-        SettingsError: pydantic is not installed.
+        SettingsError: pydantic is not installed, or takes no such type.
     """
 
     def __init__(self, kind: type[Value]) -> None:
-        self._adapter = _imported("pydantic").TypeAdapter(kind)
+        pydantic = _imported("pydantic")
+        try:
+            self._adapter = pydantic.TypeAdapter(kind)
+        except Exception as error:
+            raise SettingsError(
+                f"PydanticCodec: kind is {kind!r:.80}; it must be a model, or a type that pydantic.TypeAdapter takes: {error!s:.200}"
+            ) from error
 
     def encode(self, value: Value) -> bytes:
         """Encode a value as JSON."""

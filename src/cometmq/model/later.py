@@ -14,13 +14,15 @@ from importlib import import_module
 from typing import Any
 
 
-def later(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """A package's `__getattr__`: each name is found in its module, once."""
+def later(
+    package: str, modules: Mapping[str, str], ready: Callable[[Any], Any] = lambda found: found
+) -> Callable[[str], Any]:
+    """A package's `__getattr__`: each name is found in its module, once, and passed through `ready`."""
 
     def find(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        found = getattr(import_module(modules[name]), name)
+        found = ready(getattr(import_module(modules[name]), name))
         setattr(sys.modules[package], name, found)
         return found
 

@@ -86,7 +86,10 @@ class Message:
 
     def _check(self) -> None:
         """Refuse what no broker would take, before any network."""
-        fault = _fault_of(self.topic)
+        try:
+            fault = _fault_of(self.topic)
+        except TypeError:
+            fault = f"topic must be text, not {type(self.topic).__name__}"
         if fault is not None:
             raise MessageError(fault)
         # The common kinds first: a union is looked through at ten times the cost.
@@ -95,8 +98,7 @@ class Message:
                 f"body must be bytes, not {type(self.body).__name__}; encode text, e.g. text.encode()"
             )
         if self.properties:
-            for name, value in self.properties.items():
-                check_property(name, value)
+            _check_properties(self.properties)
         if self.tag or self.keys:
             for text in (self._checked_tag(), *self._checked_keys()):
                 if any(mark in text for mark in _FORBIDDEN):
@@ -156,6 +158,15 @@ class _OpenMessage:
     """A `Message` that is being filled; the same slots, so that it can become one."""
 
     __slots__ = Message.__slots__
+
+
+def _check_properties(properties: object) -> None:
+    if not isinstance(properties, Mapping):
+        raise MessageError(
+            f"properties must be a mapping of text to text, not {type(properties).__name__}"
+        )
+    for name, value in properties.items():
+        check_property(name, value)
 
 
 def _delivery_property(deliver: timedelta | datetime) -> tuple[str, str]:

@@ -63,7 +63,7 @@ from cometmq.codec.headers.transaction import ResumeCheck
 from cometmq.codec.java_properties import decode_java_properties, encode_properties_text
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.model.errors import BrokerRefused
+from cometmq.model.errors import BrokerRefused, SettingsError
 from cometmq.model.group import GroupConfig
 from cometmq.model.names import TRANS_CHECK_MAX_TIME_TOPIC
 from cometmq.model.queue import MessageQueue
@@ -170,7 +170,15 @@ class BrokerApi:
             changes: fields of `TopicConfig`; the others stay as they are.
             attributes: added to those that it has.
             is_made: whether it is made where the broker has none, or may not be read by this user.
+
+        Raises:
+            SettingsError: There is no such field.
         """
+        if odd := changes.keys() - TopicConfig.__dataclass_fields__.keys():
+            raise SettingsError(
+                f"changes: {min(map(str, odd))!r:.80} is no field of TopicConfig; it has "
+                f"{', '.join(TopicConfig.__dataclass_fields__)}"
+            )
         try:
             known = await self.topic_config(address, topic)
         except BrokerRefused as error:

@@ -142,10 +142,12 @@ class SendEncoder:
         Raises:
             MessageError: its body is too long or the topic is not for users.
         """
-        body = message.body
+        try:
+            body, topic = message.body, message.topic
+        except AttributeError:
+            raise _no_message(message) from None
         if body.__class__ is not bytes:
             body = bytes(body)
-        topic = message.topic
         full, front = self._fronts.get((topic, code)) or self._front(topic, code)
         if len(body) > self.plain_size_max:
             body, sys_flag = self._compressed(body, topic, sys_flag)
@@ -241,6 +243,11 @@ class SendEncoder:
         """
         if not messages:
             raise MessageError("a batch needs at least one message")
+        given: object = messages
+        if not isinstance(given, Sequence) or isinstance(given, str | bytes):
+            raise MessageError(f"a batch is a list of messages, not {given!r:.80}")
+        if odd := [each for each in given if not isinstance(each, Message)]:
+            raise _no_message(odd[0])
         first = messages[0]
         ids, items, size = [], [], 0
         now_ms = self._clock.now_ms()
@@ -296,6 +303,10 @@ class SendEncoder:
                 f"a body of {size} bytes for {topic!r}; at most {self._settings.body_size_max} are "
                 "allowed (body_size_max here, maxMessageSize at the broker)"
             )
+
+
+def _no_message(given: object) -> MessageError:
+    return MessageError(f"{given!r:.80} is no Message; send Message(topic, body)")
 
 
 def _property_text(

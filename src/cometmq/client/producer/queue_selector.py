@@ -115,7 +115,7 @@ class RoundRobin:
 
     Args:
         chance: where to begin, so that many producers do not begin at one queue.
-        is_available: whether a broker may be used now (`latency.FaultTable`); None: all may.
+        is_available: whether a broker may be used now (`FaultTable`); None: all may.
     """
 
     def __init__(

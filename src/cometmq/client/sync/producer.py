@@ -63,7 +63,7 @@ class Producer(BlockingGroupClient[AsyncProducer]):
     ) -> SendResult:
         """Send a message; its result comes when a broker has acknowledged it.
 
-        Whatever goes wrong is raised where the result is awaited, and nowhere else.
+        Whatever goes wrong is raised where the result is asked for, and nowhere else.
 
         Args:
             message: what to send.

@@ -1,0 +1,108 @@
+"""Arguments of wrong kinds, for each parameter of the public constructors and methods: the error names the parameter."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import cometmq.client as clients
+from cometmq.client import JsonCodec, Message, MessageQueue, Producer
+from cometmq.embedded import Embedded
+from cometmq.errors import CometError, MessageError
+
+WRONG: list[Any] = [5, "\x01", 3.5, [1], object(), b"b", {"a": 1}]
+QUEUE = MessageQueue("orders", "broker-a", 0)
+GOOD: dict[str, Any] = {
+    "topic": "orders", "body": b"x", "group": "g", "access_key": "a", "secret_key": "b", "name": "n",
+    "codec": JsonCodec(), "queues": [QUEUE], "rooms": {"r"}, "kind": int, "expression": "a = 1",
+    "room_of_queue": str, "room_of_client": str, "broker_name": "broker-a", "queue_id": 0,
+    "message": Message("orders", b"x"), "messages": [Message("orders", b"x")], "queue": QUEUE,
+    "offset": 0, "topics": ["orders"], "ms": 0,
+}  # fmt: skip
+MADE = [
+    "Admin", "AsyncAdmin", "AsyncInspector", "AsyncProducer", "AsyncPullConsumer", "AsyncPushConsumer",
+    "AsyncSimpleConsumer", "ConsistentHash", "ConsumerSettings", "Credentials", "EncodedProducer", "FixedQueues",
+    "Inspector", "MachineRooms", "Message", "MsgspecCodec", "NearbyRoom", "Producer", "ProducerSettings",
+    "PullConsumer", "PushConsumer", "PushSettings", "PydanticCodec", "QueueReader", "ReplayClaims",
+    "SimpleConsumer", "SimpleSettings", "Sql", "Tag", "TlsSettings", "Topic",
+]  # fmt: skip
+RUNNING: dict[str, dict[str, Any]] = {
+    "Producer": {},
+    "PullConsumer": {},
+    "SimpleConsumer": {"group": "simple", "subscriptions": ["orders"]},
+    "PushConsumer": {"group": "push", "listener": print, "subscriptions": ["orders"]},
+    "Admin": {},
+    "Inspector": {},
+    "QueueReader": {},
+}
+# They end the client, wait for messages or for a signal, or act on brokers until all are through.
+NOT_CALLED = {"close", "start", "wait", "iterate", "read", "receive"}
+
+
+@pytest.fixture(scope="module")
+def names() -> Iterator[str]:
+    with Embedded(settings={"defaultTopicQueueNums": 1}) as cluster:
+        with Producer(cluster.nameserver) as producer:
+            producer.send(Message("orders", b"0"))
+        yield cluster.nameserver
+
+
+def complaint(call: Any, arguments: dict[str, Any], name: str) -> str | None:
+    """What is wrong with the error that a wrong argument gives; None: nothing."""
+    try:
+        call(**arguments)
+    except CometError:
+        return None
+    except TypeError as error:
+        return None if name in str(error) else f"{name}={arguments[name]!r:.20}: {error!r}"
+    except Exception as error:
+        return f"{name}={arguments[name]!r:.20}: {error!r}"
+    return None
+
+
+def complaints(call: Any) -> list[str]:
+    parameters = {
+        name: each
+        for name, each in inspect.signature(call).parameters.items()
+        if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+    }
+    needed = {
+        name: GOOD.get(name) for name, each in parameters.items() if each.default is each.empty
+    }
+    if "listener" in parameters and "batch_count" not in parameters:
+        needed["listener"] = print
+    found = (
+        complaint(call, {**needed, name: value}, name) for name in parameters for value in WRONG
+    )
+    return [each for each in found if each]
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_constructor_names_the_argument_of_a_wrong_kind(name: str):
+    assert not complaints(getattr(clients, name))
+
+
+@pytest.mark.parametrize("name", RUNNING)
+def test_a_method_names_the_argument_of_a_wrong_kind(names: str, name: str):
+    with getattr(clients, name)(names, **RUNNING[name]) as client:
+        found = {
+            each: wrong
+            for each, method in inspect.getmembers(client, inspect.ismethod)
+            if each[0] != "_" and each not in NOT_CALLED and (wrong := complaints(method))
+        }
+    assert not found
+
+
+def test_an_error_says_the_parameter_the_value_and_what_it_must_be(names: str):
+    with pytest.raises(
+        CometError, match=r"Producer.__init__: nameservers is 5; it must be text or None"
+    ):
+        Producer(5)  # type: ignore[arg-type]
+    with (
+        Producer(names) as producer,
+        pytest.raises(MessageError, match="'orders' is no Message"),
+    ):
+        producer.send("orders")  # type: ignore[arg-type]
