@@ -24,7 +24,12 @@ BOSS = Credentials("boss", f"{CANARY}-boss")
 def cluster(tmp_path_factory):
     """Both ask: the nameserver knows the broker by its own users."""
     folder = tmp_path_factory.mktemp("auth")
-    more = {"authConfigPath": folder / "users", **auth_settings()}
+    write_users(folder / "users" / "auth.json")
+    more = {
+        "authConfigPath": folder / "users",
+        "clusterName": "DefaultCluster",
+        **auth_settings(),
+    }
     names = processes.nameserver(folder / "nameserver", **more)
     (folder / "nameserver" / "namesrv.conf").chmod(0o600)
     with names:
@@ -62,7 +67,35 @@ def allow(resource, *actions):
     return {"resource": resource, "actions": list(actions), "decision": "Allow"}
 
 
+def write_users(path):
+    """Two users of the nameserver, who may administrate one cluster each."""
+    clusters = {"boss": "Cluster:DefaultCluster", "stranger": "Cluster:Another"}
+    known = [
+        {"username": name, "password": f"{CANARY}-{name}", "userType": "Normal", "userStatus": "enable"} for name in clusters
+    ]  # fmt: skip
+    acls = [
+        {"subject": f"User:{name}", **acl(allow(resource, "Get", "Update"))}
+        for name, resource in clusters.items()
+    ]
+    path.parent.mkdir(mode=0o700)
+    path.write_text(json.dumps({"version": 1, "users": known, "acls": acls}))
+    path.chmod(0o600)
+
+
 OK, NO = ResponseCode.SUCCESS, ResponseCode.NO_PERMISSION
+
+
+def test_a_policy_for_a_cluster_applies_at_a_nameserver_of_that_cluster(cluster):
+    names, _, _ = cluster
+    with Stranger(names.address) as asked:
+        for name, expected in (("boss", OK), ("stranger", NO)):
+            who = Credentials(name, f"{CANARY}-{name}")
+            for code in (106, 319):
+                command = Command(code)
+                assert asked.ask(code, Signer(who).signed(command).fields).code == expected
+    [said] = [line for line in names.log.read_text().splitlines() if "policies name" in line]
+    assert "Cluster:Another, and never apply here" in said
+    assert "set clusterName" in said
 
 
 def test_users_and_policies_are_made_asked_for_and_in_force(ask):

@@ -301,6 +301,22 @@ class AuthFile:
             self._edit(lambda known: known.update(fresh))
         return len(fresh)
 
+    def other_clusters(self) -> list[str]:
+        """Return the resources of policies for other clusters than this server's: such policies never apply here."""
+        entries = (
+            entry
+            for user in self.current.users.values()
+            for each in user.policies.entries.values()
+            for entry in each
+        )
+        return sorted(
+            {
+                entry.resource
+                for entry in entries
+                if entry.kind is Resource.CLUSTER and not entry.names(self._cluster)
+            }
+        )
+
     def made(self, **values: Any) -> AuthUser:
         """A user of this server."""
         return AuthUser(cluster=self._cluster, is_authorized=self._is_authorized, **values)

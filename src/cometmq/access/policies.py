@@ -77,11 +77,15 @@ class PolicyEntry:
         elif self.level == _EXACT or needs_its_name(access):
             is_named = self.level == _EXACT and access.name == self.name
         else:
-            is_named = access.name.startswith(self.name)
+            is_named = self.names(access.name)
         # The addresses last: few entries get so far.
         return is_named and (
             not self.networks or any(address in network for network in self.networks)
         )
+
+    def names(self, name: str) -> bool:
+        """Return whether the entry is about a resource of its kind with this name."""
+        return name == self.name if self.level == _EXACT else name.startswith(self.name)
 
     def to_json(self) -> dict[str, Any]:
         """The entry as RocketMQ's JSON."""

@@ -9,6 +9,7 @@ from cometmq.access.guard import AccessGuard, access_guard
 from cometmq.model.clock import Clock
 from cometmq.model.errors import NetError
 from cometmq.model.settings import SettingsInForce
+from cometmq.model.text import cut, printable
 from cometmq.nameserver.expiry import Expiry
 from cometmq.nameserver.handlers.admin import AdminHandlers
 from cometmq.nameserver.handlers.registration import RegistrationHandlers
@@ -30,6 +31,9 @@ from cometmq.store.config_file import ConfigFile
 from cometmq.store.real_disk import RealDisk
 
 _log = logging.getLogger(__name__)
+
+# Resources of policies in a line of the log, characters.
+_RESOURCES_MAX = 500
 
 
 class NameServer:
@@ -147,7 +151,14 @@ class NameServer:
 
     def _make_guard(self) -> AccessGuard:
         """Make the access gate, where there is access control; files of accounts are followed from now on."""
-        guard = access_guard(self._settings.current, self._clock, folder=None)
+        settings = self._settings.current
+        guard = access_guard(settings, self._clock, folder=None, cluster=settings.cluster_name)
+        if guard.users is not None and (others := guard.users.other_clusters()):
+            _log.warning(
+                "policies name %s, and never apply here, where clusterName=%s: set clusterName to the cluster of the brokers",
+                cut(printable(", ".join(others)), _RESOURCES_MAX),
+                settings.cluster_name,
+            )
         if guard.accounts is not None:
             self._tasks.spawn(guard.accounts.follow(), "accounts")
         return guard

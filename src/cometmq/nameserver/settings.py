@@ -60,6 +60,7 @@ class NameServerSettings(AccessKeys):
         waits_for_brokers: routes are refused for the first `wait_seconds` after the start.
         wait_seconds: long enough for all brokers to have registered.
         missing_hours: a broker that left without a word is remembered so long (ours alone); 0: not.
+        cluster_name: The cluster that policies of Auth 2.0 for `Cluster:NAME` mean at this nameserver (clusterName of AuthConfig).
         metrics_host: where /metrics and /healthz are served (ours alone).
         metrics_port: and on which port; None: they are not; 0 takes a free one, which the log names.
     """
@@ -83,6 +84,7 @@ class NameServerSettings(AccessKeys):
     wait_seconds: int = setting(45, key="waitSecondsForService", least=0, is_remote=True)
 
     missing_hours: int = setting(72, key="missingBrokerReservedTime", least=0)
+    cluster_name: str = setting("")
     metrics_host: str = setting("127.0.0.1", key="metricsPromExporterHost", is_host=True)
     metrics_port: int | None = setting(
         None, key="metricsPromExporterPort", least=0, most=65_535
