@@ -169,7 +169,7 @@ def test_a_reset_moves_as_its_preview_said(admin, cluster, nameserver):
 def test_the_audit_knows_who_did_what_and_how_it_ended(admin, reader):
     admin.post("/topics/create", name="audited/1")
     reader.post("/topic/delete", name="orders", sure="orders")
-    text = text_of(reader.get("/audit"))
+    text = text_of(admin.get("/audit"))
     assert "admin 127.0.0.1 create topic audited/1" in text
     assert "reader 127.0.0.1 delete topic refused: reads only" in text
     lines = (admin.served.folder / "data" / "audit.jsonl").read_text().splitlines()

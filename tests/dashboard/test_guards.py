@@ -28,6 +28,18 @@ def test_a_reader_changes_nothing(reader, page):
     assert "Reader only reads; nothing was done" in text_of(said)
 
 
+def test_the_audit_is_shown_to_admins_alone(admin, reader):
+    assert "log in" in text_of(admin.get("/audit"))
+    said = reader.get("/audit")
+    assert said.status_code == 403
+    assert "The audit is shown to admins" in text_of(said)
+    assert "127.0.0.1" not in text_of(said)
+    assert [visitor.get("/").text.count('href="/audit"') for visitor in (admin, reader)] == [
+        1,
+        0,
+    ]
+
+
 @pytest.mark.parametrize("page", ACTIONS, ids=lambda page: page.path)
 def test_an_action_is_no_page(admin, page):
     assert admin.http.get(page.path).status_code in (404, 405)

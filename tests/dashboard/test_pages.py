@@ -39,7 +39,6 @@ ORDERS_PAGE = f"/topic?name={ORDERS}"
         (f"/messages?by=key&topic={ORDERS}&key=o-none", ["No message has this key"]),
         (f"/tail?topic={SMALL}", ["Nothing has come yet", "Pause"]),
         ("/doctor", ["What to do", GROUP]),
-        ("/audit", ["log in", "done"]),
     ],
 )  # fmt: skip
 def test_a_page_says_what_is_there(admin, reader, path, says):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import socket
 import ssl
 import threading
 from collections.abc import Iterator
@@ -16,6 +18,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from tests.dashboard.test_browser import Watched, chromium
+from tests.dashboard.test_silent import COUNT
 from tests.dashboard.web import ADMIN, Served, Visitor, text_of, wait_for
 from tests.support import certificates, processes
 
@@ -88,6 +91,33 @@ def test_who_does_not_trust_the_certificate_gets_no_page(secure):
 def test_a_plain_request_gets_no_page(secure):
     with pytest.raises(httpx.HTTPError):
         httpx.get(f"http://127.0.0.1:{secure.port}/login", trust_env=False, timeout=20)
+
+
+def test_connections_whose_handshake_does_not_end_are_few_and_closed(secure, ca):
+    """uvicorn counts none of them, and asyncio gives each 60 s."""
+    half = b"\x16\x03\x01\x02\x00\x01"
+    context = ssl.create_default_context(cafile=str(ca))
+    with contextlib.ExitStack() as stack:
+        held = []
+        for number in range(COUNT):
+            made = socket.create_connection(("127.0.0.1", secure.port), timeout=20)
+            held.append(stack.enter_context(made))
+            with contextlib.suppress(OSError):
+                made.sendall(half if number % 2 else b"")
+        http = stack.enter_context(
+            httpx.Client(base_url=secure.url, verify=context, trust_env=False, timeout=20)
+        )
+        assert http.get("/login").status_code == 200
+        assert is_ended(held[0], seconds=20), "others have come since"
+        for connection in held[-2:]:
+            assert is_ended(connection, seconds=40)
+
+
+def is_ended(connection: socket.socket, *, seconds: float) -> bool:
+    connection.settimeout(seconds)
+    with contextlib.suppress(ConnectionResetError):
+        return connection.recv(100) == b""
+    return True
 
 
 def test_a_dashboard_without_tls_is_refused_by_such_a_cluster_and_says_so(encrypted, tmp_path):

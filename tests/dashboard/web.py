@@ -61,9 +61,13 @@ class Served:
     @property
     def password(self) -> str:
         """Of admin, as the first start printed it."""
-        said = self.program.log.read_text(errors="replace")
-        found = re.search(r"first login\s+admin\s+(\S+)", said)
-        assert found, said
+
+        def look() -> re.Match[str] | None:  # It is printed a moment after the port is open.
+            said = self.program.log.read_text(errors="replace")
+            return re.search(r"first login\s+admin\s+(\S+)", said)
+
+        found = wait_until(look, seconds=60, what="the first password")
+        assert found is not None
         return found[1]
 
     def __enter__(self) -> Served:

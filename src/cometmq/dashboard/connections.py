@@ -1,12 +1,15 @@
 """Connections of browsers, bounded: nobody shuts the dashboard by connections that say nothing.
 
-uvicorn bounds how many there are, and answers 503 beyond; it waits for ever for the head of a request. Here a head has
-10 s, and a newcomer beyond the bound takes the place of the connection that has been silent for longest.
+uvicorn bounds how many there are, and answers 503 beyond; it waits for ever for the head of a request, and knows nothing of a connection
+before its TLS handshake, which asyncio gives 60 s. Here handshake and head have 10 s each, and a newcomer beyond the bound takes the place
+of the connection that has been silent for longest.
 """
 
 import asyncio
+import contextlib
+import socket
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Protocol
 
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
@@ -16,23 +19,99 @@ HEAD_SECONDS = 10.0
 UNREAD_SECONDS = 30.0
 
 
+class Guest(Protocol):
+    """A connection that takes a place.
+
+    Attributes:
+        address: The browser's.
+        silent_since: When it came, or had its last answer; seconds of the loop.
+    """
+
+    address: str
+    silent_since: float
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the head of a request is here, and its answer is not given yet."""
+        ...
+
+    def leave(self) -> None:
+        """End the connection at once."""
+        ...
+
+
+class ConnectionPlaces:
+    """The bounded places of all connections of a dashboard.
+
+    Args:
+        proxies: Addresses that connect for many browsers: the bound of an address is not theirs.
+    """
+
+    def __init__(self, proxies: Collection[str]) -> None:
+        self._proxies = proxies
+        self._guests: set[Guest] = set()
+
+    def enter(self, guest: Guest) -> None:
+        """Give a connection a place: that of the one that has been silent for longest if all are taken, or none if no other is silent."""
+        self._guests.add(guest)
+        there = self._guests
+        near = {each for each in there if each.address == guest.address}
+        if len(near) > OF_ADDRESS_MAX and guest.address not in self._proxies:
+            there = near
+        elif len(there) <= CONNECTIONS_MAX:
+            return
+        silent = [each for each in there if each is not guest and not each.is_asked]
+        leaving = min(silent, key=lambda each: each.silent_since, default=guest)
+        self.leave(leaving)
+        leaving.leave()
+
+    def leave(self, guest: Guest) -> None:
+        """Take the place of a connection back."""
+        self._guests.discard(guest)
+
+
+class Handshake:
+    """A connection whose TLS handshake is under way.
+
+    Attributes:
+        address: See `Guest`.
+        silent_since: See `Guest`.
+    """
+
+    is_asked = False
+
+    def __init__(self, connection: socket.socket, address: str, now: float) -> None:
+        self.address = address
+        self.silent_since = now
+        self._connection = connection
+
+    def leave(self) -> None:
+        """See `Guest`; the handshake fails by it."""
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+
+
 class PageProtocol(H11Protocol):
     """One connection of a browser.
 
     Attributes:
-        is_leaving: whether it is closed, or about to be.
-        silent_since: when it came, or had its last answer; seconds of the loop.
+        address: See `Guest`.
+        silent_since: See `Guest`.
 
     Args:
-        proxies: addresses that connect for many browsers: the bound of an address is not theirs.
-        made: what uvicorn gives its protocols.
+        places: Of all connections.
+        handshake: Of this connection, whose place it takes; None without TLS.
+        made: What uvicorn gives its protocols.
     """
 
-    def __init__(self, proxies: Collection[str], **made: Any) -> None:
+    def __init__(
+        self, places: ConnectionPlaces, handshake: Handshake | None = None, **made: Any
+    ) -> None:
         super().__init__(**made)
-        self._proxies = proxies
-        self.is_leaving = False
+        self.address = ""
         self.silent_since = 0.0
+        self._places = places
+        self._handshake = handshake
         self._head_timer: asyncio.TimerHandle | None = None
         self._unread_timer: asyncio.TimerHandle | None = None
 
@@ -41,9 +120,12 @@ class PageProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin a connection: the head of a request must be here soon."""
         super().connection_made(transport)
+        self.address = self.client[0] if self.client else ""
         self.silent_since = self.loop.time()
         self._head_timer = self.loop.call_later(HEAD_SECONDS, self.leave)
-        self._make_room()
+        if self._handshake is not None:
+            self._places.leave(self._handshake)
+        self._places.enter(self)
 
     def data_received(self, data: bytes) -> None:
         """Take a piece of a request."""
@@ -73,7 +155,7 @@ class PageProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget a connection that is gone."""
-        self.is_leaving = True
+        self._places.leave(self)
         for timer in (self._head_timer, self._unread_timer):
             if timer is not None:
                 timer.cancel()
@@ -83,27 +165,10 @@ class PageProtocol(H11Protocol):
 
     @property
     def is_asked(self) -> bool:
-        """Whether the head of a request is here, and its answer is not given yet."""
+        """See `Guest`."""
         cycle: RequestResponseCycle | None = self.cycle  # uvicorn has None in it, too.
         return cycle is not None and not cycle.response_complete
 
     def leave(self) -> None:
-        """End the connection at once."""
-        self.is_leaving = True
+        """See `Guest`."""
         self.transport.abort()
-
-    def _make_room(self) -> None:
-        """Close the connection that has been silent for longest if there are too many, or this one if none is silent."""
-        there = [
-            each
-            for each in self.connections
-            if isinstance(each, PageProtocol) and not each.is_leaving
-        ]
-        address = self.client[0] if self.client else ""
-        near = [each for each in there if each.client and each.client[0] == address]
-        if len(near) > OF_ADDRESS_MAX and address not in self._proxies:
-            there = near
-        elif len(there) <= CONNECTIONS_MAX:
-            return
-        silent = [each for each in there if each is not self and not each.is_asked]
-        min(silent, key=lambda each: each.silent_since, default=self).leave()

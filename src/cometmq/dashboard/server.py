@@ -9,7 +9,7 @@ import contextlib
 import logging
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +20,12 @@ import uvicorn
 from cometmq.dashboard.app import Application
 from cometmq.dashboard.audit import Audit
 from cometmq.dashboard.cluster_clients import ClusterClients
-from cometmq.dashboard.connections import PageProtocol
+from cometmq.dashboard.connections import (
+    HEAD_SECONDS,
+    ConnectionPlaces,
+    Handshake,
+    PageProtocol,
+)
 from cometmq.dashboard.login_attempts import LoginAttempts
 from cometmq.dashboard.page_request import AppContext
 from cometmq.dashboard.passwords import FIRST_USER, UserFile
@@ -34,6 +39,7 @@ from cometmq.model.errors import NetError, SettingsError
 _log = logging.getLogger(__name__)
 
 _TIDY_SECONDS = 30.0
+_ACCEPT_PAUSE_SECONDS = 0.1
 
 
 class Dashboard:
@@ -95,27 +101,24 @@ class Dashboard:
     async def _serve(self, listener: socket.socket) -> None:
         settings = self._settings
         proxies = settings.proxies if settings.is_behind_proxy else ()
-        try:
-            config = uvicorn.Config(
-                Application(self._context).asgi(),
-                http=cast("type[asyncio.Protocol]", partial(PageProtocol, proxies)),
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                # Else a header of anybody's would name the address that logins are counted by and the audit shows.
-                proxy_headers=settings.is_behind_proxy,
-                forwarded_allow_ips=list(proxies),
-                timeout_keep_alive=30,
-                timeout_graceful_shutdown=2,
-                ssl_certfile=settings.certificate,
-                ssl_keyfile=settings.key,
-            )
-            config.load()
-        except (OSError, ssl.SSLError) as error:
-            raise SettingsError(f"{settings.certificate}, {settings.key}: {error}") from None
-        self._http = _Http(config)
+        places = ConnectionPlaces(proxies)
+        context = _certificate(settings)
+        config = uvicorn.Config(
+            Application(self._context).asgi(),
+            http=cast("type[asyncio.Protocol]", partial(PageProtocol, places)),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            # Else a header of anybody's would name the address that logins are counted by and the audit shows.
+            proxy_headers=settings.is_behind_proxy,
+            forwarded_allow_ips=list(proxies),
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=2,
+        )
+        config.load()
+        self._http = _Http(config) if context is None else _Https(config, places, context)
         served = asyncio.ensure_future(self._http.serve(sockets=[listener]))
         self._stack.push_async_callback(_end, self._http, served)
         while not self._http.started:
@@ -177,9 +180,93 @@ class _Http(uvicorn.Server):
         yield
 
 
+class _Https(_Http):
+    """A server that accepts connections itself, so that they have places and a time before their TLS handshake.
+
+    uvicorn's gives each of any number 60 s.
+    """
+
+    def __init__(
+        self, config: uvicorn.Config, places: ConnectionPlaces, context: ssl.SSLContext
+    ) -> None:
+        super().__init__(config)
+        self._places = places
+        self._context = context
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen."""
+        assert sockets is not None, "the dashboard has bound it"
+        for listener in sockets:
+            listener.settimeout(0)
+            listener.listen(self.config.backlog)
+            self._keep(self._accept(listener))
+        self.servers = []
+        self.started = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen no more, and let requests under way end."""
+        for task in self._tasks:
+            task.cancel()
+        await super().shutdown(sockets)
+
+    def _keep(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, name = await loop.sock_accept(listener)
+            except OSError as error:  # No descriptor is free, say.
+                _log.warning("no connection can be accepted: %s; trying again", error)
+                await asyncio.sleep(_ACCEPT_PAUSE_SECONDS)
+                continue
+            handshake = Handshake(connection, name[0], loop.time())
+            self._places.enter(handshake)
+            self._keep(self._shake_hands(handshake, connection))
+
+    async def _shake_hands(self, handshake: Handshake, connection: socket.socket) -> None:
+        def page() -> PageProtocol:
+            return PageProtocol(
+                self._places,
+                handshake,
+                config=self.config,
+                server_state=self.server_state,
+                app_state=self.lifespan.state,
+            )
+
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                page, connection, ssl=self._context, ssl_handshake_timeout=HEAD_SECONDS
+            )
+        except OSError as error:  # Errors of TLS and times that are over are such errors, too.
+            _log.debug("no handshake with %s: %s", handshake.address, error)
+        finally:
+            self._places.leave(handshake)
+
+
 async def _end(http: _Http, served: "asyncio.Task[None]") -> None:
     http.should_exit = True
     await served
+
+
+def _certificate(settings: DashboardSettings) -> ssl.SSLContext | None:
+    """Return a context with the certificate of the settings; None: they name none.
+
+    Raises:
+        SettingsError: It cannot be used.
+    """
+    if settings.certificate is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(settings.certificate, settings.key)
+    except (OSError, ssl.SSLError) as error:
+        raise SettingsError(f"{settings.certificate}, {settings.key}: {error}") from None
+    return context
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -2,13 +2,21 @@
 
 from starlette.responses import Response
 
-from cometmq.dashboard.inputs import page_of
+from cometmq.dashboard.inputs import FormRefused, page_of
 from cometmq.dashboard.page_request import Page, PageRequest
 from cometmq.dashboard.paging import table_page
 
 
 async def show_audit(request: PageRequest) -> Response:
-    """The last actions, the newest first."""
+    """Show the last actions, the newest first.
+
+    Raises:
+        FormRefused: the user is no admin. The audit names users and the addresses that they come from.
+    """
+    if not request.session.is_admin:
+        raise FormRefused(
+            f"The audit is shown to admins, and {request.session.user} only reads; log in as an admin"
+        )
     actions = table_page(request.context.audit.last(), page_of(request.fields))
     return request.page(
         "audit.html",
