@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cometmq.codec.remoting import Command, encode_command
 from tests.attacks.stranger import Answered, Stranger
+from tests.support.frames import json_frame
 from tests.support.load import send_frame
 
 PULL = 11
@@ -40,12 +40,10 @@ def pull(
 
 
 def begin_pull(stranger: Stranger, topic: str, queue_id: int, offset: int = 0) -> int:
-    """Send a pull as clients write it and do not wait; the request's number."""
+    """Send a pull and do not wait; the request's number."""
     stranger._opaque += 1
     fields = pull_fields(topic, queue_id, offset)
-    stranger.socket.sendall(
-        encode_command(Command(PULL, opaque=stranger._opaque, fields=fields))
-    )
+    stranger.socket.sendall(json_frame(PULL, fields, opaque=stranger._opaque))
     return stranger._opaque
 
 

@@ -100,7 +100,7 @@ def damage(store: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def damaged(tmp_path_factory):
+def damaged(tmp_path_factory, access):
     """A broker whose queue files are damaged while it runs."""
     folder = tmp_path_factory.mktemp("damaged")
     settings = {"enablePropertyFilter": "true", "messageDelayLevel": "1s 2s 3s 7s"}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import ssl
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,8 @@ from cometmq.codec.replication import REPORT
 from cometmq.model.credentials import Credentials
 from tests.attacks.stranger import Stranger
 from tests.attacks.test_nameserver import ELSEWHERE, identity, register
-from tests.support import processes
+from tests.attacks.test_starts import refused
+from tests.support import certificates, processes
 from tests.support.accounts import ADMIN, CANARY, NO_SLAVES, account, write_accounts
 from tests.support.auth_users import ROOT, auth_settings, signed
 from tests.support.processes import Program
@@ -62,33 +66,84 @@ def test_without_a_nameserver_or_as_a_slave_a_start_needs_no_proof(tmp_path):
         assert not processes.answers(program.port + 1), "nobody could copy anything"
 
 
+def test_a_certificate_that_clients_must_show_is_a_proof_and_one_that_they_may_show_is_none(
+    tmp_path, nameserver
+):
+    cert, key = certificates.signed(certificates.authority(tmp_path), "server")
+    ca = tmp_path / "ca.pem"
+    tls: dict[str, object] = {
+        "tls.server.certPath": cert,
+        "tls.server.keyPath": key,
+        "tls.server.trustCertPath": ca,
+        "tls.server.need.client.auth": "require",
+    }
+    plain_too = guarded(
+        tmp_path / "plain-too", nameserver, "auth", **tls, **{"tls.server.mode": "permissive"}
+    )
+    assert "haSecretFile=" in refused(plain_too, status=2)
+    settings = {**tls, "tls.server.mode": "enforcing", "brokerName": "certified"}
+    known, unknown = (ssl.create_default_context(cafile=str(ca)) for _ in range(2))
+    known.load_cert_chain(cert, key)
+    known.check_hostname = unknown.check_hostname = False
+    with guarded(tmp_path / "certified", nameserver, "auth", **settings) as broker:
+        body = f"{CANARY} payment".encode()
+        with Stranger(broker.address) as sender:
+            sender.socket = known.wrap_socket(sender.socket)
+            assert sender.ask(310, signed(ROOT, 310, SEND, body), body).code == 0
+        with registered_as_slave(broker, nameserver, "certified"):
+            for context in (None, unknown, known):
+                assert bool(greeting(broker, context)) == (context is known)
+
+
+def greeting(broker: Program, context: ssl.SSLContext | None) -> bytes:
+    """The first bytes that the HA port gives to the address of a registered slave, with TLS or in the clear."""
+    with (
+        contextlib.suppress(OSError),
+        socket.create_connection(("127.0.0.1", broker.port + 1), 30, (ELSEWHERE, 0)) as raw,
+        contextlib.nullcontext(raw) if context is None else context.wrap_socket(raw) as peer,
+    ):
+        return said_to(peer, REPORT.pack(0) * 2, seconds=30, wanted=b"CMHA")
+    return b""
+
+
+SEND = {"a": "payers", "b": "orders", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "5", "h": "0", "i": "", "j": "0", "k": "false"}  # fmt: skip
+
+
+@contextlib.contextmanager
+def registered_as_slave(broker: Program, names: Program, name: str) -> Iterator[None]:
+    """Register another address at a nameserver as a slave of the broker's group, which holds until the connection ends."""
+    with Stranger(names.address, source=ELSEWHERE) as stranger:
+        mine = identity(broker, brokerName=name, brokerAddr=f"{ELSEWHERE}:10911", brokerId="1")
+        assert register(stranger, mine).code == 0
+        yield
+
+
 def copied_by_a_registered_stranger(
     broker: Program, names: Program, name: str, who: Credentials
 ) -> bytes:
     """What the HA port gives to an address that has registered as a slave of the broker's group."""
-    fields = {"a": "payers", "b": "orders", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "5", "h": "0", "i": "", "j": "0", "k": "false"}  # fmt: skip
     body = f"{CANARY} payment".encode()
     with Stranger(broker.address) as sender:
-        assert sender.ask(310, signed(who, 310, fields, body), body).code == 0
-    with Stranger(names.address, source=ELSEWHERE) as stranger:
-        mine = identity(broker, brokerName=name, brokerAddr=f"{ELSEWHERE}:10911", brokerId="1")
-        assert register(stranger, mine).code == 0
-        got = b""
+        assert sender.ask(310, signed(who, 310, SEND, body), body).code == 0
+    got = b""
+    with registered_as_slave(broker, names, name):
         for words in (REPORT.pack(0), REPORT.pack(0) * 2):
             with socket.create_connection(
                 ("127.0.0.1", broker.port + 1), 10, (ELSEWHERE, 0)
             ) as peer:
                 got += said_to(peer, words)
-        return got
+    return got
 
 
-def said_to(peer: socket.socket, words: bytes) -> bytes:
-    """What comes within the time that a master waits for the second word of a slave, and some more."""
+def said_to(
+    peer: socket.socket, words: bytes, *, seconds: float = 3, wanted: bytes = CANARY.encode()
+) -> bytes:
+    """What comes until `wanted` is in it, or nothing comes: 3 s are what a master waits for the second word of a slave, and some more."""
     got = b""
-    peer.settimeout(3)
+    peer.settimeout(seconds)
     try:
         peer.sendall(words)
-        while part := peer.recv(1 << 16):
+        while wanted not in got and (part := peer.recv(1 << 16)):
             got += part
     except (TimeoutError, ConnectionError):
         pass

@@ -23,7 +23,7 @@ SUBSCRIPTION_IN_REQUEST = 4
 
 
 @pytest.fixture(scope="module")
-def broker(nameserver, tmp_path_factory):
+def broker(nameserver, tmp_path_factory, access):
     settings = {"enablePropertyFilter": "true"}
     folder = tmp_path_factory.mktemp("broker")
     with processes.broker(folder, nameserver.address, settings=settings) as program:

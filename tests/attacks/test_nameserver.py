@@ -62,7 +62,7 @@ def route(nameserver) -> tuple[list[str], list[int]]:
 
 
 @pytest.fixture(scope="module")
-def nameserver(tmp_path_factory):
+def nameserver(tmp_path_factory, access):
     """One that only these attacks have."""
     with processes.nameserver(tmp_path_factory.mktemp("attacked")) as program:
         yield program

@@ -18,7 +18,7 @@ CASES = [BORN_HOST_V6, STORE_HOST_V6, BORN_HOST_V6 | STORE_HOST_V6, NEED_UNWRAP 
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory, nameserver):
+def broker(tmp_path_factory, nameserver, access):
     """One for all flags."""
     settings = {"messageDelayLevel": "1s 3s"}
     home = tmp_path_factory.mktemp("flags")

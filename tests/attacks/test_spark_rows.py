@@ -77,7 +77,7 @@ def send(cluster: Cluster, numbers: range, topic: str = TOPIC) -> None:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory) -> Iterator[Cluster]:
+def cluster(tmp_path_factory, access) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("two-brokers")
     with (
         processes.nameserver(folder / "nameserver") as nameserver,

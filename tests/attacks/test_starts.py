@@ -46,7 +46,7 @@ def send(program: Program, count: int, **more: str) -> None:
 def refused(program: Program, *, status: int = 3) -> str:
     """What a program says that does not start; it must end by itself and in one line."""
     done = subprocess.run(
-        program.command, capture_output=True, text=True, timeout=30, check=False
+        program.command, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == status, done.stderr
     assert "Traceback" not in done.stderr

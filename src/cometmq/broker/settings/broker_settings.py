@@ -223,7 +223,7 @@ class BrokerSettings(MetricsKeys):
                 f"{self.broker_name}. Write one of these lines into broker.conf: haSecretFile=/etc/cometmq/ha.secret (a file of 16 bytes "
                 "or more with mode 0600, the same at each member), haAllowedAddresses=10.0.0.2 (the addresses of the slaves; "
                 "Java's slaves know no secret), haAllowedAddresses=127.0.0.1 (there is no slave on another machine), or "
-                "tls.server.need.client.auth=require"
+                "tls.server.need.client.auth=require (and not tls.server.mode=permissive)"
             )
 
     def store_settings(self) -> StoreSettings:
