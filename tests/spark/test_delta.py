@@ -186,7 +186,7 @@ def test_a_place_has_a_table_of_one_form(spark, cluster, topic, tmp_path):
     for each in (parquet, delta):
         cdc.run(spark, each)
     with pytest.raises(
-        SettingsError, match=r"holds version=\S+ and no Delta table: name another"
+        SettingsError, match=r"holds cometmq_version=\S+ and no Delta table: name another"
     ):
         cdc.run(spark, replace(parquet, table_format="delta"))
     to = delta.to

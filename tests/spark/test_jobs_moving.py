@@ -141,7 +141,7 @@ def test_compact_keeps_the_last_message_of_each_key(spark, cluster, topic, tmp_p
     save(gone, cluster, topic)
     report = compact.run(spark, given)
     assert report.counts == {**report.counts, "rows": 41, "keys": 3}
-    table = spark.read.parquet(str(next(tmp_path.glob("version=*-1"))))
+    table = spark.read.parquet(str(next(tmp_path.glob("cometmq_version=*-1"))))
     newest = {row["keys"]: bytes(row.body) for row in table.collect()}
     assert newest == {"k0": b"v36", "k2": b"v38", "k3": b"v39"}
     assert compact.run(spark, given).counts == report.counts
@@ -161,7 +161,7 @@ def test_compact_keeps_the_last_few_behind_a_deletion_and_can_be_replayed(
     save(spark.sql("SELECT 'v14' AS body, 'k0' AS keys, 'k0' AS shardingKey"), cluster, topic)
     report = compact.run(spark, given)
     assert report.counts == {**report.counts, "rows": 15, "keys": 3, "kept": 6}
-    (newest,) = tmp_path.glob("version=*-1")
+    (newest,) = tmp_path.glob("cometmq_version=*-1")
     table = spark.read.parquet(str(newest)).select("keys", "body").collect()
     assert sorted((row["keys"], bytes(row.body).decode()) for row in table) == [
         ("k0", "v12"), ("k0", "v14"), ("k1", "v10"), ("k1", "v13"), ("k2", "v11"), ("k2", "v8"),
@@ -202,7 +202,7 @@ def test_cdc_has_the_newest_of_each_row_and_keeps_what_does_not_fit(
         late = {"op": "u", "after": {"id": 2, "name": "comes too late"}, "ts_ms": 12}
         producer.send(Message(topic, json.dumps(late).encode()))
     assert cdc.run(spark, given).counts["keys"] == 1
-    rows = spark.read.parquet(str(next(tmp_path.glob("version=*-1")))).collect()
+    rows = spark.read.parquet(str(next(tmp_path.glob("cometmq_version=*-1")))).collect()
     assert [(row.id, row.name) for row in rows] == [(1, "a2")]
     bad = spark.read.parquet(str(tmp_path / "_bad")).collect()
     assert [row.reason for row in bad] == ["a change without its key"]

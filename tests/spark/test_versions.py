@@ -79,7 +79,7 @@ def test_changes_of_a_large_table_wait_and_the_run_ends_with_a_whole_version(
         table.finish(spark)
     assert rows_of(spark, tmp_path, table.current) == sorted(LEFT.items())
     assert rows_seen(spark, tmp_path) == sorted(LEFT.items()), "no key twice"
-    assert len([*tmp_path.glob("version=*")]) == 2
+    assert len([*tmp_path.glob("cometmq_version=*")]) == 2
     assert run.manifest.counts["keys"] == len(LEFT)
     assert table.current != whole
 

@@ -6,6 +6,7 @@ writes, the second.
 
 import re
 from pathlib import Path
+from urllib.parse import unquote
 
 from pyarrow import fs
 
@@ -13,6 +14,8 @@ from cometmq.model.bounded_cache import keep_short
 from cometmq.model.errors import SettingsError
 
 _S3, _S3A = "s3://", "s3a://"
+_FILE = re.compile(r"file:(?://)?(/.*)")
+_PATTERN = re.compile(r"([\\\[\]{}*?^])")
 _URI = re.compile(r"[a-z][a-z0-9+.-]+:/")
 
 
@@ -37,7 +40,12 @@ def local_place(place: str) -> str:
 
 
 def hadoop_place(place: str) -> str:
-    """A place as Spark's own readers and writers take it: `s3a://` for `s3://`."""
+    """Return a place as Spark's own readers and writers take it: `s3a://` for `s3://`, a path for `file://`.
+
+    pyarrow and delta-rs decode a URI's `%20`; to Hadoop it is three characters of a name.
+    """
+    if local := _FILE.fullmatch(place):
+        return unquote(local[1])
     place = same_place(place)
     return _S3A + place.removeprefix(_S3) if place.startswith(_S3) else place
 
@@ -61,3 +69,8 @@ def open_place(place: str) -> tuple[fs.FileSystem, str]:
             "file:///folder, s3://bucket/folder, gs://bucket/folder, hdfs://host/folder"
         ) from error
     return files, path.rstrip("/")
+
+
+def read_path(place: str) -> str:
+    """Return a place as Spark's readers take it: to them a path with brackets, `*` or `?` is a pattern."""
+    return _PATTERN.sub(r"\\\1", hadoop_place(place))

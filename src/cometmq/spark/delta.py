@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
+from urllib.parse import unquote
 
 from pyarrow import fs
 from pyarrow import parquet as pq
@@ -17,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 
 from cometmq.model.errors import SettingsError
-from cometmq.offline.place import hadoop_place, open_place, same_place
+from cometmq.offline.place import hadoop_place, open_place, read_path, same_place
 from cometmq.spark.jobs.checkpoint import query_id
 from cometmq.spark.schema import check_gains
 
@@ -73,10 +74,10 @@ def read_delta(spark: SparkSession, place: str) -> DataFrame:
     with _named_errors(place):
         table = deltalake.DeltaTable(same_place(place), storage_options=_storage())
         _check_plain(place, table)
-        schema, paths = _schema_of(table), table.file_uris()
+        schema, paths = _schema_of(table), [unquote(each) for each in table.file_uris()]
     if not paths:
         return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).parquet(*map(hadoop_place, paths))
+    return spark.read.schema(schema).parquet(*map(read_path, paths))
 
 
 class DeltaTable:

@@ -5,11 +5,18 @@ asked for: Spark 4.3 prunes no columns of a Python source by itself, so the user
 (`.schema("topic STRING, queueOffset BIGINT")`) or the option `columns` says it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
-from pyspark.sql.types import DataType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from cometmq.model.errors import SettingsError
 from cometmq.offline.columns.schema import COLUMNS as ARROW_COLUMNS
@@ -81,6 +88,46 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     The field metadata and nullability come from Spark's own function: Spark compares for equality.
     """
     return to_arrow_schema(schema, timezone="UTC")
+
+
+def check_names(schema: StructType, taken: Mapping[str, str]) -> None:
+    """Refuse columns that Spark takes for each other, or that have a name of ours; upper and lower case are alike.
+
+    Args:
+        schema: As the user wrote it.
+        taken: Names that its columns must not have, each with what it is.
+
+    Raises:
+        SettingsError: A column has the name of another one, or one that is taken.
+    """
+    ours = {name.lower(): why for name, why in taken.items()}
+    seen = set[str]()
+    for each in schema.fields:
+        name = each.name.lower()
+        if name in ours:
+            raise SettingsError(
+                f"--schema: {each.name!r} is {ours[name]}; give the column another name"
+            )
+        if name in seen:
+            raise SettingsError(
+                f"--schema: {each.name!r} is there twice; Spark takes upper and lower case for one"
+            )
+        seen.add(name)
+        _check_inside(each.dataType)
+
+
+def _check_inside(kind: DataType) -> None:
+    if isinstance(kind, StructType):
+        check_names(kind, {})
+    elif isinstance(kind, ArrayType):
+        _check_inside(kind.elementType)
+    elif isinstance(kind, MapType):
+        _check_inside(kind.valueType)
+
+
+def quoted(name: str) -> str:
+    """Return a column's name as Spark takes any: a dot in it is no path."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def check_gains(present: StructType, wanted: StructType) -> None:

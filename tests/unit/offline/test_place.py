@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cometmq.model.errors import SettingsError
-from cometmq.offline.place import hadoop_place, open_place, same_place
+from cometmq.offline.place import hadoop_place, open_place, read_path, same_place
 from cometmq.spark.jobs.cdc import CdcOptions
 from cometmq.spark.jobs.manifest import JobFolder, manifest_id
 
@@ -18,6 +18,7 @@ SERVER = "?endpoint_override=127.0.0.1:1&scheme=http&region=us-east-1"
         ("s3://b/x", "s3://b/x", "s3a://b/x"),
         ("s3a://b/x", "s3://b/x", "s3a://b/x"),
         ("hdfs://host/x", "hdfs://host/x", "hdfs://host/x"),
+        ("file:///a%20b/ü", "file:///a%20b/ü", "/a b/ü"),
         ("/a/b/", "/a/b", "/a/b"),
         ("s3", str(Path("s3").absolute()), str(Path("s3").absolute())),
     ],
@@ -25,6 +26,11 @@ SERVER = "?endpoint_override=127.0.0.1:1&scheme=http&region=us-east-1"
 def test_a_place_has_one_spelling_here_and_one_for_hadoop(given, one, for_hadoop):
     assert same_place(given) == one
     assert hadoop_place(given) == for_hadoop
+
+
+def test_a_place_that_spark_reads_is_no_pattern():
+    assert read_path("/a [1] {b}/what?*") == r"/a \[1\] \{b\}/what\?\*"
+    assert read_path("s3://b/x ü%#") == "s3a://b/x ü%#"
 
 
 def test_both_names_of_s3_are_the_same_place(monkeypatch):

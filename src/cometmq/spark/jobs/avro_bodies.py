@@ -33,7 +33,7 @@ from pyspark.sql.types import (
 )
 
 from cometmq.model.errors import SettingsError
-from cometmq.spark.jobs.binary_bodies import Reader
+from cometmq.spark.jobs.body_forms import Reader
 
 _PRECISION_MAX = 38
 
@@ -143,9 +143,29 @@ def _record(schema: Any, where: str) -> DataType:
     return StructType(fields)
 
 
+def _array(schema: Any, where: str) -> DataType:
+    if _is_empty(schema["items"]):
+        raise SettingsError(
+            f"{where}: its items take no bytes, so a body of ten bytes can say that it holds any number of them"
+        )
+    return ArrayType(*_column(schema["items"], where))
+
+
+def _is_empty(schema: Any) -> bool:
+    """Whether no value of a schema takes a byte."""
+    if not isinstance(schema, dict):
+        return bool(schema == "null")
+    kind = schema["type"]
+    if kind == "record":
+        return all(_is_empty(each["type"]) for each in schema["fields"])
+    return (kind == "fixed" and schema["size"] == 0) or (
+        isinstance(kind, dict | str) and kind not in _NESTED and _is_empty(kind)
+    )
+
+
 _NESTED: dict[str, Callable[[Any, str], DataType]] = {
     "record": _record,
-    "array": lambda schema, where: ArrayType(*_column(schema["items"], where)),
+    "array": _array,
     "map": lambda schema, where: MapType(StringType(), *_column(schema["values"], where)),
 }
 

@@ -1,9 +1,9 @@
 """The job "cdc": change messages become a table of how things are now.
 
-A message is a change as Debezium writes it, `{"op": "u", "before": …, "after": …, "ts_ms": …}`, with or
-without its envelope `{"payload": …}`. The newest change of a key wins, in whatever order they come.
+A message is a change as Debezium writes it (`changes`). The newest change of a key wins, in whatever order they come.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,20 +13,30 @@ from pyspark.sql.types import LongType, StructType
 
 from cometmq.model.errors import SettingsError
 from cometmq.offline.columns.schema import nearest
+from cometmq.spark.jobs.body_forms import value_and_reason
+from cometmq.spark.jobs.changes import CHANGES, IS_GONE, ROW, TIME, ChangeBodies
 from cometmq.spark.jobs.connect_session import check_has_driver
-from cometmq.spark.jobs.decoding import BodyOptions, decoded, schema_of
+from cometmq.spark.jobs.decoding import schema_of, typed
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
+from cometmq.spark.jobs.manifest import JobFolder
 from cometmq.spark.jobs.origin import FromOptions, plan, read_stream
 from cometmq.spark.jobs.run import Run, read_before, running
 from cometmq.spark.jobs.streaming import counted, drain
 from cometmq.spark.jobs.table import BAD_COLUMNS, BAD_FOLDER
 from cometmq.spark.jobs.target import TargetOptions
-from cometmq.spark.jobs.versions import GONE, NewestByKey
+from cometmq.spark.jobs.text_values import without_rules
+from cometmq.spark.jobs.versions import GONE, TAKEN, NewestByKey
+from cometmq.spark.schema import check_names
 
-_DELETED = ("d", "delete", "DELETE")
 _TIME = "_ts"
 _PLACE = "_offset"
+_READ = "_read"
+_OURS = {
+    _TIME: "the time of a row's last change",
+    _PLACE: "the place of a row's last change",
+    **TAKEN,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,12 +46,15 @@ class CdcOptions(FromOptions, TargetOptions):
     Attributes:
         schema: the columns of a row: "id BIGINT, name STRING", or a file with that.
         key: the columns that tell rows apart.
-        ts: the field with the time of a change.
+        ts: the field with the time of a change, or its path with dots; empty: the store time.
     """
 
     schema: str = option("Columns of a row, 'id BIGINT, name STRING', or a file.")
     key: str = option("The columns that tell rows apart, with commas between.")
-    ts: str = option("The field of a change that holds its time, a number.", "ts_ms")
+    ts: str = option(
+        "The field of a change that holds its time, a number; 'source.ts_ms' within another; '' is the store time.",
+        "ts_ms",
+    )
 
 
 class _Newest(Protocol):
@@ -67,24 +80,26 @@ def run(spark: SparkSession, options: CdcOptions) -> Report:
         SettingsError: a key that is no column.
     """
     check_has_driver(spark, options, "cdc")
-    if options.dry_run:
-        return plan(options, read_before("cdc", options, options.to))
     row = schema_of(options.schema)
-    keys = [name.strip() for name in options.key.split(",")]
+    check_names(row, _OURS)
+    keys = list(dict.fromkeys(name.strip() for name in options.key.split(",")))
     for name in keys:
         if name not in row.fieldNames():
             raise SettingsError(f"--key: there is no column {name!r}{nearest(name, row.names)}")
+    changes = ChangeDecoder(options, row, keys)
+    if options.dry_run:
+        return plan(options, read_before("cdc", options, options.to))
+    _check_made_alike(options)
     with running("cdc", options, place=options.to) as this:
-        changes = ChangeDecoder(options, row)
-        table = _table(this, options, row, keys)
+        table = _table(spark, this, options, row, keys)
 
         def write(batch: DataFrame, number: int) -> dict[str, int]:
-            whole, seen = counted(changes.of(batch))
+            whole, seen = counted(changes.read(batch))
             fitting, fit = counted(whole.where("reason IS NULL"))
-            added = table.merge(fitting.select(*row.names, _TIME, _PLACE, GONE), number)
+            added = table.merge(changes.rows(fitting), number)
             bad = seen.get["rows"] - fit.get["rows"]
             if bad:
-                rejects = changes.of(batch).where("reason IS NOT NULL").select(*BAD_COLUMNS)
+                rejects = changes.read(batch).where("reason IS NOT NULL").select(*BAD_COLUMNS)
                 name = f"{BAD_FOLDER}/batch={this.short_id}-{number}"
                 rejects.write.mode("overwrite").parquet(this.folder_of(name))
             return {**seen.get, **added, "bad": bad}
@@ -98,12 +113,36 @@ def run(spark: SparkSession, options: CdcOptions) -> Report:
     )
 
 
-def _table(run: Run, options: CdcOptions, row: StructType, keys: list[str]) -> _Newest:
+def _check_made_alike(options: CdcOptions) -> None:
+    """Refuse to go on with a table whose rows were told apart, or ordered, by something else.
+
+    Raises:
+        SettingsError: they were.
+    """
+    for other in JobFolder(options.to).all("cdc"):
+        has_rows = other.counts.get("rows", 0) > other.counts.get("bad", 0)
+        for name in ("key", "ts"):
+            before, now = other.options.get(name, ""), getattr(options, name)
+            if has_rows and _words(before) != _words(now):
+                raise SettingsError(
+                    f"{options.to} was made with --{name} {before!r}, not {now!r}: take another folder"
+                )
+
+
+def _words(names: str) -> set[str]:
+    return {each.strip() for each in names.split(",")}
+
+
+def _table(
+    spark: SparkSession, run: Run, options: CdcOptions, row: StructType, keys: list[str]
+) -> _Newest:
+    schema = StructType([*without_rules(row)]).add(_TIME, LongType()).add(_PLACE, LongType())
     if options.table_format == "parquet":
-        return NewestByKey(run, options.to, keys, f.struct(_TIME, _PLACE))
+        table = NewestByKey(run, options.to, keys, f.struct(_TIME, _PLACE))
+        table.check(spark, schema)
+        return table
     from cometmq.spark.jobs.delta_merge import DeltaMerge  # An extra brings what it needs.
 
-    schema = StructType([*row.fields]).add(_TIME, LongType()).add(_PLACE, LongType())
     return DeltaMerge(run, options.to, schema, keys, (_TIME, _PLACE))
 
 
@@ -113,46 +152,36 @@ class ChangeDecoder:
     Args:
         options: of the job.
         row: the columns of a row.
+        keys: the columns that tell rows apart.
+
+    Raises:
+        SettingsError: a column has a type that no JSON value has.
     """
 
-    def __init__(self, options: CdcOptions, row: StructType) -> None:
-        fields = ", ".join(
-            f"`{each.name}` {each.dataType.simpleString()}" for each in row.fields
-        )
-        change = (
-            f"op STRING, before STRUCT<{fields}>, after STRUCT<{fields}>, `{options.ts}` BIGINT"
-        )
+    def __init__(self, options: CdcOptions, row: StructType, keys: Sequence[str]) -> None:
         self._row = row
-        self._time = options.ts
-        self._keys = [name.strip() for name in options.key.split(",")]
-        # Without its envelope it is what the envelope holds.
-        body = f.coalesce(
-            f.get_json_object(f.col("body").cast("string"), "$.payload"),
-            f.col("body").cast("string"),
-        )
-        self._change = decoded(BodyOptions(schema=change), body)
+        self._form = ChangeBodies(row, tuple(keys), options.ts)
 
-    def of(self, batch: DataFrame) -> DataFrame:
-        """Rows of the table, with the message's columns and the reason where they do not fit."""
-        change = self._change.value
-        is_gone = change["op"].isin(*_DELETED) | change["after"].isNull()
-        row = f.when(is_gone, change["before"]).otherwise(change["after"])
-        marked = batch.select("*", self._change.reason.alias("malformed"), row.alias("row"))
-        no_key = f.greatest(
-            *(f.col("row")[name].isNull() for name in [*self._keys, self._keys[0]])
-        )
-        reason = f.coalesce(
-            "malformed",
-            f.when(f.col("row").isNull() | no_key, f.lit("a change without its key")),
-        )
-        return marked.select(
+    def read(self, batch: DataFrame) -> DataFrame:
+        """The messages, with their changes and the reason where they do not fit."""
+        read = batch.withColumn(_READ, value_and_reason(self._form, f.col("body")))
+        found = f.col(_READ)
+        return read.select(
             *BAD_COLUMNS[:-1],
             "storeSize",
-            *(f.col("row")[name].alias(name) for name in self._row.names),
-            f.coalesce(change[self._time], f.unix_millis("storeTimestamp")).alias(_TIME),
+            found["value"][CHANGES].alias(CHANGES),
+            found["reason"].alias("reason"),
+        )
+
+    def rows(self, fitting: DataFrame) -> DataFrame:
+        """The rows that the changes of fitting messages set and delete."""
+        change = f.col(_READ)
+        each = fitting.select("storeTimestamp", "queueOffset", f.explode(CHANGES).alias(_READ))
+        return each.select(
+            *typed(change[ROW], self._row),
+            f.coalesce(change[TIME], f.unix_millis("storeTimestamp")).alias(_TIME),
             f.col("queueOffset").alias(_PLACE),
-            f.coalesce(is_gone, f.lit(False)).alias(GONE),  # noqa: FBT003
-            reason.alias("reason"),
+            change[IS_GONE].alias(GONE),
         )
 
 

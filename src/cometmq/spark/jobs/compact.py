@@ -56,6 +56,8 @@ def run(spark: SparkSession, options: CompactOptions) -> Report:
             last=options.keep_last,
             split_by=["topic"],
         )
+        stream = read_stream(spark, options, rows_max=options.rows_max)
+        table.check(spark, stream.schema)
 
         def write(batch: DataFrame, number: int) -> dict[str, int]:
             whole, seen = counted(batch)
@@ -63,7 +65,7 @@ def run(spark: SparkSession, options: CompactOptions) -> Report:
             added = table.merge(keyed, number)
             return {**seen.get, **added}
 
-        drain(read_stream(spark, options, rows_max=options.rows_max), this, options, write)
+        drain(stream, this, options, write)
         table.finish(spark)
     return Report(counts=this.manifest.counts, notes=[f"the table: {table.current}"])
 

@@ -1,27 +1,23 @@
-"""Bodies as typed columns, and the reason where a body is none.
-
-JSON and CSV are Spark's own; Avro and Protobuf are read by their Python libraries (docs/design/0035).
-"""
+"""The format and the schema of bodies, as options name them."""
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from pyspark.errors import ParseException
 from pyspark.sql import Column
 from pyspark.sql import functions as f
-from pyspark.sql.types import DataType, NullType, StringType, StructField, StructType
+from pyspark.sql.types import DataType, NullType, StructType, VariantType
 
 from cometmq.model.errors import SettingsError
-from cometmq.spark.jobs.binary_bodies import BinaryForm, value_and_reason
+from cometmq.spark.jobs.body_forms import BodyForm, value_and_reason
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.options import JobOptions
+from cometmq.spark.jobs.text_bodies import CsvBodies, JsonBodies
+from cometmq.spark.jobs.text_values import without_rules
 
 BodyFormat = Literal["json", "csv", "avro", "protobuf"]
-
-_CORRUPT = "_corrupt"
-_SHOWN_MAX = 60  # characters of a wrong value in a reason
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,29 +41,51 @@ class BodyOptions(JobOptions):
     separator: str = option("What stands between the values of CSV.", ",")
 
 
-class DecodedBody(NamedTuple):
-    """A body, decoded.
+@dataclass(frozen=True)
+class DecodedBody:
+    """A way to read bodies as columns.
 
     Attributes:
-        value: a struct with the columns.
-        names: their names.
-        reason: why the body does not fit; null where it does.
+        form: Reads a body in a task.
+        schema: The columns.
     """
 
-    value: Column
-    names: list[str]
-    reason: Column
+    form: BodyForm
+    schema: StructType
+
+    @property
+    def read(self) -> Column:
+        """A column of the values and the reasons of the column `body`."""
+        return value_and_reason(self.form, f.col("body"))
 
 
-def decoded(options: BodyOptions, body: Column) -> DecodedBody:
-    """Decode a column of bodies.
+def decoded(options: BodyOptions) -> DecodedBody:
+    """Choose how bodies are read.
 
     Raises:
-        SettingsError: a schema that is none.
+        SettingsError: The schema is none, or has columns that the format has not.
     """
+    form: BodyForm
     if options.format in ("avro", "protobuf"):
-        return _by_library(options, body)
-    return _by_text(options, body, schema_of(options.schema))
+        form = _binary_form(options)
+        return DecodedBody(form, form.columns)
+    schema = schema_of(options.schema)
+    if options.format == "json":
+        return DecodedBody(JsonBodies(schema), schema)
+    return DecodedBody(CsvBodies(schema, separator=options.separator), schema)
+
+
+def typed(value: Column, schema: StructType) -> list[Column]:
+    """Return the columns of a schema out of a struct whose times and variants are still text."""
+    columns = []
+    for each in without_rules(schema).fields:
+        column = value[each.name]
+        if isinstance(each.dataType, VariantType):
+            column = f.parse_json(column)
+        else:
+            column = column.cast(each.dataType)
+        columns.append(column.alias(each.name))
+    return columns
 
 
 def schema_of(given: str) -> StructType:
@@ -110,61 +128,7 @@ def _content(given: str) -> str:
         ) from None
 
 
-def _by_text(options: BodyOptions, body: Column, schema: StructType) -> DecodedBody:
-    """JSON or CSV: read twice, typed and as text; a typed null that has a text is wrong."""
-    text = body.cast("string")
-    is_json = options.format == "json"
-    asked = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-    if not is_json:
-        if not options.separator:
-            raise SettingsError("--separator is empty: say what stands between the values")
-        asked["sep"] = options.separator
-
-    def parsed(fields: list[StructField]) -> Column:
-        whole = StructType([*fields, StructField(_CORRUPT, StringType())])
-        if is_json:
-            return f.from_json(text, whole, asked)
-        return f.from_csv(text, ", ".join(_ddl(each) for each in whole.fields), asked)
-
-    typed = parsed(schema.fields)
-    loose = parsed([StructField(each.name, StringType()) for each in schema.fields])
-    wrong = [
-        f.when(
-            loose[each.name].isNotNull() & typed[each.name].isNull(),
-            f.concat(
-                f.lit(f"{each.name}: "),
-                f.substring(loose[each.name], 1, _SHOWN_MAX),
-                f.lit(f" is no {each.dataType.simpleString()}"),
-            ),
-        )
-        for each in schema.fields
-    ]
-    no_form = f.try_parse_json(text).isNull() if is_json else f.lit(False)  # noqa: FBT003
-    reason = (
-        f.when(f.length(body) == 0, f.lit("an empty body"))
-        .when(typed.isNotNull() & typed[_CORRUPT].isNull(), f.lit(None))
-        .when(no_form, f.lit("no JSON"))
-        .otherwise(_or_else(f.concat_ws("; ", *wrong), f"does not fit: {options.format}"))
-    )
-    return DecodedBody(typed, schema.fieldNames(), reason)
-
-
-def _ddl(field: StructField) -> str:
-    return f"`{field.name}` {field.dataType.simpleString()}"
-
-
-def _or_else(text: Column, other: str) -> Column:
-    return f.when(text == "", f.lit(other)).otherwise(text)
-
-
-def _by_library(options: BodyOptions, body: Column) -> DecodedBody:
-    """Avro or Protobuf: what a library reads, or its reason."""
-    form = _form_of(options)
-    both = value_and_reason(form, body)
-    return DecodedBody(both["value"], form.columns.fieldNames(), both["reason"])
-
-
-def _form_of(options: BodyOptions) -> BinaryForm:
+def _binary_form(options: BodyOptions) -> BodyForm:
     # Their libraries are imported by who needs them.
     if options.format == "avro":
         from cometmq.spark.jobs.avro_bodies import AvroBodies

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
+from cometmq.model.errors import SettingsError
 from cometmq.spark.delta import DeltaTable, read_delta
 from cometmq.spark.jobs.run import Run
 from cometmq.spark.jobs.versions import GONE, GONE_FOLDER, newest_by_key
@@ -21,6 +22,7 @@ from cometmq.spark.jobs.versions import GONE, GONE_FOLDER, newest_by_key
 # Every merge leaves files that its rows have moved out of. Readers at work have a day to end.
 _PROPERTIES = {"delta.deletedFileRetentionDuration": "interval 1 days"}
 _TIDY_EVERY = 100  # micro-batches
+_NO_MERGE = set("[]^|\\")  # delta-rs makes a host's name of the path (1.6.6).
 
 
 class DeltaMerge:
@@ -48,6 +50,11 @@ class DeltaMerge:
         self._run = run
         self._keys = list(keys)
         self._order = list(order)
+        if wrong := _NO_MERGE & set(place):
+            raise SettingsError(
+                f"{place}: delta-rs cannot merge into a folder with {' '.join(sorted(wrong))} in its path; "
+                "name another folder, or write Parquet"
+            )
         kept = [*self._keys, *self._order]
         gone = StructType([each for each in schema.fields if each.name in kept])
         self._rows = DeltaTable(place, schema, run.checkpoint, _PROPERTIES)
@@ -68,7 +75,9 @@ class DeltaMerge:
         Returns:
             What it adds to the run's count of "keys".
         """
-        newest = self._without_late(newest_by_key(changes, self._keys, f.struct(*self._order)))
+        # A change that moves a row to the key that it had sets it.
+        order = f.struct(*self._order, ~f.col(GONE))
+        newest = self._without_late(newest_by_key(changes, self._keys, order))
         self._merge(newest.toArrow(), number)
         if number % _TIDY_EVERY == _TIDY_EVERY - 1:
             self._tidy_up()
@@ -92,7 +101,8 @@ class DeltaMerge:
 
     def _merge(self, changes: pa.Table, number: int) -> None:
         same = " AND ".join(f"s.{name} = t.{name}" for name in map(_quoted, self._keys))
-        newer = self._newer()
+        # A row that is read once more, by a run with another schema, may have a column more.
+        newer, as_new = self._newer(), self._newer(or_same=True)
         is_gone = f"s.{_quoted(GONE)}"
         deletions = changes.select([*self._keys, *self._order, GONE])
         for table, rows, inserted, updated, deleted in (
@@ -111,17 +121,20 @@ class DeltaMerge:
             )
             (
                 merger.when_matched_delete(f"{newer} AND {deleted}")
-                .when_matched_update_all(f"{newer} AND {updated}", except_cols=[GONE])
+                .when_matched_update_all(f"{as_new} AND {updated}", except_cols=[GONE])
                 .when_not_matched_insert_all(inserted, except_cols=[GONE])
                 .execute()
             )
 
-    def _newer(self) -> str:
+    def _newer(self, *, or_same: bool = False) -> str:
         """SQL that is true where the change `s` is newer than the table's row `t`."""
-        equal, ways = "", []
+        equal: list[str] = []
+        ways = []
         for name in map(_quoted, self._order):
-            ways.append(f"{equal}s.{name} > t.{name}")
-            equal += f"s.{name} = t.{name} AND "
+            ways.append(" AND ".join([*equal, f"s.{name} > t.{name}"]))
+            equal.append(f"s.{name} = t.{name}")
+        if or_same:
+            ways.append(" AND ".join(equal))
         return f"({' OR '.join(f'({each})' for each in ways)})"
 
     def _tidy_up(self) -> None:

@@ -9,9 +9,10 @@ Paths are whole URIs, so a folder that was moved is read by its versions, or lis
 """
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from pyarrow import fs
 
@@ -19,6 +20,7 @@ from cometmq.offline.place import hadoop_place, open_place
 
 _FOLDER = "_spark_metadata"
 _HEAD = "v1"
+_LISTED = re.compile(r".*/((?:cometmq_)?version=[0-9a-f-]+[^/]*)/")
 
 
 def list_only(place: str, folder: str | None) -> None:
@@ -44,6 +46,24 @@ def list_only(place: str, folder: str | None) -> None:
     with files.open_output_stream(f"{root}/{_FOLDER}/.new") as stream:
         stream.write("\n".join(lines).encode())
     files.move(f"{root}/{_FOLDER}/.new", path)
+
+
+def listed_folder(place: str) -> str | None:
+    """Return the folder whose files `spark.read` of a place sees; None if there is no list, or it is empty.
+
+    Args:
+        place: A folder or URI; it may have been moved since its list was written.
+    """
+    files, root = open_place(place)
+    path = f"{root}/{_FOLDER}/0"
+    if files.get_file_info(path).type != fs.FileType.File:
+        return None
+    with files.open_input_stream(path) as stream:
+        _, *lines = stream.read().decode().split("\n")
+    if not lines:
+        return None
+    found = _LISTED.match(unquote(json.loads(lines[0])["path"]))
+    return found[1] if found else None
 
 
 def _data_files(files: fs.FileSystem, folder: str) -> Iterator[fs.FileInfo]:

@@ -28,6 +28,8 @@ class Manifest:
     Attributes:
         id: the job and a hash of what it was told to do.
         job: its name.
+        name: the part of its files' names that tells them from those of other runs, also from those of a run with the
+            same id whose manifest was deleted; empty: the hash in the id.
         options: what it was told to do.
         status: where it is.
         ranges: what it reads, as its source describes it; fixed when it begins.
@@ -59,6 +61,7 @@ class Manifest:
     started_ms: int = 0
     ended_ms: int | None = None
     error: str = ""
+    name: str = ""
 
     def count_batch(self, batch: int, counts: dict[str, int]) -> None:
         """Add what a micro-batch did; one that runs again replaces what it did before."""
@@ -116,6 +119,20 @@ class JobFolder:
                 f"{self.place}/{FOLDER}/{run_id}.json is no manifest of this version of CometMQ ({error}); finish the "
                 f"run with the version that wrote it, or remove {self.place}/{FOLDER} to begin anew"
             ) from error
+
+    def all(self, job: str) -> list[Manifest]:
+        """The manifests of all runs of a job.
+
+        Raises:
+            SettingsError: one is damaged, or of another version.
+        """
+        chosen = fs.FileSelector(self._folder, allow_not_found=True)
+        names = [each.base_name for each in self._files.get_file_info(chosen)]
+        ids = [each.removesuffix(".json") for each in names if each.endswith(".json")]
+        wanted = [
+            each for each in sorted(ids) if each.rpartition("-")[0] == job.replace(" ", "-")
+        ]
+        return [found for each in wanted if (found := self.load(each)) is not None]
 
     def save(self, manifest: Manifest) -> None:
         """Write a manifest, whole or not at all.

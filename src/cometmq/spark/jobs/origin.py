@@ -17,7 +17,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from cometmq.model.errors import SettingsError, StoreDamaged
 from cometmq.offline.folder import StoreFolder
-from cometmq.offline.place import hadoop_place, open_place
+from cometmq.offline.place import hadoop_place, open_place, read_path
 from cometmq.offline.plan import plan_tasks
 from cometmq.spark.format import RocketMQSource
 from cometmq.spark.jobs.field import option
@@ -129,7 +129,7 @@ def read_batch(
     else:
         place = _archive(options.archive)
         files = spark.read.schema(_archived(spark, place)).option("basePath", place)
-        frame = files.parquet(f"{place}/{_ARCHIVED}")
+        frame = files.parquet(f"{read_path(place)}/{_ARCHIVED}")
     return _filtered(frame, options)
 
 
@@ -164,7 +164,7 @@ def read_stream(
     else:
         place = _archive(options.archive)
         files = spark.readStream.schema(_archived(spark, place)).option("basePath", place)
-        frame = files.option("maxFilesPerTrigger", 8).parquet(f"{place}/{_ARCHIVED}")
+        frame = files.option("maxFilesPerTrigger", 8).parquet(f"{read_path(place)}/{_ARCHIVED}")
     return _filtered(frame, options)
 
 
@@ -187,7 +187,11 @@ def _archive(place: str) -> str:
 def _archived(spark: SparkSession, place: str) -> StructType:
     """The columns of an archive's files; a topic named 007 is text though its folder looks else."""
     try:
-        there = spark.read.option("basePath", place).parquet(f"{place}/{_ARCHIVED}").schema
+        there = (
+            spark.read.option("basePath", place)
+            .parquet(f"{read_path(place)}/{_ARCHIVED}")
+            .schema
+        )
     except AnalysisException as error:  # It cannot tell columns of no file.
         raise SettingsError(f"--archive {place}: there is no file in its folders") from error
     return StructType(

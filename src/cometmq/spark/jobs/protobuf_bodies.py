@@ -36,7 +36,7 @@ from pyspark.sql.types import (
 )
 
 from cometmq.model.errors import SettingsError
-from cometmq.spark.jobs.binary_bodies import Reader
+from cometmq.spark.jobs.body_forms import Reader
 
 _TIMESTAMP = "google.protobuf.Timestamp"
 _TYPES: dict[int, DataType] = {

@@ -55,8 +55,8 @@ class Run:
 
     @property
     def short_id(self) -> str:
-        """The part of the run's id that tells its files from those of others."""
-        return self.manifest.id.rpartition("-")[2]
+        """The part of names that tells its files from those of other runs."""
+        return self.manifest.name or self.manifest.id.rpartition("-")[2]
 
     def folder_of(self, name: str) -> str:
         """A folder beside the output."""
@@ -119,8 +119,8 @@ def running(
     clock = clock or SystemClock()
     folder = JobFolder(place) if place else None
     run_id = manifest_id(job, options.what())
-    manifest = (folder.load(run_id) if folder else None) or Manifest(
-        run_id, job, options.what(), versions=_versions(), started_ms=clock.now_ms()
+    manifest = (folder.load(run_id) if folder else None) or _new(
+        run_id, job, options, clock.now_ms()
     )
     run = Run(manifest, folder, RunProgress(options.progress, job))
     if not run.is_finished:
@@ -140,6 +140,13 @@ def running(
             manifest.ended_ms = clock.now_ms()
             run.save()
         run.progress.show(is_last=True)
+
+
+def _new(run_id: str, job: str, options: JobOptions, now_ms: int) -> Manifest:
+    name = f"{run_id.rpartition('-')[2]}-{now_ms:x}"
+    return Manifest(
+        run_id, job, options.what(), versions=_versions(), started_ms=now_ms, name=name
+    )
 
 
 def read_before(job: str, options: JobOptions, place: str) -> dict[str, Any]:

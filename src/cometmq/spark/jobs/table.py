@@ -11,20 +11,26 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from cometmq.spark.jobs.connect_session import check_has_driver
-from cometmq.spark.jobs.decoding import BodyOptions, DecodedBody, decoded
+from cometmq.spark.jobs.decoding import BodyOptions, DecodedBody, decoded, typed
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
 from cometmq.spark.jobs.origin import FromOptions, plan, read_stream
 from cometmq.spark.jobs.run import Run, read_before, running
 from cometmq.spark.jobs.streaming import counted, drain
-from cometmq.spark.jobs.target import TableFiles, TargetOptions, table_files
+from cometmq.spark.jobs.target import (
+    FOLDER_COLUMN,
+    TableFiles,
+    TargetOptions,
+    table_files,
+)
 from cometmq.spark.options import words
-from cometmq.spark.schema import column_name
+from cometmq.spark.schema import check_names, column_name
 
 BAD_FOLDER = "_bad"
 BAD_COLUMNS = (
     "topic", "brokerName", "queueId", "queueOffset", "msgId", "storeTimestamp", "body", "reason",
 )  # fmt: skip
+_READ = "_read"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,10 +55,11 @@ def run(spark: SparkSession, options: TableOptions) -> Report:
         SettingsError: a schema that is none or does not fit the table that is there.
     """
     check_has_driver(spark, options, "table")
+    kept = list(dict.fromkeys(column_name(name) for name in words(options.keep)))
+    body = decoded(options)
+    check_names(body.schema, _names_of_ours(options, kept))
     if options.dry_run:
         return plan(options, read_before("table", options, options.to))
-    kept = [column_name(name) for name in words(options.keep)]
-    body = decoded(options, f.col("body"))
     with running("table", options, place=options.to) as this:
         stream = read_stream(spark, options, rows_max=options.rows_max)
         rows = fitting(stream, body, kept)
@@ -62,11 +69,27 @@ def run(spark: SparkSession, options: TableOptions) -> Report:
     return _report(this)
 
 
+def _names_of_ours(options: TableOptions, kept: list[str]) -> dict[str, str]:
+    taken = {f"_{name}": "a column of the message, which --keep names" for name in kept}
+    if options.table_format == "parquet":
+        taken[FOLDER_COLUMN] = (
+            "read as the name of the table's folders (--table-format delta has none)"
+        )
+    return taken
+
+
 def fitting(messages: DataFrame, body: DecodedBody, kept: list[str]) -> DataFrame:
     """The table's rows: of the messages whose bodies fit, the kept columns and those of the body."""
-    marked = messages.withColumn("reason", body.reason).where("reason IS NULL")
+    read = messages.withColumn(_READ, body.read).where(f"{_READ}.reason IS NULL")
     own = [f.col(name).alias(f"_{name}") for name in kept]
-    return marked.select(*own, *(body.value[name].alias(name) for name in body.names))
+    return read.select(*own, *typed(f.col(_READ)["value"], body.schema))
+
+
+def rejected(messages: DataFrame, body: DecodedBody) -> DataFrame:
+    """The messages whose bodies do not fit, with the reason."""
+    read = messages.withColumn(_READ, body.read)
+    reason = f.col(_READ)["reason"].alias("reason")
+    return read.select(*BAD_COLUMNS[:-1], reason).where("reason IS NOT NULL")
 
 
 class TableWriter:
@@ -92,9 +115,8 @@ class TableWriter:
         self._files.stage(rows, number)
         bad = seen.get["rows"] - fit.get["rows"]
         if bad:
-            marked = batch.withColumn("reason", self._body.reason).where("reason IS NOT NULL")
             name = f"{BAD_FOLDER}/batch={self._run.short_id}-{number}"
-            rejects = marked.select(*BAD_COLUMNS).write.mode("overwrite")
+            rejects = rejected(batch, self._body).write.mode("overwrite")
             rejects.parquet(self._run.folder_of(name))
         # Last: a micro-batch that is part of the table is done whole.
         self._files.commit(number)

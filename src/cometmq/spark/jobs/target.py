@@ -9,13 +9,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from cometmq.model.errors import SettingsError
-from cometmq.offline.place import hadoop_place, open_place
+from cometmq.offline.place import hadoop_place, open_place, read_path
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.run import Run
 from cometmq.spark.jobs.streaming import FlowOptions
 from cometmq.spark.schema import check_gains
 
 TableFormat = Literal["parquet", "delta"]
+FOLDER_COLUMN = "batch"  # Readers of Parquet take a folder `batch=RUN-N` for a column.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,15 +62,18 @@ class ParquetFolders:
         self._run = run
         self._place = hadoop_place(place)
         try:
-            present = spark.read.option("mergeSchema", "true").parquet(self._place).schema
+            reader = spark.read.option("mergeSchema", "true")
+            present = reader.parquet(read_path(self._place)).schema
         except AnalysisException:
             return  # Nothing is there yet.
-        check_gains(StructType([each for each in present if each.name != "batch"]), schema)
+        check_gains(
+            StructType([each for each in present if each.name != FOLDER_COLUMN]), schema
+        )
 
     def stage(self, rows: DataFrame, number: int) -> None:
         """Write the folder of a micro-batch, or write it anew."""
         rows.write.mode("overwrite").parquet(
-            f"{self._place}/batch={self._run.short_id}-{number}"
+            f"{self._place}/{FOLDER_COLUMN}={self._run.short_id}-{number}"
         )
 
     def commit(self, number: int) -> None:

@@ -90,7 +90,7 @@ def run(spark: SparkSession, options: TraceOptions) -> Report:
                     "unconsumed": unconsumed(records).count(),
                 }
                 if options.to:
-                    place = f"{hadoop_place(options.to)}/records"
+                    place = f"{hadoop_place(options.to)}/records/run={this.short_id}"
                     records.write.mode("overwrite").parquet(place)
         finally:
             records.unpersist()

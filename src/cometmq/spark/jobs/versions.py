@@ -1,38 +1,49 @@
 """A table of the newest by key, kept in versions: a micro-batch costs what it changes, a version the whole table.
 
-    version=RUN-N/     the rows, one (or the last few) for each key
-    _gone/version=RUN-N/   keys that were deleted, so that an older change that comes late stays out
+    cometmq_version=RUN-N/     the rows, one (or the last few) for each key
+    _gone/cometmq_version=RUN-N/   keys that were deleted, so that an older change that comes late stays out
     _changes/RUN-N/    changes since the newest version, a folder for each micro-batch
     _spark_metadata/   the files of the newest version, by which `spark.read` of the folder goes
 
 The next version is made out of the last and the changes since when these are a share of it, when it is
 old, and when the run ends; of a small table by each micro-batch. The last two versions are kept: a reader of
 the one before the last can finish.
+
+A table may hold rows whose messages are deleted by now. So each run goes on from the newest version that the folder
+has, whichever run made it, and from the changes that wait there. A row that is read once more changes nothing.
 """
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
 
 from pyarrow import fs
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
 
-from cometmq.offline.place import hadoop_place, open_place
-from cometmq.spark.jobs.file_list import list_only
+from cometmq.offline.place import hadoop_place, open_place, read_path
+from cometmq.spark.jobs.file_list import list_only, listed_folder
 from cometmq.spark.jobs.run import Run
 from cometmq.spark.jobs.target import check_parquet
+from cometmq.spark.jobs.text_values import without_rules
+from cometmq.spark.schema import check_gains, quoted
 
-GONE = "is_gone"
+GONE = "_is_gone"
 GONE_FOLDER = "_gone"
 CHANGES_FOLDER = "_changes"
-_VERSION = "version="
+# Readers of Parquet take it for a column, so it is a name that no user's column has.
+_VERSION = "cometmq_version="
+_MADE = re.compile(r"(cometmq_)?version=[0-9a-f]{12}(-[0-9a-f]+)?-\d+(\.\d+)?")
 # A version is written anew for a tenth of it: what a change costs is at most ten times its own bytes, and
 # a reader of a version and the changes since reads a tenth more.
 _SHARE = 10
 _SMALL_BYTES = 8_000_000  # Written within the second that a micro-batch takes anyhow.
 _FRESH_S = 600  # How old a version may be when a micro-batch comes.
 _FOLDERS_MAX = 200  # Folders of changes: each is listed by the next version.
-_RANK, _DELETIONS = "_rank", "_deletions"
+_RANK, _DELETIONS, _FRESH, _NEWEST = "_rank", "_deletions", "_fresh", "_newest"
+TAKEN = dict.fromkeys((GONE, _FRESH, _NEWEST, _VERSION[:-1]), "a column of ours")
+_IDENTITY = ("topic", "brokerName", "queueId", "queueOffset", "storeTimestamp")
 
 
 class NewestByKey:
@@ -71,6 +82,37 @@ class NewestByKey:
         self._order = order
         self._clock = clock
         self._made_at = clock()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Take over the newest version that the place has, and the changes that wait there."""
+        files, root = open_place(self._place)
+        kept, listed = [*self._kept], listed_folder(self._place)
+        is_own = listed is not None and listed.startswith(f"{_VERSION}{self._run.short_id}-")
+        # A version of this run that its manifest does not know is of a micro-batch that comes again.
+        if listed is not None and listed not in kept and not is_own:
+            kept = [listed]
+        chosen = fs.FileSelector(f"{root}/{CHANGES_FOLDER}", allow_not_found=True)
+        for each in sorted(files.get_file_info(chosen), key=lambda found: found.path):
+            name = f"{CHANGES_FOLDER}/{each.base_name}"
+            is_whole = files.get_file_info(f"{each.path}/_SUCCESS").type == fs.FileType.File
+            if is_whole and name not in kept:
+                kept.append(name)
+        if kept != self._kept:
+            self._run.manifest.files = kept
+            self._run.save()  # Before a version of this run is listed.
+
+    def check(self, spark: SparkSession, schema: StructType) -> None:
+        """Refuse to go on with other columns: a table only gains some.
+
+        Raises:
+            SettingsError: A column of the table has another type now, or is missing.
+        """
+        if self.current is not None:
+            found = spark.read.parquet(read_path(f"{self._place}/{self.current}")).schema
+            # A column that names folders comes back with whatever type its values look like.
+            columns = [each for each in found.fields if each.name not in self._split_by]
+            check_gains(StructType(columns), without_rules(schema))
 
     @property
     def current(self) -> str | None:
@@ -108,9 +150,11 @@ class NewestByKey:
     def finish(self, spark: SparkSession) -> None:
         """Make a version of the changes that wait for one."""
         if waiting := self._waiting:
-            last = spark.read.parquet(f"{self._place}/{waiting[-1]}")
-            name = waiting[-1].replace(f"{CHANGES_FOLDER}/", _VERSION)
-            self._run.manifest.counts |= self._make_version(last, waiting[:-1], name)
+            last = spark.read.parquet(read_path(f"{self._place}/{waiting[-1]}"))
+            name = f"{_VERSION}{self._run.short_id}-{max(0, self._run.manifest.batch)}"
+            names = (name, *(f"{name}.{number}" for number in range(1, len(self._kept) + 1)))
+            free = next(each for each in names if each not in self._kept)
+            self._run.manifest.counts |= self._make_version(last, waiting[:-1], free)
             self._run.save()
 
     @property
@@ -143,14 +187,7 @@ class NewestByKey:
         self, changes: DataFrame, waiting: Sequence[str], name: str
     ) -> dict[str, int]:
         """Write a version of the last one, the changes that wait, and these; gives what it holds."""
-        rows = changes
-        if (current := self.current) is not None:
-            rows = self._version(changes.sparkSession, current, changes).unionByName(changes)
-        if waiting:
-            paths = [f"{self._place}/{each}" for each in waiting]
-            since = changes.sparkSession.read.schema(changes.schema).parquet(*paths)
-            rows = rows.unionByName(since)
-        newest = self._reduced(rows).persist()
+        newest = self._reduced(self._all_rows(changes, waiting)).persist()
         if self._is_there(name):
             # A micro-batch that comes again writes its version anew: nobody may be sent there meanwhile.
             list_only(self._place, self.current)
@@ -172,24 +209,49 @@ class NewestByKey:
         self._made_at = self._clock()
         return counts
 
+    def _all_rows(self, changes: DataFrame, waiting: Sequence[str]) -> DataFrame:
+        """The rows of the newest version, of the changes that wait, and of these.
+
+        A row that is read once more wins over what a version made of it, which may lack columns.
+        """
+        spark = changes.sparkSession
+        rows = changes.withColumn(_FRESH, f.lit(True))  # noqa: FBT003
+        if waiting:
+            paths = [read_path(f"{self._place}/{each}") for each in waiting]
+            since = spark.read.schema(changes.schema).parquet(*paths)
+            rows = rows.unionByName(since.withColumn(_FRESH, f.lit(True)))  # noqa: FBT003
+        if (current := self.current) is not None:
+            version = self._version(spark, current, changes)
+            rows = rows.unionByName(version.withColumn(_FRESH, f.lit(False)))  # noqa: FBT003
+        return rows
+
     def _reduced(self, rows: DataFrame) -> DataFrame:
         """The rows that stay: of each key the newest, or the last few."""
-        if self._last == 1:
-            return newest_by_key(rows, self._keys, self._order)
-        return self._newest_few(rows)
+        fresh = [_FRESH] if _FRESH in rows.columns else []
+        # A change that moves a row to the key that it had sets it.
+        order = f.struct(self._order, ~f.col(GONE), *fresh)
+        reduced = (
+            newest_by_key(rows, self._keys, order)
+            if self._last == 1
+            else self._newest_few(rows, order)
+        )
+        return reduced.drop(*fresh)
 
     def _counts(self, alive: DataFrame) -> dict[str, int]:
         if self._last == 1:
             return {"keys": alive.count()}
-        by_key = alive.groupBy(*self._keys).count()
+        by_key = alive.groupBy(*map(quoted, self._keys)).count()
         keys, kept = by_key.agg(
             f.count(f.lit(1)), f.coalesce(f.sum("count"), f.lit(0))
         ).collect()[0]
         return {"keys": keys, "kept": kept}
 
-    def _newest_few(self, rows: DataFrame) -> DataFrame:
+    def _newest_few(self, rows: DataFrame, order: Column) -> DataFrame:
         """Of each key the last rows behind its last deletion, and that, while it matters."""
-        newer = Window.partitionBy(*self._keys).orderBy(self._order.desc())
+        # A message that is read once more is no second one.
+        if identity := [each for each in _IDENTITY if each in rows.columns]:
+            rows = rows.dropDuplicates(identity)
+        newer = Window.partitionBy(*self._keys).orderBy(order.desc())
         before = newer.rowsBetween(Window.unboundedPreceding, -1)
         deletions = f.coalesce(f.sum(f.col(GONE).cast("int")).over(before), f.lit(0))
         ranked = rows.withColumns({_RANK: f.row_number().over(newer), _DELETIONS: deletions})
@@ -201,7 +263,9 @@ class NewestByKey:
         schema = like.drop(GONE).schema
         # The order of the columns is that of the schema, wherever a folder names them.
         alive, gone = (
-            spark.read.schema(schema).parquet(f"{folder}/{name}").select(*schema.names)
+            spark.read.schema(schema)
+            .parquet(read_path(f"{folder}/{name}"))
+            .select(*map(quoted, schema.names))
             for folder in (self._place, f"{self._place}/{GONE_FOLDER}")
         )
         return alive.withColumn(GONE, f.lit(False)).unionByName(  # noqa: FBT003
@@ -212,21 +276,33 @@ class NewestByKey:
         """Keep the last two versions, and the changes between: the last micro-batch may come again."""
         made = [place for place, each in enumerate(kept) if _is_version(each)]
         first = made[-2] if len(made) > 1 else 0
-        files, root = open_place(self._place)
         self._run.manifest.files = kept[first:]
-        for name in kept[:first]:
-            for folder in (f"{root}/{name}", f"{root}/{GONE_FOLDER}/{name}"):
-                if files.get_file_info(folder).type == fs.FileType.Directory:
-                    files.delete_dir(folder)
+        files, root = open_place(self._place)
+        for folder, name in self._made(files, root):
+            if name not in kept[first:]:
+                files.delete_dir(folder)
+
+    def _made(self, files: fs.FileSystem, root: str) -> Iterator[tuple[str, str]]:
+        """Folders that runs have made here, each with the name by which `_kept` knows it."""
+        for parent, prefix in (
+            ("", ""),
+            (GONE_FOLDER, ""),
+            (CHANGES_FOLDER, f"{CHANGES_FOLDER}/"),
+        ):
+            chosen = fs.FileSelector(f"{root}/{parent}".rstrip("/"), allow_not_found=True)
+            for each in files.get_file_info(chosen):
+                is_made = bool(prefix) or _MADE.fullmatch(each.base_name)
+                if is_made and each.type == fs.FileType.Directory:
+                    yield each.path, prefix + each.base_name
 
 
 def newest_by_key(rows: DataFrame, keys: Sequence[str], order: Column) -> DataFrame:
     """Of the rows with one key that with the greatest order."""
-    columns = [f.col(each) for each in rows.columns if each not in keys]
-    newest = f.max_by(f.struct(*columns), order).alias("newest")
-    grouped = rows.groupBy(*keys).agg(newest)
-    return grouped.select(*keys, "newest.*").select(*rows.columns)
+    columns = [f.col(quoted(each)) for each in rows.columns if each not in keys]
+    newest = f.max_by(f.struct(*columns), order).alias(_NEWEST)
+    grouped = rows.groupBy(*map(quoted, keys)).agg(newest)
+    return grouped.select(*map(quoted, keys), f"{_NEWEST}.*").select(*map(quoted, rows.columns))
 
 
 def _is_version(name: str) -> bool:
-    return name.startswith(_VERSION)
+    return name.startswith((_VERSION, "version="))

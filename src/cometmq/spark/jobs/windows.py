@@ -17,7 +17,7 @@ from pyspark.sql import functions as f
 
 from cometmq.model.durations import duration_ms
 from cometmq.model.errors import SettingsError
-from cometmq.offline.place import hadoop_place, open_place
+from cometmq.offline.place import hadoop_place, open_place, read_path
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.run import Run
 from cometmq.spark.jobs.streaming import FlowOptions
@@ -147,7 +147,7 @@ class OpenWindows:
 
     def _kept(self, like: DataFrame, name: str) -> DataFrame:
         reader = like.sparkSession.read.schema(like.schema)
-        return reader.parquet(f"{self._place}/{_OPEN}/{name}")
+        return reader.parquet(read_path(f"{self._place}/{_OPEN}/{name}"))
 
     def _keep(self, versions: list[str]) -> None:
         """The version before the last stays, for the micro-batch that comes again."""

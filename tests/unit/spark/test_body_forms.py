@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from cometmq.model.errors import SettingsError
 from cometmq.spark.jobs.avro_bodies import AvroBodies
-from cometmq.spark.jobs.binary_bodies import BinaryForm, read_bodies
+from cometmq.spark.jobs.body_forms import BodyForm, read_bodies
 from cometmq.spark.jobs.protobuf_bodies import ProtobufBodies
 from tests.support.shop_bodies import (
     ORDER_AVRO,
@@ -27,7 +27,7 @@ from tests.support.shop_bodies import (
 NOON = dt.datetime(2026, 1, 2, 12, tzinfo=dt.UTC)
 
 
-def rows(form: BinaryForm, *bodies: bytes | None) -> list[dict[str, Any]]:
+def rows(form: BodyForm, *bodies: bytes | None) -> list[dict[str, Any]]:
     found = read_bodies(form, pa.array(bodies, pa.binary()))
     found.validate(full=True)
     listed: list[dict[str, Any]] = found.to_pylist()

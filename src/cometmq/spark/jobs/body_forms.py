@@ -1,7 +1,7 @@
-"""Bodies in a binary form as typed columns: one function over Arrow arrays, run by the tasks.
+"""Bodies as typed columns: one function over Arrow arrays, run by the tasks.
 
-What a form is (`avro_bodies`, `protobuf_bodies`) is its columns and a function that reads one body. A body
-that it cannot read, or whose values no column holds, has a reason in place of a value; it stops no other.
+A form (`text_bodies`, `changes`, `avro_bodies`, `protobuf_bodies`) is its columns and a function that reads one body. A
+body that it cannot read, or whose values no column holds, has a reason in place of a value; it stops no other.
 """
 
 from collections.abc import Callable
@@ -18,8 +18,12 @@ Reader = Callable[[bytes], dict[str, Any]]
 _REASON_MAX = 200  # characters
 
 
-class BinaryForm(Protocol):
-    """A binary form; picklable."""
+class BodyMismatch(ValueError):
+    """A body that does not fit; the text says why, to the user."""
+
+
+class BodyForm(Protocol):
+    """A form of bodies; picklable."""
 
     @property
     def name(self) -> str:
@@ -36,7 +40,7 @@ class BinaryForm(Protocol):
         ...
 
 
-def value_and_reason(form: BinaryForm, body: Column) -> Column:
+def value_and_reason(form: BodyForm, body: Column) -> Column:
     """A struct of `value`, with the form's columns, and `reason`; one of both is null."""
     kind = StructType([StructField("value", form.columns), StructField("reason", StringType())])
 
@@ -44,11 +48,12 @@ def value_and_reason(form: BinaryForm, body: Column) -> Column:
         return read_bodies(form, bodies)
 
     made: Any = arrow_udf  # Its stubs do not know that the hints above say what it is.
-    found: Column = made(read_all, kind)(body)
+    # Spark reads a body once: of a function that it takes for deterministic it makes a copy for each use.
+    found: Column = made(read_all, kind).asNondeterministic()(body)
     return found
 
 
-def read_bodies(form: BinaryForm, bodies: pa.Array) -> pa.Array:
+def read_bodies(form: BodyForm, bodies: pa.Array) -> pa.Array:
     """Each body as a struct of value and reason."""
     read, values, reasons = form.reader(), [], []
     for body in bodies.to_pylist():
@@ -74,6 +79,8 @@ def read_bodies(form: BinaryForm, bodies: pa.Array) -> pa.Array:
     )
 
 
-def _reason(form: BinaryForm, error: Exception) -> str:
+def _reason(form: BodyForm, error: Exception) -> str:
+    if isinstance(error, BodyMismatch):
+        return str(error)[:_REASON_MAX]
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return f"no {form.name} of the schema ({said})"[:_REASON_MAX]

@@ -1,0 +1,191 @@
+"""JSON and CSV bodies: one document or one line, read by Python in the tasks.
+
+Spark's `from_json` and `from_csv` change values on the way: they round decimals, take milliseconds for seconds, fill
+a time without a date with today's, and ignore a second document. A number such as 1e20000000 in a column DECIMAL
+keeps them busy for minutes (docs/design/0035-body-forms.md).
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import types as t
+
+from cometmq.model.errors import SettingsError
+from cometmq.spark.jobs.body_forms import BodyMismatch, Reader
+from cometmq.spark.jobs.text_values import (
+    Convert,
+    Number,
+    WrongValue,
+    carried,
+    check_columns,
+    converter,
+)
+
+_NOT_IN_CSV = (t.StructType, t.ArrayType, t.MapType, t.BinaryType, t.VariantType)
+_BOOLEANS = {"true": True, "false": False}
+
+
+def json_object(body: bytes) -> dict[str, Any]:
+    """Read a body that is one JSON object; its numbers are `Number`s.
+
+    Raises:
+        BodyMismatch: It is something else.
+    """
+    try:
+        found = _DECODER.decode(body.decode())
+    except UnicodeDecodeError:
+        raise BodyMismatch("no UTF-8 text") from None
+    except json.JSONDecodeError as error:
+        is_more = error.msg == "Extra data"
+        raise BodyMismatch(
+            "something follows the JSON document" if is_more else "no JSON"
+        ) from None
+    except RecursionError:
+        raise BodyMismatch("JSON that is nested too deeply") from None
+    if not isinstance(found, dict):
+        raise BodyMismatch("no JSON object")
+    return found
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BodyMismatch(f"{twice[:60]!r} stands twice in one object")
+    return made
+
+
+def _no_number(text: str) -> None:
+    raise BodyMismatch(f"no JSON: {text} is no number")
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=Number, parse_float=Number, parse_constant=_no_number
+)
+
+
+@dataclass(frozen=True)
+class JsonBodies:
+    """Bodies that are one JSON object each.
+
+    Args:
+        schema: The columns as the user wrote them.
+
+    Raises:
+        SettingsError: A column has a type that no JSON value has.
+    """
+
+    schema: t.StructType
+    name: str = "json"
+
+    def __post_init__(self) -> None:
+        """Check the columns."""
+        check_columns(self.schema)
+
+    @property
+    def columns(self) -> t.StructType:
+        """The columns as `reader` gives them; `decoding.typed` makes them those of the schema."""
+        columns = carried(self.schema)
+        assert isinstance(columns, t.StructType)
+        return columns
+
+    def reader(self) -> Reader:
+        """Return a function that reads a body."""
+        convert = converter(self.schema)
+
+        def read(body: bytes) -> dict[str, Any]:
+            if not body:
+                raise BodyMismatch("an empty body")
+            return _converted(convert, json_object(body))
+
+        return read
+
+
+def _converted(convert: Convert, document: dict[str, Any]) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = convert(document)
+    except WrongValue as error:
+        raise BodyMismatch(str(error)) from None
+    return found
+
+
+@dataclass(frozen=True)
+class CsvBodies(JsonBodies):
+    """Bodies that are one line of CSV each, as RFC 4180 has it; a value that is empty and without quotes is null.
+
+    Args:
+        separator: What stands between the values.
+
+    Raises:
+        SettingsError: A column has a type that no text has, or there is no separator.
+    """
+
+    name: str = "csv"
+    separator: str = ","
+
+    def __post_init__(self) -> None:
+        """Check the columns and the separator."""
+        super().__post_init__()
+        if not self.separator or set(self.separator) & set('"\r\n'):
+            raise SettingsError(
+                f"--separator {self.separator!r}: say what stands between the values, such as , or ;"
+            )
+        for each in self.schema.fields:
+            if isinstance(each.dataType, _NOT_IN_CSV):
+                raise SettingsError(
+                    f"--schema: {each.name} {each.dataType.simpleString()}: CSV has no such values; "
+                    "make the column STRING"
+                )
+
+    def reader(self) -> Reader:
+        """Return a function that reads a body."""
+        convert, fields = converter(self.schema), self.schema.fields
+        apart = re.escape("\t" if self.separator == "\\t" else self.separator)
+        value = re.compile(
+            rf'(?:"((?:[^"]|"")*)"|((?!")(?:(?!{apart})[^\r\n])*))({apart}|\Z|\r?\n\Z)'
+        )
+
+        def read(body: bytes) -> dict[str, Any]:
+            if not body:
+                raise BodyMismatch("an empty body")
+            try:
+                values = _line(value, body.decode())
+            except UnicodeDecodeError:
+                raise BodyMismatch("no UTF-8 text") from None
+            if len(values) != len(fields):
+                raise BodyMismatch(f"{len(values)} values for {len(fields)} columns")
+            document = {
+                each.name: _of_text(each.dataType, found)
+                for each, found in zip(fields, values, strict=True)
+            }
+            return _converted(convert, document)
+
+        return read
+
+
+def _line(value: re.Pattern[str], text: str) -> list[str | None]:
+    """Split a line into its values."""
+    values: list[str | None] = []
+    place, is_more = 0, True
+    while is_more:
+        found = value.match(text, place)
+        if found is None:
+            raise BodyMismatch("more than one line, or quotes within a value")
+        quoted, bare, end = found.groups()
+        values.append(bare or None if quoted is None else quoted.replace('""', '"'))
+        place, is_more = found.end(), bool(end.strip("\r\n"))
+    return values
+
+
+def _of_text(kind: t.DataType, value: str | None) -> Any:
+    """Return a value of CSV as JSON would have it in a column of the type."""
+    if value is None or isinstance(
+        kind, t.StringType | t.DateType | t.TimestampType | t.TimestampNTZType
+    ):
+        return value
+    if isinstance(kind, t.BooleanType):
+        return _BOOLEANS.get(value.lower(), value)
+    return Number(value)
