@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import gc
 import os
 import signal
 import threading
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cometmq.client.sync.handoff import Handoff
 from cometmq.client.sync.portal import portal
 from cometmq.model.errors import ClientClosed
 
@@ -211,3 +213,21 @@ def test_sends_that_wait_for_the_loop_together_keep_the_variables_of_their_calle
     futures = [contextvars.copy_context().run(start, name) for name in ("a", "b", "c")]
     released.set()
     assert [future.result(10) for future in futures] == ["a", "b", "c"]
+
+
+def test_a_call_that_is_cut_off_before_its_first_step_leaves_no_coroutine_unawaited(recwarn):
+    async def work() -> None:
+        pytest.fail("it was cut off")
+
+    async def cut_off() -> None:
+        call = Handoff(work, (), {})
+        call.start(asyncio.get_running_loop())
+        call.cancel()
+        assert call._under_way is not None
+        await asyncio.wait([call._under_way])
+        await asyncio.sleep(0)
+        assert isinstance(call.error, asyncio.CancelledError)
+
+    asyncio.run(cut_off())
+    gc.collect()
+    assert [str(each.message) for each in recwarn] == []

@@ -43,6 +43,9 @@ class Handoff:
             return
         if asyncio.isfuture(given):
             self._under_way = given
+        elif asyncio.iscoroutine(given):
+            # Itself: one in another coroutine is never awaited if the call is cut off before its first step.
+            self._under_way = loop.create_task(given)
         elif isinstance(given, Awaitable):
             self._under_way = loop.create_task(_wait(given))
         else:
