@@ -85,11 +85,11 @@ FIELDS = st.fixed_dictionaries(
         "i": BLOCKS,
     },
     optional={
-        "c": st.just("TBW102"),
-        "d": st.just("4"),
+        "c": st.sampled_from(["TBW102", ""]),
+        "d": st.one_of(st.just("4"), NUMBERS),
         "j": st.one_of(st.just("0"), NUMBERS),
-        "k": st.sampled_from(["true", "false"]),
-        "l": st.integers(-1, 20).map(str),
+        "k": st.sampled_from(["true", "false", "false", "maybe", ""]),
+        "l": st.one_of(st.just("16"), NUMBERS),
         "m": st.sampled_from(["false", "false", "true", "FALSE", ""]),
         "n": st.sampled_from(["broker-a", "é"]),
         "AccessKey": st.just("me"),
@@ -123,7 +123,7 @@ NEARLY_PLAIN = st.builds(
     st.sampled_from([0, 0, 0, 2]),
     st.binary(min_size=1, max_size=12),
     FIELDS,
-    st.sampled_from(["", "", "", "", "b", "e", "g", "h", "i", "i", "j", "m"]),
+    st.sampled_from(["", "", "", "", "b", "e", "g", "h", "i", "i", "j", "m", "d", "k", "l"]),
 )  # fmt: skip
 # The fields of SEND_MESSAGE are words.
 WORDS = {letter.decode(): word.decode() for word, letter in send_headers.WORDS}
@@ -201,7 +201,7 @@ BATCHES = st.builds(
     st.sampled_from([0, 0, 0, 2]),
     _BATCH_BODIES,
     FIELDS,
-    st.sampled_from(["", "", "", "", "", "b", "e", "g", "h", "i", "i", "j", "m"]),
+    st.sampled_from(["", "", "", "", "", "b", "e", "g", "h", "i", "i", "j", "m", "d", "k", "l"]),
     st.sampled_from(["true", "true", "false"]),
 )  # fmt: skip
 SENDS = st.one_of(NEARLY_PLAIN, NEARLY_PLAIN, NEARLY_PLAIN, BATCHES, BATCHES, IN_WORDS, ANY)

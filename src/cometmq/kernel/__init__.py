@@ -11,7 +11,7 @@ import os
 from cometmq.kernel.column_records import answers_of
 from cometmq.kernel.layouts import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_SIZE_MIN
 from cometmq.kernel.reference import WalkEnd, split_frames, walk_records, why_no_record
-from cometmq.kernel.sends import as_one, ids_of
+from cometmq.kernel.sends import as_one, ids_of, is_whole
 
 KERNEL = os.environ.get("COMETMQ_KERNEL", "")
 WHY_PLAIN: str | None = None  # Why the plain kernel runs, where it does.
@@ -161,6 +161,7 @@ __all__ = [
     "ids_of",
     "index_keys",
     "insert_keys",
+    "is_whole",
     "java_hash_many",
     "pack_columns",
     "pack_pipelined_sends",

@@ -160,8 +160,18 @@ cdef inline object _tags_code_of(dict shapes, object shape, object look):
 
 
 cdef inline bint _numbers(dict fields, int64_t *user_flag, int64_t *tried) except -1:
-    """The flag of the user, and how often the message was given back; False where one is no number."""
-    cdef object some = _field(fields, "j")
+    """The flag of the user, and how often the message was given back; False where a field has no value as clients write it."""
+    cdef object some = _field(fields, "k")
+    cdef int64_t number = 0
+    if _field(fields, "a") is None or not (some is None or some == "true" or some == "false"):
+        return False
+    some = _field(fields, "d")
+    if some is not None and not _int_of(some, -0x80000000, 0x7FFFFFFF, &number):
+        return False
+    some = _field(fields, "l")
+    if some is not None and not _int_of(some, -0x80000000, 0x7FFFFFFF, &number):
+        return False
+    some = _field(fields, "j")
     tried[0] = 0
     if some is not None and not _int_of(some, -0x80000000, 0x7FFFFFFF, tried):
         return False

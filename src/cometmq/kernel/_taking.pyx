@@ -198,7 +198,7 @@ cdef bint _add_one(SendBatch batch, Header *header, Row *row, Span *body) except
         return False
     if not look_at(header.room, size, &key, &tag, &words) or key.at is NULL:
         return False
-    if header.code == SEND and not _is_whole(header, size):
+    if header.code == SEND and not _is_once(header.room, size):
         return False
     _note_tag(row, &tag)
     row.block_at, row.block_size = batch.text_size, size
@@ -230,8 +230,8 @@ cdef bint _is_once(const uint8_t *block, Py_ssize_t size) noexcept nogil:
     return True
 
 
-cdef bint _is_whole(Header *header, Py_ssize_t size) noexcept nogil:
-    """Whether SEND_MESSAGE says all that it must, as clients write it, and no property twice."""
+cdef bint _is_whole(Header *header) noexcept nogil:
+    """Return whether a send has the fields that nothing else here reads, as clients write them; see `taking`."""
     cdef Span *some = &header.fields[c"k" - c"a"]
     cdef int64_t number
     if header.fields[c"a" - c"a"].at is NULL:
@@ -242,9 +242,7 @@ cdef bint _is_whole(Header *header, Py_ssize_t size) noexcept nogil:
     if some.at is not NULL and not _number_of(some, 31, &number):
         return False
     some = &header.fields[c"l" - c"a"]
-    if some.at is not NULL and not _number_of(some, 31, &number):
-        return False
-    return _is_once(header.room, size)
+    return some.at is NULL or _number_of(some, 31, &number)
 
 
 # A message of a batch, where it lies in the body (docs/format/batch.md).
@@ -370,7 +368,7 @@ cdef bint _add(
         if not is_batch or not _is(some, b"true", 4):
             return False  # A batch, however it says so, is one by its code.
     some = &fields[c"f" - c"a"]
-    if some.at is NULL or not _is(some, b"0", 1):
+    if some.at is NULL or not _is(some, b"0", 1) or not _is_whole(header):
         return False
     if not _search(searches, straight, &fields[c"b" - c"a"], &fields[c"e" - c"a"]):
         return False

@@ -5,7 +5,7 @@ this is what it means. The tuples are those of `cometmq.kernel.rows`.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from struct import error as struct_error
 
 from cometmq.kernel.crc import crc32
@@ -96,7 +96,7 @@ def plain_sends(  # noqa: PLR0913, PLR0917  The loop has no calls, so it is give
             queue, topic, answer_start, _ = straight.find(fields["b"], fields["e"])
             text = fields["i"]
             is_batch = fields.get("m") not in {None, "false"}  # However it says so.
-            if code != _SEND_V2 or fields["f"] != "0" or is_batch:
+            if code != _SEND_V2 or fields["f"] != "0" or is_batch or not is_whole(fields):
                 return index
             key, shape = _key_and_shape(text)
             tags_code = shapes.get(shape)
@@ -117,6 +117,17 @@ def plain_sends(  # noqa: PLR0913, PLR0917  The loop has no calls, so it is give
         ))  # fmt: skip
         pending.append((opaque, None if flag & ONEWAY else answer_start, key))
     return len(commands)
+
+
+def is_whole(fields: Mapping[str, str]) -> bool:
+    """Return whether a send has the fields that no fast path reads, as clients write them; see `taking`.
+
+    Raises:
+        ValueError: One is no number.
+    """
+    for letter in ("d", "l"):
+        _number_of(fields.get(letter, "0"), 31)
+    return "a" in fields and fields.get("k", "false") in {"true", "false"}
 
 
 def _key_and_shape(text: str) -> tuple[str, str]:

@@ -111,7 +111,7 @@ def _messages_of(header: Header, data: bytes, body_at: int, end: int) -> list[_P
     """The messages of a send; none where there is anything special about one."""
     code, _, flag, fields = header
     is_batch = code == SEND_BATCH
-    if flag & RESPONSE or fields.get(b"f") != b"0":
+    if flag & RESPONSE or fields.get(b"f") != b"0" or not _is_whole(fields):
         return []
     # A batch, however it says so, is one by its code.
     if fields.get(b"m", b"false") not in ((b"false", b"true") if is_batch else (b"false",)):
@@ -124,7 +124,7 @@ def _messages_of(header: Header, data: bytes, body_at: int, end: int) -> list[_P
         found = _look(block)
     except (LookupError, ValueError):
         return []
-    if found is None or not found.key_end or (code == SEND and not _is_whole(fields)):
+    if found is None or not found.key_end or (code == SEND and not _is_once(block)):
         return []
     return [_PlainMessage(body_at, end, user_flag, block, *found)]
 
@@ -229,19 +229,20 @@ def _is_special(name: bytes, value: bytes) -> bool:
 
 
 def _is_whole(fields: dict[bytes, bytes]) -> bool:
-    """Whether SEND_MESSAGE says all that it must, as clients write it, and no property twice.
+    """Return whether a send has the fields that nothing else here reads, as clients write them.
 
-    The careful way reads all of its fields, and joins its properties anew.
+    The careful way reads all fields (`SendRequestV2`) and refuses a send of which one is missing or means nothing.
     """
-    names = [piece.partition(b"\1")[0] for piece in fields[b"i"].split(b"\2")]
     numbers = [fields.get(letter, b"0") for letter in (b"d", b"l")]
-    return (
-        b"a" in fields
-        and fields.get(b"k", b"false") in {b"true", b"false"}
-        and all(map(_is_number, numbers))
-        and len(names) <= NAMES_MAX + 1  # The last piece is empty.
-        and len(set(names)) == len(names)
-    )
+    is_bool = fields.get(b"k", b"false") in {b"true", b"false"}
+    return b"a" in fields and is_bool and all(map(_is_number, numbers))
+
+
+def _is_once(block: bytes) -> bool:
+    """Return whether no property comes twice, and these are not many: SEND_MESSAGE has them joined anew."""
+    names = [piece.partition(b"\1")[0] for piece in block.split(b"\2")]
+    # The last piece is empty.
+    return len(names) <= NAMES_MAX + 1 and len(set(names)) == len(names)
 
 
 def _is_number(text: bytes) -> bool:

@@ -258,7 +258,7 @@ OTHERS = st.sampled_from([
 FRAMES = st.one_of(st.builds(frame_of, SENDS, FORMS), st.builds(frame_of, SENDS, FORMS), OTHERS)
 LONG = Sent(
     310, 0, 9,
-    {"b": "Orders", "e": "0", "f": "0", "g": "1", "h": "0", "i": f"UNIQ_KEY\1{KEY}\2"},
+    {"a": "p", "b": "Orders", "e": "0", "f": "0", "g": "1", "h": "0", "i": f"UNIQ_KEY\1{KEY}\2"},
     b"x" * 70_000,
 )  # fmt: skip
 
@@ -346,7 +346,7 @@ def half_of(data: bytes) -> bytes:
 
 PLAIN = Sent(
     310, 0, 7,
-    {"b": "Orders", "e": "1", "f": "0", "g": "1", "h": "0", "i": f"UNIQ_KEY\1{KEY}\2WAIT\1true\2"},
+    {"a": "p", "b": "Orders", "e": "1", "f": "0", "g": "1", "h": "0", "i": f"UNIQ_KEY\1{KEY}\2WAIT\1true\2"},
     b"body",
 )  # fmt: skip
 

@@ -36,8 +36,12 @@ def long_fields(topic="Orders", queue_id=0, properties=None, **more):
     return fields | more
 
 
+def in_letters(fields):
+    return {LETTERS[name]: value for name, value in fields.items()}
+
+
 def short_fields(*args, **more):
-    return {LETTERS[name]: value for name, value in long_fields(*args, **more).items()}
+    return in_letters(long_fields(*args, **more))
 
 
 async def stored(served, answer):
@@ -55,6 +59,49 @@ PLAIN = [
     {"UNIQ_KEY": 'a"b\\c', "n": "1"},
     {"XUNIQ_KEY": "x", "n": "1"},
 ]
+
+
+MEANINGLESS = [
+    {name: value}
+    for name, values in {
+        "producerGroup": (None,),
+        "topic": (None, ""),
+        "defaultTopicQueueNums": ("four", "1.5", ""),
+        "queueId": (None, "four", "-2", "9"),
+        "sysFlag": (None, "four", str(1 << 40)),
+        "bornTimestamp": (None, "four"),
+        "flag": (None, "four", str(1 << 40)),
+        "reconsumeTimes": ("four", str(1 << 40)),
+        "unitMode": ("maybe",),
+        "batch": ("maybe",),
+        "maxReconsumeTimes": ("four",),
+    }.items()
+    for value in values
+]
+ONE_ITEM = encode_batch([(0, b"body", encode_properties({"UNIQ_KEY": KEY}))])
+
+
+async def test_a_send_that_is_refused_before_its_lane_is_open_is_refused_behind_that(served):
+    """A fast path reads few fields, and stored sends in which the others were missing or meant nothing."""
+    sends = [
+        (RequestCode.SEND_MESSAGE, dict, b"body"),
+        (RequestCode.SEND_MESSAGE_V2, in_letters, b"body"),
+        (RequestCode.SEND_BATCH_MESSAGE, in_letters, ONE_ITEM),
+    ]
+    good = long_fields(properties=PLAIN[0])
+    for code, named, body in sends:
+        answer = await served.ask(code, named(good), body)
+        assert answer.code == ResponseCode.SUCCESS, answer.remark
+    for case in MEANINGLESS:
+        for code, named, body in sends:
+            answers = []
+            for queue_id in ("0", "1"):  # Only the first has a lane.
+                fields = good | {"queueId": queue_id} | case
+                told = {name: text for name, text in fields.items() if text is not None}
+                answer = await served.ask(code, named(told), body)
+                assert answer.code != ResponseCode.SUCCESS, (code, case, queue_id)
+                answers.append((answer.code, answer.remark))
+            assert answers[0] == answers[1], (code, case)
 
 
 @pytest.mark.parametrize("properties", PLAIN)

@@ -10,7 +10,7 @@ from cometmq.broker.send.admission import Admission, AdmittedSend
 from cometmq.broker.send.requests.answers import Pending
 from cometmq.broker.tables.lanes import Lanes
 from cometmq.codec.remoting import RawCommand
-from cometmq.kernel import plain_batch, plain_sends
+from cometmq.kernel import is_whole, plain_batch, plain_sends
 from cometmq.model.codes import RequestCode
 from cometmq.model.java_hash import java_hash
 from cometmq.store.appender import Put
@@ -62,7 +62,7 @@ class PlainSends:
             shared = fields.get("i") or ""
             if shared[-1:] not in {"", "\2"} or "TAGS\1" in shared or _is_special(shared):
                 return None
-            if fields.get("m") not in {None, "true", "false"}:
+            if fields.get("m") not in {None, "true", "false"} or not is_whole(fields):
                 return None
             key = _key_of(shared)
             _number_of(fields["h"], _INT_BITS)  # Stored is the flag of each message.
