@@ -102,6 +102,26 @@ def test_a_broker_that_stays_away_fails_the_read_after_the_time_it_is_given(
         numbers_of(reader.read(task))
 
 
+@pytest.mark.parametrize("count", [40, 120])
+def test_a_topic_made_again_with_as_many_messages_or_more_is_refused_or_read_whole(
+    cluster: Embedded, topic: str, count: int
+):
+    send(cluster, topic, range(40))
+    reader = stream_of(cluster, topic)
+    first = reader.latestOffset(reader.initialOffset())
+    assert reader.latestOffset(first) == first, "the same topic"
+    with Admin(cluster.nameserver) as admin:
+        admin.delete_topic(topic)
+        admin.create_topic(topic)
+    send(cluster, topic, range(count))
+    with pytest.raises(DataLossError, match="the topic was deleted and made again"):
+        stream_of(cluster, topic).latestOffset(first)
+    lenient = stream_of(cluster, topic, failOnDataLoss="false")
+    second = lenient.latestOffset(first)
+    assert read(lenient, first, second) == list(range(count))
+    assert stream_of(cluster, topic).latestOffset(second) == second
+
+
 def test_a_stream_plans_on_while_nameserver_and_broker_are_away(tmp_path: Path, topic: str):
     with Embedded(tmp_path / "data") as cluster:
         send(cluster, topic, range(10))

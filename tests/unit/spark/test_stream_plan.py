@@ -341,6 +341,30 @@ def test_a_topic_deleted_before_an_available_now_run_is_data_loss(cluster, caplo
     assert caplog.text.count("does not exist any more") == 1, "said once, not at each trigger"
 
 
+@pytest.mark.parametrize("count", [10, 50])
+def test_a_topic_made_again_with_as_many_messages_or_more_is_data_loss(cluster, caplog, count):
+    queue = cluster.add("t", next=10, begun_ms=BEGUN_MS)
+    end = reader_of(startingOffsets="earliest").latestOffset({"initial": True, "v": 1})
+    cluster.add("t", next=count, begun_ms=BEGUN_MS + 1_000_000)
+    with pytest.raises(DataLossError, match=r"t@b:0 holds another message at offset 9 than"):
+        reader_of().latestOffset(end, ReadAllAvailable())
+    lenient = reader_of(failOnDataLoss="false")
+    anew = lenient.latestOffset(end, ReadAllAvailable())
+    assert rows(lenient, end, anew) == [(str(queue), 0, count)], "all of the new topic"
+    assert caplog.text.count("another message") == 1
+    assert reader_of().latestOffset(anew, ReadAllAvailable()) == anew
+
+
+def test_a_replica_without_the_last_messages_goes_on_with_what_was_stored_since(cluster):
+    queue = cluster.add("t", next=10, begun_ms=BEGUN_MS, ms_each=100)
+    reader = reader_of(startingOffsets="earliest", failOnDataLoss="false")
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    # The last one that was read was stored after 900 ms; now that is so of no message, and of the next ones from 5 on.
+    cluster.add("t", next=30, begun_ms=BEGUN_MS - 4000 + 1)
+    [(at, begin, until)] = rows(reader, end, reader.latestOffset(end, ReadAllAvailable()))
+    assert (at, begin, until) == (str(queue), 5, 30)
+
+
 def test_the_lag_can_be_seen(cluster):
     cluster.add("t", next=10)
     reader = reader_of()

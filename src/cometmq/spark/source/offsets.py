@@ -5,7 +5,8 @@ A stream's offset is `{"from": {...}, "q": {"orders": {"broker-a": {"0": 23, "1"
 knows: all of them in the first batch, the new ones later. It makes the start durable: Spark asks
 for the initial offset again after a restart before the first commit, and a second "latest" would
 skip what came between. `late` does the same for queues of brokers that were away at the start
-(`LateQueues`); it is not there where all queues begin at their beginning.
+(`LateQueues`); it is not there where all queues begin at their beginning. `stored` says when the message
+before each end was stored: by it a queue is told from a later one of the same name (`same_queue`).
 
 Spark compares offsets as text. The same offsets in another order of keys are a new offset and an
 endless row of empty batches, so the order is fixed here: topics and brokers by name, queues by
@@ -61,12 +62,14 @@ class StreamOffset:
         begins: where queues begin that the offset before this one does not hold.
         is_initial: before the first batch; then both are empty.
         late: where the queues of brokers begin that were away at the start.
+        stored: ms since 1970, of the message before the end of a queue, where there was one.
     """
 
     ends: Offsets
     begins: Offsets = field(default_factory=dict)
     is_initial: bool = False
     late: LateQueues | None = None
+    stored: Offsets = field(default_factory=dict)
 
     def to_json(self) -> Json:
         """The canonical JSON form."""
@@ -74,7 +77,8 @@ class StreamOffset:
             return dict(INITIAL)
         begins = {"from": tree(self.begins)} if self.begins else {}
         late = {"late": self.late.to_json()} if self.late is not None else {}
-        return {**begins, **late, "q": tree(self.ends), "v": VERSION}
+        stored = {"stored": tree(self.stored)} if self.stored else {}
+        return {**begins, **late, "q": tree(self.ends), **stored, "v": VERSION}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "StreamOffset":
@@ -95,6 +99,7 @@ class StreamOffset:
             flat(value.get("q", {})),
             flat(value.get("from", {})),
             late=None if late is None else LateQueues(late["at"], tuple(late["brokers"])),
+            stored=flat(value.get("stored", {})),
         )
 
 

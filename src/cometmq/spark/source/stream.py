@@ -30,6 +30,7 @@ from cometmq.model.queue import MessageQueue
 from cometmq.spark.schema import arrow_schema
 from cometmq.spark.source import planning
 from cometmq.spark.source.client_cluster import source_cluster
+from cometmq.spark.source.cluster import all_known
 from cometmq.spark.source.loss import RowLosses
 from cometmq.spark.source.missing import (
     BrokerSilent,
@@ -42,6 +43,7 @@ from cometmq.spark.source.offsets import INITIAL, Json, Offsets, StreamOffset
 from cometmq.spark.source.options import AdmittedBy
 from cometmq.spark.source.planning import PlannedRange, RangesPartition
 from cometmq.spark.source.pull import RangePuller
+from cometmq.spark.source.same_queue import stored_before
 from cometmq.spark.source.settings import SourceSettings
 from cometmq.spark.source.store_time_ends import StoreTimeEnds
 
@@ -68,6 +70,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._told: Offsets = {}  # and what it has stored.
         self._waits_since: float | None = None
         self._store_time_ends = StoreTimeEnds()
+        self._is_compared = False  # All queues with those that the checkpoint knows.
         self._losses = RowLosses(is_failure=settings.fail_on_data_loss)
 
     def initialOffset(self) -> Json:
@@ -120,9 +123,9 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             late = planning.late_of(
                 self._settings.starting, source_cluster(self._settings), SystemClock().now_ms()
             )
-        begins = self._begins(known)
-        starts = {**known.ends, **begins}
         latest = self._settled(known.ends)
+        begins = {**self._begins(known), **self._begun_anew(known, latest)}
+        starts = {**known.ends, **begins}
         waiting = planning.between(starts, latest)
         is_news = known.is_initial or bool(begins)
         if not is_news and not self._is_enough(waiting):
@@ -132,7 +135,8 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends |= self._limited(waiting, self._rows_max(limit, waiting))
         if not is_news and ends == known.ends:
             return start
-        return StreamOffset(ends, begins, late=late).to_json()
+        stored = self._stored(known, ends, begins)
+        return StreamOffset(ends, begins, late=late, stored=stored).to_json()
 
     def reportLatestOffset(self) -> Json | None:
         """The ends of the queues when last asked: Spark shows the lag by them."""
@@ -243,6 +247,46 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     offset - latest[queue],
                 )
         return latest
+
+    def _stored(self, known: StreamOffset, ends: Offsets, begins: Offsets) -> Offsets:
+        """Return when the message before each end was stored; a queue that did not move keeps its time."""
+        moved = {
+            queue: end
+            for queue, end in ends.items()
+            if queue in begins or end != known.ends[queue]
+        }
+        kept = {queue: at for queue, at in known.stored.items() if queue not in moved}
+        return kept | stored_before(moved, source_cluster(self._settings))
+
+    def _begun_anew(self, known: StreamOffset, latest: Offsets) -> Offsets:
+        """Return where queues begin that are others than those of the checkpoint.
+
+        The first plan compares all queues: a queue that was made again may have as many messages as before.
+        """
+        compared = {
+            queue: known.ends[queue]
+            for queue in known.stored
+            if queue in self._latest
+            and (not self._is_compared or latest[queue] > known.ends[queue])
+        }
+        self._is_compared = True
+        cluster = source_cluster(self._settings)
+        found = stored_before(compared, cluster)
+        others = {
+            each: known.stored[each] for each in found if found[each] != known.stored[each]
+        }
+        # Of a replica that lacks the last messages the earlier ones have been read.
+        begins = all_known(
+            cluster.offsets_by_time({each: at + 1 for each, at in others.items()})
+        )
+        for queue, begin in begins.items():
+            self._losses.report(
+                f"{queue} holds another message at offset {known.ends[queue] - 1} than the one that was read there: the topic "
+                "was deleted and made again, the broker came back with an empty disk, or a replica without the last messages "
+                f"took over; what was stored since begins at offset {begin}",
+                0,
+            )
+        return begins
 
     def _report_missing(self, known: Offsets, queues: list[MessageQueue]) -> None:
         """A broker that is down comes back with its messages; a deleted queue does not."""
