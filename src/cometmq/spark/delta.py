@@ -7,19 +7,25 @@ passed over where its transaction stands. Why not Spark's own jar: docs/design/0
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, reduce
+from typing import Any
 from urllib.parse import unquote
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import fs
 from pyarrow import parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 from cometmq.model.errors import SettingsError
 from cometmq.offline.place import hadoop_place, open_place, read_path, same_place
+from cometmq.spark.delta_file import file_statistics, partition_values
 from cometmq.spark.jobs.checkpoint import query_id
+from cometmq.spark.jobs.connect_session import is_connect
 from cometmq.spark.schema import check_gains
 
 try:
@@ -35,26 +41,44 @@ except ModuleNotFoundError as missing:
 _PICTURE = re.compile(r"\x1b\[\d*m|↳|^\s+|\s+$", re.MULTILINE)
 # Read and written alike by Spark's Parquet and delta-rs; other features change what the files mean.
 _FEATURES = frozenset({"timestampNtz"})
+_QUERY_ID = "sql.streaming.queryId"  # What Spark's own thread of a query knows.
+_FOLDER_TYPES = (
+    t.BooleanType, t.ByteType, t.DateType, t.IntegerType, t.LongType, t.ShortType, t.StringType,
+)  # fmt: skip
 _PLAIN = (
     t.BinaryType, t.BooleanType, t.ByteType, t.DateType, t.DecimalType, t.DoubleType, t.FloatType,
     t.IntegerType, t.LongType, t.ShortType, t.StringType, t.TimestampNTZType, t.TimestampType,
 )  # fmt: skip
 
 
-def delta_sink(place: str, checkpoint: str) -> Callable[[DataFrame, int], None]:
-    """A function for Spark's `foreachBatch` that appends each micro-batch to a Delta table, exactly once.
+def delta_sink(
+    place: str,
+    checkpoint: str,
+    *,
+    partition_by: Sequence[str] = (),
+    merge_keys: Sequence[str] = (),
+) -> Callable[[DataFrame, int], None]:
+    """A function for Spark's `foreachBatch` that writes each micro-batch to a Delta table, exactly once.
 
     Args:
         place: the table's folder or URI; the first micro-batch makes it.
         checkpoint: the query's `checkpointLocation`. A query with another checkpoint is another one,
             whose micro-batches are all new.
+        partition_by: columns whose values name folders: text, whole numbers, dates or booleans.
+        merge_keys: columns by which a row is known. A row replaces the table's row with the same keys instead of standing
+            beside it. A micro-batch has one row for each key at most, and is held in the driver's memory.
 
     Raises:
-        SettingsError: the place holds something else, or a table with other columns (when a batch comes).
+        SettingsError: the place holds something else, or a table with other columns or partitions; the checkpoint is not that
+            of the query; two rows of a micro-batch have the same keys, or a key is null (when a batch comes).
     """
 
     def write(batch: DataFrame, number: int) -> None:
-        table = DeltaTable(place, batch.schema, checkpoint)
+        _check_own(batch.sparkSession, checkpoint)
+        table = DeltaTable(place, batch.schema, checkpoint, partition_by=partition_by)
+        if merge_keys:
+            table.merge(batch, merge_keys, number)
+            return
         table.stage(batch, number)
         table.commit(number)
 
@@ -74,10 +98,24 @@ def read_delta(spark: SparkSession, place: str) -> DataFrame:
     with _named_errors(place):
         table = deltalake.DeltaTable(same_place(place), storage_options=_storage())
         _check_plain(place, table)
-        schema, paths = _schema_of(table), [unquote(each) for each in table.file_uris()]
-    if not paths:
+        schema, files = _schema_of(table), _files_of(hadoop_place(place), table)
+    if not files:
         return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).parquet(*map(read_path, paths))
+    parts = []
+    for values, paths in files.items():
+        # Folders that name values are none of Spark's business: the log says them.
+        reader = spark.read.option("recursiveFileLookup", "true")
+        named = dict(values)
+        inside = t.StructType([each for each in schema.fields if each.name not in named])
+        rows = reader.schema(inside).parquet(*map(read_path, paths))
+        columns = [
+            f.lit(named[each.name]).cast(each.dataType).alias(each.name)
+            if each.name in named
+            else rows["`" + each.name.replace("`", "``") + "`"]
+            for each in schema.fields
+        ]
+        parts.append(rows.select(*columns) if named else rows)
+    return reduce(DataFrame.unionAll, parts)
 
 
 class DeltaTable:
@@ -88,9 +126,10 @@ class DeltaTable:
         schema: of the rows; columns that the table lacks are added to it.
         checkpoint: of the query.
         properties: of the table, where it is made now.
+        partition_by: columns whose values name folders.
 
     Raises:
-        SettingsError: the place holds something else, or a table with other columns.
+        SettingsError: the place holds something else, or a table with other columns or partitions.
     """
 
     def __init__(
@@ -99,25 +138,35 @@ class DeltaTable:
         schema: t.StructType,
         checkpoint: str,
         properties: Mapping[str, str] | None = None,
+        *,
+        partition_by: Sequence[str] = (),
     ) -> None:
         self.place = hadoop_place(place)
         self._checkpoint = checkpoint
+        self._partition_by = list(partition_by)
         # What a table holds may always be null: columns that come later are, in the rows before.
         fields = [t.StructField(each.name, each.dataType) for each in schema.fields]
         for each in fields:
             _check_type(each.name, each.dataType)
         wanted = t.StructType(fields)
+        _check_partitions(wanted, partition_by)
         with _named_errors(place):
             _check_place(place)
             self.lake = deltalake.DeltaTable.create(
                 same_place(place),
                 deltalake.Schema.from_json(wanted.json()),
                 mode="ignore",
+                partition_by=self._partition_by,
                 configuration=properties,
                 storage_options=_storage(),
             )
             _check_plain(place, self.lake)
             _check_unruled(place, self.lake)
+            if (there := self.lake.metadata().partition_columns) != self._partition_by:
+                raise SettingsError(
+                    f"{place} is a Delta table with the partitions {there}, not {self._partition_by}: name those, or "
+                    "another folder"
+                )
             present = _schema_of(self.lake)
             check_gains(present, wanted)
             if added := [each for each in fields if each.name not in present.names]:
@@ -143,34 +192,67 @@ class DeltaTable:
         # As the format says; what Spark writes by itself is older than the format. A stream's batches
         # have a session of their own.
         rows.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-        rows.write.mode("overwrite").parquet(f"{self.place}/{self._folder(number)}")
+        writer = rows.write.mode("overwrite")
+        if self._partition_by:
+            writer = writer.partitionBy(*self._partition_by)
+        writer.parquet(f"{self.place}/{self._folder(number)}")
 
     def commit(self, number: int) -> None:
         """Show the staged rows to all readers, unless an earlier run has."""
         if self.has(number):
             return
         files, root = open_place(self.place)
-        folder = self._folder(number)
+        begin = len(f"{root}/")
+        staged = fs.FileSelector(f"{root}/{self._folder(number)}", recursive=True)
         added: list[AddAction | RemoveAction] = []
-        for each in files.get_file_info(fs.FileSelector(f"{root}/{folder}")):
+        for each in files.get_file_info(staged):
             if not each.base_name.endswith(".parquet"):
                 continue
-            rows = pq.read_metadata(each.path, filesystem=files).num_rows
-            if not rows:
+            metadata = pq.read_metadata(each.path, filesystem=files)
+            if not metadata.num_rows:
                 continue
             added.append(
                 AddAction(
-                    path=f"{folder}/{each.base_name}",
+                    path=each.path[begin:],
                     size=each.size,
-                    partition_values={},
+                    partition_values=partition_values(each.path, self._partition_by),
                     modification_time=(each.mtime_ns or 0) // 1_000_000,
                     data_change=True,
-                    stats=json.dumps({"numRecords": rows}),
+                    stats=json.dumps(file_statistics(metadata)),
                 )
             )
         self.lake.create_write_transaction(
-            added, "append", self.lake.schema(), commit_properties=self.transaction(number)
+            added,
+            "append",
+            self.lake.schema(),
+            self._partition_by,
+            commit_properties=self.transaction(number),
         )
+
+    def merge(self, rows: DataFrame, keys: Sequence[str], number: int) -> None:
+        """Put the rows of a micro-batch in the place of those with the same keys, unless an earlier run has.
+
+        Raises:
+            SettingsError: a key is no column or null, or two rows have the same keys.
+        """
+        if unknown := [each for each in keys if each not in rows.columns]:
+            raise SettingsError(
+                f"merge_keys: there is no column {unknown[0]!r}; there are {rows.columns}"
+            )
+        if self.has(number):
+            return
+        changes = rows.toArrow()
+        _check_keys(changes, keys)
+        same = (f"s.{name} = t.{name}" for name in map(quoted, keys))
+        merger = self.lake.merge(
+            changes,
+            " AND ".join(same),
+            source_alias="s",
+            target_alias="t",
+            streamed_exec=False,  # The changes are few: files without any of their keys are not read.
+            commit_properties=self.transaction(number),
+        )
+        merger.when_matched_update_all().when_not_matched_insert_all().execute()
 
     def transaction(self, number: int) -> deltalake.CommitProperties:
         """The mark in the table's log by which `has` knows the micro-batch."""
@@ -179,6 +261,25 @@ class DeltaTable:
 
     def _folder(self, number: int) -> str:
         return f"{self._query}/{number}"
+
+
+def quoted(name: str) -> str:
+    """A column's name as SQL of delta-rs takes any."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _files_of(
+    place: str, table: deltalake.DeltaTable
+) -> dict[tuple[tuple[str, Any], ...], list[str]]:
+    """The paths of a table's files by the values of their partitions."""
+    columns = table.metadata().partition_columns
+    found: dict[tuple[tuple[str, Any], ...], list[str]] = {}
+    for each in pa.table(table.get_add_actions(flatten=True)).to_pylist():
+        # The log has the name of a file as a URI has it; Spark takes a name as it is.
+        path = unquote(each["path"])
+        values = tuple((name, each[f"partition.{name}"]) for name in columns)
+        found.setdefault(values, []).append(path if "://" in path else f"{place}/{path}")
+    return found
 
 
 @contextmanager
@@ -214,12 +315,12 @@ def _check_plain(place: str, table: deltalake.DeltaTable) -> None:
     """Refuse a table whose files are not its rows, nothing less and nothing more.
 
     Raises:
-        SettingsError: it has partitions, or a feature by which its files mean something else.
+        SettingsError: it has a feature by which its files mean something else.
     """
     foreign = {*(table.protocol().reader_features or ())} - _FEATURES
     if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
         foreign.add("columnMapping")
-    _check_none(place, [*table.metadata().partition_columns, *sorted(foreign)])
+    _check_none(place, sorted(foreign))
 
 
 def _check_unruled(place: str, table: deltalake.DeltaTable) -> None:
@@ -240,6 +341,63 @@ def _check_none(place: str, foreign: list[str]) -> None:
         raise SettingsError(
             f"{place} is a Delta table of another program, with rules that are not kept here "
             f"({', '.join(foreign)}); name another folder"
+        )
+
+
+def _check_own(spark: SparkSession, checkpoint: str) -> None:
+    """Refuse the checkpoint of another query: micro-batches with the same numbers would be taken for its own.
+
+    Raises:
+        SettingsError: it is not the running query's.
+    """
+    if is_connect(spark):
+        return  # Its server does not tell the function which query runs it.
+    running, own = spark.sparkContext.getLocalProperty(_QUERY_ID), query_id(checkpoint)
+    if running and running != own:
+        raise SettingsError(
+            f"delta_sink: {checkpoint} is the checkpoint of another query ({own}) than the one that runs ({running}): "
+            'start the query with .option("checkpointLocation", ...) and give delta_sink the same'
+        )
+
+
+def _check_partitions(schema: t.StructType, columns: Sequence[str]) -> None:
+    """Refuse columns that cannot name folders.
+
+    Raises:
+        SettingsError: there is no such column, its values have no text that all readers know, or no other column is left.
+    """
+    for each in columns:
+        if each not in schema.names:
+            raise SettingsError(
+                f"partition_by: there is no column {each!r}; there are {schema.names}"
+            )
+        if not isinstance(kind := schema[each].dataType, _FOLDER_TYPES):
+            raise SettingsError(
+                f"partition_by: {each} {kind.simpleString()}: only text, whole numbers, dates and booleans name folders"
+            )
+    if columns and set(schema.names) == set(columns):
+        raise SettingsError(
+            "partition_by: a column must be left that is none of the partitions"
+        )
+
+
+def _check_keys(rows: pa.Table, keys: Sequence[str]) -> None:
+    """Refuse rows that their keys do not tell apart.
+
+    Raises:
+        SettingsError: a key is null, or two rows have the same.
+    """
+    for each in keys:
+        if rows[each].null_count:
+            raise SettingsError(
+                f"merge_keys: {each} is null in {rows[each].null_count} rows; leave them out before"
+            )
+    counts = rows.group_by(list(keys)).aggregate([([], "count_all")])
+    if twice := counts.filter(pc.field("count_all") > 1).slice(0, 1).to_pylist():
+        count = twice[0].pop("count_all")
+        raise SettingsError(
+            f"merge_keys: {count} rows of one micro-batch have the keys {twice[0]}; keep one of them, for example by "
+            "groupBy and max_by, before the batch is merged"
         )
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from cometmq.model.errors import SettingsError
-from cometmq.spark.delta import DeltaTable, read_delta
+from cometmq.spark.delta import DeltaTable, quoted, read_delta
 from cometmq.spark.jobs.run import Run
 from cometmq.spark.jobs.versions import GONE, GONE_FOLDER, newest_by_key
 
@@ -100,10 +100,10 @@ class DeltaMerge:
         return changes.join(gone, [*same, newer], "left_anti")
 
     def _merge(self, changes: pa.Table, number: int) -> None:
-        same = " AND ".join(f"s.{name} = t.{name}" for name in map(_quoted, self._keys))
+        same = " AND ".join(f"s.{name} = t.{name}" for name in map(quoted, self._keys))
         # A row that is read once more, by a run with another schema, may have a column more.
         newer, as_new = self._newer(), self._newer(or_same=True)
-        is_gone = f"s.{_quoted(GONE)}"
+        is_gone = f"s.{quoted(GONE)}"
         deletions = changes.select([*self._keys, *self._order, GONE])
         for table, rows, inserted, updated, deleted in (
             (self._gone, deletions, is_gone, is_gone, f"NOT {is_gone}"),
@@ -130,7 +130,7 @@ class DeltaMerge:
         """SQL that is true where the change `s` is newer than the table's row `t`."""
         equal: list[str] = []
         ways = []
-        for name in map(_quoted, self._order):
+        for name in map(quoted, self._order):
             ways.append(" AND ".join([*equal, f"s.{name} > t.{name}"]))
             equal.append(f"s.{name} = t.{name}")
         if or_same:
@@ -142,8 +142,3 @@ class DeltaMerge:
         for table in (self._rows, self._gone):
             table.lake.optimize.compact()
             table.lake.vacuum(dry_run=False)
-
-
-def _quoted(name: str) -> str:
-    """A column's name as SQL takes any."""
-    return '"' + name.replace('"', '""') + '"'

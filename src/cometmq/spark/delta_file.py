@@ -1,0 +1,75 @@
+"""The entry of a file in the log of a Delta table: its statistics and the values of its partitions."""
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from urllib.parse import unquote
+
+from pyarrow import parquet as pq
+
+_NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+# As Delta's own writer has it: so many columns have bounds, and texts of so many letters are one.
+_DESCRIBED_COLUMNS = 32
+_BOUND_LETTERS = 32
+
+
+def file_statistics(metadata: pq.FileMetaData) -> dict[str, Any]:
+    """Return the statistics by which readers of Delta pass over a file: rows, and of columns least, greatest and nulls.
+
+    Only values that JSON keeps exactly and that all readers compare alike are bounds.
+    """
+    least: dict[str, Any] = {}
+    greatest: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    for column in range(min(metadata.num_columns, _DESCRIBED_COLUMNS)):
+        name = metadata.schema.column(column).path
+        parts = [group.column(column).statistics for group in groups]
+        if "." in name or any(each is None or not each.has_null_count for each in parts):
+            continue
+        nulls[name] = sum(each.null_count for each in parts)
+        bounded = [
+            each for each in parts if each.null_count < each.num_values + each.null_count
+        ]
+        if not bounded or not all(each.has_min_max for each in bounded):
+            continue
+        try:
+            low = _bound(min(each.min for each in bounded), is_up=False)
+            high = _bound(max(each.max for each in bounded), is_up=True)
+        except (ValueError, OverflowError):
+            continue  # A time that Python cannot hold.
+        if low is not None and high is not None:
+            least[name], greatest[name] = low, high
+    return {
+        "numRecords": metadata.num_rows,
+        "minValues": least,
+        "maxValues": greatest,
+        "nullCount": nulls,
+    }
+
+
+def _bound(value: object, *, is_up: bool) -> int | str | None:
+    """A bound as Delta's log has it; times have milliseconds there, so the greatest is the next one."""
+    match value:
+        case int() if not isinstance(value, bool):
+            return value
+        case datetime() if value.tzinfo is not None:
+            ticks = timedelta(microseconds=value.microsecond % 1000)
+            if ticks:
+                value += timedelta(milliseconds=int(is_up)) - ticks
+            return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+        case date() if not isinstance(value, datetime):
+            return value.isoformat()
+        case str() if len(value) <= _BOUND_LETTERS:
+            return value
+    return None
+
+
+def partition_values(path: str, columns: Sequence[str]) -> dict[str, str | None]:
+    """The values that the folders of a file name."""
+    folders = path.split("/")[-1 - len(columns) : -1] if columns else []
+    values = {}
+    for column, folder in zip(columns, folders, strict=True):
+        value = unquote(folder.partition("=")[2])
+        values[column] = None if value == _NULL_FOLDER else value
+    return values
