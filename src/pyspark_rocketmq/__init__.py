@@ -9,6 +9,10 @@ from collections.abc import MutableMapping
 
 from pyspark.sql.datasource import DataSource
 
+from pyspark_rocketmq.broken_pipes import hush_broken_pipes
+
+hush_broken_pipes()
+
 
 class DefaultSource(DataSource):
     """The name of the format; making one gives the source itself."""
