@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.interop.reference import CACHE, fetched, java
 from tests.support.processes import Program, free_port, write_conf
 
 POMS = Path(__file__).resolve().parent / "poms"
-HEAP = "1g"  # Kafka's own start script takes 1 GB.
+HEAP = ("-Xms1g", "-Xmx1g")  # Kafka's own start script takes 1 GB.
 QUIET = "-Dlog4j2.level=ERROR"
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"  # any 16 bytes, in Base64
 
@@ -27,8 +27,8 @@ def spark_jars() -> str:
 
 
 @contextmanager
-def kafka(folder: Path, *, partitions: int) -> Iterator[str]:
-    """A broker on an empty folder; its address."""
+def kafka(folder: Path, *, partitions: int, jvm: Sequence[str] = HEAP) -> Iterator[str]:
+    """A broker on an empty folder, with options of its JVM; its address."""
     port, controller = free_port(), free_port()
     conf = write_conf(
         folder / "server.properties",
@@ -45,7 +45,7 @@ def kafka(folder: Path, *, partitions: int) -> Iterator[str]:
             "transaction.state.log.min.isr": 1,
         },
     )
-    command = [java(), f"-Xms{HEAP}", f"-Xmx{HEAP}", QUIET, "-cp", f"{jars('kafka-broker')}/*"]
+    command = [java(), *jvm, QUIET, "-cp", f"{jars('kafka-broker')}/*"]
     format_log = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(conf)]
     done = subprocess.run(
         [*command, *format_log], capture_output=True, text=True, timeout=120, check=False

@@ -254,8 +254,7 @@ def _show(report: Report, *, as_json: bool) -> None:
         print_table(report.columns, report.rows)
     for line in (*report.notes, *report.findings):
         notes().print(line, markup=False)
-    counts = ", ".join(f"{count:,} {name}" for name, count in report.counts.items())
-    screen().print(counts or "nothing to do")
+    screen().print(report.summary)
 
 
 def _plain(value: Any) -> Any:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import typer
 from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
@@ -53,6 +55,33 @@ def test_a_run_is_known_by_what_it_does_not_by_how():
     assert manifest_id("copy", slow.what()) == manifest_id("copy", fast.what())
     assert manifest_id("copy", slow.what()) != manifest_id("copy", Options(topic="b").what())
     assert manifest_id("copy", slow.what()) != manifest_id("other", slow.what())
+
+
+def test_a_report_says_what_this_run_did_and_what_all_did(tmp_path):
+    def life(*batches: tuple[int, int], keys: int) -> Report:
+        with running("copy", Options(topic="a", progress="none"), place=str(tmp_path)) as this:
+            for number, rows in batches:
+                this.count_batch(number, {"rows": rows})
+            this.manifest.counts["keys"] = keys
+            return this.report()
+
+    first, second = life((0, 600_000), keys=7), life((0, 600_000), (1, 1_000), keys=5)
+    assert first.summary == "600,000 rows, 7 keys"
+    assert second.counts == {"rows": 601_000, "keys": 5}
+    assert second.summary == "This run 1,000 rows; in all 601,000 rows, 5 keys"
+    assert life(keys=5).summary == "This run 0 rows; in all 601,000 rows, 5 keys"
+
+
+@pytest.mark.parametrize(("topic", "rows"), [("", 7), ("a/b", 3), ("a/b, c", 7), ("d", 0)])
+def test_a_plan_of_an_archive_counts_the_topics_that_are_meant(tmp_path, topic, rows):
+    for folder, count in (("a%2Fb", 3), ("c", 4)):
+        (tmp_path / f"topic={folder}").mkdir()
+        pq.write_table(
+            pa.table({"n": range(count)}), tmp_path / f"topic={folder}" / "1.parquet"
+        )
+    report = plan(FromOptions(archive=str(tmp_path), topic=topic, since="1000", where="true"))
+    assert report.counts["rows"] == rows
+    assert report.notes == ["at most: the plan does not look at --since, --where, the run does"]
 
 
 def test_a_batch_that_runs_twice_is_counted_once():

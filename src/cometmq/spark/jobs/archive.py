@@ -111,7 +111,7 @@ def archive(spark: SparkSession, options: ArchiveOptions) -> Report:
         except KeyboardInterrupt:
             if not options.follow:
                 raise
-    return Report(counts=this.manifest.counts, findings=findings)
+    return this.report(findings=findings)
 
 
 class _Rounds(NamedTuple):

@@ -108,9 +108,7 @@ def run(spark: SparkSession, options: CdcOptions) -> Report:
         table.finish(spark)
     bad = this.manifest.counts.get("bad", 0)
     findings = [f"{bad} changes did not fit: {this.folder_of(BAD_FOLDER)}"] if bad else []
-    return Report(
-        this.manifest.counts, findings=findings, notes=[f"the table: {table.current}"]
-    )
+    return this.report(findings=findings, notes=[f"the table: {table.current}"])
 
 
 def _check_made_alike(options: CdcOptions) -> None:

@@ -67,7 +67,7 @@ def run(spark: SparkSession, options: CompactOptions) -> Report:
 
         drain(stream, this, options, write)
         table.finish(spark)
-    return Report(counts=this.manifest.counts, notes=[f"the table: {table.current}"])
+    return this.report(notes=[f"the table: {table.current}"])
 
 
 JOB = Job("compact", CompactOptions, run)

@@ -78,7 +78,7 @@ def replay_dead(spark: SparkSession, options: ReplayDeadOptions) -> Report:
             return counts
 
         drain(dead, this, options, write)
-    return Report(counts=this.manifest.counts)
+    return this.report()
 
 
 def _claimed(batch: DataFrame, to: Column, claims: ReplayClaims, run: str) -> DataFrame:

@@ -18,7 +18,8 @@ class Report:
     """The result of a job, or of its dry run.
 
     Attributes:
-        counts: how much of what: rows, bytes, files.
+        counts: how much of what: rows, bytes, files; of a job that goes on, all its runs together.
+        this_run: what of `counts` this run added; None where a job has no runs before.
         columns: the names of a table's columns, where the answer is a table.
         rows: its rows.
         findings: what is not as it should be, a line each; status 1 when there is one.
@@ -26,6 +27,7 @@ class Report:
     """
 
     counts: dict[str, int] = field(default_factory=dict)
+    this_run: dict[str, int] | None = field(default=None, kw_only=True)
     columns: Sequence[str] = ()
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     findings: list[str] = field(default_factory=list)
@@ -52,9 +54,21 @@ class Report:
         return cls(counts={"rows": len(rows), **counts}, columns=frame.columns, rows=rows)
 
     @property
+    def summary(self) -> str:
+        """The counts as one line: "600 rows", "This run 100 rows; in all 600 rows", "nothing to do"."""
+        counts = _texts(self.counts) or "nothing to do"
+        if self.this_run is None or self.this_run.items() <= self.counts.items():
+            return counts
+        return f"This run {_texts(self.this_run)}; in all {counts}"
+
+    @property
     def status(self) -> ExitStatus:
         """The exit status of the command."""
         return ExitStatus.FOUND if self.findings else ExitStatus.WELL
+
+
+def _texts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items())
 
 
 Options = TypeVar("Options", bound=JobOptions)

@@ -20,6 +20,7 @@ from cometmq.spark.jobs.run import read_before, running
 from cometmq.spark.jobs.streaming import FlowOptions, counted, drain
 
 KAFKA_OF = "KAFKA_OF"
+_V1_SOURCES = "spark.sql.sources.useV1SourceList"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +90,7 @@ def import_kafka(spark: SparkSession, options: ImportOptions) -> Report:
             return dict(seen.get)
 
         drain(messages_of(records.load()), this, options, write)
-    return Report(counts=this.manifest.counts)
+    return this.report()
 
 
 def export_kafka(spark: SparkSession, options: ExportOptions) -> Report:
@@ -109,14 +110,15 @@ def export_kafka(spark: SparkSession, options: ExportOptions) -> Report:
         messages = read_stream(spark, options, rows_max=options.rows_max, columns=columns)
 
         def write(batch: DataFrame, _number: int) -> dict[str, int]:
+            _write_as_v2(batch.sparkSession)
             whole, seen = counted(batch)
-            writer = records_of(whole).write.format("kafka")
+            writer = records_of(whole).write.format("kafka").mode("append")
             writer = writer.option("kafka.bootstrap.servers", options.kafka)
             writer.option("topic", options.to_topic).save()
             return dict(seen.get)
 
         drain(messages, this, options, write)
-    return Report(counts=this.manifest.counts)
+    return this.report()
 
 
 def messages_of(records: DataFrame) -> DataFrame:
@@ -162,6 +164,15 @@ def records_of(messages: DataFrame) -> DataFrame:
         f.col("body").alias("value"),
         headers.alias("headers"),
     )
+
+
+def _write_as_v2(spark: SparkSession) -> None:
+    """Make a session write to Kafka by the second version of Spark's interface for data sources.
+
+    By the first one, its default, Spark never delivers what it observed of the rows: `Observation.get` waits for ever.
+    """
+    old = spark.conf.get(_V1_SOURCES, "") or ""
+    spark.conf.set(_V1_SOURCES, ",".join(each for each in old.split(",") if each != "kafka"))
 
 
 def check_kafka(spark: SparkSession) -> None:

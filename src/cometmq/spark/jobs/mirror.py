@@ -85,7 +85,7 @@ def run(spark: SparkSession, options: MirrorOptions) -> Report:
 
         drain(stream, this, options, write)
     note = f"the map of offsets: {this.folder_of(OFFSETS_FOLDER)}"
-    return Report(counts=this.manifest.counts, notes=[note])
+    return this.report(notes=[note])
 
 
 def prepare(source: str, target: str, topics: Sequence[str]) -> Places:

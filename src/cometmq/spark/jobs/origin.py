@@ -4,8 +4,10 @@ All three give the columns of docs/spark/schema.md, as a batch or as a stream.
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,11 +25,17 @@ from cometmq.spark.format import RocketMQSource
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Report
 from cometmq.spark.jobs.tasks import range_plan, task_plan
-from cometmq.spark.options import NAME_SERVERS_VARIABLE, time_ms
+from cometmq.spark.options import NAME_SERVERS_VARIABLE, time_ms, words
 from cometmq.spark.schema import message_schema
 
 _NAMESERVER_DEFAULT = "127.0.0.1:9876"
 _TRIGGER_BYTES = 512 << 20  # Of a store's log in one micro-batch.
+# Options that leave out messages of the ranges or files that a plan counts.
+_NARROWING = {
+    "topic": ("tag", "where"),
+    "store": ("topic", "since", "until", "where"),
+    "archive": ("since", "until", "where"),
+}
 _ARCHIVED = "topic=*"  # An archive's messages; beside them lies what is no table.
 
 
@@ -213,10 +221,17 @@ def plan(options: FromOptions, read: dict[str, Any] | None = None) -> Report:
         SettingsError: not exactly one place is named.
     """
     if _kind(options) == "topic":
-        return _queue_ranges(topic_options(options, "topic"), read or {})
-    if options.store:
-        return task_plan(plan_tasks(StoreFolder(hadoop_place(options.store))))
-    return _files(options.archive)
+        report = _queue_ranges(topic_options(options, "topic"), read or {})
+    elif options.store:
+        report = task_plan(plan_tasks(StoreFolder(hadoop_place(options.store))))
+    else:
+        report = _files(options.archive, words(options.topic))
+    narrowing = _NARROWING[_kind(options)]
+    if left := [f"--{name}" for name in narrowing if getattr(options, name) not in ("", "*")]:
+        report.notes.append(
+            f"at most: the plan does not look at {', '.join(left)}, the run does"
+        )
+    return report
 
 
 def _kind(options: FromOptions) -> str:
@@ -255,12 +270,14 @@ def _queue_ranges(given: dict[str, str], read: dict[str, Any]) -> Report:
     return range_plan(left)
 
 
-def _files(place: str) -> Report:
+def _files(place: str, topics: Sequence[str]) -> Report:
+    """The files of an archive; of some topics those in their folders."""
     files, root = open_place(_archive(place))
     found = [
         each
         for each in files.get_file_info(fs.FileSelector(root, recursive=True))
         if each.path.endswith(".parquet") and not _is_hidden(each.path.removeprefix(root))
+        if not topics or _topic_of(each.path.removeprefix(root)) in topics
     ]
     rows: list[tuple[Any, ...]] = []
     for each in sorted(found, key=lambda file: file.path):
@@ -278,6 +295,11 @@ def _files(place: str) -> Report:
         "rows": sum(row[2] for row in rows),
     }
     return Report(counts, ("file", "bytes", "rows"), rows)
+
+
+def _topic_of(path: str) -> str:
+    """The topic in whose folder an archive's file lies."""
+    return unquote(path.lstrip("/").partition("/")[0].removeprefix("topic="))
 
 
 def _is_hidden(path: str) -> bool:

@@ -74,7 +74,7 @@ def run(spark: SparkSession, options: ReplayOptions, *, clock: Clock | None = No
         due = times.column() if times else None
         sent = resent(messages, f.lit(options.to_topic), due=due)
         drain(sent, this, options, target.send)
-    return Report(counts=this.manifest.counts, notes=notes)
+    return this.report(notes=notes)
 
 
 def _check(options: ReplayOptions) -> None:

@@ -5,7 +5,7 @@ with running("table", options, place=options.to) as run:
 """
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any
@@ -20,6 +20,9 @@ from cometmq.spark.jobs.job import Report
 from cometmq.spark.jobs.manifest import JobFolder, Manifest, manifest_id
 from cometmq.spark.jobs.options import JobOptions
 from cometmq.spark.jobs.progress import RunProgress
+
+# Counts of a table or an archive as it stands; a run does not add to them.
+_STATES = frozenset({"keys", "kept", "end"})
 
 
 class Run:
@@ -38,6 +41,7 @@ class Run:
         self.progress = progress
         self.is_finished = manifest.status == "done"
         self._kept_in = folder
+        self._before = dict(manifest.counts)
 
     @property
     def _folder(self) -> JobFolder:
@@ -79,8 +83,21 @@ class Run:
         self.manifest.status = "running"
         self.manifest.count_batch(batch, counts)
         self.save()
-        done = self.manifest.counts
+        done = self._added()
         self.progress.at(done.get("rows", 0), done.get("bytes", 0))
+
+    def report(self, *, findings: Sequence[str] = (), notes: Sequence[str] = ()) -> Report:
+        """The report of a job that goes on from run to run: what there is in all, and what this run added."""
+        counts = self.manifest.counts
+        return Report(counts, this_run=self._added(), findings=[*findings], notes=[*notes])
+
+    def _added(self) -> dict[str, int]:
+        """Return the counts that this run has added."""
+        return {
+            name: count - self._before.get(name, 0)
+            for name, count in self.manifest.counts.items()
+            if name not in _STATES
+        }
 
     def finish(self, report: Report) -> Report:
         """Keep the report: what a second run gives back."""

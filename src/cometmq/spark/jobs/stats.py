@@ -105,7 +105,7 @@ def follow(spark: SparkSession, options: StatsOptions, groups: dict[str, Column]
             spark, options, rows_max=options.rows_max, columns=_columns(options, groups)
         )
         drain(stream, this, options, write)
-        return Report(this.manifest.counts, notes=[f"the windows: {windows.place}"])
+        return this.report(notes=[f"the windows: {windows.place}"])
 
 
 def _single(messages: DataFrame, options: StatsOptions, groups: dict[str, Column]) -> DataFrame:

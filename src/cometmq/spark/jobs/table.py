@@ -126,7 +126,7 @@ class TableWriter:
 def _report(this: Run) -> Report:
     bad = this.manifest.counts.get("bad", 0)
     findings = [f"{bad} bodies did not fit: {this.folder_of(BAD_FOLDER)}"] if bad else []
-    return Report(counts=this.manifest.counts, findings=findings)
+    return this.report(findings=findings)
 
 
 JOB = Job("table", TableOptions, run)

@@ -126,7 +126,7 @@ def follow(spark: SparkSession, options: TraceOptions) -> Report:
 
         stream = read_stream(spark, options, rows_max=options.rows_max, columns=_COLUMNS)
         drain(stream, this, options, write)
-        return Report(this.manifest.counts, notes=[f"the windows: {windows.place}"])
+        return this.report(notes=[f"the windows: {windows.place}"])
 
 
 def over_windows(records: DataFrame, over_ms: int) -> DataFrame:
