@@ -30,7 +30,6 @@ QUERY = "6e1f"
 ROW = StructType().add("id", LongType()).add("name", StringType())
 # Tables of other programs: what they are made with, and what the refusal names.
 FOREIGN: dict[str, tuple[StructType, dict[str, Any], str]] = {
-    "partitions": (ROW, {"partition_by": ["name"]}, "name"),
     "deletion vectors": (
         ROW,
         {"configuration": {"delta.enableDeletionVectors": "true"}},

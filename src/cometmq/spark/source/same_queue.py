@@ -8,7 +8,6 @@ from collections.abc import Mapping
 
 from cometmq.client import PullStatus
 from cometmq.model.queue import MessageQueue
-from cometmq.offline.columns.window import RecordWindow, record_starts
 from cometmq.spark.source.cluster import PullPlan, SourceCluster
 from cometmq.spark.source.offsets import Offsets
 
@@ -21,6 +20,8 @@ def stored_before(ends: Mapping[MessageQueue, int], cluster: SourceCluster) -> O
 
     A queue is left out if it has no such message any more, or if its broker does not answer.
     """
+    from cometmq.offline.columns.window import RecordWindow, record_starts  # Only streams need it.
+
     found: Offsets = {}
     asked = [(queue, end - 1, end) for queue, end in sorted(ends.items()) if end > 0]
     for first in range(0, len(asked), _ASKED_MAX):
