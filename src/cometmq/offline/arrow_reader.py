@@ -11,9 +11,9 @@ from cometmq.model.errors import SettingsError
 from cometmq.offline.columns.schema import stored_schema
 from cometmq.offline.conditions import ANY_ROW, LEAST, MOST
 from cometmq.offline.folder import StoreFolder
+from cometmq.offline.lives import known_queues_in
 from cometmq.offline.plan import LogRange, Task, plan_tasks
 from cometmq.offline.pruning import narrowed
-from cometmq.offline.rebuild import known_queues_in
 from cometmq.offline.rows import Mode, RowRules, message_batches
 from cometmq.offline.splits import SPLIT_BYTES
 

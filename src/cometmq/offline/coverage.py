@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from cometmq.offline.columns.window import Flags, Longs
 from cometmq.offline.delay_levels import USUAL_LEVELS_MS
 from cometmq.offline.folder import StoreFolder
-from cometmq.offline.lives import KnownQueues
+from cometmq.offline.lives import KnownQueues, known_queues_in
 from cometmq.offline.queue_reader import queue_files, read_queue_file
-from cometmq.offline.rebuild import known_queues_in, logged_queues
+from cometmq.offline.rebuild import logged_queues
 
 Queue = tuple[str, str, int]
 """Topic, broker (empty where nobody says it), number."""

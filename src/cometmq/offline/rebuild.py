@@ -23,9 +23,8 @@ from cometmq.model.errors import StoreDamaged
 from cometmq.offline.damage import Damage
 from cometmq.offline.findings import Finding, OnFinding, warn
 from cometmq.offline.folder import StoreFolder
-from cometmq.offline.folder_disk import disk_of
 from cometmq.offline.found import QueueId, find_store, with_found_sizes
-from cometmq.offline.lives import FirstEntry, KnownQueues, known_queues, living_runs
+from cometmq.offline.lives import FirstEntry, KnownQueues, living_runs
 from cometmq.offline.plan import Task, plan_tasks
 from cometmq.offline.queue_reader import QUEUES
 from cometmq.offline.queue_runs import ENTRY, EntryRun, QueueRuns
@@ -114,22 +113,6 @@ def target_of(
     place = out or f"{root}/{REBUILT}"
     file_size = settings.queue_entries_per_file * QUEUE_ENTRY_SIZE
     return RebuildTarget(place, file_size, tuple(settings.delay_levels_ms), tuple(topics))
-
-
-def known_queues_in(folder: StoreFolder) -> KnownQueues | None:
-    """Return what the queue files of a folder show; None if the store is damaged.
-
-    Raises:
-        OSError: a file cannot be read.
-    """
-    try:
-        store = find_store(folder.root, None, disk_of(folder), log_paths=folder.log_paths)
-    except (StoreDamaged, FileNotFoundError):
-        return None
-    try:
-        return known_queues(store)
-    finally:
-        store.close()
 
 
 def logged_queues(folder: StoreFolder, levels_ms: Sequence[int]) -> KnownQueues | None:

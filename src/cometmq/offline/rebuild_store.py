@@ -15,6 +15,7 @@ from cometmq.offline import rebuild as queues
 from cometmq.offline import rebuild_keys as keys
 from cometmq.offline.findings import Finding, Findings
 from cometmq.offline.folder import StoreFolder
+from cometmq.offline.lives import known_queues_in
 from cometmq.offline.log_end import check_has_records, used_files
 from cometmq.offline.plan import Task, plan_tasks
 from cometmq.offline.queue_reader import QUEUES
@@ -141,7 +142,7 @@ class StoreRebuild:
                 findings.append(Finding(*row))
             elif len(row) > 1:
                 written.append(queues.WrittenRun(*row))
-        known = queues.known_queues_in(StoreFolder(self.root))
+        known = known_queues_in(StoreFolder(self.root))
         entries = queues.finish(self.target, written, known)
         counts, out = {"queue entries": entries}, self.target.root
         if self.is_check:

@@ -215,19 +215,18 @@ def test_sends_that_wait_for_the_loop_together_keep_the_variables_of_their_calle
     assert [future.result(10) for future in futures] == ["a", "b", "c"]
 
 
-def test_a_call_that_is_cut_off_before_its_first_step_leaves_no_coroutine_unawaited(recwarn):
+async def test_a_call_that_is_cut_off_before_its_first_step_leaves_no_coroutine_unawaited(
+    recwarn,
+):
     async def work() -> None:
         pytest.fail("it was cut off")
 
-    async def cut_off() -> None:
-        call = Handoff(work, (), {})
-        call.start(asyncio.get_running_loop())
-        call.cancel()
-        assert call._under_way is not None
-        await asyncio.wait([call._under_way])
-        await asyncio.sleep(0)
-        assert isinstance(call.error, asyncio.CancelledError)
-
-    asyncio.run(cut_off())
+    call = Handoff(work, (), {})
+    call.start(asyncio.get_running_loop())
+    call.cancel()
+    assert call._under_way is not None
+    await asyncio.wait([call._under_way])
+    await asyncio.sleep(0)
+    assert isinstance(call.error, asyncio.CancelledError)
     gc.collect()
     assert [str(each.message) for each in recwarn] == []

@@ -33,7 +33,7 @@ import sys
 from cometmq.spark.store.format import RocketMQStoreSource
 source = RocketMQStoreSource({"path": sys.argv[1], **dict(each.split("=") for each in sys.argv[2:])})
 assert source.reader(source.schema()).partitions()
-late = {"pyarrow.compute", "cometmq.offline.rebuild", "cometmq.offline.verify", "cometmq.store.directory"}
+late = {"pyarrow.compute", "cometmq.offline.rebuild", "cometmq.offline.verify"}
 print(sorted(late & set(sys.modules)))
 """
 

@@ -20,7 +20,8 @@ def stored_before(ends: Mapping[MessageQueue, int], cluster: SourceCluster) -> O
 
     A queue is left out if it has no such message any more, or if its broker does not answer.
     """
-    from cometmq.offline.columns.window import RecordWindow, record_starts  # Only streams need it.
+    # Only streams need it.
+    from cometmq.offline.columns.window import RecordWindow, record_starts
 
     found: Offsets = {}
     asked = [(queue, end - 1, end) for queue, end in sorted(ends.items()) if end > 0]
