@@ -31,7 +31,7 @@ class BrokerLine(NamedTuple):
         broker: name of the group.
         id: 0 is the master.
         address: where it listens; None: it is not registered.
-        state: "up", "drained" (routes name it to nobody who sends) or "away".
+        state: "up", "drained" (it takes no new messages) or "away".
         version: of RocketMQ, as it calls itself.
         in_per_s: messages put a second, of the last 10 s.
         out_per_s: messages handed out a second.
@@ -168,7 +168,7 @@ def drain(broker: BrokerName, *, nameserver: Nameserver = NAMESERVER_DEFAULT) ->
     """Have nobody send to a broker any more; what it holds is consumed as before."""
     count = ask(nameserver, lambda clients: clients.admin.drain(broker))
     notes().print(
-        f"Routes name {broker} to nobody who sends, for {count} topics; producers follow within 30 s. "
+        f"{broker} takes no new messages any more, for {count} topics; producers stop within 30 s. "
         f"cometmq cluster undrain {broker} takes it back.",
         markup=False,
     )
