@@ -69,7 +69,7 @@ def test_what_a_client_tells_too_much_of_is_answered_too(broker):
     assert "ask for less" in answer.remark
 
 
-def test_half_frames_lock_nobody_out(broker):
+def test_half_frames_lock_nobody_out(broker, access):
     """20 connections hold all but the end of a large frame; sends of 3 MB that come in many reads are all taken."""
     half = struct.pack(">II", FRAME_SIZE_MAX - 4, 100) + bytes(FRAME_SIZE_MAX - 200_000)
     watch = MemoryWatch(broker.pid)
@@ -83,7 +83,8 @@ def test_half_frames_lock_nobody_out(broker):
     # The 3 MB of the honest ones, in the log's map and on their way, are beside the halves.
     watch.check(growth_max=80 * MIB)
     watch.check_back()
-    assert "half-received frames" in broker.log.read_text()
+    if access == "open":  # Who has not signed may not even begin a large frame.
+        assert "half-received frames" in broker.log.read_text()
 
 
 def test_a_header_that_is_too_long_is_refused_before_it_is_whole(broker):

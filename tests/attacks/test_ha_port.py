@@ -26,7 +26,9 @@ SEND_SECONDS_MAX = 2.0
 FILE_SIZE = 1 << 30
 GAP_SIZE = 199 << 20  # Less than the log has
 OF_A_SLAVE_MAX = 10 << 20  # What a slave may take of its master, however far it is behind.
-GROWTH_OF_RECONNECTS_MAX = 4 << 20
+GROWTH_OF_RECONNECTS_MAX = (
+    12 << 20
+)  # A connection with its first piece that stays would be 70 MB of a thousand.
 
 
 def joined(port: int) -> socket.socket:
