@@ -2,7 +2,8 @@
 
     PYTHON bench/ab_spark.py NAMESERVER STORE ROWS
 
-Works: `source` reads all rows of the topic "Rows" to noop, `sink` writes ROWS rows of 1 KiB to a topic, `store` reads all of STORE to noop.
+Works: `source` reads all rows of the topic "Rows" to noop, `sink` writes ROWS rows of 1 KiB to a topic, `store` reads all of STORE to noop,
+`window` counts the rows of "Rows" in windows, as a stream of some batches.
 Imports nothing of this folder, and of CometMQ what every commit has: the Python that runs it says whose it is.
 """
 
@@ -10,15 +11,19 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as f
 
 from cometmq.spark import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+BATCHES = 4
 BODY = "rpad(cast(id AS string), 1024, 'x')"
 
 
@@ -31,6 +36,7 @@ def main() -> None:
         "source": lambda: source(spark, nameserver),
         "sink": lambda: sink(spark, nameserver, rows),
         "store": lambda: scan(spark, store),
+        "window": lambda: window(spark, nameserver, rows),
     }
     for line in sys.stdin:
         began = time.perf_counter()
@@ -58,6 +64,19 @@ def scan(spark: SparkSession, store: str) -> None:
     """All messages of a store, to nowhere."""
     rows = spark.read.format("rocketmq-store").load(store)
     rows.write.format("noop").mode("overwrite").save()
+
+
+def window(spark: SparkSession, nameserver: str, rows: int) -> None:
+    """Counts in windows with a watermark, of all rows of a topic in some batches, to nowhere."""
+    options = {"nameServer": nameserver, "subscribe": "Rows", "startingOffsets": "earliest"}
+    options["maxOffsetsPerTrigger"] = str(rows // BATCHES)
+    stream = spark.readStream.format("rocketmq").options(**options).load()
+    timed = stream.withWatermark("storeTimestamp", "10 seconds")
+    counts = timed.groupBy(f.window("storeTimestamp", "1 second")).count()
+    with tempfile.TemporaryDirectory() as folder:
+        writer = counts.writeStream.format("noop").outputMode("update")
+        writer = writer.option("checkpointLocation", folder).trigger(availableNow=True)
+        writer.start().awaitTermination()
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ CLIENT_ROWS = {
     f"client {work}": work for work in ("alone", "in-flight", "gathered", "blocking", "push")
 }
 # Those of bench/ab_spark.py.
-SPARK_ROWS = {f"spark {work}": work for work in ("source", "sink", "store")}
+SPARK_ROWS = {f"spark {work}": work for work in ("source", "sink", "store", "window")}
 CLIENT_SECONDS = 2
 CONSUMED = 100_000
 SPARK_MESSAGES = 200_000
