@@ -203,9 +203,8 @@ async def test_what_cannot_be_sent_is_said_where_it_is_awaited(cluster, producer
     ]
     sends += [producer.send(message) for message in plain(3)]
     assert len(await asyncio.gather(*sends)) == 6
-    faults = MessageError, MessageError, AttributeError, MessageError
-    for send, wanted in zip(bad, faults, strict=True):
-        with pytest.raises(wanted):
+    for send in bad:
+        with pytest.raises(MessageError):
             await send
     assert sum(map(len, bodies(cluster))) == 6
 

@@ -174,7 +174,14 @@ def look(shape: str) -> int | None:
 
 @given(st.lists(SENDS, max_size=6), st.dictionaries(TEXTS, st.integers(0, 9), max_size=2))
 def test_the_same_sends_are_plain_and_become_the_same(parts, shapes):
-    complete = {"e": "0", "f": "0", "g": "1700000000000", "h": "0", "i": "UNIQ_KEY\1A\2"}
+    complete = {
+        "a": "p",
+        "e": "0",
+        "f": "0",
+        "g": "1700000000000",
+        "h": "0",
+        "i": "UNIQ_KEY\1A\2",
+    }
     commands = [
         (code, flag, opaque, 0, 0, None, {**complete, **fields}, body, 0)
         for opaque, (code, flag, fields, body) in enumerate(parts)
@@ -203,7 +210,7 @@ LONG_READS = st.lists(
 @given(LONG_READS)
 def test_long_reads_of_several_topics_are_taken_the_same_way_between_what_is_special(parts):
     queues = {topic: {number: f"{topic}{number}" for number in (0, 1)} for topic in "TU"}
-    rest = {"f": "0", "g": "1700000000000", "h": "0", "i": "UNIQ_KEY\1A\2"}
+    rest = {"a": "p", "f": "0", "g": "1700000000000", "h": "0", "i": "UNIQ_KEY\1A\2"}
     commands = [
         (code, 0, opaque, 0, 0, None, {"b": topic, "e": number, **rest}, b"body", 0)
         for opaque, (topic, number, code) in enumerate(parts)

@@ -14,7 +14,12 @@ from cometmq.model.errors import SettingsError
 
 Class = TypeVar("Class")
 
-_CAUSED = (AttributeError, TypeError, ValueError, LookupError)
+
+class WrongArgument(SettingsError):
+    """An argument of the wrong kind; the outermost call that was given it says so."""
+
+
+_CAUSED = (AttributeError, TypeError, ValueError, LookupError, WrongArgument)
 # Called too often for one function more; `SendEncoder` names what is no message.
 _LEFT_OUT = "AsyncProducer.send"
 
@@ -66,7 +71,7 @@ def _explain(
     for name, value in given.items():
         kind = hints.get(name, Any)
         if name != "self" and not fits(value, kind):
-            raise SettingsError(
+            raise WrongArgument(
                 f"{function.__qualname__}: {name} is {_shown(value)}; it must be {_words(kind)}"
             ) from error
     raise error

@@ -11,7 +11,7 @@ from cometmq.model.errors import SettingsError
 from cometmq.offline.columns.schema import stored_schema
 from cometmq.offline.conditions import ANY_ROW, LEAST, MOST
 from cometmq.offline.folder import StoreFolder
-from cometmq.offline.lives import known_queues_in
+from cometmq.offline.folder_queues import known_queues_in
 from cometmq.offline.plan import LogRange, Task, plan_tasks
 from cometmq.offline.pruning import narrowed
 from cometmq.offline.rows import Mode, RowRules, message_batches

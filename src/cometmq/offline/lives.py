@@ -20,9 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 from cometmq.codec.queue_entry import BLANK_SIZE, GAP_CODE, QUEUE_ENTRY
 from cometmq.codec.record import Record
 from cometmq.model.errors import StoreDamaged
-from cometmq.offline.folder import StoreFolder
-from cometmq.offline.folder_disk import disk_of
-from cometmq.offline.found import FoundStore, QueueId, find_store
+from cometmq.offline.found import FoundStore, QueueId
 from cometmq.store.consume_queues import ConsumeQueues
 from cometmq.store.log_end import record_at
 from cometmq.store.queue_files import QueueFiles
@@ -177,22 +175,6 @@ def its_record(store: FoundStore, queue_id: QueueId, offset: int, place: int) ->
         return None
     places = places_of(record, store.settings.delay_levels_ms)
     return record if any((*queue_id, offset) == found[:3] for found in places) else None
-
-
-def known_queues_in(folder: StoreFolder) -> KnownQueues | None:
-    """Return what the queue files of a folder show; None if the store is damaged.
-
-    Raises:
-        OSError: a file cannot be read.
-    """
-    try:
-        store = find_store(folder.root, None, disk_of(folder), log_paths=folder.log_paths)
-    except (StoreDamaged, FileNotFoundError):
-        return None
-    try:
-        return known_queues(store)
-    finally:
-        store.close()
 
 
 def known_queues(store: FoundStore) -> KnownQueues | None:

@@ -15,7 +15,7 @@ from cometmq.offline import rebuild as queues
 from cometmq.offline import rebuild_keys as keys
 from cometmq.offline.findings import Finding, Findings
 from cometmq.offline.folder import StoreFolder
-from cometmq.offline.lives import known_queues_in
+from cometmq.offline.folder_queues import known_queues_in
 from cometmq.offline.log_end import check_has_records, used_files
 from cometmq.offline.plan import Task, plan_tasks
 from cometmq.offline.queue_reader import QUEUES

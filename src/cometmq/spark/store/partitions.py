@@ -85,7 +85,7 @@ def living_queues(settings: StoreReadSettings) -> "KnownQueues | None":
     """
     if settings.with_deleted:
         return None
-    from cometmq.offline.lives import known_queues_in
+    from cometmq.offline.folder_queues import known_queues_in
 
     known = known_queues_in(settings.folder)
     topics = settings.rules.topics
@@ -94,7 +94,7 @@ def living_queues(settings: StoreReadSettings) -> "KnownQueues | None":
 
 def _known_queues(folder: StoreFolder, levels_ms: tuple[int, ...]) -> "KnownQueues | None":
     """The store's queues by their files, or by the log where these are missing or damaged."""
-    from cometmq.offline.lives import known_queues_in
+    from cometmq.offline.folder_queues import known_queues_in
     from cometmq.offline.rebuild import logged_queues
 
     return known_queues_in(folder) or logged_queues(folder, levels_ms)

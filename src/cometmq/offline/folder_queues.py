@@ -1,0 +1,23 @@
+"""The queues of a store in any folder, by their files."""
+
+from cometmq.model.errors import StoreDamaged
+from cometmq.offline.folder import StoreFolder
+from cometmq.offline.folder_disk import disk_of
+from cometmq.offline.found import find_store
+from cometmq.offline.lives import KnownQueues, known_queues
+
+
+def known_queues_in(folder: StoreFolder) -> KnownQueues | None:
+    """Return what the queue files of a folder show; None if the store is damaged.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    try:
+        store = find_store(folder.root, None, disk_of(folder), log_paths=folder.log_paths)
+    except (StoreDamaged, FileNotFoundError):
+        return None
+    try:
+        return known_queues(store)
+    finally:
+        store.close()
