@@ -77,7 +77,7 @@ golden: setup ## the stores and frames that Java wrote
 	$(PYTEST) tests/golden $(ARGS)
 
 attacks: setup ## one bad peer, and a good client beside it that must not notice
-	$(PYTEST) $(TWO) tests/attacks $(ARGS)
+	$(PYTEST) $(THREE) tests/attacks $(ARGS)
 
 crash: setup ## kill -9, and what was acknowledged must be there
 	$(PYTEST) $(THREE) tests/crash $(ARGS)

@@ -3,6 +3,8 @@
 Everything else about the package stands in pyproject.toml.
 """
 
+import os
+
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
@@ -49,4 +51,4 @@ for extension in kernel:
     # A compiler that is missing or fails is a warning. (`cythonize` drops the word on its way.)
     extension.optional = True
 
-setup(ext_modules=kernel)
+setup(ext_modules=kernel, options={"build_ext": {"parallel": os.cpu_count()}})

@@ -173,7 +173,7 @@ LINES = {
     "no separator": (
         "table --topic there -n {ns} --format csv --separator= --schema {schema} --to {folder}/t9",
         USE,
-        r"--separator is empty: say what stands between the values",
+        r"--separator '': say what stands between the values, such as , or ;",
     ),
     "a time beyond Python's": (
         "sql SELECT(timestamp_seconds(253402300800*9))FROM(messages) --topic there -n {ns}",
