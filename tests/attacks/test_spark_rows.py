@@ -31,6 +31,10 @@ from tests.support.processes import Program, wait_until
 pytestmark = pytest.mark.timeout(300)
 
 TOPIC, ROWS, QUEUES = "orders", 320, 4
+# Given as options: Spark's JVM keeps the environment of its start, at whichever kind of servers that was.
+ACCESS_KEYS = {
+    "rocketmq.accessKey": "COMETMQ_ACCESS_KEY", "rocketmq.secretKey": "COMETMQ_SECRET_KEY",
+}  # fmt: skip
 
 
 @dataclass
@@ -46,10 +50,14 @@ class Cluster:
     brokers: dict[str, Program]
 
     def options(self, **more: str) -> dict[str, str]:
+        access = {
+            option: os.environ[key] for option, key in ACCESS_KEYS.items() if key in os.environ
+        }
         return {
             "nameServer": self.nameserver.address,
             "subscribe": TOPIC,
             "fetchOffset.numRetries": "1",
+            **access,
             **more,
         }
 
