@@ -1,4 +1,4 @@
-"""Silence about a connection that Spark has closed: a query that stops, or has the rows that it wants, is no error.
+"""Suppresses tracebacks of connections that Spark has closed: a query that stops, or has the rows that it wants, is no error.
 
 Spark closes the connections of its Pythons then, whatever they write. Each of them prints a traceback of a BrokenPipeError
 into the console of a good run. An error of a task or a plan goes to Spark by another way, and is not touched.

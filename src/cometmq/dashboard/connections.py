@@ -74,8 +74,8 @@ class Handshake:
     """A connection whose TLS handshake is under way.
 
     Attributes:
-        address: See `Guest`.
-        silent_since: See `Guest`.
+        address: The browser's.
+        silent_since: When it came, or had its last answer; seconds of the loop.
     """
 
     is_asked = False
@@ -86,7 +86,7 @@ class Handshake:
         self._connection = connection
 
     def leave(self) -> None:
-        """See `Guest`; the handshake fails by it."""
+        """End the connection at once; the handshake fails."""
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
 
@@ -95,8 +95,8 @@ class PageProtocol(H11Protocol):
     """One connection of a browser.
 
     Attributes:
-        address: See `Guest`.
-        silent_since: See `Guest`.
+        address: The browser's.
+        silent_since: When it came, or had its last answer; seconds of the loop.
 
     Args:
         places: Of all connections.
@@ -165,10 +165,10 @@ class PageProtocol(H11Protocol):
 
     @property
     def is_asked(self) -> bool:
-        """See `Guest`."""
+        """Whether the head of a request is here, and its answer is not given yet."""
         cycle: RequestResponseCycle | None = self.cycle  # uvicorn has None in it, too.
         return cycle is not None and not cycle.response_complete
 
     def leave(self) -> None:
-        """See `Guest`."""
+        """End the connection at once."""
         self.transport.abort()

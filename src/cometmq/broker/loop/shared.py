@@ -1,4 +1,4 @@
-"""Steps that are taken once for all who ask while others wait already."""
+"""Runs the same steps once for all callers that ask while a run is under way."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class SharedSteps(Generic[T]):
-    """Takes the same steps for several askers; each gets a result of steps that began after it asked.
+    """Runs the same steps for several callers; each gets the result of a run that began after it asked.
 
     A peer may ask thousands of times before it reads an answer. So at most one run is under way, and all who ask
     meanwhile share the next one.
