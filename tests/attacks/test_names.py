@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import time
 
+import pytest
+
 from cometmq.net.clock import SystemClock
 from cometmq.store.appender import encode_topic_block
 from cometmq.store.consume_queue import ConsumeQueue
@@ -16,7 +18,7 @@ from tests.support import processes
 from tests.support.good_client import GoodClient
 from tests.support.store_puts import HOST_V4
 
-SEND_BACK, HEARTBEAT, POP, DELETE_TOPIC = 36, 34, 200050, 215
+SEND_BACK, HEARTBEAT, POP, DELETE_TOPIC, DELETE_GROUP = 36, 34, 200050, 215, 207
 OK, SYSTEM_ERROR, NOT_SERVING, INVALID = 0, 1, 14, 29
 LONG_GROUP = (
     "g" * 251
@@ -180,3 +182,25 @@ def test_a_file_where_a_queue_s_directory_should_be_stops_that_queue_alone(
     with broker.start(), Stranger(broker.address) as stranger:
         assert b"before" in pull(stranger, "Blocked", 0).body
         assert_all_sends_are_taken(broker.address)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["G/../orders", "G/../../consumequeue/orders", "..", ".", "/", "no\0name", "g" * 300],
+)
+def test_a_group_deleted_by_a_name_that_leads_elsewhere_takes_no_queue_along(
+    tmp_path, nameserver, name
+):
+    """A directory %RETRY%G is there, from which the way led up: queues of `orders` lay on disk, and went."""
+    queues = tmp_path / "broker" / "store" / "consumequeue"
+    broker = processes.broker(tmp_path / "broker", nameserver.address)
+    with broker, Stranger(broker.address) as stranger:
+        assert send(stranger, "orders", body=b"kept").code == OK
+    (queues / "%RETRY%G" / "0").mkdir(parents=True)
+    with broker.start(), Stranger(broker.address) as stranger:
+        before = sorted(path for path in queues.rglob("*") if path.is_file())
+        fields = {"groupName": name, "cleanOffset": "true"}
+        assert stranger.ask(DELETE_GROUP, fields).code in {OK, INVALID}
+        assert sorted(path for path in queues.rglob("*") if path.is_file()) == before
+        assert b"kept" in pull(stranger, "orders", 0).body
+        assert "Traceback" not in broker.log.read_text()

@@ -15,6 +15,7 @@ import os
 import re
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,8 @@ ADMIN = Credentials("the-admin", "mqadmin-secret")
 RECORD = reference.HERE / "mqadmin" / "java-5.3.3.txt"
 SOURCE = reference.HERE / "java" / "src" / "admin" / "Session.java"
 SECONDS_MAX = 170
+# A message's id begins with an address of the machine, of 4 bytes or of 16: with these alone records are of one size everywhere.
+IPV4 = "-Djava.net.preferIPv4Stack=true"
 
 C, B = "-c DefaultCluster", "-b {BROKER}"
 # One command a line. {BROKER} and {NAMES} are addresses, {DIR} is a folder, {OTHER} an address where nobody listens;
@@ -320,7 +323,7 @@ def java_command(folder: Path, script: Path, names: str) -> list[str]:
     subprocess.run(javac, check=True, timeout=120, capture_output=True)
     (folder / "tmp").mkdir(exist_ok=True)
     return [
-        reference.java(), "-Xmx256m", *reference.QUICK_START, "-XX:-UsePerfData",
+        reference.java(), "-Xmx256m", *reference.QUICK_START, "-XX:-UsePerfData", IPV4,
         *reference.OPENS, "-Djava.security.manager=allow", f"-Duser.home={folder / 'home'}",
         f"-Drocketmq.home.dir={folder / 'home'}", f"-Djava.io.tmpdir={folder / 'tmp'}", f"-Drocketmq.namesrv.addr={names}",
         f"-Drocketmq.client.logRoot={folder / 'home'}",
@@ -470,6 +473,7 @@ def record() -> None:
         try:
             broker.start()
             reference.wait_registered(names.address)
+            time.sleep(20)  # A Java broker has no rates before.
             session = run(folder / "session", names.address, broker.address)
         finally:
             broker.kill()

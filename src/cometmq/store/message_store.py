@@ -47,6 +47,7 @@ from cometmq.store.real_disk import RealDisk
 from cometmq.store.replica_side import ReplicaSide
 from cometmq.store.running_flags import RunningFlag
 from cometmq.store.settings import StoreSettings
+from cometmq.store.stored_record import is_directory_name
 from cometmq.store.truncation import Truncation
 
 logger = logging.getLogger(__name__)
@@ -443,11 +444,15 @@ class MessageStore:
     def delete_topic(self, topic: str) -> None:
         """Remove a topic's queues; its records stay in the log until that file goes.
 
+        The name may be a peer's: what no directory can be called has no queues, and leads to nobody else's.
+
         Raises:
             StoreBusy: the log is being truncated.
             OSError: a file could not be removed.
         """
         self._acceptance.check_free()
+        if not is_directory_name(topic):
+            return
         queues = self._queues.of_topic(topic)
         self._upkeep.forget_entries(sum(queue.max_offset for queue in queues))
         self._queues.delete_topic(topic)

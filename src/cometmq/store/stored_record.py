@@ -112,7 +112,7 @@ def _light_places(record: Record, code: int) -> list[Place]:
 
 @keep_short(4096, length_max=255)
 def is_directory_name(topic: str) -> bool:
-    """Whether a topic read from a record, which no CRC covers, can be a directory."""
+    """Whether a topic that a peer named, or a record, whose topic no CRC covers, can be a directory."""
     return (
         topic not in ("", ".", "..")
         and "/" not in topic
