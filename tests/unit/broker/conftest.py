@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from inspect import isawaitable
 from pathlib import Path
@@ -10,14 +11,19 @@ from pathlib import Path
 import pytest
 
 from cometmq.broker.inner.puts import InnerMessage
+from cometmq.broker.parts import Parts
 from cometmq.broker.server import Broker
 from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.codec.remoting import Command
 from cometmq.kernel import KERNEL
 from cometmq.model.clock import Clock
+from cometmq.model.group import GroupConfig
+from cometmq.model.topic import TopicConfig
 from cometmq.net.channels import Channels
 from cometmq.net.loop import loop_clock
 from cometmq.net.virtual_loop import VirtualLoop
+from tests.support.hand_clock import HandClock
+from tests.unit.broker.parts_by_hand import load_tables, parts_by_hand
 
 # The tests of the fast path. A broker without the compiled kernel has none (test_sends.py).
 collect_ignore = (
@@ -95,3 +101,15 @@ async def serve(path: Path, clock: Clock | None = None, **settings):
 async def served(tmp_path):
     async with serve(tmp_path / "store") as running:
         yield running
+
+
+@pytest.fixture
+async def tables(tmp_path: Path) -> AsyncIterator[Parts]:
+    """Store and tables, with a topic of two queues and a group."""
+    with parts_by_hand(tmp_path, HandClock()) as parts:
+        load_tables(parts)
+        parts.topics.put(TopicConfig("orders", 2, 2))
+        parts.groups.put(GroupConfig("g"))
+        yield parts
+        for table in (parts.topics, parts.groups, parts.offsets, parts.locks):
+            await table.close()

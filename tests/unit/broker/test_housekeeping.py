@@ -23,7 +23,7 @@ from cometmq.net.loop import loop_clock
 from cometmq.store.config_file import ConfigFile
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.real_disk import RealDisk
-from tests.unit.broker.service.client_by_hand import HandClientPeer
+from tests.unit.broker.client_by_hand import HandClientPeer
 
 SAVE_SECONDS = 5.0
 SILENT_SECONDS = 120.0

@@ -8,7 +8,7 @@ from cometmq.broker.tables.members import TELL_SECONDS, Members
 from cometmq.codec.bodies.heartbeat import ConsumerPart
 from cometmq.model.codes import RequestCode
 from tests.support.hand_clock import HandClock
-from tests.unit.broker.service.client_by_hand import HandClientPeer, client_of
+from tests.unit.broker.client_by_hand import HandClientPeer, client_of
 
 CHANGED = (RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": "g"}, b"")
 

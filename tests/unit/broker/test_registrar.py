@@ -23,7 +23,7 @@ from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import ConnectionLost
 from cometmq.model.topic import TopicConfig
 from tests.support.hand_world import HandWorld
-from tests.unit.broker.service.client_by_hand import HandAnswer
+from tests.unit.broker.client_by_hand import HandAnswer
 
 REGISTER, LEAVE = RequestCode.REGISTER_BROKER, RequestCode.UNREGISTER_BROKER
 ONE = RequestCode.REGISTER_TOPIC_IN_NAMESRV

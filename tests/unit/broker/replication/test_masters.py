@@ -26,7 +26,7 @@ from cometmq.replication.master_end import SECOND_WORD_SECONDS
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.real_disk import RealDisk
 from tests.unit.broker.conftest import eventually, serve, virtual_loop
-from tests.unit.broker.replicas.slaves import ByteSlave
+from tests.unit.broker.replication.slaves import ByteSlave
 from tests.unit.broker.test_sends import KEY, long_fields, short_fields
 
 OK, LATE, NONE = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from tests.unit.broker.conftest import virtual_loop
-from tests.unit.broker.replicas.slaves import ByteSlave
-from tests.unit.broker.replicas.test_masters import (
+from tests.unit.broker.replication.slaves import ByteSlave
+from tests.unit.broker.replication.test_masters import (
     LATE,
     NONE,
     OK,

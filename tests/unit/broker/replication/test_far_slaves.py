@@ -8,7 +8,7 @@ from itertools import pairwise
 from cometmq.broker.settings.broker_settings import BrokerRole
 from cometmq.replication import far_slave_rate
 from tests.unit.broker.conftest import eventually, virtual_loop
-from tests.unit.broker.replicas.test_masters import master, send, slave_of
+from tests.unit.broker.replication.test_masters import master, send, slave_of
 
 
 async def _keep_sending(served, *, bytes_a_second):

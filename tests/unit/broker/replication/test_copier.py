@@ -27,7 +27,7 @@ from tests.support.hand_clock import HandClock
 from tests.support.replica import Replica, append_all, log_of
 from tests.support.store_puts import make_put
 from tests.unit.broker.conftest import eventually, serve, virtual_loop
-from tests.unit.broker.replicas.slaves import ByteSlave
+from tests.unit.broker.replication.slaves import ByteSlave
 from tests.unit.broker.test_sends import long_fields
 
 SETTINGS = StoreSettings(commitlog_file_size=1 << 20)

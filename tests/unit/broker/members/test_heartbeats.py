@@ -21,7 +21,7 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.names import retry_topic
 from cometmq.model.queue import MessageQueue
-from tests.unit.broker.service.client_by_hand import HandClientPeer, client_of
+from tests.unit.broker.client_by_hand import HandClientPeer, client_of
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import ConnectionLost, RequestError, RequestTimeout
 from cometmq.model.queue import MessageQueue
 from tests.support.store_puts import put
+from tests.unit.broker.client_by_hand import HandAnswer, HandClientPeer, client_of
 from tests.unit.broker.parts_by_hand import HOST
-from tests.unit.broker.service.client_by_hand import HandAnswer, HandClientPeer, client_of
 
 RUNNING = RunningRequest("g", "c1")
 WORDS = {"consumerGroup": "g", "clientId": "c1", "jstackEnable": "true", "more": "x"}

@@ -14,7 +14,7 @@ from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
 from tests.unit.broker.conftest import serve
-from tests.unit.broker.replicas.test_masters import master, send, slave_of
+from tests.unit.broker.replication.test_masters import master, send, slave_of
 
 STATUS, EXCHANGE = RequestCode.GET_BROKER_HA_STATUS, RequestCode.EXCHANGE_BROKER_HA_INFO
 RESET, MIN_ID = RequestCode.RESET_MASTER_FLUSH_OFFSET, RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE

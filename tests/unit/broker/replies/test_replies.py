@@ -11,8 +11,8 @@ from cometmq.codec.properties import decode_properties
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import ConnectionLost, RequestError
 from tests.support.store_puts import bodies_of
+from tests.unit.broker.client_by_hand import HandAnswer, HandClientPeer, client_of
 from tests.unit.broker.parts_by_hand import HOST
-from tests.unit.broker.service.client_by_hand import HandAnswer, HandClientPeer, client_of
 
 BACK = "CORRELATION_ID\1c-1\2REPLY_TO_CLIENT\1asker@1\2"
 
