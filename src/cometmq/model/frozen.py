@@ -8,7 +8,8 @@ most headers and bodies are never made in a process.
 For what is made by the dozen and is not part of a public interface: headers, bodies, the layers of settings. It refuses
 what it does not know (order, `__post_init__`), so whoever needs that takes the usual one.
 
-See docs/design/0064-a-programs-start.md.
+Not NamedTuple: it equals any tuple. Not `eq=False, repr=False`: tests and logs want both. Not attrs or msgspec: a library
+on the way of every header. See docs/design/0001-layers.md.
 """
 
 import dataclasses

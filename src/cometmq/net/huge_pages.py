@@ -1,8 +1,7 @@
 """Has Linux keep memory that is in use whole in pages of 2 MiB: what lies in many small objects is found faster there.
 
 A processor remembers where some thousand pages are. Of 4 KiB a broker with 80,000 queues has many times as many, and each
-message touches ten; on a virtual machine each that is not remembered is looked up through two tables. What that brings
-docs/design/0046-columns.md measures.
+message touches ten; on a virtual machine each that is not remembered is looked up through two tables (docs/design/0046-columns.md).
 
 Asked for a page of 2 MiB where nothing is yet, Linux makes whoever touches it wait until it has one. So memory gets its small
 pages first, and what has nearly all of them is put together later, beside the loop.

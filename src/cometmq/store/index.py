@@ -4,7 +4,7 @@
     a checkpoint's round -> `begin_round`, `continue_round` -> `IndexSync.run`
 
 What a message of the straight way costs here is a note for its whole batch; keys are entered many
-at a time (docs/design/0006). Everything runs on the thread that owns the store, but for what says
+at a time (docs/design/0002). Everything runs on the thread that owns the store, but for what says
 otherwise.
 """
 

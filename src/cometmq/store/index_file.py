@@ -4,7 +4,7 @@
     slots in memory -> copies of the pages that changed -> the file, by a checkpoint
 
 A page of slots is written after the entries that it points at are on the device, never before
-(docs/design/0006). The layout is cometmq.codec.index_file.
+(docs/design/0002). The layout is cometmq.codec.index_file.
 """
 
 import mmap

@@ -344,7 +344,7 @@ async def test_with_synchronous_flush_nobody_reads_what_is_not_on_disk(tmp_path,
             loop.clock.turn(0.01)
             real(upto)
 
-        # A disk that was slow once: the next flushes are left to a thread (docs/design/0009).
+        # A disk that was slow once: the next flushes are left to a thread (docs/design/0004).
         monkeypatch.setattr(store, "flush_files", slow)
         fields = short_fields(properties=PLAIN[0])
         await served.ask(RequestCode.SEND_MESSAGE_V2, fields, b"1")

@@ -3,7 +3,7 @@
 A sender who waits for each answer on this machine sends again some 20 us after it got one. A loop that
 went to sleep meanwhile has to be woken, which takes as long again, and on a virtual machine longer. So the
 loop looks again and again instead, and gives its core to whoever wants it between two looks. Expected in
-vain, as a sender on another machine is, it sleeps behind the next ones (docs/design/0009).
+vain, as a sender on another machine is, it sleeps behind the next ones (docs/design/0004).
 """
 
 import asyncio

@@ -5,7 +5,7 @@ files and checkpoints. Nothing here decides anything about durability.
 
 With SYNC_FLUSH everybody waits for the flush, and the way to a thread and back takes longer than a
 fast disk does. So the loop flushes itself, once for all reads of one turn, as long as flushes are
-quick; after a slow one the thread has the next ones (docs/design/0009).
+quick; after a slow one the thread has the next ones (docs/design/0004).
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 They wait for a topic and a group, and the topic's queues are watched while they do. What wakes them
 only makes a note; they run in the next turn of the loop, because a pop writes a check point, which it
-must not do in the middle of the dispatch that woke it. A machine (docs/design/0041): arrivals and time come
+must not do in the middle of the dispatch that woke it. A machine (docs/design/0044): arrivals and time come
 in, and each caller is answered by what its attempt gives. Follows PopLongPollingService of RocketMQ 5.3.3.
 """
 

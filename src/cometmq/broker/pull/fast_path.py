@@ -2,7 +2,7 @@
 
 A consumer pulls again when its last pull was answered, so a read is one pull, or one of each of its queues, and a header that of the
 pull before but for four numbers (`kernel.split_pull`). What the rest of it says is looked at once and kept. A pull that
-does not find messages at once becomes a command, and what is behind it too (docs/design/0047-reads-without-objects.md).
+does not find messages at once becomes a command, and what is behind it too (docs/design/0046-columns.md).
 """
 
 from cometmq.broker.parts import Parts

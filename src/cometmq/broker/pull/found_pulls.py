@@ -1,7 +1,7 @@
 """Pulls that find messages at once, which is nearly all of a busy consumer's.
 
 What may be refused, held, redirected or read from the device is left to `pull.pulls`, whose meaning is the only one
-there is: this says what that would say, or nothing (docs/design/0047-reads-without-objects.md).
+there is: this says what that would say, or nothing (docs/design/0046-columns.md).
 """
 
 from collections.abc import Mapping

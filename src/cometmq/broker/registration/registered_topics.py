@@ -2,7 +2,7 @@
 
 `brokerPermission` cuts them, as in RocketMQ. Once the store takes no message until a restart (a failed
 flush, a damaged log) writing goes as well: producers send to other brokers, and consumers
-still read here what there is (docs/design/0018). A disk that is only full passes, and changes nothing.
+still read here what there is (docs/design/0004). A disk that is only full passes, and changes nothing.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """Pulls that found nothing and wait: woken by a message that passes their filter, or by time.
 
 A queue is watched only while somebody waits there, so that dispatch does no work for the others. A machine
-(docs/design/0041): arrivals and time come in, and each pull that is to be done again goes out by itself.
+(docs/design/0044): arrivals and time come in, and each pull that is to be done again goes out by itself.
 Follows PullRequestHoldService of RocketMQ 5.3.3; there a message wakes every pull of its queue
 through a thread, here within the turn of the loop that stored it; very many in some turns.
 """

@@ -1,6 +1,6 @@
 """Claims dead letters in the cluster's ledger for a run that sends them elsewhere, and renews the claims meanwhile.
 
-The command line and the dashboard read and write the same ledger, so none sends what another one sent (docs/design/0062).
+The command line and the dashboard read and write the same ledger, so none sends what another one sent (docs/design/0055).
 """
 
 import asyncio

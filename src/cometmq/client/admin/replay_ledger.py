@@ -2,7 +2,7 @@
 
 A run claims letters before it sends them, and says afterwards which of them it sent. The log decides whose a letter is:
 the first claim that reached it, until that is done or its lease is over. Then another run may claim it, and must look
-whether the first one sent it before it died. A run that needs longer renews its claims. Nothing here asks or sends (docs/design/0055, 0062).
+whether the first one sent it before it died. A run that needs longer renews its claims. Nothing here asks or sends (docs/design/0055).
 """
 
 from collections.abc import Collection, Iterable, Sequence

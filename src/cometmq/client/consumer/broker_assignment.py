@@ -1,7 +1,7 @@
 """Assignment by brokers: asks for this member's queues, and keeps a loop for each that is to be popped.
 
 What is to be pulled is given to the member, as if it had worked it out itself. Follows
-RebalanceImpl.getRebalanceResultFromBroker of RocketMQ 5.3.3 (docs/design/0020).
+RebalanceImpl.getRebalanceResultFromBroker of RocketMQ 5.3.3 (docs/design/0014).
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Answers brokers that ask a consumer on behalf of consoles: requests 221, 307, 309 (docs/design/0016).
+"""Answers brokers that ask a consumer on behalf of consoles: requests 221, 307, 309 (docs/design/0044).
 
 The first two are answered from what the loop knows. For 309 the listener is run on one message,
 beside all others; nothing is committed for it. Follows ClientRemotingProcessor and

@@ -2,7 +2,7 @@
 
 Spark's `from_json` and `from_csv` change values on the way: they round decimals, take milliseconds for seconds, fill
 a time without a date with today's, and ignore a second document. A number such as 1e20000000 in a column DECIMAL
-keeps them busy for minutes (docs/design/0035-body-forms.md).
+keeps them busy for minutes (docs/design/0024-pipeline-jobs.md).
 """
 
 import json

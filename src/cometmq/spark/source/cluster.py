@@ -1,7 +1,7 @@
 """The interface of a cluster that the source needs.
 
 Everything above this line is Spark and arithmetic; everything below is the client. Hot calls are
-raw (docs/design/0005-spark-sources.md): a pull gives the record bytes of an answer, and no object is
+raw (docs/design/0021-spark-source.md): a pull gives the record bytes of an answer, and no object is
 made for a message.
 """
 

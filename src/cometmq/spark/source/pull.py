@@ -1,7 +1,7 @@
 """Reads ranges of queues as Arrow batches: pulls, data loss, windows of a good size.
 
 A task of many short ranges asks for several at once and decodes them together: then it costs
-about what one range costs (docs/design/0029-short-ranges.md).
+about what one range costs (docs/design/0021-spark-source.md).
 """
 
 import logging

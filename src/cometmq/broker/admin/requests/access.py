@@ -1,6 +1,6 @@
 """Requests about those who ask, refused where access control is off: accounts are of ACL 1.0, users of Auth 2.0.
 
-What answers them is imported where it is on: a start takes what its imports take (docs/design/0064).
+What answers them is imported where it is on: a start takes what its imports take (docs/design/0001).
 """
 
 from cometmq.broker.parts import Feature, Parts
