@@ -41,6 +41,7 @@ GIVEN_NAMES = {"receive_data", "get_extra_info"}
 MACHINE_PATH = re.compile(
     r"(?<![\w.])/(?:work|root|home/\w+|Users/\w+)/|(?:\.\./|\b)shared/(?:design|golden|interop)"
 )
+DECISION = re.compile(r"docs/design/(\d{4})")
 OPEN_END = re.compile(r"#.*\b(?:TO[D]O|FIX[M]E)\b")
 # Where strangers read: what is installed, what they copy, and what they run. A test's docstring may speak of its name.
 PLAIN_FOLDERS = ("src", "tools", "examples")
@@ -87,6 +88,7 @@ class Source:
     text: str
     tree: ast.Module | None
     classes: Mapping[str, list[Path]]  # of the package: where each name stands
+    decisions: frozenset[str]  # the numbers of the pages in docs/design
 
     @property
     def is_code(self) -> bool:
@@ -218,6 +220,14 @@ def open_end(source: Source) -> Iterator[Complaint]:
             yield number, "an open end: do it, or file it"
 
 
+def decision_gone(source: Source) -> Iterator[Complaint]:
+    """Every decision that a file names by its number has a page."""
+    for number, line in enumerate(source.text.splitlines(), 1):
+        for decision in DECISION.findall(line):
+            if decision not in source.decisions:
+                yield number, f"there is no decision {decision} in docs/design"
+
+
 RULES: tuple[Rule, ...] = (
     function_size,
     compiled_function_size,
@@ -227,6 +237,7 @@ RULES: tuple[Rule, ...] = (
     machine_path,
     class_twice,
     open_end,
+    decision_gone,
 )
 
 
@@ -245,19 +256,22 @@ def words(name: str) -> list[str]:
 def check(root: Path, paths: list[Path]) -> list[str]:
     """Run every rule over `paths` (relative to `root`); the complaints, in order of files."""
     classes = package_classes(root)
+    decisions = frozenset(page.name[:4] for page in root.glob("docs/design/*.md"))
     complaints = []
     for path in sorted(paths):
-        source = read(root, path, classes)
+        source = read(root, path, classes, decisions)
         found = sorted(complaint for rule in RULES for complaint in rule(source))
         complaints += [f"{path}:{line}: {text}" for line, text in found]
     return complaints
 
 
-def read(root: Path, path: Path, classes: Mapping[str, list[Path]]) -> Source:
+def read(
+    root: Path, path: Path, classes: Mapping[str, list[Path]], decisions: frozenset[str]
+) -> Source:
     """One file, parsed where it is Python."""
     text = (root / path).read_text(encoding="utf-8")
     tree = ast.parse(text) if path.suffix == ".py" else None
-    return Source(path, text, tree, classes)
+    return Source(path, text, tree, classes, decisions)
 
 
 def package_classes(root: Path) -> dict[str, list[Path]]:

@@ -42,6 +42,7 @@ def test_a_file_that_keeps_the_rules_is_not_named(tmp_path):
         (GOOD.replace("Read.", "The same of a file."), "begins with 'The same'"),
         (GOOD.replace("Read.", "All of them."), "begins with 'All of them'"),
         (GOOD.replace("Read.", "Read\n    a file."), "no whole sentence: 'Read'"),
+        (GOOD + "# Why: docs/" + "design/0999-gone.md\n", "no decision 0999"),
     ],
 )
 def test_each_rule_names_its_breach(tmp_path, text, complaint):
