@@ -7,12 +7,16 @@ from typing import Any
 
 from cometmq.model import properties as keys_of
 from cometmq.model.bounded_cache import keep_short
+from cometmq.model.delay_levels import DELAY_LEVELS
 from cometmq.model.errors import MessageError
 from cometmq.model.names import topic_fault
 from cometmq.model.queue import MessageQueue
 
 _FORBIDDEN = (keys_of.NAME_SEPARATOR, keys_of.PROPERTY_SEPARATOR)
 _BODY_TYPES = (bytes, bytearray, memoryview)
+_NONE = 0
+_FLAG_MIN, _FLAG_MAX = -(1 << 31), (1 << 31) - 1
+_LEVEL_MAX = len(DELAY_LEVELS.split())
 _put = object.__setattr__
 # Topics are few and messages many: each name is looked through once.
 _fault_of = keep_short(1024, length_max=255)(topic_fault)
@@ -26,19 +30,18 @@ class Message:
         topic: where to.
         body: the payload, bytes; encode text yourself.
         tag: at most one, what subscriptions filter by.
-        keys: texts by which the message can be found, each without a space. A single string is one key; with
-            spaces in it, it is stored as it is and means several, as with Java's `setKeys(String)`: U+0020
-            alone separates keys.
+        keys: texts by which the message can be found, each without a space (U+0020), since RocketMQ stores
+            several keys with spaces between. A single string is one key.
         properties: your own names and values, text without \x01 and \x02.
-        flag: a number that RocketMQ carries and never reads.
+        flag: a number that RocketMQ carries and never reads, of 32 bits with a sign.
         delay_level: 0, or 1..18 for RocketMQ's fixed delays.
         deliver: when consumers may see it: after a `timedelta`, or at a `datetime` (a naive one is
             local time); needs a broker of 5.x.
         wait_store_ok: False: answer before a synchronous flush or replication.
 
     Raises:
-        MessageError: when the topic is illegal, the body is no bytes, a property cannot be
-            stored, or it has two delays; the message names which.
+        MessageError: when the topic is illegal, the body is no bytes, a key, property or number
+            cannot be stored, or it has two delays; the message names which.
     """
 
     topic: str
@@ -97,21 +100,31 @@ class Message:
             raise MessageError(
                 f"body must be bytes, not {type(self.body).__name__}; encode text, e.g. text.encode()"
             )
-        if self.properties:
+        if self.properties or self.properties.__class__ is not dict:
             _check_properties(self.properties)
-        if self.tag or self.keys:
-            for text in (self._checked_tag(), *self._checked_keys()):
-                if any(mark in text for mark in _FORBIDDEN):
-                    raise MessageError(
-                        f"{text!r} holds \\x01 or \\x02, which end a stored property"
-                    )
+        if self.tag is not None or self.keys != ():
+            self._check_words()
+        # Nearly all messages have the defaults, which need one look each.
+        if (
+            self.flag is not _NONE
+            or self.delay_level is not _NONE
+            or self.wait_store_ok is not True
+        ):
+            self._check_numbers()
         if self.deliver is not None:
             if self.delay_level:
                 raise MessageError("a message has a delay_level or deliver, not both")
             _delivery_property(self.deliver)
 
+    def _check_words(self) -> None:
+        for text in (self._checked_tag(), *self._checked_keys()):
+            if any(mark in text for mark in _FORBIDDEN):
+                raise MessageError(
+                    f"{text!r} holds \\x01 or \\x02, which end a stored property"
+                )
+
     def _checked_tag(self) -> str:
-        tag: object = self.tag or ""
+        tag: object = "" if self.tag is None else self.tag
         if not isinstance(tag, str):
             raise MessageError(f"tag must be text, not {type(tag).__name__}")
         if "||" in tag:
@@ -125,14 +138,32 @@ class Message:
         if not isinstance(keys, str | Collection):
             raise MessageError(f"keys must be text or several texts, not {type(keys).__name__}")
         words: tuple[object, ...] = self.key_words
-        if odd := [each for each in words if not isinstance(each, str)]:
-            raise MessageError(f"key {odd[0]!r:.80} must be text, not {type(odd[0]).__name__}")
+        for each in words:
+            if not isinstance(each, str):
+                raise MessageError(f"key {each!r:.80} must be text, not {type(each).__name__}")
+            if keys_of.KEY_SEPARATOR in each:
+                several = keys_of.split_keys(each)
+                raise MessageError(
+                    f"key {each!r:.80} holds a space, which separates keys; for several write keys={several!r:.80}"
+                )
         return self.key_words
+
+    def _check_numbers(self) -> None:
+        _check_number("flag", self.flag, _FLAG_MIN, _FLAG_MAX)
+        more = "; with deliver a message waits for any time"
+        _check_number("delay_level", self.delay_level, 0, _LEVEL_MAX, more)
+        wait: object = self.wait_store_ok
+        if not isinstance(wait, bool):
+            raise MessageError(
+                f"wait_store_ok must be True or False, not {type(wait).__name__}"
+            )
 
     @property
     def key_words(self) -> tuple[str, ...]:
         """Return the keys, one text each."""
-        return keys_of.split_keys(self.keys) if isinstance(self.keys, str) else tuple(self.keys)
+        if isinstance(self.keys, str):
+            return (self.keys,) if self.keys else ()
+        return tuple(self.keys)
 
     def stored_properties(self) -> dict[str, str]:
         """The properties as the wire carries them, tag and keys among them."""
@@ -140,11 +171,7 @@ class Message:
         if self.tag:
             stored[keys_of.TAGS] = self.tag
         if self.keys:
-            stored[keys_of.KEYS] = (
-                self.keys
-                if isinstance(self.keys, str)
-                else keys_of.KEY_SEPARATOR.join(self.keys)
-            )
+            stored[keys_of.KEYS] = keys_of.KEY_SEPARATOR.join(self.key_words)
         if self.delay_level:
             stored[keys_of.DELAY] = str(self.delay_level)
         if self.deliver is not None:
@@ -158,6 +185,13 @@ class _OpenMessage:
     """A `Message` that is being filled; the same slots, so that it can become one."""
 
     __slots__ = Message.__slots__
+
+
+def _check_number(name: str, number: object, low: int, high: int, more: str = "") -> None:
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise MessageError(f"{name} must be a whole number, not {type(number).__name__}")
+    if not low <= number <= high:
+        raise MessageError(f"{name}={number!r:.80}: it is a number from {low} to {high}{more}")
 
 
 def _check_properties(properties: object) -> None:

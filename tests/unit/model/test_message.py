@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from dataclasses import FrozenInstanceError, fields, replace
 from datetime import UTC, datetime, timedelta
+from enum import IntEnum
 from typing import Any
 
 import pytest
@@ -75,15 +76,48 @@ def test_a_delivery_that_cannot_be_is_refused(given, words):
         ({"tag": "a||b"}, r"'a\|\|b': a subscription reads \|\|"),
         ({"tag": 5}, "tag must be text, not int"),
         ({"tag": b"a"}, "tag must be text, not bytes"),
+        ({"tag": 0}, "tag must be text, not int"),
+        ({"keys": 0}, "keys must be text or several texts, not int"),
+        ({"properties": ()}, "properties must be a mapping of text to text, not tuple"),
         ({"keys": 5}, "keys must be text or several texts, not int"),
         ({"keys": [7]}, "key 7 must be text, not int"),
         ({"keys": (b"k",)}, "key b'k' must be text, not bytes"),
         ({"keys": b"k"}, "key 107 must be text, not int"),
+        ({"keys": "a b"}, r"'a b' holds a space.*keys=\('a', 'b'\)"),
+        ({"keys": " a  b "}, r"' a  b ' holds a space.*keys=\('a', 'b'\)"),
+        ({"keys": ("a b",)}, r"'a b' holds a space.*keys=\('a', 'b'\)"),
+        ({"keys": ("k", " ")}, "' ' holds a space"),
+        ({"delay_level": 19}, "delay_level=19: .*from 0 to 18.*deliver"),
+        ({"delay_level": 99}, "delay_level=99: .*from 0 to 18.*deliver"),
+        ({"delay_level": -1}, "delay_level=-1: .*from 0 to 18"),
+        ({"delay_level": "3"}, "delay_level must be a whole number, not str"),
+        ({"delay_level": 3.0}, "delay_level must be a whole number, not float"),
+        ({"delay_level": True}, "delay_level must be a whole number, not bool"),
+        ({"delay_level": None}, "delay_level must be a whole number, not NoneType"),
+        ({"flag": "x"}, "flag must be a whole number, not str"),
+        ({"flag": 0.0}, "flag must be a whole number, not float"),
+        ({"flag": False}, "flag must be a whole number, not bool"),
+        ({"flag": 1 << 31}, "flag=2147483648: .*from -2147483648 to 2147483647"),
+        ({"wait_store_ok": "false"}, "wait_store_ok must be True or False, not str"),
+        ({"wait_store_ok": 1}, "wait_store_ok must be True or False, not int"),
     ],
 )
-def test_a_tag_or_key_of_another_kind_is_refused_in_words(given, words):
+def test_what_no_broker_could_take_as_it_is_meant_is_refused_in_words(given, words):
     with pytest.raises(MessageError, match=words):
         Message("T", b"x", **given)
+
+
+class Level(IntEnum):
+    """Delay levels as a program of a user may name them."""
+
+    TEN_SECONDS = 3
+
+
+def test_the_ends_of_the_numbers_are_taken():
+    for level in (0, 1, 18, Level.TEN_SECONDS):
+        assert Message("T", b"x", delay_level=level).delay_level == level
+    for flag in (-(1 << 31), (1 << 31) - 1):
+        assert Message("T", b"x", flag=flag).flag == flag
 
 
 # --- keys: U+0020 alone separates them
@@ -102,12 +136,10 @@ def test_a_key_is_not_cut_at_what_python_calls_white_space(sign):
     assert stored_with(f"{key} other").keys == (key, "other")
 
 
-def test_a_string_of_keys_is_stored_as_it_is_and_separated_at_spaces():
-    message = Message("T", b"", keys=" a  b ")
-    assert message.stored_properties()["KEYS"] == " a  b "
-    assert message.key_words == ("a", "b")
-    assert stored_with(" a  b ").keys == ("a", "b")
+def test_several_keys_are_stored_with_one_space_between_and_read_with_any_number():
+    """Java's `setKeys(String)` takes what it is given."""
     assert Message("T", b"", keys=("a", "b")).stored_properties()["KEYS"] == "a b"
+    assert stored_with(" a  b ").keys == ("a", "b")
 
 
 def stored_with(keys: str) -> StoredMessage:

@@ -103,9 +103,7 @@ class SendBack:
         properties = message.properties
         first_id = properties.get(keys_of.ORIGIN_MESSAGE_ID) or message.offset_message_id
         level = FIRST_RETRY_LEVEL + message.reconsume_times
-        fresh = Message(
-            retry_topic(self._group), message.body, flag=message.flag, delay_level=level
-        )
+        fresh = Message(retry_topic(self._group), message.body, flag=message.flag)
         kept = {name: value for name, value in properties.items() if name not in _NOT_KEPT}
         extra = {
             **kept,

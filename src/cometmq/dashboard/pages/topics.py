@@ -25,6 +25,7 @@ from cometmq.model.names import (
     RETRY_PREFIX,
     is_system_topic,
 )
+from cometmq.model.properties import split_keys
 
 # Each row of a page costs a broker one request.
 _ROWS = 50
@@ -241,7 +242,7 @@ async def send_message(request: PageRequest) -> Response:
         name,
         body,
         tag=text_of(request.fields, "tag") or None,
-        keys=text_of(request.fields, "keys"),
+        keys=split_keys(text_of(request.fields, "keys")),
         properties=_properties(request.fields),
     )
     sent = await request.cluster.send(message)
