@@ -3,8 +3,9 @@
     python -m tests.support.leaving NAMESERVERS FOLDER PREFIX
 
 Each process starts every client, has a message under way in each consumer, and then leaves in its way. The program prints
-"ready" when all have come so far, and goes on with the next line of its input. In the end it prints, as JSON by case, the exit
-status (-14: it hung) and stderr. What listeners finished stands in FOLDER.
+"ready" when all have come so far, and goes on with the next line of its input; where its first letter is one of
+`tests.support.refused_calls`, processes that need no signal make those calls first. In the end the program prints, as JSON by
+case, the exit status (-14: it hung) and stderr. What listeners finished stands in FOLDER.
 """
 
 import asyncio
@@ -29,6 +30,7 @@ from cometmq.client.settings import (
     SimpleSettings,
 )
 from cometmq.errors import CometError
+from tests.support.refused_calls import REFUSED, WORKER, Calls, ask, ask_on_a_loop
 
 SECONDS_MAX = 150
 WAYS = {
@@ -66,11 +68,18 @@ class Case:
         self.go, self.begin = os.pipe()  # Of the main thread.
         self.released, self.release = os.pipe()  # Of the listener.
         self.begun = threading.Event()
+        self.popped: dict[bytes, client.StoredMessage] = {}
+
+    def calls(self, clients: dict[str, Any]) -> Calls:
+        """Wait until the cluster fails; the calls that it refuses now."""
+        made = REFUSED.get(os.read(self.go, 1).decode())
+        return made(clients, self.topic, self.popped[b"1"]) if made else ()
 
     def arguments(self) -> dict[str, dict[str, Any]]:
         """The arguments of each client class."""
-        first: dict[str, Any] = {"consume_from": ConsumeFrom.FIRST}
-        sending, plain = ProducerSettings(), ClientSettings()
+        known: dict[str, Any] = {"credentials": WORKER}
+        first = {"consume_from": ConsumeFrom.FIRST, **known}
+        sending, plain = ProducerSettings(**known), ClientSettings(**known)
         reading = ConsumerSettings(**first)
         push = PushSettings(**first, concurrency=1)
         listener = self.handle if self.face == "blocking" else self.listen
@@ -163,7 +172,7 @@ def blocking(case: Case) -> None:
             while True:
                 again(lambda: clients["SimpleConsumer"].receive(1, wait_ms=60_000))
         else:
-            os.read(case.go, 1)
+            ask(case.calls(clients))
         if case.way == "fork":
             fork(sys.exit)
         leave(case.way)
@@ -186,7 +195,7 @@ def work_blocking(case: Case, clients: dict[str, Any]) -> None:
         while not received:
             received = clients["PullConsumer"].receive(1)
         assert received[0].body == body
-    popped: dict[bytes, client.StoredMessage] = {}
+    popped = case.popped
     while len(popped) < 2:
         for message in again(lambda: clients["SimpleConsumer"].receive(1)):
             popped[message.body] = message
@@ -210,7 +219,7 @@ async def on_a_loop(case: Case) -> None:
         if case.way in ("SIGTERM", "SIGINT"):
             await clients["PushConsumer"].wait()
         else:
-            await asyncio.to_thread(os.read, case.go, 1)
+            await ask_on_a_loop(await asyncio.to_thread(case.calls, clients))
         if case.way == "a cancellation":
             task = asyncio.current_task()
             assert task is not None
@@ -235,7 +244,7 @@ async def work_on_a_loop(case: Case, clients: dict[str, Any]) -> None:
         while not received:
             received = await clients["PullConsumer"].receive(1)
         assert received[0].body == body
-    popped: dict[bytes, client.StoredMessage] = {}
+    popped = case.popped
     while len(popped) < 2:
         for each in await again_on_a_loop(lambda: clients["SimpleConsumer"].receive(1)):
             popped[each.body] = each
@@ -264,10 +273,10 @@ def fork_all(names: str, folder: Path, prefix: str) -> Case | None:
     for case in cases:
         os.read(case.is_ready, 1)  # Nothing: it has ended before.
     print("ready", flush=True)
-    sys.stdin.readline()
+    failure = sys.stdin.readline()[0].encode()
     for pid, case in pids.items():
         os.write(case.release, b"g")
-        os.write(case.begin, b"g")
+        os.write(case.begin, failure)
         if case.way in SIGNALS[case.face]:
             os.kill(pid, SIGNALS[case.face][case.way])
     statuses = {

@@ -3,6 +3,7 @@
 Follows ConsumerManageProcessor and AdminBrokerProcessor of RocketMQ 5.3.3.
 """
 
+from cometmq.broker.tables.groups import Groups
 from cometmq.broker.tables.members import Client, Members
 from cometmq.codec.bodies.connection import ClientConnection, ConsumerConnections
 from cometmq.model.clock import Clock
@@ -13,8 +14,9 @@ from cometmq.model.errors import RequestError
 class ClientConnections:
     """Tells of the clients that are there."""
 
-    def __init__(self, members: Members, clock: Clock) -> None:
+    def __init__(self, members: Members, groups: Groups, clock: Clock) -> None:
         self._members = members
+        self._groups = groups
         self._clock = clock
 
     def consumer_ids(self, group_name: str) -> list[str]:
@@ -25,9 +27,10 @@ class ClientConnections:
         """
         group = self._members.consumer_group(group_name)
         if group is None:
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {group_name}"
-            )
+            remark = f"no consumer for this group, {group_name}"
+            if self._groups.peek(group_name) is None:
+                remark += ": the group does not exist; create it, or set autoCreateSubscriptionGroup=true"
+            raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
         return group.client_ids()
 
     def consumers(self, group_name: str) -> ConsumerConnections:

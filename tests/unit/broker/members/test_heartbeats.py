@@ -19,6 +19,7 @@ from cometmq.codec.bodies.heartbeat import ConsumerPart, Heartbeat, ProducerPart
 from cometmq.codec.bodies.lock import LockRequest
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
+from cometmq.model.group import GroupConfig
 from cometmq.model.names import retry_topic
 from cometmq.model.queue import MessageQueue
 from tests.unit.broker.client_by_hand import HandClientPeer, client_of
@@ -98,7 +99,7 @@ async def test_what_no_client_says_is_refused_and_leaves_nothing(tables, heartbe
 
 
 async def test_who_is_connected(tables, heartbeats):
-    connections = ClientConnections(tables.members, tables.clock)
+    connections = ClientConnections(tables.members, tables.groups, tables.clock)
     for ask, code in (
         (connections.consumer_ids, ResponseCode.SYSTEM_ERROR),
         (connections.consumers, ResponseCode.CONSUMER_NOT_ONLINE),
@@ -115,6 +116,20 @@ async def test_who_is_connected(tables, heartbeats):
     assert consumer == producer
     assert (producer.client_id, producer.address) == ("c1", peer.address)
     assert list(connections.all_producers()) == ["p"]
+
+
+async def test_a_group_without_members_that_does_not_exist_says_so(tables):
+    """Members of a group that may not be made are passed over, and then ask for each other."""
+    connections = ClientConnections(tables.members, tables.groups, tables.clock)
+    tables.groups.put(GroupConfig("known"))
+    with pytest.raises(RequestError, match=r"no consumer for this group, known$"):
+        connections.consumer_ids("known")
+    with pytest.raises(
+        RequestError,
+        match=r"no consumer for this group, gone: the group does not exist; create it, or .*autoCreateSubscriptionGroup",
+    ):
+        connections.consumer_ids("gone")
+    assert tables.groups.peek("gone") is None
 
 
 async def test_a_queue_is_of_one_member_until_that_gives_it_up(tables):

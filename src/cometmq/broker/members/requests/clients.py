@@ -38,7 +38,7 @@ class ClientHandler:
         self._heartbeats = Heartbeats(
             parts.members, parts.groups, parts.topics, announce=announce
         )
-        self._connections = ClientConnections(parts.members, parts.clock)
+        self._connections = ClientConnections(parts.members, parts.groups, parts.clock)
         self._locks = MemberLocks(
             parts.locks, parts.groups, parts.topics, broker_name=parts.settings.broker_name
         )
