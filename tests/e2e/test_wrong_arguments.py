@@ -11,7 +11,7 @@ import pytest
 import cometmq.client as clients
 from cometmq.client import JsonCodec, Message, MessageQueue, Producer
 from cometmq.embedded import Embedded
-from cometmq.errors import CometError, MessageError
+from cometmq.errors import CometError, MessageError, SettingsError
 
 WRONG: list[Any] = [5, "\x01", 3.5, [1], object(), b"b", {"a": 1}]
 QUEUE = MessageQueue("orders", "broker-a", 0)
@@ -94,6 +94,31 @@ def test_a_method_names_the_argument_of_a_wrong_kind(names: str, name: str):
             if each[0] != "_" and each not in NOT_CALLED and (wrong := complaints(method))
         }
     assert not found
+
+
+async def test_an_argument_is_named_by_both_faces_with_the_class_that_was_made(names: str):
+    """Also of the methods that have no function around them, since they are called too often for one."""
+    wrong: dict[str, Any] = {"timeout_ms": "soon"}
+    said = "send: timeout_ms is 'soon'; it must be a whole number or None"
+    async with clients.AsyncProducer(names) as producer:
+        with pytest.raises(SettingsError, match=f"^AsyncProducer.{said}"):
+            await producer.send(GOOD["message"], **wrong)
+        with pytest.raises(
+            SettingsError, match=r"^AsyncProducer.send: queue is 5; it must be MessageQueue or"
+        ):
+            await producer.send(GOOD["message"], queue=5)  # type: ignore[arg-type]
+        with pytest.raises(SettingsError, match=r"^AsyncProducer.send_oneway: queue is 5"):
+            await producer.send_oneway(GOOD["message"], queue=5)  # type: ignore[arg-type]
+    async with clients.AsyncPullConsumer(names) as consumer:
+        with pytest.raises(SettingsError, match=r"^AsyncPullConsumer.receive: wait_ms is 'x'"):
+            await consumer.receive(wait_ms="x")  # type: ignore[arg-type]
+    with Producer(names) as blocking:
+        with pytest.raises(SettingsError, match=f"^Producer.{said}"):
+            blocking.send(GOOD["message"], **wrong)
+        with pytest.raises(SettingsError, match=f"^Producer.{said}"):
+            blocking.send_async(GOOD["message"], **wrong).result(30)
+        with pytest.raises(SettingsError, match=r"^Producer.send_oneway: queue is 'x'"):
+            blocking.send_oneway(GOOD["message"], queue="x")  # type: ignore[arg-type]
 
 
 def test_an_error_says_the_parameter_the_value_and_what_it_must_be(names: str):

@@ -7,7 +7,7 @@ from typing import Any
 
 from cometmq.model import properties as keys_of
 from cometmq.model.bounded_cache import keep_short
-from cometmq.model.delay_levels import DELAY_LEVELS
+from cometmq.model.delay_levels import DELAY_LEVELS, delay_levels_ms
 from cometmq.model.errors import MessageError
 from cometmq.model.names import topic_fault
 from cometmq.model.queue import MessageQueue
@@ -16,7 +16,7 @@ _FORBIDDEN = (keys_of.NAME_SEPARATOR, keys_of.PROPERTY_SEPARATOR)
 _BODY_TYPES = (bytes, bytearray, memoryview)
 _NONE = 0
 _FLAG_MIN, _FLAG_MAX = -(1 << 31), (1 << 31) - 1
-_LEVEL_MAX = len(DELAY_LEVELS.split())
+_LEVEL_MAX = len(delay_levels_ms(DELAY_LEVELS))
 _put = object.__setattr__
 # Topics are few and messages many: each name is looked through once.
 _fault_of = keep_short(1024, length_max=255)(topic_fault)

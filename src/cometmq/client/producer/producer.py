@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from cometmq.client.argument_checks import CAUSED, explain
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.identity import make_unique_ids
 from cometmq.client.lifecycle import AsyncGroupClient
@@ -159,6 +160,9 @@ class AsyncProducer(AsyncGroupClient):
             return self._begin(message, queue, selector, timeout_ms)
         except CometError as error:
             return _failed(error)
+        except CAUSED as error:
+            named = {"queue": queue, "selector": selector, "timeout_ms": timeout_ms}
+            return _failed(explain(self.send, (message,), named, error))
 
     def _begin(
         self,
@@ -280,15 +284,22 @@ class AsyncProducer(AsyncGroupClient):
         Raises:
             ClientClosed, MessageError, TopicNotFound, NetError: it could not even be written.
         """
-        sender, pick = self._running(), pick_of(message, queue, selector, self._namespace)
+        sender, wrong = self._running(), None
 
         def start(those: Sequence[Message]) -> asyncio.Future[SendResult]:
             return sender.loop.create_task(sender.oneway(self._encoder.pack(those[0]), pick))
 
-        if self._interceptors():
-            await watched(self._interceptors(), [message], start)
-        else:  # Without a task of its own.
-            await sender.oneway(self._encoder.pack(message), pick)
+        try:
+            pick = pick_of(message, queue, selector, self._namespace)
+            if self._interceptors():
+                await watched(self._interceptors(), [message], start)
+            else:  # Without a task of its own.
+                await sender.oneway(self._encoder.pack(message), pick)
+        except CAUSED as error:
+            named = {"queue": queue, "selector": selector}
+            wrong = explain(self.send_oneway, (message,), named, error)
+        if wrong is not None:
+            raise wrong
 
     # --- request and reply
 
@@ -422,7 +433,7 @@ class AsyncProducer(AsyncGroupClient):
         return list(await self._running().queues(self._namespace.wrap(topic)))
 
 
-def _failed(error: CometError) -> asyncio.Future[SendResult]:
+def _failed(error: BaseException) -> asyncio.Future[SendResult]:
     """A future that already holds the error of a send that could not begin."""
     result: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
     result.set_exception(error)

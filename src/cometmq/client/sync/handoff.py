@@ -4,8 +4,10 @@ import asyncio
 import concurrent.futures
 import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeVar
 
+from cometmq.client.argument_checks import explain
 from cometmq.model.errors import ClientClosed
 
 Value = TypeVar("Value")
@@ -68,9 +70,13 @@ class Handoff:
 
 
 def begin(
-    result: "concurrent.futures.Future[Any]", function: Callable[[], asyncio.Future[Any]]
+    result: "concurrent.futures.Future[Any]", work: "partial[asyncio.Future[Any]]"
 ) -> None:
     """On the loop: run a function that gives a future, and have `result` become what that becomes."""
+
+    def fail(error: BaseException) -> None:
+        result.set_exception(explain(work.func, work.args, work.keywords, error))
+
     if not result.set_running_or_notify_cancel():
         return
 
@@ -78,14 +84,14 @@ def begin(
         if done.cancelled():
             result.set_exception(ClientClosed("the client's loop was closed meanwhile"))
         elif (error := done.exception()) is not None:
-            result.set_exception(error)
+            fail(error)
         else:
             result.set_result(done.result())
 
     try:
-        given = function()
+        given = work()
     except BaseException as error:  # noqa: BLE001  It belongs to the caller.
-        result.set_exception(error)
+        fail(error)
         return
     given.add_done_callback(settle)
 

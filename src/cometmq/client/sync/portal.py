@@ -17,6 +17,7 @@ from contextvars import copy_context
 from functools import cache, partial
 from typing import Any, TypeVar, cast
 
+from cometmq.client.argument_checks import explain
 from cometmq.client.results import RawPull
 from cometmq.client.stop_signals import stop_signals
 from cometmq.client.sync.handoff import Handoff, begin
@@ -85,7 +86,7 @@ class Portal:
         call = Handoff(function, args, kwargs)
         self._finish(call)
         if call.error is not None:
-            raise call.error
+            raise explain(function, args, kwargs, call.error)
         return call.value
 
     def _finish(self, call: Handoff) -> None:
@@ -189,7 +190,7 @@ class Portal:
                 pulls, error = self.call(ahead.take)
                 yield from pulls
                 if error is not None:
-                    raise error
+                    raise explain(function, args, kwargs, error)
                 if not pulls:
                     return
         finally:

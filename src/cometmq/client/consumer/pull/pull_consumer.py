@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Iterable
 from types import TracebackType
 
 from cometmq.client.api.offsets import OffsetApi
+from cometmq.client.argument_checks import CAUSED, explain
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.consumer.filters import ALL, Filter, Subscriptions, each_of, subscription_of
 from cometmq.client.consumer.group_member import GroupMember
@@ -272,7 +273,11 @@ class AsyncPullConsumer(AsyncGroupClient):
         """
         self._check_running()
         self._inbox.finish()
-        return await self._inbox.take(max_count, wait_ms)
+        try:
+            return await self._inbox.take(max_count, wait_ms)
+        except CAUSED as error:
+            named = explain(self.receive, (max_count,), {"wait_ms": wait_ms}, error)
+        raise named
 
     async def __aiter__(self) -> AsyncIterator[StoredMessage]:
         """Every message of what was subscribed or assigned, until the consumer is closed."""
