@@ -30,7 +30,7 @@ from cometmq.broker.registration.registrar import Registrar
 from cometmq.broker.registration.registration import Registration, registrar_of
 from cometmq.broker.registration.requests import NameserverChannels
 from cometmq.broker.replication.copier import LogCopier
-from cometmq.broker.replication.copy_mark import CopyMark
+from cometmq.broker.replication.copy_mark import CopyMark, KnownTopics
 from cometmq.broker.replication.master_port import MasterPort
 from cometmq.broker.replication.metadata import MasterMetadata, metadata_of
 from cometmq.broker.replication.opening import ReplicasOpening
@@ -59,6 +59,7 @@ from cometmq.broker.tables.topics import Topics
 from cometmq.codec.headers.nameserver import RegisterBrokerResponse
 from cometmq.codec.host import encode_host
 from cometmq.model.clock import Clock
+from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import NetError, RequestError
 from cometmq.model.names import LMQ_PREFIX
 from cometmq.net.channels import Channels
@@ -314,6 +315,10 @@ class Broker:
         if self.settings.is_slave:
             begin_to_follow(mark, topics, store)
             return
+        if mark.known is None and topics.was_copy:  # It was a slave before slaves had marks.
+            mark.known = KnownTopics(0, DataVersion(0))
+        if mark.known is not None:
+            topics.promote()
         if store.needs_restart:
             return  # What the log holds is known when it is repaired.
         if mark.known is not None:

@@ -56,6 +56,7 @@ class Topics:
         clock: time, for the table's version.
         version: changes with each change.
         loaded_version: The version that topics.json had at the start.
+        was_copy: topics.json says that it is a slave's, as it did before there was a mark of slaves.
         is_promoted: this is the first run as a master of what was a slave before.
         on_change: called with the name of each topic that was made, changed or deleted.
         on_delete: Called with the name of each topic that was deleted, before `on_change`: every table and feature that
@@ -69,7 +70,7 @@ class Topics:
         """The table is empty until `load`."""
         self.clock = clock
         self.version = self.loaded_version = DataVersion(clock.now_ms())
-        self.is_promoted = False
+        self.was_copy = self.is_promoted = False
         self.on_change: list[Callable[[str], None]] = []
         self.on_delete: list[Callable[[str], None]] = []
         self.deleted = DeletedTopics(file.beside("deletedTopics.json"), pool=pool)
@@ -90,9 +91,8 @@ class Topics:
         """
         self.deleted.load()
         found = self._file.load(decode_topics_file, is_needed=False)
-        was_copy = False
         if found is not None:
-            table, was_copy = found
+            table, self.was_copy = found
             self._topics = dict(table.topics)
             self.version = self.loaded_version = table.version
             warn_of_policies(self._topics)
@@ -100,16 +100,9 @@ class Topics:
         for config in self._topics.values():
             self._count(config, 1)
         self.add_system_topics()
-        if was_copy and not self._settings.is_slave:
-            self._promote()
-        elif self._settings.is_slave and not was_copy:
-            self.saver.save_soon()
 
-    def _promote(self) -> None:
-        """Raise the version's epoch, by which nameservers tell the new master from the old one.
-
-        One save has both the epoch and the role, so a start that is cut short is a promotion again.
-        """
+    def promote(self) -> None:
+        """Raise the version's epoch, by which nameservers tell the new master from the old one."""
         self.is_promoted = True
         epoch = self.version.state_version + 1
         self.version = replace(self.version, state_version=epoch)
@@ -444,8 +437,7 @@ class Topics:
 
     def _snapshot(self) -> Callable[[], str]:
         table = self.table()
-        is_copy = self._settings.is_slave
-        return lambda: encode_topics_file(table, is_copy=is_copy)
+        return lambda: encode_topics_file(table)
 
 
 def _shown(counts: Mapping[str, int]) -> str:

@@ -32,14 +32,13 @@ def encode_topic_table(table: TopicTable) -> bytes:
     return fastjson.dumps(topic_table_json(table))
 
 
-def encode_topics_file(table: TopicTable, *, is_copy: bool = False) -> str:
-    """Return the text of topics.json; `is_copy` marks the table of a slave, which Java passes over."""
-    mark = {"isCopy": True} if is_copy else {}
-    return fastjson.dumps({**topic_table_json(table), **mark}, pretty=True).decode()
+def encode_topics_file(table: TopicTable) -> str:
+    """Return the text of topics.json."""
+    return fastjson.dumps(topic_table_json(table), pretty=True).decode()
 
 
 def decode_topics_file(content: str) -> tuple[TopicTable, bool]:
-    """Return the table in topics.json, and whether it is a slave's copy.
+    """Return the table in topics.json, and whether it says that it is a slave's copy: older versions wrote that.
 
     Raises:
         CodecError: The text is no table of topics; the message names the field.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from contextlib import closing
 
 import pytest
 
+from cometmq.broker.settings.broker_settings import BrokerRole
 from cometmq.codec.record import decode_records
 from cometmq.model.codes import RequestCode as Code
 from cometmq.model.codes import ResponseCode
@@ -344,3 +346,46 @@ async def test_what_the_master_delivered_last_is_not_delivered_again(tmp_path, w
     async with serve(left) as promoted:
         await eventually(lambda: b"later" in bodies(promoted), seconds=9_100)
         assert sorted(bodies(promoted)) == [b"due 0", b"due 1", b"due 2", b"later"]
+
+
+async def run_as(path, role) -> tuple[int, bool]:
+    """Start and end a broker in a role; the epoch of its topics, and whether this was a promotion."""
+    number = 1 if role == "SLAVE" else 0
+    async with serve(path, broker_role=BrokerRole(role), broker_id=number) as served:
+        topics = served.broker._topics
+    return topics.version.state_version, topics.is_promoted
+
+
+async def test_a_slave_that_becomes_the_master_raises_the_epoch_once(tmp_path):
+    roles = ("ASYNC_MASTER", "SLAVE", "SLAVE", "SYNC_MASTER", "ASYNC_MASTER", "SLAVE", "ASYNC_MASTER")  # fmt: skip
+    seen = [await run_as(tmp_path / "broker", role) for role in roles]
+    assert [epoch for epoch, _ in seen] == [0, 0, 0, 1, 1, 1, 2]
+    assert [number for number, (_, is_promoted) in enumerate(seen) if is_promoted] == [3, 6]
+
+
+async def test_a_promotion_that_was_cut_short_is_one_again(tmp_path):
+    await run_as(tmp_path / "slave", "SLAVE")
+    for saved in (
+        False,
+        True,
+    ):  # Killed before the topics were saved, and between that and the mark.
+        left = tmp_path / f"left-{saved}"
+        shutil.copytree(tmp_path / "slave", left)
+        if saved:
+            assert await run_as(left, "ASYNC_MASTER") == (1, True)
+            shutil.copy(tmp_path / "slave/config/slaveMark.json", left / "config")
+        assert await run_as(left, "ASYNC_MASTER") == (1 + saved, True)
+        assert await run_as(left, "ASYNC_MASTER") == (1 + saved, False)
+
+
+@pytest.mark.parametrize("has_mark", [False, True])
+async def test_the_store_of_a_slave_of_an_older_version_is_promoted_once(tmp_path, has_mark):
+    """topics.json said it, before there was a mark; then both did."""
+    await run_as(tmp_path / "slave", "SLAVE")
+    file = tmp_path / "slave" / "config" / "topics.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "isCopy": True}))
+    if not has_mark:
+        (tmp_path / "slave" / "config" / "slaveMark.json").unlink()
+    seen = [await run_as(tmp_path / "slave", "ASYNC_MASTER") for _ in range(2)]
+    assert seen == [(1, True), (1, False)]
+    assert "isCopy" not in json.loads(file.read_text())
