@@ -2,16 +2,18 @@
 
 One request a connection, which is closed behind its answer; whoever asks for more asks anew. What is bounded:
 connections, the size of a request's head, the time until it is there, the time until its answer was taken. A request's
-body is not read. Pages are those of monitoring: no file, no form, no secret.
+body is not read. The protocol is that of `h11`. Pages are those of monitoring: no file, no form, no secret.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import cast
+
+from h11 import NEED_DATA, SERVER, Connection, Data, RemoteProtocolError, Request, Response
 
 from cometmq.model.address import without_brackets
 from cometmq.model.errors import NetError
@@ -27,7 +29,6 @@ CONNECTIONS_MAX = 16
 HEAD_SIZE_MAX = 8 << 10
 HEAD_SECONDS_MAX = 5.0
 ANSWER_SECONDS_MAX = 30.0
-_HEAD_END = b"\r\n\r\n"
 _PLAIN = "text/plain; charset=utf-8"
 _GET, _HEAD = b"GET", b"HEAD"
 
@@ -150,7 +151,8 @@ class HttpPeer(asyncio.Protocol):
 
     def __init__(self, server: HttpServer) -> None:
         self._server = server
-        self._head = bytearray()
+        self._http = Connection(SERVER, max_incomplete_event_size=HEAD_SIZE_MAX)
+        self._head_room = HEAD_SIZE_MAX + 1
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._may_write = asyncio.Event()
@@ -172,17 +174,22 @@ class HttpPeer(asyncio.Protocol):
         """A part of the head; what comes behind it is nothing to us."""
         if self.is_asked:
             return
-        self._head += data[: HEAD_SIZE_MAX + 1]
-        end = self._head.find(_HEAD_END)
-        if end < 0 and len(self._head) <= HEAD_SIZE_MAX:
-            return
+        self._http.receive_data(data[: self._head_room])
+        self._head_room -= len(data)
+        asked: Request | RemoteProtocolError
+        try:
+            event = self._http.next_event()
+            if event is NEED_DATA:
+                return
+            assert isinstance(event, Request)
+            asked = event
+        except RemoteProtocolError as error:
+            asked = error
         self.is_asked = True
         assert self._transport is not None
         self._transport.pause_reading()
         self._abort_after(self._server.answer_seconds_max)
-        head = bytes(self._head[:end]) if 0 <= end <= HEAD_SIZE_MAX else None
-        self._head.clear()
-        self._server.tasks.spawn(self._answer(head), "answer")
+        self._server.tasks.spawn(self._answer(asked), "answer")
 
     def eof_received(self) -> bool:
         """Whoever asks may be done with sending; the answer goes out all the same."""
@@ -216,51 +223,48 @@ class HttpPeer(asyncio.Protocol):
 
     # --- the answer
 
-    async def _answer(self, head: bytes | None) -> None:
-        method, answer = await self._page(head)
-        size = sum(len(piece) for piece in answer.pieces)
-        lines = [
-            f"HTTP/1.1 {answer.status.value} {answer.status.phrase}",
-            f"Content-Type: {answer.content_type}",
-            f"Content-Length: {size}",
-            "Connection: close",
-            "Cache-Control: no-store",
-            "X-Content-Type-Options: nosniff",
-            *(f"{name}: {value}" for name, value in answer.headers.items()),
-        ]
-        await self._write("\r\n".join(lines).encode() + _HEAD_END)
-        for piece in () if method == _HEAD else answer.pieces:
-            await self._write(piece)
+    async def _answer(self, asked: Request | RemoteProtocolError) -> None:
+        answer = await self._page(asked)
+        head = {
+            "Content-Type": answer.content_type,
+            "Content-Length": str(sum(len(piece) for piece in answer.pieces)),
+            "Connection": "close",
+            "Cache-Control": "no-store",
+            "X-Content-Type-Options": "nosniff",
+            **answer.headers,
+        }
+        status = answer.status
+        await self._write(
+            Response(status_code=status, headers=[*head.items()], reason=status.phrase)
+        )
+        is_head = isinstance(asked, Request) and asked.method == _HEAD
+        for piece in () if is_head else answer.pieces:
+            await self._write(Data(data=piece))
         if self._transport is not None:
             self._transport.close()
 
-    async def _write(self, data: bytes) -> None:
+    async def _write(self, event: Response | Data) -> None:
         await self._may_write.wait()
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(data)
+            self._transport.write(self._http.send(event) or b"")
 
-    async def _page(self, head: bytes | None) -> tuple[bytes, HttpAnswer]:
-        """The method, and what is answered."""
-        if head is None:
-            return b"", words(
-                f"a request's head may have {HEAD_SIZE_MAX} bytes",
-                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
-            )
-        method, _, rest = head.partition(b"\r\n")[0].partition(b" ")
-        target, _, version = rest.rpartition(b" ")
-        if not target.startswith(b"/") or version not in (b"HTTP/1.1", b"HTTP/1.0"):
-            return method, words("this is no request of HTTP/1.1", HTTPStatus.BAD_REQUEST)
-        if method not in (_GET, _HEAD):
+    async def _page(self, asked: Request | RemoteProtocolError) -> HttpAnswer:
+        if isinstance(asked, RemoteProtocolError):
+            status = HTTPStatus(asked.error_status_hint)
+            if status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
+                return words(f"a request's head may have {HEAD_SIZE_MAX} bytes", status)
+            return words("this is no request of HTTP/1.1", status)
+        if not asked.target.startswith(b"/"):
+            return words("this is no request of HTTP/1.1", HTTPStatus.BAD_REQUEST)
+        if asked.method not in (_GET, _HEAD):
             refusal = words("only GET is answered here", HTTPStatus.METHOD_NOT_ALLOWED)
-            return method, HttpAnswer(
-                refusal.pieces, refusal.status, headers={"Allow": "GET, HEAD"}
-            )
-        if self._server.is_local and _is_strange(head):
-            return method, words(
+            return replace(refusal, headers={"Allow": "GET, HEAD"})
+        if self._server.is_local and _is_strange(asked):
+            return words(
                 "this address is for this machine; a page of another site asks for it by a name of its own",
                 HTTPStatus.MISDIRECTED_REQUEST,
             )
-        return method, await self._found(target.partition(b"?")[0].decode("latin-1"))
+        return await self._found(asked.target.partition(b"?")[0].decode("latin-1"))
 
     async def _found(self, path: str) -> HttpAnswer:
         page = self._server.pages.get(path)
@@ -278,17 +282,14 @@ class HttpPeer(asyncio.Protocol):
             )
 
 
-def _is_strange(head: bytes) -> bool:
+def _is_strange(asked: Request) -> bool:
     """Return whether a request names a host of the internet, as a browser's page does whose name was bound to this machine."""
-    for line in head.split(b"\r\n")[1:]:
-        name, _, value = line.partition(b":")
-        if name.strip(b" \t").lower() == b"host":
-            host = value.strip(b" \t").decode("latin-1").lower()
-            if host.rpartition(":")[2].isdecimal():
-                host = host.rpartition(":")[0]
-            host = without_brackets(host).rstrip(".")
-            return "." in host and not (host.endswith(".localhost") or _is_ip(host))
-    return False
+    host = next((value for name, value in asked.headers if name == b"host"), b"")
+    name = host.decode("latin-1").lower()
+    if name.rpartition(":")[2].isdecimal():
+        name = name.rpartition(":")[0]
+    name = without_brackets(name).rstrip(".")
+    return "." in name and not (name.endswith(".localhost") or _is_ip(name))
 
 
 def _is_ip(host: str) -> bool:

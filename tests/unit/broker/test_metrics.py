@@ -51,7 +51,7 @@ def http_port(served) -> int:
 
 async def get(served, path: str) -> tuple[int, str]:
     reader, writer = await asyncio.open_connection("127.0.0.1", http_port(served))
-    writer.write(f"GET {path} HTTP/1.1\r\n\r\n".encode())
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
     head, _, body = (await reader.read()).decode().partition("\r\n\r\n")
     writer.close()
     return int(head.split(" ")[1]), body

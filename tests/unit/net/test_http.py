@@ -67,19 +67,23 @@ async def test_a_page_is_given_whole():
 @pytest.mark.parametrize(
     ("request_", "status"),
     [
-        (b"GET /nothing HTTP/1.1\r\n\r\n", 404),
-        (b"GET /../../etc/passwd HTTP/1.1\r\n\r\n", 404),
-        (b"GET /%0d%0aX:y HTTP/1.1\r\n\r\n", 404),
-        (b"GET /\xff\x1b[31m HTTP/1.1\r\n\r\n", 404),
-        (b"POST /hello HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello", 405),
+        (b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n", 404),
+        (b"GET /../../etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n", 404),
+        (b"GET /%0d%0aX:y HTTP/1.1\r\nHost: x\r\n\r\n", 404),
+        (b"GET /\xff\x1b[31m HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        (b"POST /hello HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello", 405),
         (b"GET /hello\r\n\r\n", 400),
-        (b"GET http://elsewhere/ HTTP/1.1\r\n\r\n", 400),
+        (b"GET http://elsewhere/ HTTP/1.1\r\nHost: x\r\n\r\n", 400),
         (b"GET /hello HTTP/2\r\n\r\n", 400),
         (b"\x00\x00\x00\x10\x00\x00\r\n\r\n", 400),
         (b"\r\n\r\n", 400),
-        (b"GET /broken HTTP/1.1\r\n\r\n", 500),
-        (b"GET /" + b"a" * HEAD_SIZE_MAX + b" HTTP/1.1\r\n\r\n", 431),
+        (b"GET /broken HTTP/1.1\r\nHost: x\r\n\r\n", 500),
+        (b"GET /" + b"a" * HEAD_SIZE_MAX + b" HTTP/1.1\r\nHost: x\r\n\r\n", 431),
         (b"GET /hello HTTP/1.1\r\n" + b"X: y\r\n" * 4_000, 431),
+        (b"GET /hello HTTP/1.1\r\nHost: x\r\n" + b"X: y\r\n" * 4_000 + b"\r\n", 431),
+        (b"GET /hello HTTP/1.1\r\n\r\n", 400),
+        (b"GET /hello HTTP/1.1\r\nHost: x\r\nHost: 127.0.0.1\r\n\r\n", 400),
+        (b"GET /hello HTTP/1.1\r\nHost: x\r\n X: folded\r\nX : y\r\n\r\n", 400),
     ],
 )
 async def test_what_is_asked_badly_is_refused_in_words(request_, status):
@@ -116,7 +120,7 @@ async def test_who_does_not_read_is_cut_off():
             asyncio.Protocol, "127.0.0.1", server.port
         )
         transport.pause_reading()
-        transport.write(b"GET /big HTTP/1.1\r\n\r\n")
+        transport.write(b"GET /big HTTP/1.1\r\nHost: x\r\n\r\n")
         await asyncio.sleep(0.2)
         assert server._connections
         await asyncio.sleep(1.0)
@@ -129,7 +133,7 @@ async def test_so_many_connections_and_no_more():
         # They have asked, and do not read what they are given.
         held = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(2)]
         for _, writer in held:
-            writer.write(b"GET /big HTTP/1.1\r\n\r\n")
+            writer.write(b"GET /big HTTP/1.1\r\nHost: x\r\n\r\n")
         await asyncio.sleep(0.1)
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         with contextlib.suppress(ConnectionError):
@@ -178,8 +182,8 @@ async def test_a_page_of_another_site_reads_nothing_by_a_name_that_it_binds_to_t
 
 async def test_half_a_request_is_no_answer_and_one_that_ends_is():
     async with serving() as server:
-        assert await ask(server, b"GET /hello HTTP/1.1\r\n", is_ended=True) == b""
-        answer = await ask(server, b"GET /hello HTTP/1.1\r\n\r\n", is_ended=True)
+        assert await ask(server, b"GET /hello HTTP/1.1\r\nHost: x\r\n", is_ended=True) == b""
+        answer = await ask(server, b"GET /hello HTTP/1.1\r\nHost: x\r\n\r\n", is_ended=True)
         assert answer.endswith(b"hello\n")
 
 
