@@ -141,7 +141,7 @@ class StrangeServer:
         self._writers.discard(writer)
         writer.transport.abort()
 
-    def plain(self, asked: Asked) -> bytes:  # noqa: PLR0911  A table.
+    def plain(self, asked: Asked) -> bytes:
         """What a plain nameserver or broker answers."""
         match asked.code:
             case 105:

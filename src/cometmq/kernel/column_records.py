@@ -16,7 +16,7 @@ from cometmq.kernel.rows import Buffer, End, HeadRow, Pending, PutResult
 from cometmq.kernel.sends import as_one, encode_answers, show_entries
 
 
-def pack_columns(  # noqa: PLR0913, PLR0917  As `pack_records`.
+def pack_columns(
     batch: SendBatch[End],
     first: int,
     position: int,

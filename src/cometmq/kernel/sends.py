@@ -57,7 +57,7 @@ _LOW_MASK = (1 << _LOW_BITS) - 1
 _LOW_DIGITS = tuple(f"{low:03X}" for low in range(1 << _LOW_BITS))
 
 
-def plain_sends(  # noqa: PLR0913, PLR0917  The loop has no calls, so it is given everything.
+def plain_sends(
     commands: list[RawCommand],
     first: int,
     straight: LaneTable[End],
@@ -154,7 +154,7 @@ def _number_of(text: str, bits: int) -> int:
     return number
 
 
-def plain_batch(  # noqa: PLR0913, PLR0917  As above.
+def plain_batch(
     body: bytes,
     shared: bytes,
     queue: End,
@@ -226,7 +226,7 @@ def _tag_of(block: bytes) -> str | None:
     return tag
 
 
-def pack_records(  # noqa: PLR0913, PLR0917  As above.
+def pack_records(
     puts: list[Put[End]],
     first: int,
     position: int,

@@ -52,7 +52,7 @@ class _PlainMessage(NamedTuple):
     tag: bytes
 
 
-def take_sends(  # noqa: PLR0913, PLR0917  As `pack_records`.
+def take_sends(
     batch: SendBatch[End],
     data: bytes,
     position: int,

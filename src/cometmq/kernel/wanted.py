@@ -66,7 +66,7 @@ def wanted_entries(
     return position, count
 
 
-def show_records(  # noqa: PLR0913, PLR0917  As `pack_records`.
+def show_records(
     chunk: Buffer,
     position: int,
     offset: int,

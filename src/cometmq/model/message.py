@@ -54,7 +54,7 @@ class Message:
     wait_store_ok: bool = True
     deliver: timedelta | datetime | None = None
 
-    def __init__(  # noqa: PLR0913, PLR0917  One for each attribute, in their order.
+    def __init__(
         self,
         topic: str,
         body: bytes,
@@ -329,7 +329,7 @@ class _Open(_FromRecord):
     __slots__ = StoredMessage.__slots__
 
 
-def make_stored_message(  # noqa: PLR0913, PLR0917  One for each attribute, in their order.
+def make_stored_message(
     queue: MessageQueue,
     queue_offset: int,
     message_id: str,

@@ -33,7 +33,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _INTEGER = re.compile(r"[-+]?[0-9]+")
 
 
-def setting(  # noqa: PLR0913  One argument for each thing that is to be known of a setting.
+def setting(
     default: Any,
     *,
     key: str | None = None,

@@ -54,7 +54,7 @@ class Server:
 
     _end_greeting: Callable[[], object] | None = None  # Takes the timer for newcomers back.
 
-    def __init__(  # noqa: PLR0913  A bound each.
+    def __init__(
         self,
         dispatcher: Dispatcher,
         clock: Clock,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["read"]
 
 
-def read(  # noqa: PLR0913  Each says another thing of the rows.
+def read(
     path: str | os.PathLike[str] | StoreFolder,
     *,
     topics: Sequence[str] = (),

@@ -21,7 +21,7 @@ Moment = datetime | int
 """A time: with a time zone, or ms since 1970."""
 
 
-def read_store(  # noqa: PLR0913  As `read`.
+def read_store(
     path: str | os.PathLike[str] | StoreFolder,
     *,
     topics: Sequence[str] = (),

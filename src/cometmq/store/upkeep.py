@@ -44,7 +44,7 @@ class Upkeep:
 
     _is_job_late = False  # Whether it was said that a checkpoint waits.
 
-    def __init__(  # noqa: PLR0913  What it looks after.
+    def __init__(
         self,
         settings: StoreSettings,
         clock: Clock,

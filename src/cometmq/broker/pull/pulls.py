@@ -118,7 +118,7 @@ class Pulls:
         admission: says which may be done.
     """
 
-    def __init__(  # noqa: PLR0913  What a pull asks, it asks of these.
+    def __init__(
         self,
         settings: BrokerSettings,
         *,

@@ -33,7 +33,7 @@ _CONNECT_SECONDS = 5.0
 class LogCopier:
     """Copies the log of a master into a store, from `serve` to `close`."""
 
-    def __init__(  # noqa: PLR0913  What is copied, where to, and by what: each is one thing.
+    def __init__(
         self,
         store: MessageStore,
         *,

@@ -36,7 +36,7 @@ _DEAD_LETTER_QUEUES = 1  # DLQ_NUMS_PER_GROUP
 class Retries:
     """Takes messages back."""
 
-    def __init__(  # noqa: PLR0913  What comes back touches all of these.
+    def __init__(
         self,
         settings: BrokerSettings,
         *,
