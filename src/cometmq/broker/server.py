@@ -1,7 +1,7 @@
 """A whole broker, put together: store, tables, handlers, ports, threads, timers.
 
 Nothing is decided here; each part says in its own module what it does. The broker owns every thread
-there is (decision 4d): the loop, the flusher's and the file maker's (broker.loop.flusher), and a pool for
+there is: the loop, the flusher's and the file maker's (broker.loop.flusher), and a pool for
 reads that wait and for config files.
 """
 

@@ -2,7 +2,7 @@
 
 Most handlers take one command and return its answer. A batch handler takes all commands of its
 codes that a turn brought (sends), so that they are stored with one write; its `written` runs after
-their answers are on the wire, which is when consumers are served (decision 3c). A handler gets the requests of
+their answers are on the wire, which is when consumers are served. A handler gets the requests of
 a connection in their order; a batch handler after all others. What an intake took is done before all of them.
 """
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 # A request's header carries a message's properties (at most 32767 bytes, more once escaped);
-# nothing legal comes near this (architecture decision 10).
+# nothing legal comes near this.
 HEADER_SIZE_MAX = 65_536
 # Answers of one read are written together up to this; then the socket gets them, bytes.
 GATHER_SIZE_MAX = 1 << 20

@@ -2,7 +2,7 @@
 
 A tail is written when it holds a page or some, and else in rounds: a round takes every queue that has
 one, a few at each tick, and when it is through, everything dispatched before it began is in the
-files. That is what a checkpoint may say (decision 4e; cometmq.store.checkpoint). A round over few
+files. That is what a checkpoint may say (cometmq.store.checkpoint). A round over few
 queues is through at once; over very many it takes 10 s, which is then the age of a tail, and the
 cost of a write is shared by what came in that time (docs/design/0004).
 """

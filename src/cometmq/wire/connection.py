@@ -1,7 +1,7 @@
 """One connection without its socket: bytes in, commands out, and who still waits for an answer.
 
 Either side uses it: requests and answers share the stream in both directions, and each side counts
-its own opaques. Whole frames of one read come out together, because a read is a batch (decision 3).
+its own opaques. Whole frames of one read come out together, because a read is a batch.
 A frame that cannot be read is reported beside them and skipped; only a length that cannot be true
 ends the connection, since nothing behind it can be found.
 """

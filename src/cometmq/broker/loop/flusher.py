@@ -1,6 +1,6 @@
 """Drives the store's work in time: flushes, files ahead, checkpoints, its timer.
 
-The store says what is due; this lends it the threads (decision 4d): one that flushes, one that makes
+The store says what is due; this lends it the threads: one that flushes, one that makes
 files and checkpoints. Nothing here decides anything about durability.
 
 With SYNC_FLUSH everybody waits for the flush, and the way to a thread and back takes longer than a

@@ -176,7 +176,7 @@ class BrokerSettings(MetricsKeys):
 
     @property
     def listen_host(self) -> str:
-        """The host on which it listens: loopback unless an address was given (decision 10)."""
+        """The host on which it listens: loopback unless an address was given."""
         return self.bind_address or self.broker_ip or LOOPBACK
 
     @property
