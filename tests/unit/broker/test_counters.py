@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from cometmq.broker.counters.counters import Counters
+from cometmq.broker.counters.counters import Counters, MidnightTotals
 from cometmq.broker.counters.latencies import BOUNDS_US, Latencies
-from cometmq.broker.counters.midnight_totals import MidnightTotals
 from cometmq.store.consume_queue import ConsumeQueue
 from tests.support.hand_clock import HandClock
 

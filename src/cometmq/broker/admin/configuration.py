@@ -7,15 +7,17 @@ writes the file anew.
 """
 
 import logging
+import os
 import threading
 from collections.abc import Mapping
 
-from cometmq.broker.admin.reported_settings import reported_settings
 from cometmq.broker.parts import Parts
+from cometmq.broker.replication.terms import copy_rule
+from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.model.codes import ResponseCode
 from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import RequestError, SettingsError
-from cometmq.model.settings import set_keys
+from cometmq.model.settings import set_keys, settings_table
 
 _log = logging.getLogger(__name__)
 
@@ -117,3 +119,31 @@ class Configuration:
     def _changed(self, values: Mapping[str, str], asker: str) -> None:
         self.version = self.version.next(self._clock.now_ms())
         _log.warning("%s changed settings: %s", asker, values)
+
+
+def reported_settings(settings: BrokerSettings, address: str) -> dict[str, str]:
+    """All settings as they are now, by their keys, and what holds of RocketMQ's others; `address` is the broker's.
+
+    RocketMQ's tools (`exportConfigs`, `exportMetrics`), its dashboard and scripts around `mqadmin getBrokerConfig` read these.
+    Keys of RocketMQ that mean nothing here (thread pools, its maps, RocksDB) are not told.
+    """
+    ip = address.rpartition(":")[0].strip("[]")
+    told = {
+        "brokerIP1": ip,
+        "brokerIP2": ip,
+        "bindAddress": settings.listen_host,
+        "inSyncReplicas": str(copy_rule(settings).needed),
+        "totalReplicas": str(settings.replicas or 1),
+        "authConfigPath": f"{settings.store_directory}/config",
+        "storeType": "default",
+        "configManagerVersion": "v1",
+        "enableControllerMode": "false",
+        "enableDLegerCommitLog": "false",
+        "enableSlaveActingMaster": "false",
+        "isInBrokerContainer": "false",
+        "duplicationEnable": "false",
+        "useTLS": "true" if settings.server_tls() is not None else "false",
+        # What exportMetrics takes for the number of processors.
+        "clientCallbackExecutorThreads": str(os.cpu_count() or 1),
+    }
+    return dict(sorted({**told, **settings_table(settings)}.items()))

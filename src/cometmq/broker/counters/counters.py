@@ -6,13 +6,13 @@ acknowledgements. What grows is looked at each 10 s (counters.growth), by whoeve
 Names and windows follow StoreStatsService and BrokerStatsManager of RocketMQ 5.3.3.
 """
 
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from cometmq.broker.counters.events import EVENTS_MAX, EventCounts
 from cometmq.broker.counters.latencies import Latencies
-from cometmq.broker.counters.midnight_totals import MidnightTotals
 from cometmq.broker.counters.tally_table import TallyTable
 from cometmq.kernel import SendBatch, Tally, count_columns, count_puts
 from cometmq.model.clock import Clock
@@ -277,3 +277,31 @@ def _request_word(code: int) -> str:
     """The name of a request in metrics; "unknown" for codes that do not exist."""
     name = request_name(code).lower()
     return "unknown" if name.lstrip("-").isdecimal() else name
+
+
+class MidnightTotals:
+    """The totals at the beginning of today and of yesterday, local time (BrokerStats of RocketMQ 5.3.3).
+
+    Attributes:
+        today: at the last midnight; 0 before the first one.
+        yesterday: at the one before.
+    """
+
+    def __init__(self, now_ms: int, totals: tuple[int, ...]) -> None:
+        """Begin with the present totals."""
+        self.today = self.yesterday = tuple(0 for _ in totals)
+        self._known = totals
+        self._day = _day_of(now_ms)
+
+    def note(self, now_ms: int, totals: tuple[int, ...]) -> None:
+        """Note the present totals; growth since the last note belongs to today."""
+        day = _day_of(now_ms)
+        if day != self._day:
+            self._day = day
+            self.yesterday, self.today = self.today, self._known
+        self._known = totals
+
+
+def _day_of(now_ms: int) -> tuple[int, int]:
+    local = time.localtime(now_ms / 1000)
+    return local.tm_year, local.tm_yday

@@ -10,7 +10,7 @@ from cometmq.broker.loop.runner import NEVER
 from cometmq.broker.loop.steps import Steps, on_device
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.pop.acks import Acks
-from cometmq.broker.pop.assignment import Assignments
+from cometmq.broker.pop.assignment import Assignments, RouteLookup
 from cometmq.broker.pop.check_points import PERIOD_MS, CheckPoint
 from cometmq.broker.pop.group_offsets import GroupOffsets
 from cometmq.broker.pop.journal import Journal
@@ -22,7 +22,6 @@ from cometmq.broker.pop.requests.ack_batches import AckBatch
 from cometmq.broker.pop.requests.assignment import AssignmentHandler
 from cometmq.broker.pop.requests.pops import PopHandler
 from cometmq.broker.pop.revive import Revive
-from cometmq.broker.pop.route_lookup import RouteLookup
 from cometmq.broker.pop.waiting import PopLongPolls
 from cometmq.broker.registration.requests import NameserverChannels
 from cometmq.broker.tables.master_table import MasterTable

@@ -11,7 +11,6 @@ import secrets
 from concurrent.futures import Executor
 
 from cometmq.broker.replication.allowed_addresses import AllowedAddresses
-from cometmq.broker.replication.refusals import Refusals
 from cometmq.broker.replication.slave_link import SlaveLink
 from cometmq.broker.tables.replication_state import ReplicationState
 from cometmq.codec.replication import CHANCE_SIZE
@@ -39,6 +38,37 @@ _TICK_SECONDS = 0.25
 _BUNCH_SECONDS = 0.005
 _BUNCH_SIZE = 1 << 20
 _TOO_FEW = "in-sync replicas not enough"  # CommitLog of RocketMQ 5.3.3, word for word.
+
+
+LINE_SECONDS = 60.0
+
+
+class Refusals:
+    """Counts connections that were refused since the start.
+
+    Attributes:
+        count: how many.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._said_at: float | None = None
+        self._unsaid = 0
+        self.count = 0
+
+    def refuse(self, who: str, why: str) -> None:
+        """One more; the first one is said at once, then one line a minute for all."""
+        self.count += 1
+        self._unsaid += 1
+        now = self._clock.monotonic()
+        if self._said_at is not None and now - self._said_at < LINE_SECONDS:
+            return
+        self._said_at = now
+        others = (
+            f" (and {self._unsaid - 1} others since the last line)" if self._unsaid > 1 else ""
+        )
+        self._unsaid = 0
+        _log.warning("the HA port refused %s: %s%s", who, why, others)
 
 
 class MasterPort:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from concurrent.futures import Executor
 
 from cometmq.broker.settings.broker_settings import BrokerSettings
-from cometmq.broker.tables.allowance import Allowance
 from cometmq.broker.tables.saving import Saver
 from cometmq.codec.bodies.group_config import (
     GroupTable,
@@ -37,6 +36,28 @@ _log = logging.getLogger(__name__)
 # whoever names new ones for ever fills the table only slowly.
 NEW_GROUPS_AT_ONCE = 1000
 NEW_GROUPS_PER_SECOND = 20
+
+
+class Allowance:
+    """Given out one by one, and filled again as time goes by."""
+
+    def __init__(self, clock: Clock, *, at_once: int, per_second: float) -> None:
+        """All of `at_once` may be taken now."""
+        self._clock = clock
+        self._most = float(at_once)
+        self._per_second = per_second
+        self._left = self._most
+        self._since = clock.monotonic()
+
+    def take(self) -> bool:
+        """Take one from the allowance; False where it is used up."""
+        now = self._clock.monotonic()
+        self._left = min(self._most, self._left + (now - self._since) * self._per_second)
+        self._since = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
 
 
 class Groups:
