@@ -13,6 +13,7 @@ from tests.support.processes import free_port, wait_until
 
 TOPICS = 500
 VERSION = b" HTTP/1.1\r\nHost: x\r\n"
+ENDLESS = b"GET /metrics" + VERSION + b"X: y\r\n"
 
 
 def scrape(port: int) -> bytes:
@@ -63,12 +64,7 @@ def test_nobody_at_the_pages_keeps_a_good_client_waiting(tmp_path, nameserver):
             for number, peer in enumerate(held):
                 with contextlib.suppress(ConnectionError):
                     # The one half never ends its head, the other never reads its page.
-                    peer.sendall(
-                        b"GET /metrics"
-                        + VERSION
-                        + b"X: y\r\n"
-                        + (b"\r\n" if number % 2 else b"")
-                    )
+                    peer.sendall(ENDLESS + (b"\r\n" if number % 2 else b""))
             # Those whose head does not end go after 5 s, and the others are read no more: there is room again.
             wait_until(
                 lambda: ask(port, b"GET /healthz" + VERSION + b"\r\n"),
