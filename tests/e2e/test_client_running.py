@@ -6,7 +6,7 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from cometmq.client import (
 )
 from cometmq.client.consumer.push.in_processes import InProcesses
 from cometmq.embedded.pair import AsyncEmbedded
-from cometmq.model.errors import ClientClosed, SettingsError
+from cometmq.model.errors import BrokerRefused, ClientClosed, SettingsError
 from tests.support.scripted import until
 
 SETTINGS = PushSettings(consume_from=ConsumeFrom.FIRST, suspend_ms=200)
@@ -169,6 +169,40 @@ def swap_tenant(given: Any) -> bool:
 def test_calls_of_one_process_share_no_context_variables():
     with InProcesses(swap_tenant, processes=1) as listener:
         assert [listener(each) for each in ("a", "b", "c")] == [True, True, True]
+
+
+class OwnError(Exception):
+    """An error of a program, which cannot be made again of what it hands to its base."""
+
+    def __init__(self, order: str, reason: str) -> None:
+        super().__init__(f"{order}: {reason}")
+
+
+ERRORS: dict[str, Callable[[], Exception]] = {
+    "refused": lambda: BrokerRefused(13, "too large", "10.0.0.1:10911"),
+    "own": lambda: OwnError("order 17", "no such customer"),
+    "a lock within": lambda: ValueError("locked", threading.Lock()),
+}
+
+
+def fail_as_told(given: Any) -> Any:
+    if given in ERRORS:
+        error = ERRORS[given]()
+        raise error
+    return os.getpid()
+
+
+def test_an_error_of_a_process_comes_back_or_is_told_as_text_and_the_process_goes_on():
+    with InProcesses(fail_as_told, processes=1) as listener:
+        before = listener("pid")
+        with pytest.raises(BrokerRefused, match="too large") as refused:
+            listener("refused")
+        assert refused.value.code == 13
+        with pytest.raises(RuntimeError, match="OwnError: order 17: no such customer"):
+            listener("own")
+        with pytest.raises(RuntimeError, match=r"ValueError: .*locked"):
+            listener("a lock within")
+        assert listener("pid") == before
 
 
 def test_a_listener_that_never_blocks_needs_no_process():

@@ -80,6 +80,20 @@ async def test_a_message_is_hidden_for_longer_and_acknowledged_by_its_new_handle
         assert await consumer.receive(wait_ms=3_000) == []
 
 
+async def test_an_acknowledgement_by_the_handle_before_a_change_is_an_error_of_the_caller(
+    names,
+):
+    """`consumer.change_invisibility(m, ...)` without `m = ` hid it once more, and it came again for ever."""
+    await send(names, b"one")
+    async with AsyncSimpleConsumer(names, group="g", subscriptions=[TOPIC]) as consumer:
+        (old,) = await consumer.receive(invisible_ms=60_000)
+        new = await consumer.change_invisibility(old, 30_000)
+        for call in (consumer.ack(old), consumer.change_invisibility(old, 1_000)):
+            with pytest.raises(BrokerRefused, match="was replaced"):
+                await call
+        await consumer.ack(new)
+
+
 async def test_a_waiting_consumer_of_two_topics_has_a_message_at_once(names):
     await send(names, b"first")
     await send(names, b"first", topic="parcels")

@@ -238,3 +238,26 @@ async def test_a_new_group_still_begins_at_the_end_of_each_queue(tmp_path: Path)
         assert not await run_push(cluster.nameserver, LAST, QUEUES, 0)
         sent = await fill(cluster.nameserver, QUEUES, "new")
         assert await run_push(cluster.nameserver, LAST, QUEUES, len(sent)) == sent
+
+
+async def test_a_consumer_that_is_reset_says_so_and_warns_of_no_missing_offset(caplog):
+    """Its next offset is the end of the queue, which is no offset that the broker lacks."""
+    caplog.set_level("INFO", logger="cometmq.client")
+    got: list[bytes] = []
+
+    async def listen(message: StoredMessage) -> None:
+        got.append(message.body)
+
+    settings = PushSettings(consume_from=ConsumeFrom.FIRST, **QUICK)
+    async with AsyncEmbedded() as cluster, AsyncAdmin(cluster.nameserver) as admin:
+        await admin.create_topic(TOPIC, queues=1)
+        sent = await fill(cluster.nameserver, 1, "old")
+        async with AsyncPushConsumer(
+            cluster.nameserver, group=GROUP, listener=listen, subscriptions=[TOPIC], settings=settings
+        ):  # fmt: skip
+            await until(lambda: len(got) == len(sent), "all messages")
+            await admin.reset_offsets(GROUP, TOPIC, 0)
+            await until(lambda: len(got) == 2 * len(sent), "all messages again")
+    said = [each for each in caplog.records if TOPIC in each.getMessage()]
+    assert not [each for each in said if each.levelname == "WARNING"], caplog.text
+    assert [each for each in said if "reset" in each.getMessage()], caplog.text

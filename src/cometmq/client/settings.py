@@ -46,12 +46,16 @@ def nameserver_addresses(text: str | None) -> tuple[str, ...]:
     )
     for address in addresses:
         try:
-            split_address(address)
+            host, _ = split_address(address)
         except ValueError:
             raise SettingsError(
                 f"nameserver {address!r} of {text!r} has no port from 1 to {PORT_MAX}; "
                 "write host:port, e.g. 127.0.0.1:9876"
             ) from None
+        if "/" in host or any(map(str.isspace, host)):
+            raise SettingsError(
+                f"nameserver {address!r} of {text!r} has no host; write host:port, e.g. 127.0.0.1:9876"
+            )
     if not addresses:
         raise SettingsError(f"{text!r} names no nameserver; write host:port;host:port")
     return addresses

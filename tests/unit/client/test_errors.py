@@ -1,9 +1,15 @@
 """`cometmq.errors` has every error that can be caught, and the page of the client explains each."""
 
+import copy
 import inspect
+import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 import cometmq
 import cometmq.client
@@ -44,3 +50,24 @@ def test_the_package_gives_the_client_when_it_is_asked():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "False"
+
+
+# The arguments of those whose constructor wants more than a text.
+ARGUMENTS: dict[type, tuple[Any, ...]] = {
+    tree.RequestError: (13, "too large", {"field": "1"}),
+    tree.BrokerRefused: (13, "too large", "10.0.0.1:10911"),
+    tree.ExpressionError: ("no such word", "a = b", 3),
+    tree.CopyingStopped: ("the logs differ", "compare them"),
+}
+
+
+@pytest.mark.parametrize(
+    "travel", [lambda error: pickle.loads(pickle.dumps(error)), copy.copy, copy.deepcopy]
+)
+@pytest.mark.parametrize("kind", [*errors_of_the_tree().values(), tree.CopyingStopped])
+def test_every_error_travels_between_processes(
+    kind: type[Exception], travel: Callable[[Exception], Exception]
+):
+    error = kind(*ARGUMENTS.get(kind, ("a reason",)))
+    again = travel(error)
+    assert (type(again), str(again), vars(again)) == (kind, str(error), vars(error))

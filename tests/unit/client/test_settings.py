@@ -42,7 +42,10 @@ def test_the_environment_is_asked_before_the_default(monkeypatch):
     assert nameserver_addresses("z:3") == ("z:3",)
 
 
-@pytest.mark.parametrize("text", ["localhost", "a:b", ":9876", ";"])
+@pytest.mark.parametrize(
+    "text",
+    ["localhost", "a:b", ":9876", ";", "http://x:1", "rocketmq://x:1", "a:1;b/c:2", "a b:1"],
+)
 def test_an_address_without_a_port_is_refused_by_name(text):
     with pytest.raises(SettingsError, match="host:port"):
         nameserver_addresses(text)
