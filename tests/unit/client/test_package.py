@@ -3,9 +3,11 @@
 import ast
 import dataclasses
 import inspect
+import re
 import subprocess
 import sys
 import typing
+from pathlib import Path
 
 import cometmq.client
 import cometmq.errors
@@ -99,3 +101,46 @@ def test_a_star_import_gives_the_public_names():
     given: dict[str, object] = {}
     exec("from cometmq import *", given)
     assert {"Producer", "PushConsumer", "Message", "virtual", "DeadLetter"} <= given.keys()
+
+
+ROOT = Path(__file__).parents[3]
+SOURCES = ROOT / "src" / "cometmq"
+# Classes of RocketMQ's clients that pages compare ours with.
+OF_JAVA = {"ConsumeOrderlyContext", "ConsumeResult", "ConsumeStatus", "String"}
+
+
+def members_by_class() -> dict[str, str]:
+    """The source of each class of ours, by name; classes of one name count as one."""
+    found: dict[str, str] = {}
+    for path in SOURCES.rglob("*.py"):
+        text = path.read_text()
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ClassDef):
+                own = ast.get_source_segment(text, node) or ""
+                bases = "".join(f" <{ast.unparse(base)}>" for base in node.bases)
+                found[node.name] = found.get(node.name, "") + own + bases
+    return found
+
+
+def is_member(classes: dict[str, str], name: str, member: str) -> bool:
+    """Whether a class, or one that it is made of, has a member of that name."""
+    source = classes.get(name, "")
+    if re.search(rf"(def {member}\b|\b{member}:|\b{member} =|self\.{member}\b)", source):
+        return True
+    bases = re.findall(r" <(\w+)[^>]*>", source)
+    return any(base != name and is_member(classes, base, member) for base in bases)
+
+
+def test_each_member_that_pages_and_docstrings_of_the_client_name_is_there():
+    """Names such as `OrderlyStatus.COMMIT` went stale when a class was renamed."""
+    classes = members_by_class()
+    pages = [ROOT / "docs" / name for name in ("client.md", "migrate.md")]
+    stale = {
+        f"{path.relative_to(ROOT)}: {name}.{member}"
+        for path in (*pages, *(SOURCES / "client").rglob("*.py"))
+        for name, member in re.findall(
+            r"`([A-Z][A-Za-z]*[a-z])\.([A-Za-z_]+)", path.read_text()
+        )
+        if name not in OF_JAVA and not is_member(classes, name, member)
+    }
+    assert not stale
