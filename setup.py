@@ -34,7 +34,6 @@ kernel = cythonize(
             "_queue_ends",
             "_reads",
             "_send_headers",
-            "_sends",
             "_signatures",
             "_taking",
             "_tallies",

@@ -192,12 +192,14 @@ def machine_path(source: Source) -> Iterator[Complaint]:
 
 
 def class_twice(source: Source) -> Iterator[Complaint]:
-    """No two classes of the package have one name, but for one and its compiled twin."""
+    """No two classes of the package have one name, but for one and its compiled twin; what has none declines (`kernel.declines`)."""
     stem, folder = source.path.stem.lstrip("_"), source.path.parent
     twins = {source.path, folder / f"_{stem}.pyx", folder / f"{stem}.py"}
     for line, name in classes_of(source):
         places = source.classes.get(name.lstrip("_"), [])
-        others = [str(place) for place in places if place not in twins]
+        is_declined = any(place.name == "declines.py" for place in places)
+        allowed = twins | {place for place in places if is_declined and place.parent == folder}
+        others = [str(place) for place in places if place not in allowed]
         if others and source.path in places:
             yield line, f"class {name}: the name stands in {', '.join(others)}, too"
 

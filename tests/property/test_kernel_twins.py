@@ -12,13 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cometmq.codec.batch import encode_batch
 from cometmq.codec.header_json import LANGUAGES, decode_json_command
 from cometmq.codec.record import RECORD_HEADS
-from cometmq.kernel import lane_table, queue_ends, reference, requests, sends
+from cometmq.kernel import queue_ends, reference, requests, sends, tallies, time_counts
 from cometmq.model.errors import CodecError
-from cometmq.model.java_hash import java_hash
-from tests.support.lane_tables import table_of
 from tests.support.twin_turns import twin_timeout
 
 try:
@@ -131,151 +128,6 @@ def test_garbage_ends_both_in_the_same_way(data):
         except CodecError as error:
             results.append((type(error), str(error)))
     assert results[0] == results[1]
-
-
-FIELD = st.sampled_from(["0", "1", "-1", "7", "00", "", "x", "99999999999", None, 5])
-SENDS = st.tuples(
-    st.sampled_from([310, 310, 310, 10, 320]),
-    st.sampled_from([0, 2, 1 << 70]),
-    st.fixed_dictionaries(
-        {"b": st.sampled_from(["T", "T", "U", None, 5, ["T"]])},
-        optional={
-            "e": st.sampled_from(["0", "1", "9", 0, ["0"]]),
-            "f": FIELD,
-            "g": st.sampled_from(["1700000000000", "1700000000001", "x", "9" * 30, None]),
-            "h": FIELD,
-            "i": st.one_of(
-                st.sampled_from(
-                    [
-                        "UNIQ_KEY\1A1\2",
-                        "UNIQ_KEY\1A1\2TAGS\1a\2",
-                        "a\1ü\2UNIQ_KEY\1A1\2",
-                        "UNIQ_KEY\1\ud800\2",
-                        "DELAY\0013\2UNIQ_KEY\1A1\2",
-                        "UNIQ_KEY\1A1",
-                        7,
-                        ["UNIQ_KEY\1A1\2"],
-                    ]
-                ),
-                TEXTS,
-                st.none(),
-            ),
-            "j": FIELD,
-            "m": st.sampled_from(["true", "false", True, []]),
-        },
-    ),
-    st.sampled_from([b"", b"body", b"x" * 20]),
-)
-
-
-def look(shape: str) -> int | None:
-    return None if "DELAY" in shape else len(shape)
-
-
-@given(st.lists(SENDS, max_size=6), st.dictionaries(TEXTS, st.integers(0, 9), max_size=2))
-def test_the_same_sends_are_plain_and_become_the_same(parts, shapes):
-    complete = {
-        "a": "p",
-        "e": "0",
-        "f": "0",
-        "g": "1700000000000",
-        "h": "0",
-        "i": "UNIQ_KEY\1A\2",
-    }
-    commands = [
-        (code, flag, opaque, 0, 0, None, {**complete, **fields}, body, 0)
-        for opaque, (code, flag, fields, body) in enumerate(parts)
-    ]
-    queues = {"T": {0: "queue 0", 1: "queue 1"}}
-    results: list[Any] = []
-    for twin, kernel in ((fast, fast), (sends, lane_table)):
-        puts: list[Any] = []
-        pending: list[Any] = []
-        straight = table_of(kernel, queues, "start")
-        taken = twin.plain_sends(
-            commands, 0, straight, dict(shapes), look, b"S\1s\2", b"host....", 16, puts, pending
-        )
-        results.append((taken, puts, pending))
-    assert results[0] == results[1]
-
-
-LONG_READS = st.lists(
-    st.tuples(
-        st.sampled_from("TTTUUX"), st.sampled_from("0119"), st.sampled_from([310] * 9 + [10])
-    ),
-    max_size=70,
-)
-
-
-@given(LONG_READS)
-def test_long_reads_of_several_topics_are_taken_the_same_way_between_what_is_special(parts):
-    queues = {topic: {number: f"{topic}{number}" for number in (0, 1)} for topic in "TU"}
-    rest = {"a": "p", "f": "0", "g": "1700000000000", "h": "0", "i": "UNIQ_KEY\1A\2"}
-    commands = [
-        (code, 0, opaque, 0, 0, None, {"b": topic, "e": number, **rest}, b"body", 0)
-        for opaque, (topic, number, code) in enumerate(parts)
-    ]
-    results: list[Any] = []
-    for twin, kernel in ((fast, fast), (sends, lane_table)):
-        puts: list[Any] = []
-        pending: list[Any] = []
-        straight = table_of(kernel, queues, "start")
-        special, first = [], 0
-        while first <= len(commands):
-            first = twin.plain_sends(
-                commands, first, straight, {}, look, b"", b"host....", 16, puts, pending
-            )
-            special.append(first)
-            first += 1
-        results.append((special, puts, pending))
-    assert results[0] == results[1]
-    assert len(results[0][1]) == sum(
-        code == 310 and topic != "X" and number != "9" for topic, number, code in parts
-    )
-
-
-PROPERTIES = st.one_of(
-    st.sampled_from(
-        [
-            b"",
-            b"TAGS\1a\2",
-            "UNIQ_KEY\1A\2TAGS\1ü\2x\1y".encode(),
-            b"TAGS\1a\2TAGS\1b\2",
-            b"DELAY\0013\2",
-            b"TIMER_DELAY_MS\0013\2",
-            b"\1\2",
-            b"a\1\2",
-            b"\xff\1\2",
-        ]
-    ),
-    st.binary(max_size=12),
-)
-
-
-@given(
-    st.lists(
-        st.tuples(st.integers(-(1 << 31), (1 << 31) - 1), st.binary(max_size=20), PROPERTIES),
-        max_size=4,
-    ),
-    st.one_of(st.none(), st.tuples(st.integers(0, 90), st.binary(min_size=1, max_size=4))),
-    st.integers(0, 3),
-)
-def test_the_same_batches_are_plain_and_become_the_same(items, damage, cut):
-    body = encode_batch(items)
-    if damage is not None:
-        at, garbage = damage
-        body = body[:at] + garbage + body[at + len(garbage) :]
-    body = body[: len(body) - cut]
-    results: list[Any] = []
-    for twin in (fast, sends):
-        puts: list[Any] = ["before"]
-        is_plain = twin.plain_batch(
-            body, b"S\1s\2", "queue", b"\1T", 5, b"host....", 1, java_hash, puts
-        )
-        results.append((is_plain, puts))
-    assert results[0] == results[1]
-    if damage is None and not cut and items and all(item[2][:4] == b"TAGS" for item in items):
-        assert results[0][0]
 
 
 LAYOUTS = {
@@ -401,3 +253,41 @@ SENDS = st.tuples(
 @given(st.lists(st.one_of(st.binary(), SENDS), max_size=5))
 def test_requests_become_the_same_frames(items):
     assert fast.encode_requests(items) == requests.encode_requests(items)
+
+
+@given(
+    st.lists(st.integers(0, 99), max_size=9, unique=True).map(sorted),
+    st.lists(st.tuples(st.integers(0, 120), st.integers(1, 9))),
+)
+def test_times_are_counted_in_the_same_classes(bounds, some):
+    seen = []
+    for kernel in (fast, time_counts):
+        counted = kernel.TimeCounts(bounds)
+        for time_us, count in some:
+            counted.add(time_us, count)
+        counted.add(7)
+        seen.append((list(counted.counts), counted.max_us, counted.total_us, counted.count))
+    assert seen[0] == seen[1]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 5 << 20)), max_size=9),
+    st.integers(0, 99),
+)
+def test_puts_are_counted_alike(puts, time_us):
+    seen = []
+    for twin, end_type in ((fast, fast.QueueEnd), (tallies, queue_ends.QueueEnd)):
+        fresh: list[Any] = []
+        above = twin.Tally("above", None, fresh)
+        queues = [end_type(number) for number in range(3)]
+        counted = [above, *(twin.Tally(f"{number}", above, fresh) for number in range(2))]
+        queues[0].tally, queues[1].tally = counted[1:]  # Of the last nobody counts.
+        for times in (1, 2):
+            some = [(queues[number],) for number, _ in puts]
+            twin.count_puts(some, [(0, 0, size) for _, size in puts], times * time_us)
+            seen.append(sorted(tally.of for tally in fresh))
+            for tally in fresh:
+                tally.looked_at()
+        above.add(2, 50, 3)
+        seen.append([(t.count, t.size, t.time_us, t.times, t.sizes) for t in counted])
+    assert seen[: len(seen) // 2] == seen[len(seen) // 2 :]

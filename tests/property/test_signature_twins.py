@@ -1,31 +1,28 @@
-"""Signed sends in the bytes of a connection: the compiled kernel, the plain one and the careful way say the same of them."""
+"""Signed sends in the bytes of a connection: what the fast path lets pass, the slow path says is signed."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-import shutil
+import json
 from base64 import b64encode
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cometmq import kernel
 from cometmq.codec.signature import signature, signed_content
-from cometmq.kernel import columns, lane_table, queue_ends, signatures, taking
+from cometmq.kernel import KERNEL
 from tests.support.lane_tables import table_of
 from tests.support.send_frames import FORMS, SENDS, WORDS, Sent, frame_of
 from tests.support.twin_turns import twin_calls, twin_timeout
 
-try:
-    from tests.support import compiled_kernel as fast
-except ImportError:
-    # Without a compiler there is one kernel; with one, a twin that was not built is a fault.
-    if shutil.which("cc") or shutil.which("gcc"):
-        raise
-    pytest.skip("no C compiler here, so no compiled kernel", allow_module_level=True)
-
-pytestmark = pytest.mark.timeout(twin_timeout())
+pytestmark = [
+    pytest.mark.timeout(twin_timeout()),
+    pytest.mark.skipif(KERNEL != "fast", reason="without a compiler there is no fast path"),
+]
 
 USER, SECRET = "me", b"a secret of mine"
 LIMITS = 1 << 20, 1 << 24, 1 << 16, 99
@@ -34,6 +31,8 @@ PLAIN = {
     "a": "p", "b": "Orders", "c": "TBW102", "d": "4", "e": "1", "f": "0", "g": "1700000000000",
     "h": "0", "i": "UNIQ_KEY\1A1\2n\1x y\2TAGS\1TagA\2", "j": "0", "k": "false", "m": "false",
 }  # fmt: skip
+# Forms with a field that no send has, or one twice.
+STRANGE = ("more", "twice")
 # What is done to a send behind its signature, or instead of it.
 SPOILT = st.sampled_from([
     None, None, None, None, "user", "signature", "unsigned", "empty", "body", "topic", "token", "none", "moved", "zero",
@@ -74,21 +73,21 @@ def signed(sent: Sent, spoilt: str | None) -> Sent:
     return sent._replace(fields=fields, body=body)
 
 
-class Plain:
-    """The plain kernel, by the names of the compiled one."""
-
-    KnownSigner = signatures.KnownSigner
-    QueueEnd = queue_ends.QueueEnd
-    LaneTable = lane_table.LaneTable
-    SendBatch = columns.SendBatch
-    take_sends = staticmethod(taking.take_sends)
-
-
-def said(kernel, data, count_max, user=b"me", secret=SECRET):
-    """How many sends a kernel takes that a user has signed, and the topics about which it asks."""
-    batch, signer = kernel.SendBatch(b""), kernel.KnownSigner(user, secret)
+def lanes() -> Any:
     queues = {number: kernel.QueueEnd(number) for number in range(3)}
-    straight = table_of(kernel, dict.fromkeys(("Orders", "Bills", "T" * 100), queues))
+    return table_of(kernel, dict.fromkeys(("Orders", "Bills", "T" * 100), queues))
+
+
+def is_taken(frame: bytes) -> bool:
+    """Whether a send is taken where nobody must sign."""
+    batch: Any = kernel.SendBatch(b"")
+    return kernel.take_sends(batch, frame, 0, 1, HOST, lanes(), LIMITS) > 0
+
+
+def said(data, count_max, user=b"me", secret=SECRET):
+    """How many sends are taken that a user has signed, and the topics about which is asked."""
+    batch: Any = kernel.SendBatch(b"")
+    signer, straight = kernel.KnownSigner(user, secret), lanes()
     position = 0
     asked: list[bytes] = []
     while True:
@@ -106,12 +105,22 @@ def said(kernel, data, count_max, user=b"me", secret=SECRET):
     st.lists(st.tuples(SENDS, FORMS, SPOILT), min_size=1, max_size=5), st.integers(0, 40), st.integers(1, 6)
 )  # fmt: skip
 @settings(max_examples=twin_calls(400), deadline=None)
-def test_both_kernels_and_the_careful_way_find_the_same_signed(sends, cut, count_max):
+def test_what_passes_is_signed_and_what_is_plain_and_signed_passes(sends, cut, count_max):
     whole = [(signed(sent, spoilt), form) for sent, form, spoilt in sends]
-    data = b"".join(frame_of(sent, form) for sent, form in whole)
+    frames = [frame_of(sent, form) for sent, form in whole]
+    data = b"".join(frames)
     data = data[: len(data) - cut] if cut < len(data) else data
-    found = said(fast, data, count_max)
-    assert found == said(Plain, data, count_max)
+    found = said(data, count_max)
+    passing = 0
+    for frame, (sent, form, spoilt) in zip(frames, sends, strict=True):
+        # A field of another name, or one that comes twice, is asked about with care.
+        is_strange = form in STRANGE or (
+            sent.code == 10 and not sent.fields.keys() <= {*WORDS.values(), "AccessKey"}
+        )
+        if spoilt is not None or is_strange or not is_taken(frame):
+            break
+        passing += len(b"".join(frames[: passing + 1])) <= len(data)
+    assert found[0] >= min(passing, count_max)
     for sent, _ in whole[: found[0]]:
         given_one = sent.fields["Signature"].encode()
         assert signature(SECRET, signed_content(sent.fields, sent.body)) == given_one
@@ -122,8 +131,7 @@ def test_both_kernels_and_the_careful_way_find_the_same_signed(sends, cut, count
 
 
 @pytest.mark.parametrize("form", ["json", "raw", "binary", "order"])
-@pytest.mark.parametrize("kernel", [fast, Plain], ids=["compiled", "plain"])
-def test_what_official_clients_sign_is_known(kernel, form):
+def test_what_official_clients_sign_is_known(form):
     topics = ("Orders", "Bills", "Orders")
     blocks = dict.fromkeys(("raw", "binary"), "UNIQ_KEY\1A1\2n\1\u00e9\2") | dict.fromkeys(
         ("json", "order"), PLAIN["i"]
@@ -136,44 +144,51 @@ def test_what_official_clients_sign_is_known(kernel, form):
         for number, topic in enumerate(topics, 1)
     ]
     data = b"".join(frame_of(sent, form) for sent in sends)
-    assert said(kernel, data, 9) == (3, [b"Orders", b"Bills"])
-    assert said(kernel, data, 2) == (2, [b"Orders", b"Bills"])
-    assert said(kernel, data, 9, secret=SECRET + b"x") == (0, [])
-    assert said(kernel, data, 9, user=b"mee") == (0, [])
+    assert said(data, 9) == (3, [b"Orders", b"Bills"])
+    assert said(data, 2) == (2, [b"Orders", b"Bills"])
+    assert said(data, 9, secret=SECRET + b"x") == (0, [])
+    assert said(data, 9, user=b"mee") == (0, [])
 
 
-@pytest.mark.parametrize("kernel", [fast, Plain], ids=["compiled", "plain"])
 @pytest.mark.parametrize(
     "name", ["AccessKey", "Signature", "b", "extFields", "more", "SecurityToken"]
 )
-def test_a_name_that_comes_twice_or_that_no_send_has_is_asked_about_with_care(kernel, name):
+def test_a_name_that_comes_twice_or_that_no_send_has_is_asked_about_with_care(name):
     frame = frame_of(signed(Sent(310, 0, 1, PLAIN, b"body"), None), "json")
     header = frame[8:-4]
     twice = header.replace(b'"extFields":{', b'"extFields":{"%s":"me",' % name.encode())
     if name == "extFields":
         twice = b'{"extFields":{"b":"Bills"},' + header[1:]
     data = (8 + len(twice)).to_bytes(4) + len(twice).to_bytes(4) + twice + b"body"
-    assert said(kernel, frame, 9)[0] == 1
-    assert said(kernel, data, 9)[0] == 0
-    assert said(kernel, frame + data + frame, 9)[0] == 1
+    assert said(frame, 9)[0] == 1
+    assert said(data, 9)[0] == 0
+    assert said(frame + data + frame, 9)[0] == 1
 
 
 @given(st.integers(0, 700), st.binary(max_size=3), st.integers(0, 3))
 @settings(max_examples=twin_calls(1000), deadline=None)
-def test_a_damaged_header_means_the_same_to_both(at, garbage, removed):
+def test_a_damaged_header_passes_only_where_it_says_the_same(at, garbage, removed):
     good = frame_of(signed(Sent(310, 0, 1, PLAIN, b"body"), None), "json")
     header = good[8:-4]
     at %= len(header)
     bad = header[:at] + garbage + header[at + removed :]
     data = good + (8 + len(bad)).to_bytes(4) + len(bad).to_bytes(4) + bad + b"body" + good
-    assert said(fast, data, 9) == said(Plain, data, 9)
+    count, _ = said(data, 9)
+    if count == 1:
+        return
+    assert count == 3
+    fields = json.loads(bad)["extFields"]
+    made = signature(SECRET, signed_content(fields, b"body")).decode()
+    assert (fields["AccessKey"], fields["Signature"]) == (USER, made)
 
 
 @pytest.mark.parametrize("is_plain", [False, True], ids=["fastest", "plain"])
 def test_the_digest_is_that_of_sha1(is_plain):
+    from cometmq.kernel._signatures import sha1
+
     for size in (*range(200), 1_000, 65_537):
         content = bytes(number * 7 & 255 for number in range(size))
-        assert fast.sha1(content, is_plain) == hashlib.sha1(content).digest()
+        assert sha1(content, is_plain) == hashlib.sha1(content).digest()
 
 
 @pytest.mark.parametrize("size", [1, 7, 63, 64, 65, 200])
@@ -183,18 +198,4 @@ def test_secrets_of_any_length_sign_as_hmac_does(size):
     content = signed_content(sent.fields, sent.body)
     made = b64encode(hmac.digest(secret, content, "sha1")).decode()
     data = frame_of(sent._replace(fields={**sent.fields, "Signature": made}), "json")
-    assert said(fast, data, 1, secret=secret)[0] == said(Plain, data, 1, secret=secret)[0] == 1
-
-
-def test_a_signer_of_another_kernel_is_refused():
-    with pytest.raises(TypeError, match="KnownSigner"):
-        fast.take_sends(
-            fast.SendBatch(b""),
-            b"",
-            0,
-            1,
-            HOST,
-            fast.LaneTable(),
-            LIMITS,
-            signatures.KnownSigner(b"me", SECRET),
-        )
+    assert said(data, 1, secret=secret)[0] == 1

@@ -1,4 +1,4 @@
-"""What connections brought in a turn: the compiled kernel and the plain one keep, take and answer the same of it."""
+"""What connections brought in a turn: the compiled kernel and the plain one keep the same of it; the compiled one takes and answers it."""
 
 from __future__ import annotations
 
@@ -12,19 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cometmq.kernel import column_records, columns, lane_table, queue_ends, taking, turn_reads
-from tests.property.test_column_twins import (
-    HOST,
-    HOSTS,
-    LAYOUTS,
-    LIMITS,
-    PLAIN,
-    STORE_HOST,
-    SUFFIX,
-)
+from cometmq.kernel import turn_reads
 from tests.support.lane_tables import table_of
 from tests.support.send_frames import FORMS, SENDS, frame_of
 from tests.support.twin_turns import twin_timeout, twin_turns
+from tests.unit.kernel.test_columns import HOST, LAYOUTS, LIMITS, PLAIN, STORE_HOST, SUFFIX
 
 try:
     from tests.support import compiled_kernel as fast
@@ -35,20 +27,7 @@ except ImportError:
     pytest.skip("no C compiler here, so no compiled kernel", allow_module_level=True)
 
 pytestmark = pytest.mark.timeout(twin_timeout())
-
-
-class Plain:
-    """The plain kernel, by the names of the compiled one."""
-
-    QueueEnd = queue_ends.QueueEnd
-    LaneTable = lane_table.LaneTable
-    SendBatch = columns.SendBatch
-    PeerEnd = turn_reads.PeerEnd
-    TurnReads = turn_reads.TurnReads
-    take_sends = staticmethod(taking.take_sends)
-    take_reads = staticmethod(turn_reads.take_reads)
-    answer_reads = staticmethod(turn_reads.answer_reads)
-    pack_columns = staticmethod(column_records.pack_columns)
+BORN_HOST = bytes(range(8))
 
 
 def noting(kernel: Any, told: list[tuple[Any, ...]]) -> tuple[type[Any], type[Any]]:
@@ -75,7 +54,7 @@ def noting(kernel: Any, told: list[tuple[Any, ...]]) -> tuple[type[Any], type[An
         """Has a number."""
 
         def __init__(self, turn: OneTurn, number: int) -> None:
-            super().__init__(turn, HOSTS[number % 2])
+            super().__init__(turn, BORN_HOST)
             self.number = number
 
         def read_otherwise(self, data: bytes) -> None:
@@ -91,36 +70,40 @@ class House:
     """A turn and connections of a kernel, and what these were told beside it."""
 
     def __init__(self, kernel: Any, size_max: int = 1 << 20) -> None:
-        self.kernel = kernel
         self.told: list[tuple[Any, ...]] = []
         turn, self.peer = noting(kernel, self.told)
         self.turn = turn(size_max)
-        self.queue = kernel.QueueEnd(1)
-        start = '{"code":0,"extFields":{"queueId":"0","msgId":"C0A8'
-        self.straight = table_of(kernel, {"Orders": {1: self.queue}}, start)
-        self.batch = kernel.SendBatch(SUFFIX)
-        self.ends: list[tuple[Any, int]] = []
-
-    def take(self, count_max: int = 99, size_min: int = 0) -> None:
-        self.kernel.take_reads(
-            self.turn, self.batch, self.ends, count_max, size_min, self.straight, LIMITS
-        )
-
-    def answer(self) -> None:
-        self.kernel.pack_columns(self.batch, 0, 5000, 1 << 40, LAYOUTS, 1700, STORE_HOST, [])
-        self.kernel.answer_reads(self.batch, self.ends, HOST)
 
     def states(self, peers: list[Any]) -> list[object]:
         """All that can be seen of them."""
         return [
-            *self.told, self.turn.size, self.turn.is_due, self.batch.count,
+            *self.told, self.turn.size, self.turn.is_due,
             [peer.number for peer in self.turn.fresh],
-            [(peer.number, last) for peer, last in self.ends],
             *(
                 (peer.unread, peer.has_read, peer.is_in_turn, peer.sends_alone, peer.asks_alone)
                 for peer in peers
             ),
         ]  # fmt: skip
+
+
+class TakingHouse(House):
+    """The compiled one, which takes and answers sends, too."""
+
+    def __init__(self) -> None:
+        super().__init__(fast)
+        start = '{"code":0,"extFields":{"queueId":"0","msgId":"C0A8'
+        self.straight = table_of(fast, {"Orders": {1: fast.QueueEnd(1)}}, start)
+        self.batch: Any = fast.SendBatch(SUFFIX)
+        self.ends: list[tuple[Any, int]] = []
+
+    def take(self, count_max: int = 99, size_min: int = 0) -> None:
+        fast.take_reads(
+            self.turn, self.batch, self.ends, count_max, size_min, self.straight, LIMITS
+        )
+
+    def answer(self) -> None:
+        fast.pack_columns(self.batch, 0, 5000, 1 << 40, LAYOUTS, 1700, STORE_HOST, [])
+        fast.answer_reads(self.batch, self.ends, HOST)
 
 
 @contextmanager
@@ -151,8 +134,7 @@ READS = st.tuples(
 )  # fmt: skip
 
 
-def worked(kernel: Any, reads: list[Any], numbers: tuple[int, ...]) -> list[object]:
-    count_max, size_min, size_max, lone_reads = numbers
+def worked(kernel: Any, reads: list[Any], size_max: int, lone_reads: int) -> list[object]:
     house = House(kernel, size_max)
     with sockets(len(reads)) as pairs:
         peers = []
@@ -168,28 +150,55 @@ def worked(kernel: Any, reads: list[Any], numbers: tuple[int, ...]) -> list[obje
             peer.data_received(data[: len(data) - cut])
             if number == 2:
                 peer.data_received(b"more")
-        house.take(count_max, size_min)
-        seen = house.states(peers)
-        house.take(99, 0)
-        house.answer()
-        return [*seen, *house.states(peers), *(received(theirs) for _, theirs in pairs)]
+            peer.write_at_once(data)
+        return [*house.states(peers), *(received(theirs) for _, theirs in pairs)]
 
 
 @given(
-    st.lists(READS, min_size=1, max_size=6),
-    st.tuples(
-        st.integers(1, 7),
-        st.sampled_from([0, 300]),
-        st.sampled_from([1 << 20, 500]),
-        st.integers(0, 1),
-    ),
+    st.lists(READS, min_size=1, max_size=6), st.sampled_from([1 << 20, 500]), st.integers(0, 1)
 )
 @settings(max_examples=twin_turns(300), deadline=None)
-def test_both_keep_take_and_answer_the_same(reads, numbers):
-    assert worked(fast, reads, numbers) == worked(Plain, reads, numbers)
+def test_both_keep_and_write_the_same(reads, size_max, lone_reads):
+    made = [worked(kernel, reads, size_max, lone_reads) for kernel in (fast, turn_reads)]
+    assert made[0] == made[1]
 
 
-KERNELS = pytest.mark.parametrize("kernel", [fast, Plain], ids=["compiled", "plain"])
+@given(st.lists(READS, min_size=1, max_size=6), st.integers(1, 7), st.sampled_from([0, 300]))
+@settings(max_examples=twin_turns(300), deadline=None)
+def test_taken_are_whole_sends_of_those_who_send_alone_up_to_the_limits(
+    reads, count_max, size_min
+):
+    """In order, up to the first who brought anything else; who is not taken has all of it yet."""
+    house = TakingHouse()
+    sent = []
+    for number, (sends, cut, is_alone, _, _) in enumerate(reads):
+        peer = house.peer(house.turn, number)
+        data = b"".join(frame_of(send, form) for send, form in sends)
+        peer.unread = data[: len(data) - cut]
+        peer.sends_alone, peer.is_in_turn = is_alone, True
+        house.turn.fresh.append(peer)
+        house.turn.size += len(peer.unread)
+        sent.append(peer.unread)
+    house.take(count_max, size_min)
+    expected: Any = fast.SendBatch(SUFFIX)
+    size, taken = sum(map(len, sent)), 0
+    while taken < min(len(sent), count_max) and size >= size_min:
+        data = sent[taken]
+        is_one = len(data) >= 8 and 4 + int.from_bytes(data[:4]) == len(data)
+        if not (reads[taken][2] and is_one):
+            break
+        if fast.take_sends(expected, data, 0, 1, BORN_HOST, house.straight, LIMITS) != len(
+            data
+        ):
+            break
+        size, taken = size - len(data), taken + 1
+    assert [peer.number for peer, _ in house.ends] == [*range(taken)]
+    assert [peer.unread for peer in house.turn.fresh] == sent[taken:]
+    assert (house.turn.size, house.batch.count) == (size, expected.count)
+    assert house.batch.puts() == expected.puts()
+
+
+KERNELS = pytest.mark.parametrize("kernel", [fast, turn_reads], ids=["compiled", "plain"])
 SEND = frame_of(PLAIN, "json")
 
 
@@ -202,9 +211,8 @@ def in_turn(house: House, count: int) -> list[Any]:
     return peers
 
 
-@KERNELS
-def test_who_sends_alone_is_taken_and_answered_without_being_asked(kernel):
-    house = House(kernel)
+def test_who_sends_alone_is_taken_and_answered_without_being_asked():
+    house = TakingHouse()
     with sockets(3) as pairs:
         peers = in_turn(house, 3)
         for peer, (ours, _) in zip(peers, pairs, strict=True):
@@ -220,10 +228,9 @@ def test_who_sends_alone_is_taken_and_answered_without_being_asked(kernel):
         assert b'"queueOffset":"%d"' % number in answer
 
 
-@KERNELS
-def test_the_rest_of_an_answer_goes_to_whoever_knows_what_comes_first(kernel):
+def test_the_rest_of_an_answer_goes_to_whoever_knows_what_comes_first():
     """A socket takes a part, nothing, or is closed: nothing is lost, and nothing comes twice."""
-    house, filled = House(kernel), 0
+    house, filled = TakingHouse(), 0
     large = PLAIN._replace(fields=PLAIN.fields | {"i": "UNIQ_KEY\1" + "K" * 30_000 + "\2"})
     with sockets(3) as pairs:
         peers = in_turn(house, 3)
@@ -246,11 +253,11 @@ def test_the_rest_of_an_answer_goes_to_whoever_knows_what_comes_first(kernel):
         assert received(pairs[1][1]) == b"x" * filled
     assert house.told[0] == ("due",)
     (_, number, rest), (_, *full), (_, *closed) = house.told[1:]
-    whole = column_records.answer_columns(house.batch, 0, 1, HOST) if kernel is Plain else None
+    whole = fast.answer_columns(house.batch, 0, 1, HOST)
     assert number == 0
     assert 0 < len(first) < len(first) + len(rest)
     assert b"K" * 30_000 in first + rest
-    assert whole in (None, first + rest)
+    assert whole == first + rest
     assert [full[0], closed[0]] == [1, 2]
     for number, answer in (full, closed):
         assert b'"queueOffset":"%d"' % number in answer
@@ -263,8 +270,7 @@ def test_more_bytes_than_may_wait_are_worked_on_as_they_come(kernel):
     assert house.told == [("due",), ("full", 2 * len(SEND))]
 
 
-@KERNELS
-def test_what_is_no_send_alone_stays_where_it_is(kernel):
+def test_what_is_no_send_alone_stays_where_it_is():
     """A pipelined read, half a frame, one whose state changed meanwhile: all of it waits, untouched."""
     for data in (
         SEND * 2,
@@ -273,13 +279,13 @@ def test_what_is_no_send_alone_stays_where_it_is(kernel):
         b"\0\0\0\4",
         SEND.replace(b"Orders", b"Others"),
     ):
-        house = House(kernel)
+        house = TakingHouse()
         peer = house.peer(house.turn, 0)
         peer.sends_alone = True
         peer.data_received(data)
         house.take()
         assert (list(house.turn.fresh), peer.unread, house.ends) == ([peer], data, [])
-    house = House(kernel)
+    house = TakingHouse()
     peers = in_turn(house, 2)
     peers[0].sends_alone = False
     house.take()

@@ -26,7 +26,6 @@ from cometmq.kernel._pull_answers import pull_answer
 from cometmq.kernel._pulls import split_pull
 from cometmq.kernel._queue_ends import QueueEnd
 from cometmq.kernel._reads import plain_fields, plain_read
-from cometmq.kernel._sends import plain_batch, plain_sends
 from cometmq.kernel._signatures import KnownSigner, sha1
 from cometmq.kernel._taking import take_sends
 from cometmq.kernel._tallies import Tally, count_columns, count_puts
@@ -61,10 +60,8 @@ __all__ = [
     "pack_records",
     "plain_acks",
     "plain_answers",
-    "plain_batch",
     "plain_fields",
     "plain_read",
-    "plain_sends",
     "pull_answer",
     "raw_keys",
     "read_commands",

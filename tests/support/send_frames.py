@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from cometmq.kernel import send_headers
-
 KEY = "7F0000010000000118B4AAC200000001"
 
 
@@ -27,7 +25,8 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 NAMES = st.one_of(
     st.sampled_from([
         "UNIQ_KEY", "TAGS", "KEYS", "WAIT", "DELAY", "TRAN_MSG", "POP_CK", "TIMER_DELAY_MS", "XTAGS",
-        "INNER_MULTI_DISPATCH", "XUNIQ_KEY", "NODELAY", "XWAIT", "a_b", "CLUSTER",
+        "INNER_MULTI_DISPATCH", "XUNIQ_KEY", "NODELAY", "XWAIT", "a_b", "CLUSTER", "TIMER_DELAY_SEC", "TIMER_DELIVER_MS",
+        "MSG_REGION", "TRACE_ON", "INNER_NUM", "RETRY_TOPIC", "__SHARDINGKEY",
     ]),
     TEXTS,
 )  # fmt: skip
@@ -71,13 +70,28 @@ NUMBERS = st.one_of(
     st.integers(-3, 9).map(str),
     st.integers(-(1 << 70), 1 << 70).map(str),
     st.sampled_from(
-        ["", " 1", "+1", "01", "1_0", "x", "-0", "1700000000000", "2147483648", "9" * 18]
+        [
+            "",
+            " 1",
+            "+1",
+            "01",
+            "1_0",
+            "1.5",
+            "x",
+            "\u0661",
+            "-0",
+            "1700000000000",
+            "2147483648",
+            "9" * 18,
+        ]
     ),
 )
 FIELDS = st.fixed_dictionaries(
     {
         "a": st.just("producers"),
-        "b": st.sampled_from(["Orders", "Orders", "Bills", "T" * 100, "Nobody", "é"]),
+        "b": st.sampled_from(
+            ["Orders", "Orders", "Bills", "T" * 100, "%RETRY%GID_orders", "Nobody", "é", ""]
+        ),
         "e": st.one_of(st.sampled_from(["0", "1", "2"]), NUMBERS),
         "f": st.sampled_from(["0", "0", "0", "0", "1", "00", ""]),
         "g": st.one_of(st.just("1700000000000"), NUMBERS),
@@ -107,26 +121,42 @@ _PLAIN_FIELDS = {
     "a": "producers", "b": "Orders", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1700000000000",
     "h": "0", "j": "0", "k": "false", "m": "false", "n": "broker-a",
 }  # fmt: skip
+# Of a field by its letter: it is as in another send; "-" and the letter: it is missing.
+_ONE_THING = st.sampled_from([
+    *[""] * 9, "b", "e", "g", "h", "i", "i", "j", "m", "d", "k", "l", *(f"-{letter}" for letter in "abcdefghijkm"),
+])  # fmt: skip
+
+
+def _nearly(fields: dict[str, str], other: dict[str, str], thing: str) -> dict[str, str]:
+    """The fields of a plain send, of which one is another or missing."""
+    fields = _PLAIN_FIELDS | fields
+    if thing.startswith("-"):
+        return {name: value for name, value in fields.items() if name != thing[1:]}
+    return fields | ({thing: other[thing]} if thing in other else {})
+
+
 # One thing of a plain send is another, at most.
 NEARLY_PLAIN = st.builds(
-    lambda queue_id, block, opaque, flag, body, any_, name: Sent(
-        310, flag, opaque,
-        _PLAIN_FIELDS | {"e": queue_id, "i": block} | ({name: any_[name]} if name in any_ else {}),
-        body,
+    lambda queue_id, block, opaque, flag, body, any_, thing: Sent(
+        310, flag, opaque, _nearly({"e": queue_id, "i": block}, any_, thing), body
     ),
     st.sampled_from(["0", "1", "2"]),
     st.sampled_from([
         f"UNIQ_KEY\1{KEY}\2WAIT\1true\2TAGS\1TagA\2", f"KEYS\1k1 k2\2UNIQ_KEY\1{KEY}\2", "UNIQ_KEY\1A1\2n\1é\2",
-        f"TAGS\1日本\2UNIQ_KEY\1{KEY}\2",
+        f"TAGS\1日本\2UNIQ_KEY\1{KEY}\2", f"UNIQ_KEY\1{KEY}\2n\0011\2WAIT\1true\2n\0012\2",
     ]),
     st.integers(0, 1 << 20),
     st.sampled_from([0, 0, 0, 2]),
     st.binary(min_size=1, max_size=12),
     FIELDS,
-    st.sampled_from(["", "", "", "", "b", "e", "g", "h", "i", "i", "j", "m", "d", "k", "l"]),
+    _ONE_THING,
 )  # fmt: skip
 # The fields of SEND_MESSAGE are words.
-WORDS = {letter.decode(): word.decode() for word, letter in send_headers.WORDS}
+WORDS = {
+    "a": "producerGroup", "b": "topic", "c": "defaultTopic", "d": "defaultTopicQueueNums", "e": "queueId",
+    "f": "sysFlag", "g": "bornTimestamp", "h": "flag", "i": "properties", "j": "reconsumeTimes",
+    "k": "unitMode", "l": "maxReconsumeTimes", "m": "batch",
+}  # fmt: skip
 
 
 def in_words(sent: Sent) -> Sent:
@@ -186,14 +216,12 @@ _BATCH_BODIES = st.one_of(
     st.binary(max_size=30),
 )  # fmt: skip
 _BATCH_BLOCKS = st.sampled_from([
-    f"WAIT\1true\2UNIQ_KEY\1{KEY}\2", f"WAIT\1true\2UNIQ_KEY\1{KEY}\2", "WAIT\1true\2", "", "KEYS\1k3\2", "n\1é\2",
+    f"WAIT\1true\2UNIQ_KEY\1{KEY}\2", f"WAIT\1true\2UNIQ_KEY\1{KEY}\2", "WAIT\1true\2", "", "KEYS\1k3\2", "n\1é\2", "n\0011\2n\0012\2",
 ])  # fmt: skip
 # One thing of a plain batch is another, at most, but for its messages.
 BATCHES = st.builds(
-    lambda queue_id, block, opaque, flag, body, any_, name, says: Sent(
-        320, flag, opaque,
-        _PLAIN_FIELDS | {"e": queue_id, "i": block, "m": says} | ({name: any_[name]} if name in any_ else {}),
-        body,
+    lambda queue_id, block, opaque, flag, body, any_, thing, says: Sent(
+        320, flag, opaque, _nearly({"e": queue_id, "i": block, "m": says}, any_, thing), body
     ),
     st.sampled_from(["0", "1", "2"]),
     _BATCH_BLOCKS,
@@ -201,7 +229,7 @@ BATCHES = st.builds(
     st.sampled_from([0, 0, 0, 2]),
     _BATCH_BODIES,
     FIELDS,
-    st.sampled_from(["", "", "", "", "", "b", "e", "g", "h", "i", "i", "j", "m", "d", "k", "l"]),
+    _ONE_THING,
     st.sampled_from(["true", "true", "false"]),
 )  # fmt: skip
 SENDS = st.one_of(NEARLY_PLAIN, NEARLY_PLAIN, NEARLY_PLAIN, BATCHES, BATCHES, IN_WORDS, ANY)

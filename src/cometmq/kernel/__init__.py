@@ -1,6 +1,6 @@
 """Hot loops on bytes and ints: what they mean in plain Python, and a compiled twin.
 
-`reference`, `records`, `wanted`, `keys`, `sends`, `taking`, `requests`, `messages`, `lane_table`, `acks`, `reads`, `pulls`, `pull_answers`, `signatures`, `time_counts`, `turn_reads`, `pipelined_sends` and `calls` say what each function does,
+`reference`, `records`, `wanted`, `keys`, `sends`, `requests`, `messages`, `acks`, `reads`, `pulls`, `pull_answers`, `time_counts`, `turn_reads`, `pipelined_sends` and `calls` say what each function does, `declines` what the fast path of sends is without a compiler,
 `layouts` which bytes stand where, `queue_ends` and `mapped_files` what it knows of a queue and of a file of the log, `rows` which tuples go in and out;
 the modules with an underscore do the same, compiled, and run where the package was built with a C compiler.
 COMETMQ_KERNEL=reference or =fast chooses one for certain (docs/design/0017).
@@ -8,10 +8,9 @@ COMETMQ_KERNEL=reference or =fast chooses one for certain (docs/design/0017).
 
 import os
 
-from cometmq.kernel.column_records import answers_of
 from cometmq.kernel.layouts import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_SIZE_MIN
 from cometmq.kernel.reference import WalkEnd, split_frames, walk_records, why_no_record
-from cometmq.kernel.sends import as_one, ids_of, is_whole
+from cometmq.kernel.sends import answers_of, as_one, ids_of
 
 KERNEL = os.environ.get("COMETMQ_KERNEL", "")
 WHY_PLAIN: str | None = None  # Why the plain kernel runs, where it does.
@@ -50,7 +49,6 @@ try:
     from cometmq.kernel._pulls import split_pull
     from cometmq.kernel._queue_ends import QueueEnd
     from cometmq.kernel._reads import plain_fields, plain_read
-    from cometmq.kernel._sends import plain_batch, plain_sends
     from cometmq.kernel._signatures import KnownSigner
     from cometmq.kernel._taking import take_sends
     from cometmq.kernel._tallies import Tally, count_columns, count_puts
@@ -74,15 +72,20 @@ except ImportError as error:
     WHY_PLAIN = str(error)
     from cometmq.kernel.acks import plain_acks, take_acks
     from cometmq.kernel.calls import begin_writing
-    from cometmq.kernel.column_records import (
+    from cometmq.kernel.declines import (
+        KnownSigner,
+        LaneTable,
+        SendBatch,
         answer_columns,
+        answer_reads,
+        count_columns,
         pack_columns,
         show_columns,
         take_back,
+        take_reads,
+        take_sends,
     )
-    from cometmq.kernel.columns import SendBatch
     from cometmq.kernel.keys import index_keys, insert_keys, record_keys
-    from cometmq.kernel.lane_table import LaneTable
     from cometmq.kernel.mapped_files import MappedFile
     from cometmq.kernel.messages import plain_messages, plain_properties
     from cometmq.kernel.pipelined_sends import (
@@ -112,15 +115,11 @@ except ImportError as error:
     from cometmq.kernel.sends import (
         encode_answers,
         pack_records,
-        plain_batch,
-        plain_sends,
         show_entries,
     )
-    from cometmq.kernel.signatures import KnownSigner
-    from cometmq.kernel.taking import take_sends
-    from cometmq.kernel.tallies import Tally, count_columns, count_puts
+    from cometmq.kernel.tallies import Tally, count_puts
     from cometmq.kernel.time_counts import TimeCounts
-    from cometmq.kernel.turn_reads import PeerEnd, TurnReads, answer_reads, take_reads
+    from cometmq.kernel.turn_reads import PeerEnd, TurnReads
     from cometmq.kernel.wanted import raw_keys, show_records, stored_keys, wanted_entries
 
     KERNEL = "reference"
@@ -161,20 +160,17 @@ __all__ = [
     "ids_of",
     "index_keys",
     "insert_keys",
-    "is_whole",
     "java_hash_many",
     "pack_columns",
     "pack_pipelined_sends",
     "pack_records",
     "plain_acks",
     "plain_answers",
-    "plain_batch",
     "plain_fields",
     "plain_messages",
     "plain_properties",
     "plain_read",
     "plain_records",
-    "plain_sends",
     "pull_answer",
     "raw_keys",
     "read_commands",

@@ -1,8 +1,13 @@
-# Blocks of properties: what a plain send may have in one (`columns.look`), and pieces of text by place and size.
+# Blocks of properties: what a plain send may have in one, and pieces of text by place and size.
 from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memchr, memcmp
 
 from cometmq.kernel._text cimport first_byte, word_at
+
+
+# As many properties are looked at.
+cdef enum:
+    NAMES_MAX = 64
 
 
 cdef struct Span:
@@ -65,13 +70,24 @@ cdef inline bint is_word(Span *key) noexcept nogil:
     return True
 
 
+cdef inline bint is_among(Span *name, Span *names, int count) noexcept nogil:
+    """Whether a name is one of those before it."""
+    cdef int index
+    for index in range(count):
+        if names[index].size == name.size and memcmp(names[index].at, name.at, name.size) == 0:
+            return True
+    return False
+
+
 cdef inline bint look_at(
     const uint8_t *block, Py_ssize_t size, Span *key, Span *tag, Span *words
 ) noexcept nogil:
     """Find unique key, tag and keys of a property block; False where anything in it may be special.
 
-    A block may be empty, and have none of these.
+    A block may be empty, and have none of these. A property that comes twice is special: the slow path keeps one of them.
     """
+    cdef Span names[NAMES_MAX]
+    cdef int count = 0
     cdef const uint8_t *at = block
     cdef const uint8_t *end = block + size
     cdef const uint8_t *piece_end
@@ -86,6 +102,10 @@ cdef inline bint look_at(
         if name_end == end or name_end[0] != 1 or name_end == at:
             return False
         name.at, name.size = at, name_end - at
+        if count == NAMES_MAX or is_among(&name, names, count):
+            return False
+        names[count] = name
+        count += 1
         piece_end = next_mark(name_end + 1, end)
         if piece_end == end or piece_end[0] != 2:
             return False
@@ -96,15 +116,15 @@ cdef inline bint look_at(
             if ends_with(&name, b"DELAY", 5):
                 return False
             if ends_with(&name, b"UNIQ_KEY", 8):
-                if name.size != 8 or key.at is not NULL:
+                if name.size != 8:
                     return False
                 key[0] = value
         elif ends_with(&name, b"TAGS", 4):
-            if name.size != 4 or tag.at is not NULL:
+            if name.size != 4:
                 return False
             tag[0] = value
         elif name.size == 4 and ends_with(&name, b"KEYS", 4):
-            words[0] = value  # The last counts.
+            words[0] = value
         elif ends_with(&name, b"TRAN_MSG", 8) or ends_with(&name, b"POP_CK", 6):
             return False
         elif ends_with(&name, b"WAIT", 4) and value.at[0] == c"f":

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 # cython: cdivision=True, embedsignature=True
-"""The compiled twin of `column_records`: records, queue entries, answers and keys of sends that are columns."""
+"""Records, queue entries, answers and keys of sends that are columns."""
 
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -23,12 +23,12 @@ from cometmq.kernel._layouts cimport (
 from cometmq.kernel._plain_records cimport add_room, has_filled
 from cometmq.kernel._queue_ends cimport QueueEnd
 from cometmq.kernel._text cimport PyUnicode_AsUTF8AndSize, decimal_size, put_decimal
-from cometmq.kernel.column_records import answers_of as _answers_of
 from cometmq.kernel.sends import (
     END as END_TEXT,
     KEY as KEY_TEXT,
     MIDDLE as MIDDLE_TEXT,
     OFFSET as OFFSET_TEXT,
+    answers_of as _answers_of,
     encode_answers as _encode_any_answers,
 )
 
@@ -139,7 +139,7 @@ def pack_columns(
     SendBatch batch not None, Py_ssize_t first, int64_t position, int64_t end, dict layouts,
     int64_t store_ms, bytes store_host, list content,
 ):
-    """See `cometmq.kernel.column_records.pack_columns`."""
+    """See `cometmq.kernel.declines.pack_columns`."""
     cdef Py_ssize_t index, last = first, host = -1
     cdef int64_t total = _size_rows(batch, first, &last, end - position, layouts, store_host)
     cdef Row *row
@@ -179,7 +179,7 @@ def pack_columns(
 
 
 def take_back(SendBatch batch not None):
-    """See `cometmq.kernel.column_records.take_back`."""
+    """See `cometmq.kernel.declines.take_back`."""
     cdef QueueEnd queue
     cdef Py_ssize_t index
     for index in range(batch.packed):
@@ -191,7 +191,7 @@ def take_back(SendBatch batch not None):
 def show_columns(
     SendBatch batch not None, dict dirty, Py_ssize_t tail_size_max, list full, dict watched
 ):
-    """See `cometmq.kernel.column_records.show_columns`."""
+    """See `cometmq.kernel.declines.show_columns`."""
     cdef Py_ssize_t index, size
     cdef Row *row
     cdef QueueEnd queue
@@ -257,7 +257,7 @@ cdef uint8_t *_put_ids(
 
 
 def answer_columns(SendBatch batch not None, Py_ssize_t first, Py_ssize_t last, str host not None):
-    """See `cometmq.kernel.column_records.answer_columns`."""
+    """See `cometmq.kernel.declines.answer_columns`."""
     return answers_to(batch, first, last, host)
 
 

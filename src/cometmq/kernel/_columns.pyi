@@ -1,1 +1,1 @@
-from cometmq.kernel.columns import SendBatch as SendBatch
+from cometmq.kernel.declines import SendBatch as SendBatch

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 # cython: cdivision=True, auto_pickle=False
-"""The compiled twin of `columns.SendBatch`: the sends of a turn as rows of numbers and places, without an object of each."""
+"""`declines.SendBatch`, compiled: the sends of a turn as rows of numbers and places, without an object of each."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
@@ -18,7 +18,7 @@ cdef enum:
 
 
 cdef class SendBatch:
-    """See `cometmq.kernel.columns.SendBatch`."""
+    """See `cometmq.kernel.declines.SendBatch`."""
 
     def __init__(self, bytes suffix not None):
         self.suffix = suffix
@@ -87,7 +87,7 @@ cdef class SendBatch:
         return block
 
     def puts(self):
-        """See `cometmq.kernel.columns.SendBatch.puts`."""
+        """See `cometmq.kernel.declines.SendBatch.puts`."""
         cdef list puts = []
         cdef Py_ssize_t index
         cdef Row *row
@@ -103,7 +103,7 @@ cdef class SendBatch:
         return puts
 
     def requests(self, Py_ssize_t first, Py_ssize_t last):
-        """See `cometmq.kernel.columns.SendBatch.requests`."""
+        """See `cometmq.kernel.declines.SendBatch.requests`."""
         cdef Py_ssize_t index
         return [
             (index, self.rows[index].messages)
@@ -112,7 +112,7 @@ cdef class SendBatch:
         ]
 
     def pending(self, Py_ssize_t first, Py_ssize_t last):
-        """See `cometmq.kernel.columns.SendBatch.pending`."""
+        """See `cometmq.kernel.declines.SendBatch.pending`."""
         cdef list pending = []
         cdef Py_ssize_t index, key_size
         cdef Row *row
@@ -129,7 +129,7 @@ cdef class SendBatch:
         return pending
 
     def results(self, Py_ssize_t first, Py_ssize_t last):
-        """See `cometmq.kernel.columns.SendBatch.results`."""
+        """See `cometmq.kernel.declines.SendBatch.results`."""
         cdef list results = []
         cdef Py_ssize_t index
         cdef Row *row
@@ -139,7 +139,7 @@ cdef class SendBatch:
         return results
 
     def arrivals(self):
-        """See `cometmq.kernel.columns.SendBatch.arrivals`."""
+        """See `cometmq.kernel.declines.SendBatch.arrivals`."""
         cdef list arrivals = []
         cdef Py_ssize_t index
         cdef Row *row
@@ -153,11 +153,11 @@ cdef class SendBatch:
 
     @property
     def start(self):
-        """See `cometmq.kernel.columns.SendBatch.start`."""
+        """See `cometmq.kernel.declines.SendBatch.start`."""
         return self.rows[0].physical_offset if self.packed else 0
 
     def end_of(self, Py_ssize_t last):
-        """See `cometmq.kernel.columns.SendBatch.end_of`."""
+        """See `cometmq.kernel.declines.SendBatch.end_of`."""
         if not 0 < last <= self.packed:
             raise IndexError("a send that is packed")
         return self.rows[last - 1].physical_offset + self.rows[last - 1].size

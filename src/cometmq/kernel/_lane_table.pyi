@@ -1,1 +1,1 @@
-from cometmq.kernel.lane_table import LaneTable as LaneTable
+from cometmq.kernel.declines import LaneTable as LaneTable

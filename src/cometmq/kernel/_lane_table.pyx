@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 # cython: cdivision=True, auto_pickle=False
-"""The compiled twin of `lane_table`: beside the dicts a table whose places can be fetched ahead, as those of a dict cannot."""
+"""`declines.LaneTable`, compiled: beside the dicts a table whose places can be fetched ahead, as those of a dict cannot."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
@@ -30,7 +30,7 @@ cdef Slot *_free_slots(uint64_t count) except NULL:
 
 
 cdef class LaneTable:
-    """See `cometmq.kernel.lane_table.LaneTable`."""
+    """See `cometmq.kernel.declines.LaneTable`."""
 
     def __cinit__(self):
         self.of = {}
@@ -43,12 +43,8 @@ cdef class LaneTable:
     def __dealloc__(self):
         PyMem_Free(self.slots)
 
-    def find(self, topic, queue_id):
-        """See `cometmq.kernel.lane_table.LaneTable.find`."""
-        return self.of[topic][queue_id]
-
     def keep(self, str topic not None, int64_t queue_id, lane not None):
-        """See `cometmq.kernel.lane_table.LaneTable.keep`."""
+        """See `cometmq.kernel.declines.LaneTable.keep`."""
         cdef uint64_t hash = lane_hash(_hash_of(topic), queue_id)
         cdef dict queues
         cdef object before  # Lives until its slot has another.
@@ -65,7 +61,7 @@ cdef class LaneTable:
         slot.hash, slot.lane = hash, <PyObject *>lane
 
     def forget(self, str topic not None):
-        """See `cometmq.kernel.lane_table.LaneTable.forget`."""
+        """See `cometmq.kernel.declines.LaneTable.forget`."""
         cdef dict queues = self.of.get(topic)
         cdef uint64_t hash
         cdef Slot *slot
@@ -79,7 +75,7 @@ cdef class LaneTable:
         del self.of[topic]
 
     def clear(self):
-        """See `cometmq.kernel.lane_table.LaneTable.clear`."""
+        """See `cometmq.kernel.declines.LaneTable.clear`."""
         memset(self.slots, 0, (self.mask + 1) * sizeof(Slot))
         self.count = 0
         self.of.clear()

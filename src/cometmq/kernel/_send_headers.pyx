@@ -5,7 +5,7 @@
 A client writes the same header again and again, but for five values: the number of the request, topic, queue, born time,
 properties; and the signature, where there is one. So a header that was read is kept as a pattern: what stands between those. Another that
 has the same bytes there means the same, because the reader goes from left to right and would do the same with
-them; it costs a comparison. `send_headers` has no patterns, and reads each header anew.
+them; it costs a comparison.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -18,7 +18,7 @@ from cometmq.kernel._layouts cimport SHORT_SIZE
 from cometmq.kernel._text cimport (
     first_byte, get_decimal, hex_digit, is_ascii, json_stops, short_escape, word_at,
 )
-from cometmq.kernel.send_headers import LANGUAGES, WORDS
+from cometmq.kernel.heads import LANGUAGES
 
 cdef enum:
     JSON_KIND = 0
@@ -54,8 +54,24 @@ cdef enum:
     HAS_KIND = 64
 
 
-# The fields of SEND_MESSAGE in the order of their names, and their letters.
-cdef tuple _words = WORDS
+# The fields of SEND_MESSAGE in the order of their names, and the letters of the same ones in the others
+# (SendMessageRequestHeader and SendMessageRequestHeaderV2 of RocketMQ 5.3.3).
+cdef tuple _words = (
+    (b"batch", b"m"),
+    (b"bornTimestamp", b"g"),
+    (b"defaultTopic", b"c"),
+    (b"defaultTopicQueueNums", b"d"),
+    (b"flag", b"h"),
+    (b"maxReconsumeTimes", b"l"),
+    (b"producerGroup", b"a"),
+    (b"properties", b"i"),
+    (b"queueId", b"e"),
+    (b"reconsumeTimes", b"j"),
+    (b"sysFlag", b"f"),
+    (b"topic", b"b"),
+    (b"unitMode", b"k"),
+)
+cdef tuple _languages = LANGUAGES
 cdef Span[WORDS_MAX] _word_names
 cdef int[WORDS_MAX] _word_letters
 cdef int _word_count = len(_words)
@@ -279,7 +295,7 @@ cdef inline bint _take_fields(Cursor *cursor, Header *header) noexcept nogil:
 
 cdef inline bint _is_language(Span *name):
     cdef bytes language
-    for language in <tuple>LANGUAGES:
+    for language in _languages:
         if _is(name, PyBytes_AS_STRING(language), PyBytes_GET_SIZE(language)):
             return True
     return False

@@ -1,3 +1,3 @@
-from cometmq.kernel.signatures import KnownSigner as KnownSigner
+from cometmq.kernel.declines import KnownSigner as KnownSigner
 
 def sha1(content: bytes, is_plain: bool = False) -> bytes: ...

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 # cython: cdivision=True, embedsignature=True, auto_pickle=False
-"""The compiled twin of `signatures`: whether sends are signed, looked at in the bytes of a connection.
+"""`declines.KnownSigner`, compiled: whether sends are signed, looked at in the bytes of a connection.
 
 SHA-1 goes on from both states of HMAC behind the block of a user's key, which are made once (RFC 2104).
 """
@@ -154,7 +154,7 @@ cdef inline bint _is(Span *text, bytes expected) noexcept:
 
 
 cdef class KnownSigner:
-    """See `cometmq.kernel.signatures.KnownSigner`."""
+    """See `cometmq.kernel.declines.KnownSigner`."""
 
     def __init__(self, bytes user not None, bytes secret not None):
         self.topics = set()

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 # cython: cdivision=True, embedsignature=True
-"""The compiled twin of `taking`: from the bytes of a connection to columns, without an object of each send.
+"""`declines.take_sends`, compiled: from the bytes of a connection to columns, without an object of each send.
 
 A frame that is in any way unusual ends it, and the Python side looks at that one.
 """
@@ -9,7 +9,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.object cimport PyObject
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
-from libc.string cimport memchr, memcmp, memcpy
+from libc.string cimport memcmp, memcpy
 
 from cometmq.kernel._blocks cimport Span, look_at
 from cometmq.kernel._bytes cimport get_u32
@@ -24,12 +24,11 @@ from cometmq.kernel._layouts cimport (
     SHORT_SIZE,
     TOPIC_BLOCK_V1_MAX,
 )
-from cometmq.kernel._send_headers cimport LETTERS, SEND, SEND_BATCH, Header, read_header
+from cometmq.kernel._send_headers cimport LETTERS, SEND_BATCH, Header, read_header
 from cometmq.kernel._signatures cimport KnownSigner
 from cometmq.kernel._text cimport get_decimal, hash_on, is_ascii
 from cometmq.kernel._whole_frames cimport Frame, get_frame
 from cometmq.kernel.reference import java_hash_many as _hash_any
-from cometmq.kernel.taking import NAMES_MAX as _NAMES_MAX
 
 cdef extern from *:
     void __builtin_prefetch(const void *at) nogil
@@ -44,10 +43,6 @@ cdef enum:
     ONEWAY_BIT = 2
     CACHE_LINE = 64
     LANES_AHEAD = 32  # The lanes of so many requests are found together.
-    NAMES_ROOM = 64  # Of SEND_MESSAGE as many properties are looked at as `taking` says.
-
-cdef int NAMES_MAX = _NAMES_MAX
-assert NAMES_MAX <= NAMES_ROOM
 
 
 cdef inline bint _is(Span *text, const char *word, Py_ssize_t size) noexcept nogil:
@@ -198,8 +193,6 @@ cdef bint _add_one(SendBatch batch, Header *header, Row *row, Span *body) except
         return False
     if not look_at(header.room, size, &key, &tag, &words) or key.at is NULL:
         return False
-    if header.code == SEND and not _is_once(header.room, size):
-        return False
     _note_tag(row, &tag)
     row.block_at, row.block_size = batch.text_size, size
     _note_key(batch, row, &key, &words)
@@ -207,31 +200,11 @@ cdef bint _add_one(SendBatch batch, Header *header, Row *row, Span *body) except
     return True
 
 
-cdef bint _is_once(const uint8_t *block, Py_ssize_t size) noexcept nogil:
-    """Whether each property of a block is there once, and these are not many."""
-    cdef Span names[NAMES_ROOM]
-    cdef const uint8_t *at = block
-    cdef const uint8_t *end = block + size
-    cdef const uint8_t *name_end
-    cdef int count = 0, index
-    while at < end:
-        name_end = <const uint8_t *>memchr(at, 1, end - at)
-        if count == NAMES_MAX or name_end is NULL:
-            return False
-        names[count].at, names[count].size = at, name_end - at
-        for index in range(count):
-            if _is(&names[index], <const char *>at, name_end - at):
-                return False
-        count += 1
-        at = <const uint8_t *>memchr(name_end, 2, end - name_end)
-        if at is NULL:
-            return False
-        at += 1
-    return True
-
-
 cdef bint _is_whole(Header *header) noexcept nogil:
-    """Return whether a send has the fields that nothing else here reads, as clients write them; see `taking`."""
+    """Return whether a send has the fields that nothing else here reads, as clients write them.
+
+    The slow path reads all fields (`SendRequestV2`), and refuses a send of which one is missing or means nothing.
+    """
     cdef Span *some = &header.fields[c"k" - c"a"]
     cdef int64_t number
     if header.fields[c"a" - c"a"].at is NULL:
@@ -413,7 +386,7 @@ def take_sends(
     SendBatch batch not None, bytes data not None, Py_ssize_t position, Py_ssize_t count_max,
     bytes host not None, LaneTable straight not None, tuple limits not None, KnownSigner signer=None,
 ):
-    """See `cometmq.kernel.taking.take_sends`."""
+    """See `cometmq.kernel.declines.take_sends`."""
     return take(batch, data, position, count_max, host, straight, limits, signer)
 
 

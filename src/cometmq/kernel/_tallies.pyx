@@ -129,7 +129,7 @@ cdef inline void _fetch_tallies(SendBatch batch, Py_ssize_t index):
 
 
 def count_columns(SendBatch batch not None, Py_ssize_t first, Py_ssize_t last, int64_t time_us):
-    """See `cometmq.kernel.tallies.count_columns`.
+    """See `cometmq.kernel.declines.count_columns`.
 
     Sends of several queues alternate, so what is above is added to once for all that follow each other in a topic.
     """

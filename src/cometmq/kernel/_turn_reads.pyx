@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, auto_pickle=False
-"""The compiled twin of `turn_reads`: what connections brought in a turn, taken and answered."""
+"""The compiled twin of `turn_reads`, and what takes and answers what connections brought in a turn."""
 
 from collections import deque
 
@@ -116,7 +116,7 @@ def take_reads(
     TurnReads turn not None, SendBatch batch not None, list ends not None, Py_ssize_t count_max,
     Py_ssize_t size_min, LaneTable straight not None, tuple limits not None,
 ):
-    """See `cometmq.kernel.turn_reads.take_reads`."""
+    """See `cometmq.kernel.declines.take_reads`."""
     cdef object fresh = turn.fresh
     cdef Py_ssize_t size, last = batch.request_count + count_max
     cdef PeerEnd peer
@@ -140,7 +140,7 @@ def take_reads(
 
 
 def answer_reads(SendBatch batch not None, list ends not None, str host not None):
-    """See `cometmq.kernel.turn_reads.answer_reads`."""
+    """See `cometmq.kernel.declines.answer_reads`."""
     cdef Py_ssize_t first = 0, last
     cdef PeerEnd peer
     for end in ends:

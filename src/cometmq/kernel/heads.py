@@ -6,7 +6,10 @@ a command. Compiled: `_scan.pxd`.
 
 import re
 
+from cometmq.model.codes import Language
+
 HEADER_SIZE_PLAIN = 4096  # Bytes; none of those who are asked here is as long.
+LANGUAGES = tuple(language.name.encode() for language in Language)
 # A field: name and value.
 _FIELD = re.compile(r'"([^"\\\x00-\x1f]*)":"([^"\\\x00-\x1f]*)"')
 _TEXT = rb'"[^"\\\x00-\x1f]*"'

@@ -53,13 +53,7 @@ def index_keys(waiting: Sequence[PutBatch[End]]) -> Keys:
     """
     texts: list[bytes] = []
     places: list[tuple[int, int]] = []
-    for _, store_ms, results, puts, _, _, columns in waiting:
-        if columns is not None:
-            for topic, block, (_, offset, _) in columns.keyed():
-                found = hashed_texts(_topic_of(topic) + b"#", block)
-                texts += found
-                places += [(offset, store_ms)] * len(found)
-            continue
+    for _, store_ms, results, puts, _, _, _ in waiting:
         for put, (_, offset, _) in zip(puts, results, strict=True):
             if put[11] != NOT_INDEXED:
                 found = hashed_texts(_topic_of(put[1]) + b"#", put[3])

@@ -4,10 +4,7 @@ A tally adds to all that are above it, too: a queue's to its topic's, and that t
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from cometmq.kernel.columns import SendBatch
+from typing import Any
 
 # Upper ends of the classes of message sizes, bytes (BrokerMetricsManager of RocketMQ 5.3.3); the last class has none.
 SIZE_BOUNDS = (1 << 10, 4 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20)
@@ -85,26 +82,6 @@ def _add_run(tally: "Tally | None", sizes: list[int], time_us: int) -> None:
     for size in sizes:
         classes[_class_of(size)] += 1
     tally._add(len(sizes), sum(sizes), len(sizes) * time_us, classes)  # noqa: SLF001  Of this module.
-
-
-def count_columns(batch: "SendBatch[Any]", first: int, last: int, time_us: int) -> None:
-    """Add sends that are packed to the tallies of their queues, each run of a queue at once.
-
-    Args:
-        batch: the sends.
-        first: the first that is counted.
-        last: behind the last.
-        time_us: how long each took.
-    """
-    queue: Any = None
-    sizes: list[int] = []
-    for index, (_, _, size) in enumerate(batch.results(first, last), max(first, 0)):
-        end = batch.lanes[index][0]
-        if end is not queue:
-            _add_run(None if queue is None else queue.tally, sizes, time_us)
-            queue, sizes = end, []
-        sizes.append(size)
-    _add_run(None if queue is None else queue.tally, sizes, time_us)
 
 
 def count_puts(

@@ -1,4 +1,4 @@
-"""Keeps what connections bring in a turn of the loop, takes the sends of it and answers them, without a call of Python for each.
+"""Keeps what connections bring in a turn of the loop, and writes to their sockets, without a call of Python for each.
 
 A client that waits for each answer brings one send a read. Of very many such connections the calls between the loop, the batch of
 the turn and the sockets took longer than the sends. What is anything else, or is not answered by one write, goes to whoever the
@@ -9,14 +9,6 @@ import os
 from collections import deque
 from typing import Any, Generic, TypeVar
 
-from cometmq.kernel.column_records import answer_columns
-from cometmq.kernel.columns import SendBatch
-from cometmq.kernel.lane_table import LaneTable
-from cometmq.kernel.layouts import FRAME_HEAD
-from cometmq.kernel.rows import End, TakeLimits
-from cometmq.kernel.taking import take_sends
-
-_LENGTH_SIZE = 4
 # Larger answers go to the socket in a way that lets other threads run meanwhile, bytes.
 DIRECT_SIZE_MAX = 64 << 10
 # Whoever the connections are to others.
@@ -131,56 +123,3 @@ class PeerEnd:
     def write_otherwise(self, data: bytes | memoryview) -> None:
         """Send bytes, or keep them, in whatever state the connection is."""
         raise NotImplementedError
-
-
-def take_reads(
-    turn: TurnReads[OfPeer],
-    batch: SendBatch[End],
-    ends: list[tuple[OfPeer, int]],
-    count_max: int,
-    size_min: int,
-    straight: LaneTable[End],
-    limits: TakeLimits,
-) -> None:
-    """Take the sends of those who brought one send each, up to the first who brought anything else.
-
-    Args:
-        turn: who is taken waits there no more.
-        batch: gets a row of each message.
-        ends: gets who is taken, and the index behind his last send.
-        count_max: most sends.
-        size_min: when no more bytes wait than this, it is enough.
-        straight: as in `take_sends`.
-        limits: the same.
-    """
-    fresh, last = turn.fresh, batch.request_count + count_max
-    while fresh and batch.request_count < last and turn.size >= size_min:
-        peer = fresh[0]
-        data = peer.unread
-        size = len(data)
-        if not peer.sends_alone or size < FRAME_HEAD.size:
-            return
-        if int.from_bytes(data[:_LENGTH_SIZE]) + _LENGTH_SIZE != size:
-            return
-        if take_sends(batch, data, 0, 1, peer.host, straight, limits) != size:
-            peer.sends_alone = False
-            return
-        fresh.popleft()
-        ends.append((peer, batch.count))
-        peer.unread = b""
-        peer.is_in_turn = False
-        turn.size -= size
-
-
-def answer_reads(batch: SendBatch[End], ends: list[tuple[OfPeer, int]], host: str) -> None:
-    """Answer the sends of each connection, all of which are packed, with one write.
-
-    Args:
-        batch: the sends.
-        ends: whose they are.
-        host: this broker as message ids have it.
-    """
-    first = 0
-    for peer, last in ends:
-        peer.write_at_once(answer_columns(batch, first, last, host))
-        first = last

@@ -26,11 +26,7 @@ from tests.support.hand_clock import HandClock
 from tests.unit.broker.parts_by_hand import load_tables, parts_by_hand
 
 # The tests of the fast path. A broker without the compiled kernel has none (test_sends.py).
-collect_ignore = (
-    []
-    if KERNEL == "fast"
-    else ["test_ack_intake.py", "test_column_sends_twins.py", "test_pull_intake.py"]
-)
+collect_ignore = [] if KERNEL == "fast" else ["test_ack_intake.py", "test_pull_intake.py"]
 
 
 class Served:

@@ -1,8 +1,7 @@
 """Sends: all of one turn become records with one write, and are answered with one write a connection.
 
-Plain messages take the straight way (send.fast_path.rows). What is special goes through `admission`,
-which checks everything and says what to do. The meaning is the same; only the time differs
-(docs/broker.md).
+This is the slow path: each send goes through `admission`, which checks everything and says what to do. Plain sends seldom
+come here, for the fast path takes them from their bytes (send.fast_path.columns); the meaning is the same.
 
 With SYNC_FLUSH the finished answers of a connection wait for the disk together; after a failed or late
 flush the same answers go out with FLUSH_DISK_TIMEOUT.
@@ -17,7 +16,6 @@ from cometmq.broker.loop.turns import Turns
 from cometmq.broker.pull.fast_path import PullIntake
 from cometmq.broker.send.admission import Admission, AdmittedSend, AnySend, Sender
 from cometmq.broker.send.fast_path.columns import SEND_CODES, Ends, SendIntake
-from cometmq.broker.send.fast_path.rows import PlainSends
 from cometmq.broker.send.fast_path.turns import Sends
 from cometmq.broker.send.requests.answers import (
     Pending,
@@ -37,7 +35,7 @@ from cometmq.model.errors import RecordIllegal, RequestError, StoreError
 from cometmq.model.flags import ONEWAY
 from cometmq.net.answer import answer_to_error
 from cometmq.net.peer import Peer
-from cometmq.net.requests import Answers, BatchHandler, Read, refuse_all
+from cometmq.net.requests import Answers, BatchHandler, Read
 from cometmq.store.appender import PutResult
 from cometmq.store.batch import Columns
 from cometmq.store.message_store import MessageStore
@@ -65,7 +63,6 @@ class SendHandler(BatchHandler):
         `pulls` takes pulls where sends are taken as columns.
         """
         self._store = store
-        self._plain = PlainSends(lanes, admission)
         self._admission = admission
         self._counters = counters
         self._on_written = on_written
@@ -97,34 +94,19 @@ class SendHandler(BatchHandler):
         self._store_and_answer(sends)
 
     def _gather(self, commands: list[RawCommand], peer: Peer, sends: Sends) -> None:
-        """Add the sends of one connection; what is special may be stored at once, behind those before it."""
-        gathered, count = 0, len(commands)
-        while True:
-            before = len(sends.pending)
-            try:
-                gathered = self._plain.gather(
-                    commands, gathered, peer.host, sends.puts, sends.pending
-                )
-            except Exception as error:  # noqa: BLE001  As net.dispatcher.run_handler: it loses itself alone.
-                gathered += len(sends.pending) - before
-                del sends.puts[len(sends.pending) :]
-                refuse_all([commands[gathered]], peer, error)
-            else:
-                if gathered < count:
-                    self._gather_special(commands[gathered], peer, sends)
-            sends.end(peer)
-            gathered += 1
-            if gathered >= count:
-                return
+        """Add the sends of one connection; what cannot wait is stored at once, behind those before it."""
+        for command in commands:
+            self._gather_one(command, peer, sends)
+        sends.end(peer)
 
     def written(self) -> None:
         """The answers are on the wire: now consumers may see the messages."""
         self._store.dispatch_pending()
         self._on_written()
 
-    # --- what is special
+    # --- one send
 
-    def _gather_special(self, command: RawCommand, peer: Peer, sends: Sends) -> None:
+    def _gather_one(self, command: RawCommand, peer: Peer, sends: Sends) -> None:
         try:
             if is_big(command):
                 # What this turn has gathered so far comes before it.
@@ -132,8 +114,8 @@ class SendHandler(BatchHandler):
                 self._store_and_answer(sends.empty())
                 self._big_batches.begin(command, peer)
                 return
-            admitted = self._admit(command, peer)
-        except Exception as error:  # noqa: BLE001  As net.dispatcher.run_handler.
+            admitted = admit(self._admission, command, peer)
+        except Exception as error:  # noqa: BLE001  As net.dispatcher.run_handler: it loses itself alone.
             peer.answer(command, answer_to_error(error, command))
             return
         one = (
@@ -150,15 +132,11 @@ class SendHandler(BatchHandler):
         self._store_and_answer(sends.empty())
         self._store_apart(admitted, one, peer)
 
-    def _admit(self, command: RawCommand, peer: Peer) -> AdmittedSend:
-        admitted = self._plain.take_batch(command, peer.host)
-        return admitted or admit(self._admission, command, peer)
-
     def _store_piece(
         self, command: RawCommand, peer: Peer
     ) -> tuple[list[PutResult], AdmittedSend]:
         """Store a part of a large batch, for consumers to see."""
-        admitted = self._admit(command, peer)
+        admitted = admit(self._admission, command, peer)
         self._check_replicas(admitted)
         began = self._counters.now()
         try:
