@@ -107,8 +107,8 @@ def test_only_one_index_entry_is_wrong_where_a_pieces_last_points_far_ahead(dire
     path = min((directory / "index").iterdir())
     change(path, entry_position(100, SLOTS) + 4 + 2, b"\1")  # Into the physical offset.
     stray, missing = verdict_of(directory).findings
-    assert "1 entries of hash" in stray.what
-    assert "1 keys have no entry" in missing.what
+    assert "1 entry of hash" in stray.what
+    assert "1 key has no entry" in missing.what
 
 
 def test_sizes_and_delay_levels_are_found_in_the_files(name):
@@ -188,7 +188,7 @@ def test_a_queue_entry_that_is_gone_is_found(directory):
     store.close()
     verdict = verdict_of(directory)
     [finding] = verdict.findings
-    assert "1 entries from 99 on are missing" in finding.what
+    assert "1 entry from 99 on is missing" in finding.what
     # After an unclean stop a start builds what is missing at a queue's end.
     assert finding.is_error == is_clean
 
@@ -221,7 +221,7 @@ def test_an_index_entry_that_changed_is_found(directory, at):
     change(path, entry_position(700, SLOTS) + at)
     verdict = verdict_of(directory)
     assert any(
-        finding.part == "index" and "no keys of the record" in finding.what
+        finding.part == "index" and "of the record" in finding.what
         for finding in verdict.findings
     )
 

@@ -71,7 +71,7 @@ def test_rows_are_merged_by_key_into_partitions_that_all_readers_see(
         SettingsError, match=r"2 rows of one micro-batch have the keys \{'id': 6\}"
     ):
         sink(second.where("id = 6").unionAll(second.where("id < 8")), 2)
-    with pytest.raises(SettingsError, match="id is null in 1 rows"):
+    with pytest.raises(SettingsError, match="id is null in 1 row"):
         sink(spark.sql("SELECT CAST(null AS INT) AS id, 'x' AS day"), 2)
     with pytest.raises(SettingsError, match="merge_keys: there is no column 'no'"):
         delta_sink(to, checkpoint, partition_by=["day"], merge_keys=["no"])(second, 2)

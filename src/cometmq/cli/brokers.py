@@ -18,6 +18,7 @@ from cometmq.cli.options import (
 )
 from cometmq.cli.output import notes, print_json, print_lines, print_table
 from cometmq.model.exit_status import ExitStatus
+from cometmq.model.text import plural
 
 if TYPE_CHECKING:
     from cometmq.client import BrokerState, SettingsReport
@@ -168,7 +169,7 @@ def drain(broker: BrokerName, *, nameserver: Nameserver = NAMESERVER_DEFAULT) ->
     """Have nobody send to a broker any more; what it holds is consumed as before."""
     count = ask(nameserver, lambda clients: clients.admin.drain(broker))
     notes().print(
-        f"{broker} takes no new messages any more, for {count} topics; producers stop within 30 s. "
+        f"{broker} takes no new messages any more ({count} {plural(count, 'topic')}); producers stop within 30 s. "
         f"cometmq cluster undrain {broker} takes it back.",
         markup=False,
     )
@@ -177,7 +178,9 @@ def drain(broker: BrokerName, *, nameserver: Nameserver = NAMESERVER_DEFAULT) ->
 def undrain(broker: BrokerName, *, nameserver: Nameserver = NAMESERVER_DEFAULT) -> None:
     """Have messages sent to a drained broker again."""
     count = ask(nameserver, lambda clients: clients.admin.undrain(broker))
-    notes().print(f"{broker} is sent to again, for {count} topics.", markup=False)
+    notes().print(
+        f"{broker} takes messages again ({count} {plural(count, 'topic')}).", markup=False
+    )
 
 
 def broker_line(state: "BrokerState", now_ms: float) -> BrokerLine:

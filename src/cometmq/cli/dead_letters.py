@@ -31,6 +31,7 @@ from cometmq.model.errors import SettingsError
 from cometmq.model.exit_status import ExitStatus
 from cometmq.model.message import StoredMessage
 from cometmq.model.names import dead_letter_topic
+from cometmq.model.text import plural
 
 if TYPE_CHECKING:
     from cometmq.client.admin.dead_letters import DeadLetterFilter
@@ -264,7 +265,7 @@ def export_letters(
         return count
 
     count = ask(nameserver, work)
-    notes().print(f"{count} dead letters.", style="dim")
+    notes().print(f"{count} dead {plural(count, 'letter')}.", style="dim")
 
 
 @letters.command()

@@ -9,6 +9,7 @@ import typer
 from cometmq.cli.options import AsJson
 from cometmq.cli.output import notes, print_json, print_table
 from cometmq.cli.store import Config, Folder
+from cometmq.model.text import plural
 
 if TYPE_CHECKING:
     from cometmq.store.settings import StoreSettings
@@ -58,7 +59,9 @@ def expired(
     elif files:
         print_table(ExpiredFile._fields, files)
         total = sum(file.bytes for file in files)
-        notes().print(f"{len(files)} files, {total:,} bytes; nothing was deleted.")
+        notes().print(
+            f"{len(files)} {plural(len(files), 'file')}, {total:,} bytes; nothing was deleted."
+        )
     else:
         notes().print("Nothing would be deleted.")
 

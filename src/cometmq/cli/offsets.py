@@ -31,6 +31,7 @@ from cometmq.cli.output import exit_if_partial, note_absent, notes, print_lines
 from cometmq.cli.visible import visible
 from cometmq.model.errors import SettingsError
 from cometmq.model.names import is_retry_topic, is_system_group
+from cometmq.model.text import plural
 
 if TYPE_CHECKING:
     from cometmq.client import MessageQueue
@@ -383,7 +384,7 @@ def said_of(group: str, lines: list[MoveLine]) -> str:
     """The question to a user before offsets are moved."""
     moves = [line.moves or 0 for line in lines]
     passed, again = sum(max(each, 0) for each in moves), -sum(min(each, 0) for each in moves)
-    return f"Move {group}: {passed} messages are passed over, {again} are consumed again?"
+    return f"Move {group}: {passed} {plural(passed, 'message is', 'messages are')} passed over, {again} {plural(again, 'is', 'are')} consumed again?"
 
 
 def export_json(

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from cometmq.cli.output import notes, print_json, print_table, screen
 from cometmq.cli.visible import visible
+from cometmq.model.text import plural
 
 if TYPE_CHECKING:
     from cometmq.codec.record import Record
@@ -48,9 +49,10 @@ def print_verdict(verdict: "StoreVerdict") -> None:
     screen().print(
         Text.assemble(
             (word, style),
-            f": {verdict.records} records from {verdict.log_start} to {verdict.log_end}, "
+            f": {verdict.records} {plural(verdict.records, 'record')} from {verdict.log_start} to {verdict.log_end}, "
             f"{verdict.queue_entries} queue entries, {verdict.index_entries} index entries; "
-            f"{verdict.errors} errors, {verdict.notes} notes",
+            f"{verdict.errors} {plural(verdict.errors, 'error')}, "
+            f"{verdict.notes} {plural(verdict.notes, 'note')}",
         )
     )
 
@@ -146,9 +148,13 @@ def print_comparison(found: "CopyComparison") -> None:
         notes().print(line, markup=False)
     for line in found.damages:
         screen().print(f"damaged: {visible(line)}")
-    word = "the same" if found.is_same else f"{found.differing} differences"
+    word = (
+        "the same"
+        if found.is_same
+        else f"{found.differing} {plural(found.differing, 'difference')}"
+    )
     if found.damages:
-        word += f" beside {len(found.damages)} damaged pieces"
+        word += f" beside {len(found.damages)} damaged {plural(len(found.damages), 'piece')}"
     screen().print(f"{word}: {found.queues} queues, {min(found.rows)} messages compared")
 
 
@@ -171,7 +177,7 @@ def print_plan(plan: "RepairPlan") -> None:
         screen().print(f"damaged: {visible(what)}")
     how = "cut" if plan.is_cut else "wrapped"
     screen().print(
-        f"{len(plan.damages)} damaged pieces {how}, {plan.tail} bytes behind the log's end cut; "
+        f"{len(plan.damages)} damaged {plural(len(plan.damages), 'piece')} {how}, {plan.tail} bytes behind the log's end cut; "
         f"{len(plan.queues)} queues and {plan.index_files} index files built again from "
         f"{plan.records} records"
     )

@@ -29,6 +29,7 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import BrokerRefused, CometError, NetError
 from cometmq.model.message import StoredMessage
 from cometmq.model.names import TOOLS_GROUP
+from cometmq.model.text import plural
 
 if TYPE_CHECKING:
     from cometmq.client import AsyncPullConsumer, ClientInstance, MessageQueue, Tag
@@ -80,7 +81,9 @@ async def _tail(
             offsets = await asyncio.gather(
                 *(_first(consumer, queue, place) for queue in queues)
             )
-            notes().print(f"[dim]Following {len(queues)} queues of {topic}; Ctrl-C ends.")
+            notes().print(
+                f"[dim]Following {len(queues)} {plural(len(queues), 'queue')} of {topic}; Ctrl-C ends."
+            )
             following = asyncio.gather(*map(follower.follow, queues, offsets))
             showing = asyncio.ensure_future(
                 _show(follower.arrivals, count_max, as_json=as_json)

@@ -20,6 +20,7 @@ from cometmq.cli.patience import patient
 from cometmq.model.errors import TopicNotFound
 from cometmq.model.flags import is_readable, is_writable
 from cometmq.model.names import REPLY_TOPIC_SUFFIX, is_retry_topic, is_system_topic
+from cometmq.model.text import plural
 
 if TYPE_CHECKING:
     from cometmq.client import AbsentBroker, AsyncAdmin, TopicState
@@ -96,9 +97,12 @@ def create(
     configs = _with_admin(nameserver, lambda admin: admin.create_topic(topic, queues=queues))
     counts = {broker: config.write_queues for broker, config in sorted(configs.items())}
     if len(set(counts.values())) == 1:
-        said = f"{next(iter(counts.values()))} queues on each broker"
+        count = next(iter(counts.values()))
+        said = f"{count} {plural(count, 'queue')} on each broker"
     else:
-        said = ", ".join(f"{count} queues on {broker}" for broker, count in counts.items())
+        said = ", ".join(
+            f"{count} {plural(count, 'queue')} on {broker}" for broker, count in counts.items()
+        )
     notes().print(f"{topic} has {said}.", markup=False)
 
 

@@ -1,4 +1,4 @@
-"""Text of others, for a line of a log or the message of an error: on one line, and of a bounded length."""
+"""Text for a line of a log or the message of an error: of others on one line and of a bounded length, and plurals."""
 
 
 def printable(text: str) -> str:
@@ -21,3 +21,8 @@ def cut(text: str, most: int) -> str:
 def label_value(text: str) -> str:
     """A label's value as it stands between quotes in Prometheus's text format."""
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """Return the word that goes with a number: `one` with 1, else `many`, by default `one` with an s."""
+    return one if count == 1 else many or f"{one}s"

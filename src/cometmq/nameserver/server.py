@@ -9,7 +9,7 @@ from cometmq.access.guard import AccessGuard, access_guard
 from cometmq.model.clock import Clock
 from cometmq.model.errors import NetError
 from cometmq.model.settings import SettingsInForce
-from cometmq.model.text import cut, printable
+from cometmq.model.text import cut, plural, printable
 from cometmq.nameserver.expiry import Expiry
 from cometmq.nameserver.handlers.admin import AdminHandlers
 from cometmq.nameserver.handlers.registration import RegistrationHandlers
@@ -137,7 +137,8 @@ class NameServer:
         return HttpAnswer((text.encode(),), content_type=CONTENT_TYPE)
 
     async def _alive(self) -> HttpAnswer:
-        return words(f"alive: {len(self.routes.live)} brokers are here")
+        count = len(self.routes.live)
+        return words(f"alive: {count} {plural(count, 'broker is', 'brokers are')} here")
 
     def _dispatcher(self, gate: Gate | None) -> Dispatcher:
         path = self._settings.current.kv_config_path

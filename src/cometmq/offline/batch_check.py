@@ -7,6 +7,7 @@ from typing import NamedTuple
 from cometmq.codec.other_queues import BatchEntry
 from cometmq.codec.record import Record
 from cometmq.model.flags import INNER_BATCH
+from cometmq.model.text import plural
 from cometmq.offline.findings import Findings
 from cometmq.offline.found import FoundStore
 from cometmq.store.batch_queues import BatchQueues, entry_of
@@ -84,9 +85,8 @@ def judge_batches(
             if is_over or key[0] not in topics:
                 living, dead = [], [*dead, *living]
         if dead:
-            findings.add(
-                "queue", where, f"{len(dead)} records of a deleted topic", is_error=False
-            )
+            what = f"{len(dead)} {plural(len(dead), 'record')} of a deleted topic"
+            findings.add("queue", where, what, is_error=False)
         count += len(set(stored) & set(living))
         if stored == living:
             continue

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from cometmq.model.clock import Clock
 from cometmq.model.errors import SettingsError
+from cometmq.model.text import plural
 from cometmq.offline.copies import MessageCopy, folder_copy
 from cometmq.offline.coverage import Coverage
 from cometmq.offline.digests import (
@@ -341,4 +342,4 @@ def _findings(found: Sequence[MessageDifference]) -> Iterator[str]:
     counts = Counter((each[:3], each.what.partition(" in ")[0]) for each in found)
     for ((topic, broker, queue_id), what), count in sorted(counts.items()):
         where = f"{topic}@{broker}" if broker else topic
-        yield f"{where}:{queue_id}: {count:,} messages: {what}"
+        yield f"{where}:{queue_id}: {count:,} {plural(count, 'message')}: {what}"

@@ -19,6 +19,7 @@ from cometmq.codec.index_file import (
 )
 from cometmq.kernel import stored_keys
 from cometmq.kernel.wanted import KEY
+from cometmq.model.text import plural
 from cometmq.offline.findings import Findings
 from cometmq.offline.found import FoundStore
 from cometmq.offline.index_shape import find_shape, read_slots
@@ -101,7 +102,7 @@ class IndexCheck:
         missing = wanted_counts - stored_counts
         self._matched += stored_counts.total() - strays.total()
         for (offset, code), count in strays.items():
-            what = f"{count} entries of hash {code} are no keys of the record at {offset}"
+            what = f"{count} {plural(count, 'entry', 'entries')} of hash {code} {plural(count, 'is no key', 'are no keys')} of the record at {offset}"
             self._findings.add("index", f"offset {offset}", what)
         if missing:
             self._first_missing = self._first_missing or min(missing)[0]
@@ -165,11 +166,12 @@ def judge_index(
     is_clean = store.is_clean
     behind = [count for count in counts if count.behind]
     if behind:
-        what = f"{behind[0].behind} entries point behind the log's end at {log_end}"
+        what = f"{behind[0].behind} {plural(behind[0].behind, 'entry points', 'entries point')} behind the log's end at {log_end}"
         findings.add("index", f"offset {behind[0].first_behind}", what, is_error=is_clean)
     missing = [count for count in counts if count.missing]
     if missing:
-        what = f"{sum(count.missing for count in missing)} keys have no entry"
+        total = sum(count.missing for count in missing)
+        what = f"{total} {plural(total, 'key has', 'keys have')} no entry"
         what += "; `cometmq store repair` makes them" if is_clean else "; a start may make them"
         findings.add("index", f"offset {missing[0].first_missing}", what, is_error=is_clean)
     return sum(count.matched for count in counts)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from cometmq.codec.queue_entry import BLANK_ENTRY, GAP_CODE, QUEUE_ENTRY
+from cometmq.model.text import plural
 from cometmq.offline.findings import Findings
 from cometmq.offline.found import FoundStore, QueueId
 from cometmq.offline.lives import its_record, queue_loader, queues_of
@@ -84,19 +85,19 @@ class QueueVerdict:
         elif missing and self._are_dead(queue_id, count, deleted):
             dead, missing = dead + missing, 0
         if dead:
-            what = f"{dead} records of a deleted topic"
+            what = f"{dead} {plural(dead, 'record')} of a deleted topic"
             if queue_id in self._loaded or queue_id.topic in self._topics:
                 what += " of the same name"
             self._findings.add("queue", str(queue_id), what, is_error=False)
         if missing:
             what = (
-                f"{missing} entries from {count.first_missing} on are missing (log: "
+                f"{missing} {plural(missing, 'entry', 'entries')} from {count.first_missing} on {plural(missing, 'is', 'are')} missing (log: "
                 f"{count.missing_at})"
             )
             self._findings.add("queue", str(queue_id), what)
         if undispatched:
             what = (
-                f"{undispatched} entries from {count.first_undispatched} on are missing (log: "
+                f"{undispatched} {plural(undispatched, 'entry', 'entries')} from {count.first_undispatched} on {plural(undispatched, 'is', 'are')} missing (log: "
                 f"{count.undispatched_at}); the next start builds them"
             )
             self._findings.add("queue", str(queue_id), what, is_error=False)

@@ -22,6 +22,7 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 from cometmq.model.errors import SettingsError
+from cometmq.model.text import plural
 from cometmq.offline.place import hadoop_place, open_place, read_path, same_place
 from cometmq.spark.delta_file import file_statistics, partition_values
 from cometmq.spark.jobs.checkpoint import query_id
@@ -390,7 +391,7 @@ def _check_keys(rows: pa.Table, keys: Sequence[str]) -> None:
     for each in keys:
         if rows[each].null_count:
             raise SettingsError(
-                f"merge_keys: {each} is null in {rows[each].null_count} rows; leave them out before"
+                f"merge_keys: {each} is null in {rows[each].null_count} {plural(rows[each].null_count, 'row')}; leave them out before"
             )
     counts = rows.group_by(list(keys)).aggregate([([], "count_all")])
     if twice := counts.filter(pc.field("count_all") > 1).slice(0, 1).to_pylist():

@@ -57,8 +57,8 @@ async def test_a_group_sees_what_is_sent_behind_the_lost_end_of_its_queue(tmp_pa
         assert served.broker._offsets.get("billing", "orders", 0) == 9
     (line,) = warnings_of(caplog)
     assert line.startswith("2 offsets were beyond the end of their queues")
-    assert "billing in orders (1 queues)" in line
-    assert "others in orders (1 queues)" in line
+    assert "billing in orders (1 queue)" in line
+    assert "others in orders (1 queue)" in line
 
 
 async def test_offsets_within_their_queues_stay_and_nothing_is_said(tmp_path, caplog):

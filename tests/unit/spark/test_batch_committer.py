@@ -138,7 +138,7 @@ def test_a_broker_that_stays_away_fails_the_batch_and_the_next_life_finishes_it(
     brokers.troubles["2"] = ["lost"]
     brokers.is_silent = True
     with pytest.raises(
-        CometError, match=r"1 messages are not seen as committed.* 2 for 't' on a"
+        CometError, match=r"1 message is not seen as committed.* 2 for 't' on a"
     ):
         commit(committer, half_messages("1", "2"))
     committer.abort(KEY, [half_messages("1", "2"), half_messages("late")])

@@ -22,6 +22,7 @@ from cometmq.codec.bodies.consumer_offset import (
 from cometmq.model.clock import Clock
 from cometmq.model.data_version import DataVersion
 from cometmq.model.names import is_group_of_brokers
+from cometmq.model.text import plural
 from cometmq.store.config_file import ConfigFile
 
 _log = logging.getLogger(__name__)
@@ -189,7 +190,7 @@ class Offsets:
                     self.reset(group, topic, queue_id, offset=end)
         if lowered:
             shown = ", ".join(
-                f"{group} in {topic} ({count} queues)"
+                f"{group} in {topic} ({count} {plural(count, 'queue')})"
                 for (topic, _, group), count in (
                     (key.partition(TOPIC_GROUP_SEPARATOR), count)
                     for key, count in islice(lowered.items(), _SHOWN_MAX)

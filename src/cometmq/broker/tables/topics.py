@@ -31,6 +31,7 @@ from cometmq.model.flags import (
     PERM_READ_WRITE,
     is_inherited,
 )
+from cometmq.model.text import plural
 from cometmq.model.topic import TopicConfig
 from cometmq.store.config_file import ConfigFile
 
@@ -442,5 +443,5 @@ class Topics:
 
 def _shown(counts: Mapping[str, int]) -> str:
     """Names with their numbers of queues, as many as fit in a line of the log."""
-    shown = [f"{name} ({count} queues)" for name, count in counts.items()]
+    shown = [f"{name} ({count} {plural(count, 'queue')})" for name, count in counts.items()]
     return ", ".join([*shown[:_SHOWN_MAX], *(["..."] if len(shown) > _SHOWN_MAX else [])])

@@ -27,6 +27,7 @@ from cometmq.model.message import StoredMessage
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import TopicRoute
 from cometmq.model.subscription import SQL92
+from cometmq.model.text import plural
 
 # Members that are asked which queues they have; a group has seldom more.
 _MEMBERS_ASKED_MAX = 64
@@ -275,7 +276,9 @@ class Explainer:
         if committed > message.queue_offset:
             return await self._behind(case, committed)
         left = message.queue_offset - committed
-        return _fine("offset", f"the group is at {committed}: {left} messages before it")
+        return _fine(
+            "offset", f"the group is at {committed}: {left} {plural(left, 'message')} before it"
+        )
 
     async def _behind(self, case: _Case, committed: int) -> ExplainFinding:
         """The group has passed it: it was consumed, or waits for another try."""
@@ -309,7 +312,7 @@ class Explainer:
         states = await asyncio.gather(*(self._state(case, client) for client in clients))
         for client, state in zip(clients, states, strict=True):
             if state is not None:
-                cached = f"{state.cached_count} messages cached"
+                cached = f"{state.cached_count} {plural(state.cached_count, 'message')} cached"
                 return _fine("queue", f"{client} has the queue, {cached}")
         if not clients:
             return _unknown("queue", "nobody is there to have the queue")
@@ -354,7 +357,7 @@ def _permission(case: _Case, route: TopicRoute) -> ExplainFinding:
             if case.message.queue.queue_id >= data.read_queues:
                 return _stops(
                     "route",
-                    f"{topic!r} has {data.read_queues} queues to read at {broker}",
+                    f"{topic!r} has {data.read_queues} {plural(data.read_queues, 'queue')} to read at {broker}",
                 )
             return _fine("route", f"{topic!r} can be read at {broker}")
     return _stops("route", f"no route of {topic!r} names {broker}")
@@ -363,7 +366,8 @@ def _permission(case: _Case, route: TopicRoute) -> ExplainFinding:
 def _online(case: _Case) -> ExplainFinding:
     count = len(case.members.connections)
     return (_fine if count else _stops)(
-        "members", f"{count or 'no'} members of {case.group!r} are there"
+        "members",
+        f"{count or 'no'} {plural(count, 'member')} of {case.group!r} {plural(count, 'is', 'are')} there",
     )
 
 

@@ -17,6 +17,7 @@ from cometmq.client.lifecycle import AsyncGroupClient
 from cometmq.client.settings import ClientSettings
 from cometmq.model.errors import CometError, NetError
 from cometmq.model.names import TOOLS_GROUP
+from cometmq.model.text import plural
 from cometmq.net.tasks import Tasks
 
 CLAIM_MAX = 2_000
@@ -122,8 +123,8 @@ class AsyncReplayClaims(AsyncGroupClient):
             self._claims, self._found, self._count = [], set(), 0
         if lost:
             raise NetError(
-                f"another run took over {lost} dead letters of {self._group} while they were sent, for their claims were not "
-                "renewed in time; it may have sent them, too"
+                f"another run took over {lost} dead {plural(lost, 'letter')} of {self._group} during the sends, since the claims were not "
+                "renewed in time; they may be sent twice"
             )
 
     async def _renew(self, ledger: LedgerTopic) -> None:

@@ -39,6 +39,7 @@ from cometmq.model.names import is_retry_topic, retry_topic
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import MASTER_ID, BrokerData, TopicRoute
 from cometmq.model.subscription import Subscription
+from cometmq.model.text import plural
 from cometmq.model.total import Total
 
 Value = TypeVar("Value")
@@ -435,9 +436,7 @@ class States:
             else:
                 offset = max(start or 0, ends.first)
                 progress[queue] = QueueProgress(ends.end, offset, offset, is_committed=False)
-        reason = (
-            f"nobody says where the group began in {unknown} queues of which it has no offset"
-        )
+        reason = f"nobody says where the group began in {unknown} {plural(unknown, 'queue')} of which it has no offset"
         return replace(
             group,
             progress=dict(sorted(progress.items())),

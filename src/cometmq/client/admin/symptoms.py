@@ -21,6 +21,7 @@ from cometmq.model.errors import CometError
 from cometmq.model.names import is_system_group
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import MASTER_ID
+from cometmq.model.text import plural
 
 BAD, NOTE = "bad", "note"
 
@@ -137,7 +138,7 @@ def _of_nameservers(facts: ClusterFacts) -> Iterator[Symptom]:
         left = datetime.fromtimestamp(max(broker.left_ms, 0) / 1000).astimezone()
         yield Symptom(
             "broker", broker.name, BAD,
-            f"it left at {left:%Y-%m-%d %H:%M:%S} without a word, and had queues of {len(broker.queues)} topics",
+            f"it left at {left:%Y-%m-%d %H:%M:%S} without a word, and had queues of {len(broker.queues)} {plural(len(broker.queues), 'topic')}",
             "start it again: what it holds cannot be consumed until then",
         )  # fmt: skip
 
@@ -281,18 +282,18 @@ def _of_groups(facts: ClusterFacts) -> Iterator[Symptom]:
         show = f"cometmq group show {group.name}"
         if group.stopped_at:
             yield Symptom(
-                "group", group.name, BAD, f"it may not consume, and {group.lag} messages wait for it",
+                "group", group.name, BAD, f"it may not consume, and {group.lag} {plural(group.lag.known, 'message waits', 'messages wait')} for it",
                 f"cometmq group set {group.name} --consume",
             )  # fmt: skip
         if not group.members:
             yield Symptom(
-                "queues", group.name, BAD, f"nobody is in it, and {group.lag} messages wait for it",
+                "queues", group.name, BAD, f"nobody is in it, and {group.lag} {plural(group.lag.known, 'message waits', 'messages wait')} for it",
                 f"start its members; if it is over, cometmq group delete {group.name}",
             )  # fmt: skip
         elif group.lag.known > facts.lag_max:
             yield Symptom(
                 "group", group.name, BAD,
-                f"{group.lag} messages wait for it, and it consumes {group.rate:.1f} a second",
+                f"{group.lag} {plural(group.lag.known, 'message waits', 'messages wait')} for it, and it consumes {group.rate:.1f} a second",
                 f"{show} --running: is a listener slow, or one queue far behind? Add members up to the number of queues",
             )  # fmt: skip
 

@@ -18,6 +18,7 @@ from cometmq.dashboard.paging import table_page
 from cometmq.dashboard.places import place_text, read_place
 from cometmq.model.errors import BrokerRefused, CometError, TopicNotFound
 from cometmq.model.names import DLQ_PREFIX, dead_letter_topic
+from cometmq.model.text import plural
 
 _GROUPS_A_PAGE = 50
 _CHOSEN_MAX = 20
@@ -93,7 +94,7 @@ async def replay(request: PageRequest) -> Response:
     """Send the chosen dead letters back to the topics they came from; the dead letters stay."""
     group = needed(request.fields, "name", "group")
     chosen = [text for name, text in sorted(request.fields.items()) if name.startswith("pick")]
-    request.subject = f"{len(chosen)} dead letters of {group}"
+    request.subject = f"{len(chosen)} dead {plural(len(chosen), 'letter')} of {group}"
     if not 0 < len(chosen) <= _CHOSEN_MAX:
         raise WrongInput(f"Choose 1 to {_CHOSEN_MAX} dead letters; nothing was sent.")
     letters = [
@@ -110,7 +111,7 @@ async def replay(request: PageRequest) -> Response:
         raise WrongInput(f"{sent} of {len(said)} were sent, the others not: {reasons}.")
     return request.go(
         "/dead/group",
-        f"{len(letters)} dead letters are on their way again; every group of their topics gets them.",
+        f"{len(letters)} dead {plural(len(letters), 'letter is on its', 'letters are on their')} way again; every group of the topic gets {plural(len(letters), 'it', 'them')}.",
         name=group,
     )
 

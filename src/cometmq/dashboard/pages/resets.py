@@ -10,6 +10,7 @@ from cometmq.dashboard.escaping import moment
 from cometmq.dashboard.inputs import WrongInput, needed, text_of, time_of
 from cometmq.dashboard.page_request import Page, PageRequest
 from cometmq.dashboard.pages.groups import known_group
+from cometmq.model.text import plural
 
 EARLIEST, LATEST, TIME = "earliest", "latest", "time"
 
@@ -81,7 +82,7 @@ async def reset(request: PageRequest) -> Response:
     moved = await request.admin.reset_offsets(name, topic, timestamp_ms)
     return request.go(
         "/group",
-        f"{name} goes on {_words(to, timestamp_ms)} in {len(moved)} queues of {topic}.",
+        f"{name} goes on {_words(to, timestamp_ms)} in {len(moved)} {plural(len(moved), 'queue')} of {topic}.",
         name=name,
     )
 

@@ -12,6 +12,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import LongType, StructType
 
 from cometmq.model.errors import SettingsError
+from cometmq.model.text import plural
 from cometmq.offline.columns.schema import nearest
 from cometmq.spark.jobs.body_forms import value_and_reason
 from cometmq.spark.jobs.changes import CHANGES, IS_GONE, ROW, TIME, ChangeBodies
@@ -107,7 +108,11 @@ def run(spark: SparkSession, options: CdcOptions) -> Report:
         drain(read_stream(spark, options, rows_max=options.rows_max), this, options, write)
         table.finish(spark)
     bad = this.manifest.counts.get("bad", 0)
-    findings = [f"{bad} changes did not fit: {this.folder_of(BAD_FOLDER)}"] if bad else []
+    findings = (
+        [f"{bad} {plural(bad, 'change')} did not fit: {this.folder_of(BAD_FOLDER)}"]
+        if bad
+        else []
+    )
     return this.report(findings=findings, notes=[f"the table: {table.current}"])
 
 

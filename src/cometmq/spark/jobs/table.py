@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from cometmq.model.text import plural
 from cometmq.spark.jobs.connect_session import check_has_driver
 from cometmq.spark.jobs.decoding import BodyOptions, DecodedBody, decoded, typed
 from cometmq.spark.jobs.field import option
@@ -125,7 +126,11 @@ class TableWriter:
 
 def _report(this: Run) -> Report:
     bad = this.manifest.counts.get("bad", 0)
-    findings = [f"{bad} bodies did not fit: {this.folder_of(BAD_FOLDER)}"] if bad else []
+    findings = (
+        [f"{bad} {plural(bad, 'body', 'bodies')} did not fit: {this.folder_of(BAD_FOLDER)}"]
+        if bad
+        else []
+    )
     return this.report(findings=findings)
 
 

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from cometmq.model import flags
 from cometmq.model.errors import SettingsError
 from cometmq.model.queue import MessageQueue
+from cometmq.model.text import plural
 from cometmq.offline.archive import read_manifest
 from cometmq.offline.archive_files import ArchivedFile, ArchiveFiles, file_name
 from cometmq.offline.columns.pieces import contents, crcs, same
@@ -184,7 +185,7 @@ def archive_round(spark: SparkSession, run: Run, archive: TopicArchive) -> list[
     lost = {name: part.rows - found[name] for name, part in named.items()}
     count_round(run, files, end={})
     return [
-        f"{name}: {count:,} messages were deleted before they were archived"
+        f"{name}: {count:,} {plural(count, 'message was', 'messages were')} deleted before they were archived"
         for name, count in lost.items()
         if count > 0
     ]

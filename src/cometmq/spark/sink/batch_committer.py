@@ -11,6 +11,7 @@ from time import monotonic, sleep
 
 from cometmq.client import TransactionState
 from cometmq.model.errors import BrokerRefused, CometError
+from cometmq.model.text import plural
 from cometmq.spark.sink.half_messages import (
     BatchKey,
     HalfMessages,
@@ -204,9 +205,9 @@ def _without(
 
 
 def _not_sure(key: BatchKey, unsure: Sequence[HalfMessages]) -> CometError:
-    first = unsure[0]
+    first, count = unsure[0], count_of(unsure)
     return CometError(
-        f"batch {key}: {count_of(unsure)} messages are not seen as committed, the first ones "
+        f"batch {key}: {count} {plural(count, 'message is', 'messages are')} not seen as committed, the first ones "
         f"{', '.join(first.ids[:_NAMED_MAX])} for {first.topic!r} on {first.broker}; run it again "
         "when the broker is there and its index (messageIndexEnable) is on"
     )
