@@ -34,8 +34,8 @@ GROWING = {"operate": "Operate", "format": "Formats", "design": "Decisions"}
 PLACES = {source: site for site, source in OUTSIDE.items()}
 LINK = re.compile(r"(?<!!)\[(?P<text>(?:[^\]\[]|\[[^\]]*\])*)\]\((?P<target>[^)\s]+)\)")
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
-# What a test of the page's code needs before a block; no reader does.
-BEFORE = re.compile(r"^<!--.*?-->\n", re.DOTALL | re.MULTILINE)
+# Comments for the test that runs a page's blocks; no reader needs them.
+COMMENT = re.compile(r"^<!--.*?-->\n", re.DOTALL | re.MULTILINE)
 
 
 def on_config(config: Any) -> Any:
@@ -73,7 +73,7 @@ def on_page_markdown(markdown: str, page: Page, config: Any, files: Files) -> st
     del config
     source = OUTSIDE.get(page.file.src_uri, f"docs/{page.file.src_uri}")
     places = {file.src_uri for file in files.documentation_pages()}
-    text = BEFORE.sub("", markdown)
+    text = COMMENT.sub("", markdown)
     parts, end = [], 0
     for code in FENCED.finditer(text):
         parts += [_relinked(text[end : code.start()], source, page, places), code[0]]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cometmq.embedded import Embedded
-from tests.support.pages import ROOT, Reading, blocks, counted, pages
+from tests.support.pages import PAGES, ROOT, Reading, blocks, counted, pages
 
 THOSE = pages(with_spark=False)
 
@@ -37,6 +37,8 @@ def test_what_is_not_run_is_counted_with_its_reason(capsys):
         ("```python\nnowhere\n```\n", "name 'nowhere' is not defined"),
         ("```python\n1  # until Ctrl-C\n```\n", "it ended before Ctrl-C"),
         ("```sh\ntrue\nfalse\n```\n", "false: status 1"),
+        ("```console\n$ false\n```\n", "false: status 1"),
+        ("<!-- check:\nfound = 5\n-->\n", "a check does nothing but assert"),
         ("```console\n$ echo 12 apples\n13 pears\n```\n", "the page shows.*13 pears"),
     ],
 )
@@ -47,16 +49,24 @@ def test_a_block_that_does_not_do_as_the_page_says_fails(text: str, says: str, t
         Reading("127.0.0.1:1", tmp_path).run(page)
 
 
+def test_a_block_with_a_title_is_a_file_and_nothing_is_set_up_unseen(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text('```ini title="a.conf"\nkey=5\n```\n```sh\ngrep key=5 a.conf\n```\n')
+    Reading("127.0.0.1:1", tmp_path).run(page)
+    assert [page for page in PAGES if "<!-- before:" in page.read_text()] == []
+    assert [page for page in PAGES if "|| true" in page.read_text()] == []
+
+
 def test_a_block_with_a_reason_is_not_run_and_counted(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(
         "<!-- not run in CI: it would end the world. -->\n\n```sh\nfalse\n```\n"
         "```console\n$ echo 12 apples\n13 apples\n```\n```hex\n00\n```\n"
-        "<!-- before:\nfound = 5\n-->\n```python\n5\n```\n<!-- before:\nassert found == 5\n-->\n"
+        "```python\nfound = 5\n```\n<!-- check:\nassert found == 5\n-->\n"
     )
     Reading("127.0.0.1:1", tmp_path).run(page)
     assert [block.language for block in blocks(page)] == [
-        "sh", "console", "before", "python", "before",
+        "sh", "console", "python", "check",
     ]  # fmt: skip
     assert counted([page]).splitlines()[0] == "docs: 2 blocks run, 1 not"
     assert counted([page]).endswith("page.md:4: it would end the world.")

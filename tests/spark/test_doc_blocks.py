@@ -28,7 +28,7 @@ def test_every_block_of_a_page_runs(page: Path, spark, tmp_path, monkeypatch):
     with Embedded() as cluster:
         monkeypatch.setenv("NAMESRV_ADDR", cluster.nameserver)
         try:
-            Reading(cluster.nameserver, tmp_path, {"spark": spark}).run(page)
+            Reading(cluster.nameserver, tmp_path).run(page)
             for query in spark.streams.active:
                 query.processAllAvailable()
         finally:

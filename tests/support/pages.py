@@ -1,16 +1,17 @@
-"""Runs the code blocks of a page, as its reader would: in order, in one session, against a real broker.
+"""Runs the code blocks of a page as its reader would: in order, as they stand, against a real broker.
 
-- ```` ```python ```` is run as if it stood alone on a page without Spark, so that it can be copied as it stands: it shows its imports and
-  makes what it uses. On a page with Spark it goes on with what the blocks above it made (a session, a table). ```` ```sh ```` and ```` ```console ````
-  (what follows `$ `) line by line in a shell. Every other language is a picture of something.
-- `localhost:9876` and `127.0.0.1:9876` mean the broker of the test; NAMESRV_ADDR names it too.
-- What says `until Ctrl-C` is ended by it: Python a moment after it came to that line, a command when the
-  page ends (what it says is in `beside.log`, of a second one in `next-beside.log`), or where `beside[0].close()` says so.
-- What a page takes for granted (imports, a topic with messages) stands in a comment of the page,
-  `<!-- before: … -->`: Python, run where it stands. It may set `replace`, texts of later blocks that are
-  to be others (an id, a path), and enter contexts into `page_ends`; `folder` is where commands run, `project`
-  where this project lies.
+- ```` ```python ```` runs as if it stood alone on a page without Spark: it shows its imports and makes what it uses. On a page with Spark
+  it goes on with what the blocks above it made (a session, a table). ```` ```sh ```` and ```` ```console ```` (what follows `$ `) run line by
+  line in a shell. A block with a `title` is a file of that name. Every other block is a picture.
+- A command of a `console` block may end with status 1, by which `cometmq` says that it found something.
+- What says `until Ctrl-C` is ended by it: Python a moment after it came to that line, a command when the page ends, or where the page
+  has a comment `<!-- Ctrl-C: cometmq broker -c slave.conf -->` beside the sentence that says so. A command is waited for until it is up.
+- A comment `<!-- check: assert … -->` holds assertions about the blocks above it and nothing else. Nothing is set up for a reader unseen.
 - A block that cannot run here has a comment directly above it that says why: `<!-- not run in CI: reason. -->`
+
+This machine differs from a reader's in a few places (`Machine`): `localhost:9876` is the broker of the test, ports of the pages are
+free ones, a store that a page takes for granted is one that a Java broker wrote, an example's message id is the last one that a
+command printed, and files of Spark lie in the test's folder.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import contextlib
 import inspect
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,7 +33,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.support.processes import wait_until
+from tests.support.processes import broker_port, free_port, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -40,9 +42,21 @@ SECONDS_MAX = 120.0
 _CTRL_C = "until Ctrl-C"
 _CTRL_C_AFTER_S = 1.0
 _BLOCK = re.compile(
-    r"^<!-- before:\s(?P<before>.*?)\s*-->"
-    r"|(?:^<!-- not run in CI: (?P<reason>[^\n]+?) -->\n\n?)?^```(?P<language>\w+)\n(?P<code>.*?)^```",
+    r"^<!-- (?P<comment>check|Ctrl-C):\s(?P<said>.*?)\s*-->"
+    r"|(?:^<!-- not run in CI: (?P<reason>[^\n]+?) -->\n\n?)?"
+    r"^```(?P<language>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<code>.*?)^```",
     re.DOTALL | re.MULTILINE,
+)
+# Programs of which a page says that they are ready, by this line.
+_SERVERS = ("cometmq broker", "cometmq nameserver")
+_READY = "boot success"
+_STORES = ("/data/store", "/var/lib/rocketmq/store", "/var/rocketmq/store")
+_GIVEN_STORE = ROOT / "tests" / "golden" / "stores" / "clean" / "store"
+_EXAMPLE_ID = "7F00000108B95E2A5A3B6A7CD8E10001"
+_MESSAGE_ID = re.compile(r"\b[0-9A-F]{32}\b")
+# Spark's files are named from where its JVM was started, not from where the page is read.
+_SPARK_FILE = re.compile(
+    r"((?:\.(?:start|save|parquet)|delta_sink)\(|(?:\"path\"|\"checkpointLocation\"), |checkpoint=|read_delta\(spark, )\"(?=\w)"
 )
 
 
@@ -52,9 +66,10 @@ class Block:
 
     page: Path
     line: int
-    language: str  # "before" for what stands in a comment.
+    language: str  # Of a comment: "check" or "Ctrl-C".
     code: str
-    reason: str | None
+    reason: str | None = None
+    title: str | None = None
 
     @property
     def where(self) -> str:
@@ -62,16 +77,23 @@ class Block:
 
 
 def blocks(page: Path) -> list[Block]:
-    """What of a page is code: to be run, or said to be not."""
+    """Return the blocks of a page that are run or written to a file, and its comments for this test."""
     text = page.read_text()
     found = []
     for match in _BLOCK.finditer(text):
-        language = match["language"] or "before"
-        code = match["before"] if language == "before" else match["code"]
-        if language in (*RUN, "before"):
-            start = match.start("code" if language != "before" else "before")
+        line = text[: match.start("said" if match["comment"] else "code")].count("\n") + 1
+        if match["comment"]:
+            found.append(Block(page, line, match["comment"], match["said"]))
+        elif match["language"] in RUN or match["title"]:
             found.append(
-                Block(page, text[:start].count("\n") + 1, language, code, match["reason"])
+                Block(
+                    page,
+                    line,
+                    match["language"],
+                    match["code"],
+                    match["reason"],
+                    match["title"],
+                )
             )
     return found
 
@@ -95,6 +117,43 @@ def counted(those: list[Path]) -> str:
 
 
 @dataclass
+class Machine:
+    """What differs here from the machine of a reader."""
+
+    nameserver: str
+    folder: Path
+    last_id: str = _EXAMPLE_ID
+    ports: dict[str, int] = field(default_factory=dict)
+
+    def here(self, code: str) -> str:
+        """Return the code of a page with this machine's addresses, ports, folders and ids."""
+        for address in ("localhost:9876", "127.0.0.1:9876"):
+            code = code.replace(address, self.nameserver)
+        for port in ("10911", "10921", "9877"):
+            if port in code:
+                code = code.replace(port, str(self._port(port)))
+        own = f"cometmq up --nameserver-port {free_port()} --broker-port {broker_port()}"
+        for store in _STORES:
+            if store in code:
+                code = code.replace(store, str(self._store()))
+        code = _SPARK_FILE.sub(rf'\1"{self.folder}/', code)
+        return code.replace("cometmq up", own).replace(_EXAMPLE_ID, self.last_id)
+
+    def _port(self, port: str) -> int:
+        if port not in self.ports:
+            self.ports[port] = broker_port() if port.startswith("10") else free_port()
+        return self.ports[port]
+
+    def _store(self) -> Path:
+        store = self.folder / "given" / "store"
+        if not store.exists():
+            shutil.copytree(_GIVEN_STORE, store, copy_function=shutil.copyfile)
+            for path in [store, *store.rglob("*")]:
+                path.chmod(0o755 if path.is_dir() else 0o644)
+        return store
+
+
+@dataclass
 class Reading:
     """One reading of one page."""
 
@@ -104,15 +163,9 @@ class Reading:
 
     def __post_init__(self) -> None:
         self.page_ends = contextlib.ExitStack()
-        self.beside: list[contextlib.ExitStack] = []
-        self.names |= {
-            "__name__": "page",
-            "project": ROOT,
-            "folder": self.folder,
-            "replace": {},
-            "page_ends": self.page_ends,
-            "beside": self.beside,
-        }
+        self.running: list[tuple[str, contextlib.ExitStack]] = []
+        self.machine = Machine(self.nameserver, self.folder)
+        self.names |= {"__name__": "page"}
 
     def run(self, page: Path) -> None:
         """Run every block of a page that can run.
@@ -130,20 +183,27 @@ class Reading:
                     raise AssertionError(f"{block.where}: {error!r}") from error
 
     def _run(self, block: Block) -> None:
-        code = block.code
-        for seen, meant in self._replacements().items():
-            code = code.replace(seen, meant)
-        if block.language in ("python", "before"):
-            self._python(code, block)
+        here = self.machine.here
+        if block.title is not None:
+            (self.folder / block.title).write_text(here(block.code))
+        elif block.language == "Ctrl-C":
+            self._press_ctrl_c(here(block.code))
+        elif block.language in ("python", "check"):
+            self._python(here(block.code), block)
         else:
-            for command, shown in commands(code, block.language):
-                self._shell(command, shown)
+            for command, shown in commands(block.code, block.language):
+                self._shell(here(command), shown, may_find=block.language == "console")
 
-    def _replacements(self) -> dict[str, str]:
-        ours = dict.fromkeys(("localhost:9876", "127.0.0.1:9876"), self.nameserver)
-        return {**ours, **self.names["replace"]}
+    def _press_ctrl_c(self, command: str) -> None:
+        """End the command that was begun last of those that begin so."""
+        index = max(n for n, (begun, _) in enumerate(self.running) if begun.startswith(command))
+        self.running.pop(index)[1].close()
 
     def _python(self, code: str, block: Block) -> None:
+        if block.language == "check":
+            assert all(isinstance(each, ast.Assert) for each in ast.parse(code).body), (
+                "a check does nothing but assert"
+            )
         # The page's own line numbers in a traceback.
         program = compile(
             "\n" * (block.line - 1) + code,
@@ -174,10 +234,10 @@ class Reading:
         answer = eval(program, names)
         if inspect.iscoroutine(answer):
             asyncio.run(answer)
-        if alone:  # What follows in comments may look at what it did.
+        if alone:  # Checks may look at what it did.
             self.names.update(names)
 
-    def _shell(self, command: str, shown: list[str]) -> None:
+    def _shell(self, command: str, shown: list[str], *, may_find: bool) -> None:
         beside = Path(sys.executable).parent
         env = {
             **os.environ,
@@ -189,7 +249,7 @@ class Reading:
             # `exec`: the signal must reach the program, not a shell around it.
             end = self.page_ends.enter_context(contextlib.ExitStack())
             end.enter_context(_until_ctrl_c(f"exec {command}", env, self.folder))
-            self.beside.append(end)
+            self.running.append((command, end))
             return
         done = subprocess.run(
             ["bash", "-c", command],
@@ -202,7 +262,9 @@ class Reading:
             check=False,
         )
         said = done.stdout + done.stderr
-        assert done.returncode == 0, f"{command}: status {done.returncode}\n{said}"
+        allowed = (0, 1) if may_find and command.startswith("cometmq ") else (0,)
+        assert done.returncode in allowed, f"{command}: status {done.returncode}\n{said}"
+        self.machine.last_id = [self.machine.last_id, *_MESSAGE_ID.findall(done.stdout)][-1]
         printed = {_masked(line) for line in done.stdout.splitlines()}
         lacking = [line for line in shown if _masked(line) not in printed]
         assert not lacking, f"{command}: the page shows\n{lacking}\nand it printed\n{said}"
@@ -250,14 +312,18 @@ def _until_ctrl_c(command: str, env: dict[str, str], folder: Path) -> Iterator[N
         process = subprocess.Popen(
             ["bash", "-c", command], env=env, cwd=folder, stdout=log, stderr=log
         )
+    ready = _READY if command.removeprefix("exec ").startswith(_SERVERS) else ""
     try:
-        yield
-        # It has to be there before it can be ended in order: then it has said something.
+        # What follows on the page, and Ctrl-C, come when it is up: then it has said something.
         wait_until(
-            lambda: path.stat().st_size or process.poll() is not None,
+            lambda: (
+                (path.stat().st_size and ready in path.read_text())
+                or process.poll() is not None
+            ),
             seconds=SECONDS_MAX,
             what=f"a word of {command}",
         )
+        yield
         process.send_signal(signal.SIGINT)
         status = process.wait(SECONDS_MAX)
     finally:
