@@ -22,10 +22,17 @@ async def shared(task: asyncio.Task[Value]) -> Value:
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
+        # If all who wait leave, nobody is left to take its error.
+        task.add_done_callback(_take_error)
         current = asyncio.current_task()
         if not task.cancelled() or (current is not None and current.cancelling()):
             raise
         raise ClientClosed("the client was closed meanwhile") from None
+
+
+def _take_error(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()
 
 
 class Tasks:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import struct
 from typing import Any
 
@@ -420,3 +421,22 @@ async def test_a_peer_that_vanished_with_its_answer_pending_hurts_nobody(net):
         writer.transport.abort()  # A reset, while the answers are on their way.
     answer = await channels.call(address, Command(ECHO, body=b"still here"))
     assert answer.body == b"still here"
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_an_attempt_to_connect_whose_waiters_left_fails_in_silence(turns):
+    """It is no exception that nobody has retrieved: its callers gave up."""
+    loop, said = asyncio.get_running_loop(), []
+    loop.set_exception_handler(lambda _loop, context: said.append(context["message"]))
+    channels = Channels(SystemClock())
+    waits = [asyncio.ensure_future(channels.get("127.0.0.1:1")) for _ in range(2)]
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    for each in waits:
+        each.cancel()
+    await asyncio.wait([*waits, *channels._connecting.values()])
+    await asyncio.sleep(0)
+    del waits, each
+    gc.collect()
+    await channels.close()
+    assert said == []
