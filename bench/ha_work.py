@@ -203,7 +203,7 @@ def with_two_copies(work: Round, slave: Program) -> dict[str, Measured]:
     run_loadgen("send", system.broker.address, topic="Lone", secs=2, **LONE)
     work.send("sync lone", topic="Lone", secs=work.seconds, **LONE)
     wait_for_copy(system.broker, slave, seconds=JOIN_SECONDS_MAX)
-    # As above; and what a burst has freed a broker gives back when that is over at two looks (`net.freed_memory`).
+    # As above; and what a burst has freed a broker gives back when that is over at two looks (`process.freed_memory`).
     time.sleep(SETTLE_SECONDS)
     work.rows["slave's memory"] = {
         "of_master": anonymous_bytes(slave.pid) / anonymous_bytes(system.group)

@@ -135,7 +135,7 @@ def test_no_other_file_has_its_own_loop():
     marked, own = set(), set()
     for path in UNIT.rglob("*.py"):
         name, text = str(path.relative_to(UNIT)), path.read_text()
-        if name.startswith("net/") or name == "conftest.py":
+        if name.startswith(("net/", "process/")) or name == "conftest.py":
             continue
         if "mark.threads" in text:
             marked.add(name)

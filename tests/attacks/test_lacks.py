@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.net.descriptors import LEAST
+from cometmq.process.descriptors import LEAST
 from tests.attacks.by_hand import begin_pull, begin_send, pull, pull_all, send
 from tests.attacks.stranger import Stranger
 from tests.attacks.test_connections import with_descriptors

@@ -1,4 +1,4 @@
-"""Unit tests run under virtual time; outside tests/unit/net none opens a socket or waits.
+"""Unit tests run under virtual time; outside tests/unit/net and tests/unit/process none opens a socket or waits.
 
 Tests of threads are marked so: they have a loop as programs have it, and may give other threads a moment. What runs beside
 them in the same process, such as the cluster of another suite, may do what it does.
@@ -51,7 +51,7 @@ def _refuse(what: str) -> None:
 
 
 def _is_of_net(item: pytest.Item) -> bool:
-    return "tests/unit/net/" in item.nodeid
+    return item.nodeid.startswith(("tests/unit/net/", "tests/unit/process/"))
 
 
 @pytest.hookimpl(wrapper=True)

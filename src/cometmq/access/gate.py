@@ -2,7 +2,7 @@
 
 Whoever cannot show who he is learns nothing but that: an unknown user, a disabled one and a wrong signature have one answer and cost
 the same work. What is refused has a line in the log `cometmq.audit`, which holds no secret; lines of a kind are bounded and
-counted as all others (net.program_log).
+counted as all others (process.program_log).
 """
 
 import hmac

@@ -21,13 +21,13 @@ from cometmq.model.errors import CometError
 from cometmq.model.exit_status import status_of
 from cometmq.model.settings import settings_table
 from cometmq.net.clock import SystemClock
-from cometmq.net.descriptors import raise_limit
-from cometmq.net.freed_memory import give_back_bursts, keep_freed_memory
-from cometmq.net.huge_pages import join_as_it_grows
-from cometmq.net.log_file import asked_log
 from cometmq.net.loop import run
-from cometmq.net.program_log import set_up_log
 from cometmq.net.tasks import Tasks
+from cometmq.process.descriptors import raise_limit
+from cometmq.process.freed_memory import give_back_bursts, keep_freed_memory
+from cometmq.process.huge_pages import join_as_it_grows
+from cometmq.process.log_file import asked_log
+from cometmq.process.program_log import set_up_log
 from cometmq.store.conf_file import ConfFile
 from cometmq.store.disk import failed, lack_of
 

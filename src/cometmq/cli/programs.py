@@ -56,9 +56,9 @@ def up(
 ) -> None:
     """Run nameserver, broker and dashboard in one process, for this machine."""
     from cometmq.embedded import AsyncEmbedded
-    from cometmq.net.descriptors import raise_limit
     from cometmq.net.loop import run
-    from cometmq.net.program_log import set_up_log
+    from cometmq.process.descriptors import raise_limit
+    from cometmq.process.program_log import set_up_log
 
     raise_limit()
     set_up_log(logging.WARNING, "%(levelname)s %(name)s: %(message)s")

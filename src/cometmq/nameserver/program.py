@@ -11,11 +11,11 @@ from cometmq.model.settings import settings_table
 from cometmq.nameserver.server import NameServer
 from cometmq.nameserver.settings import NameServerSettings, read_nameserver_settings
 from cometmq.net.clock import SystemClock
-from cometmq.net.descriptors import raise_limit
-from cometmq.net.freed_memory import give_back_bursts
-from cometmq.net.log_file import asked_log
 from cometmq.net.loop import run
-from cometmq.net.program_log import set_up_log
+from cometmq.process.descriptors import raise_limit
+from cometmq.process.freed_memory import give_back_bursts
+from cometmq.process.log_file import asked_log
+from cometmq.process.program_log import set_up_log
 from cometmq.store.conf_file import ConfFile
 
 # While a thread reads a large registration, the loop gets its turn after this time; by default it is 5 ms,

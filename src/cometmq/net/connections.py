@@ -14,7 +14,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from cometmq.model.clock import Clock
-from cometmq.net import descriptors
+from cometmq.process import descriptors
 
 if TYPE_CHECKING:
     from cometmq.net.peer import Peer

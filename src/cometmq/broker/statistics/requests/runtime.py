@@ -18,9 +18,9 @@ from cometmq.codec.remoting import Command
 from cometmq.model.codes import VERSION, VERSION_DESCRIPTION, RequestCode
 from cometmq.model.errors import CodecError
 from cometmq.net.answer import Answer
-from cometmq.net.descriptors import in_use, limit
 from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers
+from cometmq.process.descriptors import in_use, limit
 from cometmq.store.disk import Space
 from cometmq.store.message_store import MessageStore
 

@@ -8,7 +8,7 @@ import pytest
 
 PROGRAM = """
 import resource, sys
-from cometmq.net.freed_memory import keep_freed_memory
+from cometmq.process.freed_memory import keep_freed_memory
 if sys.argv[1] == "kept":
     assert keep_freed_memory()
 
@@ -25,7 +25,7 @@ print(faults() - before)
 
 BURSTS = """
 import asyncio
-from cometmq.net.freed_memory import held_bytes, give_back_bursts, keep_freed_memory
+from cometmq.process.freed_memory import held_bytes, give_back_bursts, keep_freed_memory
 MIB = 1 << 20
 assert keep_freed_memory()
 

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from cometmq.model.errors import SettingsError
-from cometmq.net.log_file import FILE, FORMAT, JsonLineFormatter, RotatedFile, asked_log
-from cometmq.net.program_log import CountingHandler
+from cometmq.process.log_file import FILE, FORMAT, JsonLineFormatter, RotatedFile, asked_log
+from cometmq.process.program_log import CountingHandler
 
 
 def record(message: str, *args: object, error: object = None) -> logging.LogRecord:

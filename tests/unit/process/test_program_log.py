@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from cometmq.net import program_log
-from cometmq.net.program_log import CountingHandler, OneLineFormatter
+from cometmq.process import program_log
+from cometmq.process.program_log import CountingHandler, OneLineFormatter
 
 
 class HandClock:

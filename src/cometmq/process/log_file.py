@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TextIO
 
 from cometmq.model.errors import SettingsError
-from cometmq.net.program_log import OneLineFormatter
+from cometmq.process.program_log import OneLineFormatter
 
 FORMAT, FILE = "COMETMQ_LOG_FORMAT", "COMETMQ_LOG_FILE"
 FILE_SIZE_MAX = 64 << 20

@@ -15,7 +15,7 @@ import re
 import time
 from pathlib import Path
 
-from cometmq.net.freed_memory import held_bytes
+from cometmq.process.freed_memory import held_bytes
 
 # A piece with more pages missing than this part stays as it is, so that the process grows by no more.
 _MISSING_PART = 16

@@ -6,8 +6,8 @@ import sys
 PROGRAM = """
 import ctypes, mmap
 from pathlib import Path
-from cometmq.net.freed_memory import held_bytes
-from cometmq.net.huge_pages import join_pages
+from cometmq.process.freed_memory import held_bytes
+from cometmq.process.huge_pages import join_pages
 
 HUGE_SIZE = 2 << 20
 
