@@ -6,7 +6,6 @@ handles differ in the last word only. What a handle names is asked for once for 
 
 from collections.abc import Callable
 
-from cometmq.kernel.heads import HEADER_SIZE_PLAIN, plain_head
 from cometmq.kernel.layouts import FRAME_HEAD
 from cometmq.kernel.rows import RawCommand
 from cometmq.model.codes import RequestCode
@@ -46,24 +45,12 @@ def plain_acks(
 def take_acks(
     data: bytes, position: int, count_max: int, find: Find, before: bytes, end: bytes
 ) -> tuple[int, int, list[int], bytes]:
-    """Take acknowledgements from a frame on, before they are commands, up to one that is not plain, or no acknowledgement.
+    """Take acknowledgements from a frame on, before they are commands, up to one that is not plain, or no acknowledgement; none without a compiler.
 
     Returns:
         The place behind them, how many there are, and marks and answers as `plain_acks` gives them.
     """
-    run, count = _AckRun(find, before, end), 0
-    while count < count_max and position <= len(data) - FRAME_HEAD.size:
-        length, header_size = FRAME_HEAD.struct.unpack_from(data, position)
-        start, after = position + FRAME_HEAD.size, position + 4 + length
-        if length < 4 or after > len(data) or header_size > min(HEADER_SIZE_PLAIN, length - 4):
-            break
-        head = plain_head(data[start : start + header_size])
-        if head is None or head[0] != ACK_MESSAGE or head[1] not in (0, ONEWAY):
-            break
-        if not run.take(*head[1:]):
-            break
-        position, count = after, count + 1
-    return position, count, run.marks, b"".join(run.answers)
+    return position, 0, [], b""
 
 
 class _AckRun:

@@ -14,10 +14,8 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any
 
-from cometmq.kernel.heads import HEADER_SIZE_PLAIN, plain_head
-from cometmq.kernel.reference import FRAME_HEAD, FRAME_HEAD_SIZE
+from cometmq.kernel.reference import FRAME_HEAD
 from cometmq.kernel.rows import Awaited, PipelinedLimits, SendHead, Settled, Target
-from cometmq.model.flags import RESPONSE
 from cometmq.model.message import Message
 
 OPAQUE_MAX = 0x7FFFFFFF
@@ -29,7 +27,6 @@ parts_of = attrgetter(
 TEXT_SIZE_PLAIN = 4096
 # Text that JSON writes as it is, of ASCII.
 _PLAIN = re.compile(rf"[ !#-\[\]-~]{{1,{TEXT_SIZE_PLAIN}}}")
-_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 
 class PipelinedSends:
@@ -144,7 +141,7 @@ def _properties(message: Message) -> bytes | None:
 def plain_answers(
     data: bytes, position: int, awaited: dict[int, Awaited], count_max: int
 ) -> tuple[int, PipelinedSends | None, list[Settled], int]:
-    """Take plain answers to sends that left together, as far as they go; they are awaited no more.
+    """Take plain answers to sends that left together, as far as they go; they are awaited no more. None without a compiler.
 
     Args:
         data: what was received.
@@ -156,52 +153,4 @@ def plain_answers(
         The place where they end, whose they are (None: there is none), who waited for each with its result, and bytes of
         the bodies that were sent.
     """
-    sends: PipelinedSends | None = None
-    settled: list[Settled] = []
-    total = 0
-    while len(settled) < count_max and position <= len(data) - FRAME_HEAD_SIZE:
-        length, header_size = FRAME_HEAD.unpack_from(data, position)
-        end, start = position + 4 + length, position + FRAME_HEAD_SIZE
-        if length < 4 or end > len(data) or header_size > min(HEADER_SIZE_PLAIN, length - 4):
-            break
-        found = _plain_answer(data[start : start + header_size])
-        waiter = None if found is None else awaited.get(found[0], (0, None))[1]
-        if found is None or not isinstance(waiter, PipelinedSends):
-            break
-        if sends is not None and waiter is not sends:
-            break
-        opaque, queue_id, queue_offset, texts, is_traced = found
-        index = opaque - waiter.first
-        target = waiter.targets[(waiter.turn + index) % len(waiter.targets)]
-        sent = waiter.sent[index]
-        if sent is None or target[1] != queue_id:
-            break
-        _, who, size, message_id = sent
-        stored_id, transaction_id, region, handle = texts
-        values = (
-            waiter.status, message_id, stored_id or "", target[0], queue_offset, transaction_id, region,
-            is_traced, handle,
-        )  # fmt: skip
-        settled.append((who, waiter.make(values)))
-        waiter.sent[index] = None
-        del awaited[opaque]
-        sends, position, total = waiter, end, total + size
-    return position, sends, settled, total
-
-
-# Opaque, queue id, queue offset, four texts, and whether it says that traces are wanted.
-_Answer = tuple[int, int, int, tuple[str | None, str | None, str | None, str | None], bool]
-
-
-def _plain_answer(header: bytes) -> _Answer | None:
-    """The content of a plain answer of success; None of any other header."""
-    head = plain_head(header)
-    if head is None or head[:2] != (0, RESPONSE):
-        return None
-    _, _, opaque, fields = head
-    queue_id, queue_offset = fields.get("queueId", ""), fields.get("queueOffset", "")
-    if not _NUMBER.fullmatch(queue_id) or not _NUMBER.fullmatch(queue_offset):
-        return None
-    get = fields.get
-    texts = get("msgId"), get("transactionId"), get("MSG_REGION"), get("recallHandle")
-    return opaque, int(queue_id), int(queue_offset), texts, get("TRACE_ON") != "false"
+    return position, None, [], 0
