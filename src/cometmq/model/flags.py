@@ -24,14 +24,11 @@ COMPRESSION_ZLIB = 0x300
 PULL_COMMIT_OFFSET = 1
 PULL_SUSPEND = 2
 PULL_SUBSCRIPTION = 4
-PULL_CLASS_FILTER = 8
-PULL_LITE = 16
 
 # Permission of a topic or broker, PermName.
 PERM_INHERIT = 1
 PERM_WRITE = 2
 PERM_READ = 4
-PERM_PRIORITY = 8
 PERM_READ_WRITE = PERM_READ | PERM_WRITE
 
 # topicSysFlag, TopicSysFlag.
@@ -56,12 +53,3 @@ def is_writable(perm: int) -> bool:
 def is_inherited(perm: int) -> bool:
     """Whether topics may be created on demand from a topic with this permission."""
     return perm & PERM_INHERIT != 0
-
-
-def perm_text(perm: int) -> str:
-    """The permission as people read it: `RW-`, `R--`, `-W-`, with `X` for inherit."""
-    return (
-        ("R" if is_readable(perm) else "-")
-        + ("W" if is_writable(perm) else "-")
-        + ("X" if is_inherited(perm) else "-")
-    )

@@ -3,22 +3,9 @@
 Source: CheckClientRequestBody and ClientManageProcessor.checkClientConfig of RocketMQ 5.3.3.
 """
 
-from cometmq.codec import fastjson
-from cometmq.codec.bodies.heartbeat import subscription_json, subscription_of
+from cometmq.codec.bodies.heartbeat import subscription_of
 from cometmq.codec.bodies.json_object import load_request
 from cometmq.model.subscription import Subscription
-
-
-def encode_client_config(subscription: Subscription, *, client_id: str, group: str) -> bytes:
-    """The body that asks about a group's subscription."""
-    return fastjson.dumps(
-        {
-            "clientId": client_id,
-            "group": group,
-            "namespace": "",
-            "subscriptionData": subscription_json(subscription),
-        }
-    )
 
 
 def decode_client_config(content: bytes) -> Subscription | None:

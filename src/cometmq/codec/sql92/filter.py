@@ -75,8 +75,3 @@ def sql92_filter(expression: str) -> Sql92Filter:
         ExpressionError: it is no expression; with the column.
     """
     return _filters[expression]
-
-
-def is_compiled(expression: str) -> bool:
-    """Whether the filter of an expression is kept, so that asking for it takes no time."""
-    return expression in _filters
