@@ -220,7 +220,7 @@ def two(tmp_path_factory) -> Iterator[Two]:
         houses(tmp_path_factory, loop, is_fast=False) as slow,
     ):
         yield Two(fast, slow, loop)
-        assert fast.taken > 100, "the fast path was taken"
+        assert fast.taken >= fast.reads // 10, "the fast path was taken"
         assert not slow.taken
 
 
@@ -411,10 +411,17 @@ DOUBLED = (
     "TAGS\1a\2TAGS\1b\2",
     f"UNIQ_KEY\1{KEY}0\2",
 )
+# What a feature of the broker treats in a way of its own: fast paths must leave all of it.
+SPECIAL = {
+    "DELAY": "3", "TIMER_DELAY_SEC": "5", "TIMER_DELAY_MS": "5000", "TIMER_DELIVER_MS": "1800000000000", "TRAN_MSG": "true",
+    "POP_CK": "1 2 3", "INNER_MULTI_DISPATCH": "%LMQ%a", "INNER_MULTI_QUEUE_OFFSET": "1", "INNER_NUM": "2",
+}  # fmt: skip
 ODD = [
     *({letter: None} for letter in FIELDS),
     *({letter: value} for letter in "defghjkl" for value in ("", "four", "maybe", "-1", "1.5", "True", "99999999999")),
     *({"i": PLAIN.fields["i"] + doubled} for doubled in DOUBLED),
+    *({"i": f"{PLAIN.fields['i']}{name}\1{value}\2"} for name, value in SPECIAL.items()),
+    {"i": f"UNIQ_KEY\1{KEY}\2WAIT\1false\2"},
     {"i": "UNIQ_KEY\1\2TAGS\1a\2"}, {"i": f"XUNIQ_KEY\1{KEY}\2UNIQ_KEY\1A\2"}, {"j": "3"}, {"i": "WAIT\1true\2"},
 ]  # fmt: skip
 

@@ -1,8 +1,9 @@
 """How many turns the twins of the kernel and of the sends' two paths are given: few each time, very many when asked.
 
-COMETMQ_TWINS_TURNS=100000 make test ARGS="-k twins"
+COMETMQ_TWINS_TURNS=100000 make test ARGS="-k 'twins or fast_path'"
 
-A turn is what connections bring at once, from its bytes to the answers. Single functions of the kernel get a part of that.
+A turn is what connections bring at once, from its bytes to the answers. Both paths of sends get so many reads, and 20,000 each time; single functions
+of the kernel get a part of that.
 """
 
 from __future__ import annotations
