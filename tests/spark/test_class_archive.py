@@ -4,10 +4,14 @@ import os
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
+from cometmq.cli import pipeline
+from cometmq.model.exit_status import ExitStatus
 from cometmq.spark import class_archive
 from cometmq.spark.java import java_home
+from tests.support.processes import wait_until
 
 
 @pytest.fixture
@@ -67,3 +71,32 @@ def test_a_job_that_fails_leaves_no_file(cache, monkeypatch):
     with pytest.raises(class_archive.NoClassArchive, match="there is no room"):
         class_archive.build()
     assert list((cache / "cometmq").iterdir()) == []
+
+
+def test_a_job_that_does_not_end_is_ended_with_its_java_and_said_in_a_line(
+    cache, monkeypatch, capsys
+):
+    pid = cache / "pid"
+    # As Spark's JVM: a child that holds the pipes of its parent.
+    monkeypatch.setattr(
+        class_archive,
+        "_JOB",
+        "import subprocess, time; child = subprocess.Popen(['sleep', '600']);"
+        f"open({str(pid)!r}, 'w').write(str(child.pid)); time.sleep(600)",
+    )
+    monkeypatch.setattr(class_archive, "_TIMEOUT_S", 5)
+    with pytest.raises(SystemExit) as ended:
+        pipeline.application("pipeline")(args=["warm"], prog_name="cometmq pipeline")
+    assert ended.value.code == ExitStatus.FAILED
+    said = capsys.readouterr().err
+    assert " ".join(said.split()).startswith("error: no archive was made: a small job of Spark")
+    assert "Traceback" not in said
+    assert list((cache / "cometmq").iterdir()) == []
+    wait_until(
+        lambda: not is_alive(int(pid.read_text())), seconds=10, what="the end of its child"
+    )
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that nobody has waited for does not."""
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE

@@ -64,3 +64,34 @@ def test_the_notebook_of_the_flights_runs_cell_by_cell(tmp_path):
     assert "27004 flights of January" in done.stdout
     said = done.stdout.replace(" ", "")
     assert "|UA|4637|" in said, done.stdout
+
+
+STREAM = """
+import sys
+from cometmq.spark import session
+
+spark = session("stream", master="local[2]")
+rows = spark.readStream.format("rocketmq").option("nameServer", sys.argv[1])
+rows = rows.option("subscribe", sys.argv[2]).option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 50).load()
+seen = []
+query = rows.writeStream.foreachBatch(lambda batch, _: seen.append(batch.limit(1).count())).start()
+while sum(seen) < 3:
+    query.awaitTermination(0.1)
+query.stop()
+print(rows.sparkSession.read.format("rocketmq").option("nameServer", sys.argv[1]).option("subscribe", sys.argv[2]).load().limit(1).count())
+spark.stop()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_a_stream_that_is_stopped_well_says_nothing_of_closed_connections(cluster, topic):
+    with Producer(cluster.nameserver) as producer:
+        producer.send_batch([Message(topic, b"x" * 20_000) for _ in range(150)])
+    done = subprocess.run(
+        [sys.executable, "-c", STREAM, cluster.nameserver, topic],
+        capture_output=True, text=True, timeout=200, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout.strip()) == (0, "1"), done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
+    assert "BrokenPipeError" not in done.stderr, done.stderr

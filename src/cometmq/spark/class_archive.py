@@ -7,6 +7,7 @@ one Java and one Spark; a JVM for which it does not fit passes over it.
 
 import hashlib
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -99,17 +100,29 @@ def build() -> Path:
     growing = path.with_suffix(".new")
     growing.unlink(missing_ok=True)
     inherited = {name: value for name, value in os.environ.items() if name != SUBMIT_ARGS}
-    # The program is this Python, the text our own.
-    done = subprocess.run(  # noqa: S603
+    # The program is this Python, the text our own. A session of its own: its JVM ends with it.
+    job = subprocess.Popen(  # noqa: S603
         [sys.executable, "-c", _JOB],
         env={**inherited, BUILDING: str(growing)},
-        capture_output=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=_TIMEOUT_S,
-        check=False,
+        start_new_session=True,
     )
-    if done.returncode or not growing.is_file():
-        last = (done.stderr.strip() or "its Java writes none").splitlines()[-1]
+    try:
+        _, errors = job.communicate(timeout=_TIMEOUT_S)
+    except BaseException as error:
+        os.killpg(job.pid, signal.SIGKILL)
+        job.communicate()
+        growing.unlink(missing_ok=True)
+        if not isinstance(error, subprocess.TimeoutExpired):
+            raise
+        raise NoClassArchive(
+            f"no archive was made: a small job of Spark did not end within {_TIMEOUT_S} s; try again when this machine has "
+            "less to do, jobs run without it"
+        ) from None
+    if job.returncode or not growing.is_file():
+        last = (errors.strip() or "its Java writes none").splitlines()[-1]
         raise NoClassArchive(f"no archive was made: {last}")
     growing.rename(path)
     return path

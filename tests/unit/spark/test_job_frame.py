@@ -4,6 +4,8 @@ import io
 import json
 import re
 import shlex
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,7 @@ from cometmq.spark.jobs.decoding import schema_of
 from cometmq.spark.jobs.error_text import is_usage, message_of
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Report
-from cometmq.spark.jobs.manifest import JobFolder, Manifest, manifest_id
+from cometmq.spark.jobs.manifest import JobFolder, Manifest, RunGoesOn, manifest_id
 from cometmq.spark.jobs.options import JobOptions
 from cometmq.spark.jobs.origin import FromOptions, plan, read_batch
 from cometmq.spark.jobs.progress import RunProgress
@@ -55,6 +57,53 @@ def test_a_run_is_known_by_what_it_does_not_by_how():
     assert manifest_id("copy", slow.what()) == manifest_id("copy", fast.what())
     assert manifest_id("copy", slow.what()) != manifest_id("copy", Options(topic="b").what())
     assert manifest_id("copy", slow.what()) != manifest_id("other", slow.what())
+
+
+def test_a_run_beside_itself_is_refused_until_the_first_has_ended(tmp_path):
+    place, given = str(tmp_path / "ä [1]"), Options(topic="a", progress="none")
+    with (
+        running("copy", given, place=place),
+        # Another run may write there, and none that must be alone is held by a run's own lock.
+        running("copy", Options(topic="b", progress="none"), place=place),
+    ):
+        with (
+            pytest.raises(RunGoesOn, match=rf"another run writes to {re.escape(place)} "),
+            running("copy", given, place=place),
+        ):
+            pytest.fail("two runs of one manifest")
+        manifest = JobFolder(place).load(manifest_id("copy", given.what()))
+        assert manifest is not None
+        assert (manifest.status, manifest.error) == ("running", "")
+    with running("copy", given, place=place):
+        pass
+
+
+HOLDS = """
+import sys, time
+from cometmq.spark.jobs.manifest import JobFolder
+with JobFolder(sys.argv[1]).held("place"):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_killed_run_keeps_no_other_out(tmp_path):
+    given = Options(topic="a", progress="none")
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDS, tmp_path], stdout=subprocess.PIPE, text=True
+    ) as holder:
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "held\n"
+            with (
+                pytest.raises(RunGoesOn, match=r"\(place\.lock is locked\)"),
+                running("copy", given, place=str(tmp_path), is_alone=True),
+            ):
+                pytest.fail("two runs at one place")
+        finally:
+            holder.kill()
+    with running("copy", given, place=str(tmp_path), is_alone=True) as this:
+        assert this.manifest.status == "running"
 
 
 def test_a_report_says_what_this_run_did_and_what_all_did(tmp_path):
@@ -101,7 +150,7 @@ def test_a_failed_run_says_why_in_its_manifest_and_a_finished_one_is_left_alone(
         running("copy", options, place=str(tmp_path)),
     ):
         raise ValueError("no more")
-    (path,) = (tmp_path / "_jobs").iterdir()
+    (path,) = (tmp_path / "_jobs").glob("*.json")
     failed = json.loads(path.read_text())
     assert (failed["status"], failed["error"]) == ("failed", "no more")
     with running("copy", options, place=str(tmp_path)) as run:

@@ -128,6 +128,9 @@ def test_a_value_is_what_the_body_says_or_the_body_is_refused(column, value, wan
         (b'{"long": 1, "long": 2}', "'long' stands twice in one object"),
         (b'{"inner": {"x": "a"}}', "inner.x: a is no bigint"),
         (b'{"list": [1, "a"]}', "list[1]: a is no int"),
+        # Half of a surrogate pair is no text, not even in a reason.
+        (b'{"long": "\\udc00"}', "long: \\udc00 is no bigint"),
+        (b'{"\\ud800": 1, "\\ud800": 2}', "'\\ud800' stands twice in one object"),
     ],
 )
 def test_a_body_that_is_no_single_object_says_why(body, reason):

@@ -111,7 +111,9 @@ class Packing:
 
     def _check_body(self, body: bytes, what: str) -> None:
         if not body:
-            raise RequestError(ResponseCode.MESSAGE_ILLEGAL, "message body is empty")
+            raise RequestError(
+                ResponseCode.MESSAGE_ILLEGAL, "message body is empty: send it in a batch"
+            )
         if len(body) > self.body_size_max:
             raise RequestError(
                 ResponseCode.MESSAGE_ILLEGAL,

@@ -101,7 +101,7 @@ def archive(spark: SparkSession, options: ArchiveOptions) -> Report:
     if options.dry_run:
         return once.plan()
     findings: list[str] = []
-    with running("archive", options, place=options.to) as this:
+    with running("archive", options, place=options.to, is_alone=True) as this:
         try:
             findings += once.run(spark, this)
             while options.follow:

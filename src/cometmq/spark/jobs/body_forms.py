@@ -81,6 +81,9 @@ def read_bodies(form: BodyForm, bodies: pa.Array) -> pa.Array:
 
 def _reason(form: BodyForm, error: Exception) -> str:
     if isinstance(error, BodyMismatch):
-        return str(error)[:_REASON_MAX]
-    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return f"no {form.name} of the schema ({said})"[:_REASON_MAX]
+        text = str(error)
+    else:
+        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        text = f"no {form.name} of the schema ({said})"
+    # A body may name half of a surrogate pair, which no column of text holds.
+    return text[:_REASON_MAX].encode(errors="backslashreplace").decode()

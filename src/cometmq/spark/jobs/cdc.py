@@ -91,19 +91,20 @@ def run(spark: SparkSession, options: CdcOptions) -> Report:
     if options.dry_run:
         return plan(options, read_before("cdc", options, options.to))
     _check_made_alike(options)
-    with running("cdc", options, place=options.to) as this:
+    with running("cdc", options, place=options.to, is_alone=True) as this:
         table = _table(spark, this, options, row, keys)
 
         def write(batch: DataFrame, number: int) -> dict[str, int]:
             whole, seen = counted(changes.read(batch))
             fitting, fit = counted(whole.where("reason IS NULL"))
             added = table.merge(changes.rows(fitting), number)
-            bad = seen.get["rows"] - fit.get["rows"]
+            counts = seen.get()
+            bad = counts["rows"] - fit.get()["rows"]
             if bad:
                 rejects = changes.read(batch).where("reason IS NOT NULL").select(*BAD_COLUMNS)
                 name = f"{BAD_FOLDER}/batch={this.short_id}-{number}"
                 rejects.write.mode("overwrite").parquet(this.folder_of(name))
-            return {**seen.get, **added, "bad": bad}
+            return {**counts, **added, "bad": bad}
 
         drain(read_stream(spark, options, rows_max=options.rows_max), this, options, write)
         table.finish(spark)

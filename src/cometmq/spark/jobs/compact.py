@@ -47,7 +47,7 @@ def run(spark: SparkSession, options: CompactOptions) -> Report:
         raise SettingsError(f"--keep-last {options.keep_last}: at least 1")
     if options.dry_run:
         return plan(options, read_before("compact", options, options.to))
-    with running("compact", options, place=options.to) as this:
+    with running("compact", options, place=options.to, is_alone=True) as this:
         table = NewestByKey(
             this,
             options.to,
@@ -63,7 +63,7 @@ def run(spark: SparkSession, options: CompactOptions) -> Report:
             whole, seen = counted(batch)
             keyed = whole.where("keys IS NOT NULL").withColumn(GONE, f.length("body") == 0)
             added = table.merge(keyed, number)
-            return {**seen.get, **added}
+            return {**seen.get(), **added}
 
         drain(stream, this, options, write)
         table.finish(spark)

@@ -87,7 +87,7 @@ def import_kafka(spark: SparkSession, options: ImportOptions) -> Report:
             writer = writer.option("auditDir", this.audit_of(number))
             writer = writer.option("nameServer", options.nameserver)
             writer.option("topic", options.to_topic).mode("append").save()
-            return dict(seen.get)
+            return seen.get()
 
         drain(messages_of(records.load()), this, options, write)
     return this.report()
@@ -115,7 +115,7 @@ def export_kafka(spark: SparkSession, options: ExportOptions) -> Report:
             writer = records_of(whole).write.format("kafka").mode("append")
             writer = writer.option("kafka.bootstrap.servers", options.kafka)
             writer.option("topic", options.to_topic).save()
-            return dict(seen.get)
+            return seen.get()
 
         drain(messages, this, options, write)
     return this.report()
@@ -169,7 +169,7 @@ def records_of(messages: DataFrame) -> DataFrame:
 def _write_as_v2(spark: SparkSession) -> None:
     """Make a session write to Kafka by the second version of Spark's interface for data sources.
 
-    By the first one, its default, Spark never delivers what it observed of the rows: `Observation.get` waits for ever.
+    By the first one, its default, Spark never delivers what it observed of the rows.
     """
     old = spark.conf.get(_V1_SOURCES, "") or ""
     spark.conf.set(_V1_SOURCES, ",".join(each for each in old.split(",") if each != "kafka"))

@@ -7,18 +7,27 @@ manifest with the status "running" whose process is gone is one of a killed run.
      "counts": {"rows": 1000}, "batch": 3, "before": {"rows": 750}, "files": […], …}
 """
 
+import fcntl
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from pyarrow import fs
 
-from cometmq.model.errors import SettingsError
+from cometmq.model.errors import CometError, SettingsError
 from cometmq.offline.place import hadoop_place, open_place
 
 FOLDER = "_jobs"
 _ID_DIGITS = 12
+_NOT_WRITABLE = (FileExistsError, FileNotFoundError, NotADirectoryError, PermissionError)
+
+
+class RunGoesOn(CometError):
+    """Raised where another run writes to the same place."""
 
 
 @dataclass
@@ -148,15 +157,44 @@ class JobFolder:
             with self._files.open_output_stream(f"{path}.new") as stream:
                 stream.write(text.encode())
             self._files.move(f"{path}.new", path)
-        except (
-            FileExistsError,
-            FileNotFoundError,
-            NotADirectoryError,
-            PermissionError,
-        ) as error:
-            raise SettingsError(
-                f"{self.place} cannot be written to: {error}; name a folder that this user may write to"
-            ) from error
+        except _NOT_WRITABLE as error:
+            raise self._not_writable(error) from error
+
+    @contextmanager
+    def held(self, name: str) -> Iterator[None]:
+        """Keep other runs out while the block runs; the system ends that when the process dies.
+
+        An object store has no such locks: there nothing is kept out.
+
+        Args:
+            name: of what is held: a run's id, or a name for the whole place.
+
+        Raises:
+            RunGoesOn: another run holds it.
+            SettingsError: there is no such folder to write to.
+        """
+        if not isinstance(self._files, fs.LocalFileSystem):
+            yield
+            return
+        path = Path(self._folder, f"{name}.lock")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = path.open("ab")
+        except _NOT_WRITABLE as error:
+            raise self._not_writable(error) from error
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise RunGoesOn(
+                    f"another run writes to {self.place} ({path.name} is locked): wait until it has ended, or end it"
+                ) from None
+            yield
+
+    def _not_writable(self, error: OSError) -> SettingsError:
+        return SettingsError(
+            f"{self.place} cannot be written to: {error}; name a folder that this user may write to"
+        )
 
     def _path(self, run_id: str) -> str:
         return f"{self._folder}/{run_id}.json"

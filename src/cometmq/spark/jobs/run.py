@@ -6,7 +6,7 @@ with running("table", options, place=options.to) as run:
 
 import platform
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
 from typing import Any
 
@@ -119,7 +119,12 @@ class Run:
 
 @contextmanager
 def running(
-    job: str, options: JobOptions, *, place: str, clock: Clock | None = None
+    job: str,
+    options: JobOptions,
+    *,
+    place: str,
+    is_alone: bool = False,
+    clock: Clock | None = None,
 ) -> Iterator[Run]:
     """Begin a run, or go on with the one that was killed; its end is written to its manifest.
 
@@ -127,15 +132,24 @@ def running(
         job: its name.
         options: what it is told.
         place: the folder or URI in which `_jobs` lies; empty: nothing is kept of the run.
+        is_alone: no other run may write to the place meanwhile; False: only not the same run.
         clock: tells the time.
 
     Raises:
         SettingsError: the place cannot be used, or an option that is needed is empty.
+        RunGoesOn: another run writes there.
     """
     options.check_given()
     clock = clock or SystemClock()
     folder = JobFolder(place) if place else None
     run_id = manifest_id(job, options.what())
+    with folder.held("place" if is_alone else run_id) if folder else nullcontext():
+        yield from _running(run_id, job, options, folder, clock)
+
+
+def _running(
+    run_id: str, job: str, options: JobOptions, folder: JobFolder | None, clock: Clock
+) -> Iterator[Run]:
     manifest = (folder.load(run_id) if folder else None) or _new(
         run_id, job, options, clock.now_ms()
     )

@@ -60,7 +60,7 @@ class SendTarget:
         writer = whole.drop("storeSize").write.format("rocketmq")
         writer.option("auditDir", self._run.audit_of(number))
         writer.option("nameServer", self._nameserver).mode("append").save()
-        return dict(seen.get)
+        return seen.get()
 
     def stored(self, spark: SparkSession, ends: Ends, columns: str) -> DataFrame:
         """Messages that stand behind the ends now."""

@@ -99,7 +99,7 @@ def follow(spark: SparkSession, options: StatsOptions, groups: dict[str, Column]
         def write(batch: DataFrame, number: int) -> dict[str, int]:
             whole, seen = counted(batch)
             added = windows.write(_single(whole, options, groups), number)
-            return {**seen.get, **added}
+            return {**seen.get(), **added}
 
         stream = read_stream(
             spark, options, rows_max=options.rows_max, columns=_columns(options, groups)

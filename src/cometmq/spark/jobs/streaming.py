@@ -5,18 +5,23 @@ again after a kill, with the same number; what is written under that number is w
 """
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
+from threading import Thread
 from time import monotonic, sleep
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.observation import Observation
 
-from cometmq.model.errors import SettingsError
+from cometmq.model.errors import CometError, SettingsError
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.options import JobOptions
 from cometmq.spark.jobs.run import Run
 from cometmq.spark.jobs.watching import StreamWatch
+
+# Spark delivers what it counted within milliseconds of a write, by a queue of events that loses some when it is full.
+_COUNTS_WITHIN_S = 60.0
 
 WriteBatch = Callable[[DataFrame, int], dict[str, int]]
 """Writes a micro-batch with a number; gives how many "rows" and "bytes" it wrote."""
@@ -92,12 +97,51 @@ def drain(frame: DataFrame, run: Run, options: FlowOptions, write: WriteBatch) -
         spark.streams.removeListener(watch)
 
 
-def counted(batch: DataFrame) -> tuple[DataFrame, Observation]:
+class CountsLost(CometError):
+    """Raised where Spark wrote a micro-batch and never said how many rows it had."""
+
+
+class WrittenCounts:
+    """The counts of a batch that is written, once it is.
+
+    Args:
+        seen: what Spark counts.
+    """
+
+    def __init__(self, seen: Observation) -> None:
+        self._seen = seen
+
+    def get(self, within_s: float = _COUNTS_WITHIN_S) -> dict[str, int]:
+        """Return the counts of the written batch: "rows" and "bytes".
+
+        Raises:
+            CountsLost: Spark does not deliver them; the micro-batch comes again in the next run.
+        """
+        found: Future[dict[str, int]] = Future()
+
+        def wait() -> None:
+            try:
+                found.set_result(self._seen.get)
+            except BaseException as error:  # noqa: BLE001 - The caller raises it.
+                found.set_exception(error)
+
+        # A thread, since Spark's own wait has no end.
+        Thread(target=wait, name="job-counts", daemon=True).start()
+        try:
+            return dict(found.result(within_s))
+        except TimeoutError:
+            raise CountsLost(
+                f"Spark wrote a micro-batch and did not say within {within_s:g} s how many rows it had; run the same "
+                "command again: it goes on with this micro-batch"
+            ) from None
+
+
+def counted(batch: DataFrame) -> tuple[DataFrame, WrittenCounts]:
     """A batch that counts its rows and their stored bytes while it is written."""
     seen = Observation()
     size = f.sum("storeSize") if "storeSize" in batch.columns else f.lit(0)
     metrics = f.count(f.lit(1)).alias("rows"), f.coalesce(size, f.lit(0)).alias("bytes")
-    return batch.observe(seen, *metrics), seen
+    return batch.observe(seen, *metrics), WrittenCounts(seen)
 
 
 class RateLimit:

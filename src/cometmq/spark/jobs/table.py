@@ -6,15 +6,18 @@ came from and the reason.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from cometmq.model.errors import SettingsError
 from cometmq.model.text import plural
 from cometmq.spark.jobs.connect_session import check_has_driver
 from cometmq.spark.jobs.decoding import BodyOptions, DecodedBody, decoded, typed
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
+from cometmq.spark.jobs.manifest import JobFolder, manifest_id
 from cometmq.spark.jobs.origin import FromOptions, plan, read_stream
 from cometmq.spark.jobs.run import Run, read_before, running
 from cometmq.spark.jobs.streaming import counted, drain
@@ -24,7 +27,7 @@ from cometmq.spark.jobs.target import (
     TargetOptions,
     table_files,
 )
-from cometmq.spark.options import words
+from cometmq.spark.options import time_ms, words
 from cometmq.spark.schema import check_names, column_name
 
 BAD_FOLDER = "_bad"
@@ -32,6 +35,7 @@ BAD_COLUMNS = (
     "topic", "brokerName", "queueId", "queueOffset", "msgId", "storeTimestamp", "body", "reason",
 )  # fmt: skip
 _READ = "_read"
+_SOURCES = ("nameserver", "store", "archive")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +57,7 @@ def run(spark: SparkSession, options: TableOptions) -> Report:
     """Decode bodies (JSON, CSV, Avro, Protobuf) into a table: Parquet files or Delta.
 
     Raises:
-        SettingsError: a schema that is none or does not fit the table that is there.
+        SettingsError: a schema that is none or does not fit the table that is there, or messages that are there already.
     """
     check_has_driver(spark, options, "table")
     kept = list(dict.fromkeys(column_name(name) for name in words(options.keep)))
@@ -61,6 +65,7 @@ def run(spark: SparkSession, options: TableOptions) -> Report:
     check_names(body.schema, _names_of_ours(options, kept))
     if options.dry_run:
         return plan(options, read_before("table", options, options.to))
+    _check_none_twice(options)
     with running("table", options, place=options.to) as this:
         stream = read_stream(spark, options, rows_max=options.rows_max)
         rows = fitting(stream, body, kept)
@@ -68,6 +73,44 @@ def run(spark: SparkSession, options: TableOptions) -> Report:
         table = TableWriter(this, body, kept, files)
         drain(stream, this, options, table.write)
     return _report(this)
+
+
+def _check_none_twice(options: TableOptions) -> None:
+    """Refuse messages that a run with other options has put into the table.
+
+    Raises:
+        SettingsError: some may be.
+    """
+    own = manifest_id("table", options.what())
+    for other in JobFolder(options.to).all("table"):
+        if other.id != own and other.counts.get("rows") and _may_share(options, other.options):
+            differ = " ".join(
+                f"--{name.replace('_', '-')} {other.options.get(name)!r}"
+                for name, value in options.what().items()
+                if other.options.get(name) != value
+            )
+            raise SettingsError(
+                f"{options.to} has rows of a run with {differ}: messages that both runs read would be there twice; repeat "
+                "the options of that run, name other topics, or times that do not overlap, or take another folder"
+            )
+
+
+def _may_share(options: TableOptions, other: dict[str, Any]) -> bool:
+    """Whether a message can be one of both runs; what SQL leaves out is not looked at."""
+    if any(other.get(name, "") != options.what()[name] for name in _SOURCES):
+        return False
+    for name, of_all, mark in (("topic", "", ","), ("tag", "*", "||")):
+        texts = (getattr(options, name), other.get(name, of_all))
+        one, two = ({each.strip() for each in text.split(mark)} for text in texts)
+        if of_all not in one | two and not one & two:
+            return False
+    begins = [
+        time_ms(text, "--since") for text in (options.since, other.get("since", "")) if text
+    ]
+    ends = [
+        time_ms(text, "--until") for text in (options.until, other.get("until", "")) if text
+    ]
+    return not (begins and ends and max(begins) >= min(ends))
 
 
 def _names_of_ours(options: TableOptions, kept: list[str]) -> dict[str, str]:
@@ -114,14 +157,15 @@ class TableWriter:
         whole, seen = counted(batch)
         rows, fit = counted(fitting(whole, self._body, self._kept))
         self._files.stage(rows, number)
-        bad = seen.get["rows"] - fit.get["rows"]
+        counts = seen.get()
+        bad = counts["rows"] - fit.get()["rows"]
         if bad:
             name = f"{BAD_FOLDER}/batch={self._run.short_id}-{number}"
             rejects = rejected(batch, self._body).write.mode("overwrite")
             rejects.parquet(self._run.folder_of(name))
         # Last: a micro-batch that is part of the table is done whole.
         self._files.commit(number)
-        return {**seen.get, "bad": bad}
+        return {**counts, "bad": bad}
 
 
 def _report(this: Run) -> Report:

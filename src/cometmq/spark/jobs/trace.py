@@ -122,7 +122,7 @@ def follow(spark: SparkSession, options: TraceOptions) -> Report:
             whole, seen = counted(batch)
             records = records_of(whole, options.window_ms)
             added = windows.write(records.withColumn(_TOLD, f.lit(False)), number)  # noqa: FBT003
-            return {**seen.get, **added}
+            return {**seen.get(), **added}
 
         stream = read_stream(spark, options, rows_max=options.rows_max, columns=_COLUMNS)
         drain(stream, this, options, write)

@@ -1,0 +1,529 @@
+"""Every job against a plain reading of its topic: random bodies, names and folders, a change midway, and a kill.
+
+What a message says is in the result, or the message is in `_bad`, or the job refuses by a typed error. A run dies at a
+random write of its manifest; of some jobs a process dies by SIGKILL at a random moment. Then the same command goes on.
+
+COMETMQ_JOB_SEEDS=0-19 tries more than one scenario of each job; COMETMQ_JOB_KILLS=1 kills a process of every job.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from random import Random
+from time import sleep
+from typing import Any
+
+import pytest
+
+from cometmq import offline
+from cometmq.client import Message, StoredMessage
+from cometmq.embedded import Embedded
+from cometmq.model.errors import SettingsError
+from cometmq.model.exit_status import ExitStatus
+from cometmq.offline.place import read_path
+from cometmq.spark import read_delta
+from cometmq.spark.jobs import (
+    archive,
+    cdc,
+    compact,
+    mirror,
+    rebuild,
+    replay,
+    sql,
+    stats,
+    table,
+    trace,
+    verify,
+)
+from cometmq.spark.jobs.manifest import FOLDER
+from cometmq.spark.jobs.run import Run
+from cometmq.spark.jobs.target import TableFormat
+from tests.spark.test_job_tables import People, people_in
+from tests.support.job_worlds import (
+    KINDS,
+    Bad,
+    column_names,
+    ddl,
+    folder,
+    json_body,
+    quoted,
+    read_json,
+    read_topic,
+    send,
+)  # fmt: skip
+from tests.support.processes import wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+ROOT = Path(__file__).parents[2]
+_FIRST, _, _LAST = os.environ.get("COMETMQ_JOB_SEEDS", "0").partition("-")
+SEEDS = range(int(_FIRST), int(_LAST or _FIRST) + 1)
+IS_EACH_KILLED = bool(os.environ.get("COMETMQ_JOB_KILLS"))
+SECONDS_MAX = 150.0
+PROGRAM = """
+import pickle, sys
+from cometmq.spark import session
+job, options = pickle.load(open(sys.argv[1], "rb"))
+job(session("dies", master="local[2]", conf={"spark.sql.shuffle.partitions": "2"}), options)
+"""
+
+
+@dataclass
+class World:
+    """What a scenario happens in."""
+
+    spark: Any
+    cluster: Embedded
+    topic: str
+    tmp_path: Path
+    chosen: Random
+
+    @property
+    def place(self) -> dict[str, Any]:
+        return {"nameserver": self.cluster.nameserver, "topic": self.topic, "progress": "none"}
+
+    def folder(self, without: str = "") -> str:
+        return str(self.tmp_path / folder(self.chosen, without) / "out")
+
+
+# --- deaths
+
+
+class Killed(OSError):
+    """A run ends in the middle."""
+
+
+def die_here(monkeypatch: pytest.MonkeyPatch, chosen: Random, run: Callable[[], Any]) -> None:
+    """Let a run die before or behind a random write of its manifest; a dead one writes nothing."""
+    real, left, is_before = Run.save, [chosen.randint(1, 6)], chosen.random() < 0.5
+
+    def save(this: Run) -> None:
+        left[0] -= 1
+        if left[0] > 0 or (left[0] == 0 and not is_before):
+            real(this)
+        if left[0] <= 0:
+            raise Killed("the power is gone")
+
+    def run_and_die() -> None:
+        run()
+        raise Killed("the power is gone behind it")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "save", save)
+        with pytest.raises(Exception, match="the power is gone"):
+            run_and_die()
+
+
+def die_in_a_process(world: World, job: Callable[..., Any], options: Any, place: str) -> None:
+    """Run a job in a process of its own that is killed at a random moment behind its first manifest."""
+    given = world.tmp_path / "given"
+    given.write_bytes(pickle.dumps((job, options)))
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, given], cwd=ROOT, start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    jobs = Path(place) / FOLDER
+    try:
+        wait_until(
+            lambda: process.poll() is not None or any(jobs.glob("*.json")),
+            seconds=SECONDS_MAX, what="a manifest",
+        )  # fmt: skip
+        sleep(world.chosen.random() * 3)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        _, errors = process.communicate()
+    assert any(jobs.glob("*.json")), errors.decode()[-2000:]
+
+
+# --- scenarios: each yields a run at a time, as (job, options, folder of `_jobs`, what holds behind it)
+
+Check = Callable[[Any], None]
+Step = tuple[Callable[..., Any], Any, str, Check]
+
+
+def refused(world: World, job: Callable[..., Any], options: Any, says: str) -> None:
+    with pytest.raises(SettingsError, match=says):
+        job(world.spark, options)
+
+
+def tables(world: World, form: TableFormat) -> Iterator[Step]:
+    """JSON bodies as a table; a column more midway."""
+    chosen = world.chosen
+    *names, more = column_names(chosen, 5)
+    columns = {name: chosen.choice(KINDS) for name in names}
+    wider = {**columns, more: "STRING"}
+    to = world.folder("[]^|\\" if form == "delta" else "")
+    given = table.TableOptions(
+        schema=ddl(columns), to=to, table_format=form, batch_rows=25, **world.place
+    )
+    both = {name.swapcase(): "INT" for name in names if name.swapcase() != name}
+    if both:
+        refused(world, table.run, replace(given, schema=ddl(columns | both)), "is there twice")
+    refused(world, table.run, replace(given, schema=f"{ddl(columns)}, _MSGID INT"), "_MSGID")
+    rows, bad = Counter[str](), Counter[bytes]()
+
+    def more_bodies(schema: dict[str, str]) -> None:
+        bodies = [json_body(chosen, schema) for _ in range(40)]
+        send(world.cluster, [Message(world.topic, body) for body in bodies])
+        for body in bodies:
+            try:
+                row = read_json(body, schema)
+                rows[repr(plain([*row, *[None] * (len(wider) - len(row))]))] += 1
+            except Bad:
+                bad[body] += 1
+
+    def check(report: Any) -> None:
+        assert rows_in(world, given, [*wider]) == rows
+        assert report.counts["bad"] == bad.total()
+        if bad:
+            kept = world.spark.read.parquet(f"{read_path(to)}/_bad").collect()
+            assert Counter(bytes(row.body) for row in kept) == bad
+
+    more_bodies(columns)
+    yield table.run, given, to, check
+    more_bodies(wider)
+    wide = replace(given, schema=ddl(wider))
+    yield table.run, wide, to, check
+    for other in (replace(wide, where="queueId >= 0"), replace(wide, since="2020-01-01T00:00")):
+        refused(world, table.run, other, "would be there twice")
+    refused(world, table.run, given, "columns can only be added")
+
+
+def rows_in(world: World, given: table.TableOptions, names: list[str]) -> Counter[str]:
+    """The rows of a table; it may not have the last columns yet."""
+    if given.table_format == "delta":
+        found = read_delta(world.spark, given.to)
+    else:
+        reader = world.spark.read.option("mergeSchema", "true")
+        found = reader.parquet(read_path(given.to))
+    there = [name for name in names if name in found.columns]
+    more = [None] * (len(names) - len(there))
+    rows = found.select(*map(quoted, there)).collect()
+    return Counter(repr(plain([*(row[name] for name in there), *more])) for row in rows)
+
+
+def plain(value: Any) -> Any:
+    """A value of Spark, or of a plain reading, in the one form of both."""
+    if isinstance(value, list):
+        return [*map(plain, value)]
+    if isinstance(value, tuple):
+        return tuple(map(plain, value))
+    return (value + 0).normalize() if isinstance(value, Decimal) else value
+
+
+def changes(world: World, form: TableFormat) -> Iterator[Step]:
+    """Changes of a table of people; a column more and another topic midway."""
+    chosen = world.chosen
+    key, value, more = column_names(chosen, 3)
+    people = People(chosen, key, value)
+    given = cdc.CdcOptions(
+        schema=f"{quoted(key)} BIGINT, {quoted(value)} DECIMAL(20,2)", key=key, table_format=form, batch_rows=20,
+        to=world.folder("[]^|\\" if form == "delta" else ""), **world.place,
+    )  # fmt: skip
+    if "," in key or key != key.strip():
+        refused(world, cdc.run, given, "--key: there is no column")
+        return
+    before = 0
+
+    def check(report: Any) -> None:
+        assert people_in(world.spark, given, report, people) == people.alive
+        assert report.counts["bad"] == people.bad - before
+
+    send(world.cluster, [Message(world.topic, body) for body in people.bodies(30)])
+    yield cdc.run, given, given.to, check
+    before, other = people.bad, f"{world.topic}-2"
+    send(world.cluster, [Message(other, body) for body in people.bodies(15)])
+    wider = replace(given, topic=other, schema=f"{given.schema}, {quoted(more)} STRING")
+    yield cdc.run, wider, given.to, check
+
+
+def body(chosen: Random) -> bytes:
+    """Any bytes; none at all, too."""
+    return chosen.choice(
+        (
+            b"",
+            b"\xff\x00\x01\x02",
+            "größe 日本 😀".encode(),
+            chosen.randbytes(chosen.randint(1, 5000)),
+        )
+    )
+
+
+def messages(world: World, count: int, topic: str = "", keys: int = 5) -> list[Message]:
+    """Messages of any kind."""
+    chosen = world.chosen
+    return [
+        Message(
+            topic or world.topic, body(chosen), tag=chosen.choice((None, "a", "größe", "日")),
+            keys=chosen.choice(((), f"k{chosen.randrange(keys)}", f"ä{chosen.randrange(keys)}")),
+            properties={f"p{n}": chosen.choice(("0", "x y", "日'\"\\", "1")) for n in range(chosen.randrange(3))},
+            flag=chosen.choice((0, 7, -1)),
+        )
+        for _ in range(count)
+    ]  # fmt: skip
+
+
+def content(message: StoredMessage) -> Any:
+    """What a copy of a message has of it."""
+    own = {k: v for k, v in message.properties.items() if k[0] == "p" or k in ("KEYS", "TAGS")}
+    return message.message_id, message.body, message.flag, sorted(own.items())
+
+
+def compactions(world: World) -> Iterator[Step]:
+    """The last of each key; another condition midway."""
+    keep = world.chosen.choice((1, 2, 3))
+    given = compact.CompactOptions(
+        to=world.folder(), keep_last=keep, batch_rows=20, **world.place
+    )
+
+    def check(report: Any) -> None:
+        wanted: dict[str, list[Any]] = {}
+        for each in read_topic(world.cluster, world.topic):
+            if key := each.properties.get("KEYS"):
+                kept = [*wanted.get(key, []), (each.message_id, each.body)][-keep:]
+                wanted[key] = kept if each.body else []
+        (note,) = report.notes
+        newest = f"{given.to}/{note.removeprefix('the table: ')}"
+        rows = world.spark.read.parquet(read_path(newest)).collect()
+        found: dict[str, list[Any]] = {}
+        for row in sorted(rows, key=lambda each: each.queueOffset):
+            found.setdefault(row["keys"], []).append((row.msgId, bytes(row.body)))
+        assert found == {key: each for key, each in wanted.items() if each}
+
+    send(world.cluster, messages(world, 50))
+    yield compact.run, given, given.to, check
+    send(world.cluster, messages(world, 30))
+    yield compact.run, replace(given, where="queueOffset >= 45"), given.to, check
+
+
+def replays(world: World) -> Iterator[Step]:
+    """Messages into another topic, once each."""
+    goal = f"{world.topic}-again"
+    given = replay.ReplayOptions(
+        to_topic=goal, state=world.folder(), batch_rows=20, **world.place
+    )
+
+    def check(report: Any) -> None:
+        there = read_topic(world.cluster, world.topic)
+        copies = read_topic(world.cluster, goal)
+        assert sorted(map(content, copies)) == sorted(map(content, there))
+        places = {
+            m.message_id: f"{m.topic}:{m.queue.broker_name}:{m.queue.queue_id}:{m.queue_offset}"
+            for m in there
+        }
+        assert {m.message_id: m.properties["REPLAY_OF"] for m in copies} == places
+        assert report.counts["rows"] == len(there)
+
+    for count in (50, 20):
+        send(world.cluster, messages(world, count), queues=3)
+        yield replay.run, given, given.state, check
+
+
+def mirrors(world: World) -> Iterator[Step]:
+    """A topic in another cluster: each queue in its order, and a map of the offsets."""
+    with Embedded() as other:
+        given = mirror.MirrorOptions(
+            source=world.cluster.nameserver, target=other.nameserver, topics=world.topic, batch_rows=20,
+            state=world.folder(), progress="none",
+        )  # fmt: skip
+
+        def check(report: Any) -> None:
+            here, there = (
+                {
+                    (m.queue.queue_id, m.queue_offset): content(m)
+                    for m in read_topic(cluster, world.topic)
+                }
+                for cluster in (world.cluster, other)
+            )
+            assert there == here
+            for row in world.spark.read.parquet(f"{read_path(given.state)}/offsets").collect():
+                source, target = (
+                    (row.sourceQueue, row.sourceOffset),
+                    (row.targetQueue, row.targetOffset),
+                )
+                assert there[target] == here[source]
+            assert report.counts["rows"] == len(here)
+
+        for count in (50, 20):
+            send(world.cluster, messages(world, count), queues=3)
+            yield mirror.run, given, given.state, check
+
+
+def archives_of_topics(world: World) -> Iterator[Step]:
+    """The messages of a topic, each in one file."""
+    given = archive.ArchiveOptions(to=world.folder(), **world.place)
+
+    def check(report: Any) -> None:
+        assert archived(world, given.to) == sorted(
+            map(content, read_topic(world.cluster, world.topic))
+        )
+        assert not report.findings
+
+    for count in (50, 20):
+        send(world.cluster, messages(world, count), queues=3)
+        yield archive.archive, given, given.to, check
+
+
+def archived(world: World, to: str) -> list[Any]:
+    """What an archive has of the topic."""
+    rows = world.spark.read.parquet(f"{read_path(to)}/topic={world.topic}").collect()
+    own = (
+        {k: v for k, v in row.properties.items() if k[0] == "p" or k in ("KEYS", "TAGS")}
+        for row in rows
+    )
+    return sorted(
+        (row.msgId, bytes(row.body), row.flag, sorted(each.items()))
+        for row, each in zip(rows, own, strict=True)
+    )
+
+
+def stores(world: World) -> Iterator[Step]:
+    """A store's archive, a store of it, its queues made anew, and what is verified of each."""
+    live, to = world.tmp_path / "live", world.folder()
+    with Embedded(live) as cluster:
+        given = archive.ArchiveOptions(
+            store=str(live / "store"), to=to, raw=True, progress="none"
+        )
+
+        def check(report: Any) -> None:
+            assert archived(world, to) == sorted(map(content, read_topic(cluster, world.topic)))
+            assert not report.findings
+
+        for count in (50, 20):
+            send(cluster, messages(world, count), queues=3)
+            yield archive.archive, given, to, check
+        wanted = sorted(map(content, read_topic(cluster, world.topic)))
+    yield from restores(world, to, live / "store", wanted)
+
+
+def restores(world: World, to: str, before: Path, wanted: list[Any]) -> Iterator[Step]:
+    """A store out of an archive; then its queues anew, and it beside the one that was archived."""
+    again = Path(world.folder()) / "again"
+
+    def is_whole(report: Any) -> None:
+        assert not report.findings
+        found = offline.read(again, topics=[world.topic]).read_all().to_pylist()
+        copies = sorted((row["msgId"], row["body"], row["flag"]) for row in found)
+        assert copies == [each[:3] for each in wanted]
+
+    def is_sound(report: Any) -> None:
+        assert (report.status, report.findings) == (ExitStatus.WELL, [])
+        assert queue_files(again) == queues
+
+    restored = archive.RestoreOptions(archive=to, to=str(again), progress="none")
+    yield archive.restore, restored, str(again.parent), is_whole
+    queues = queue_files(again)
+    rebuilt = rebuild.RebuildOptions(store=str(again), progress="none")
+    yield rebuild.run, rebuilt, str(again), is_sound
+    both = verify.VerifyOptions(store=str(again), against=str(before), progress="none")
+    yield verify.run, both, "", is_sound
+
+
+def queue_files(store: Path) -> dict[str, bytes]:
+    """The queue files of a store."""
+    paths = store.glob("consumequeue/*/*/*")
+    return {str(path.relative_to(store)): path.read_bytes() for path in paths}
+
+
+def counts(world: World) -> Iterator[Step]:
+    """Counts by tag and key; the same by SQL."""
+    for count in (50, 20):
+        send(world.cluster, messages(world, count), queues=3)
+        there = read_topic(world.cluster, world.topic)
+        wanted = Counter((m.properties.get("TAGS"), m.properties.get("KEYS")) for m in there)
+
+        def check(report: Any, wanted: Counter[Any] = wanted) -> None:
+            assert {tuple(row[:2]): row[2] for row in report.rows} == wanted
+
+        to = world.folder()
+        yield (
+            stats.run,
+            stats.StatsOptions(by="tag,key", to=f"{to}/{count}", **world.place),
+            f"{to}/{count}",
+            check,
+        )
+        query = "SELECT tags, keys, count(*) FROM messages GROUP BY tags, keys"
+        check(sql.run(world.spark, sql.SqlOptions(query=query, **world.place)))
+
+
+def traces(world: World) -> Iterator[Step]:
+    """Records of sends between what is none."""
+    chosen = world.chosen
+    for number in range(2):
+        wanted: Counter[tuple[str, bool]] = Counter()
+        topic, bodies = f"{world.topic}-{number}", list[bytes]()
+        for place in range(40):
+            group, is_well = chosen.choice(("g", "größe", "a b")), chosen.random() < 0.7
+            fields = ("Pub", str(1_700_000_000_000 + place), "region", group, "orders", f"id{place}", "tag", "key",
+                      "host", "9", str(chosen.randrange(99)), "0", f"offset{place}", str(is_well).lower())  # fmt: skip
+            if chosen.random() < 0.6:
+                wanted[group, is_well] += 1
+                bodies.append(("\1".join(fields) + "\2").encode())
+            else:
+                bodies.append(
+                    chosen.choice(
+                        (b"", b"\2\2", b"\1\1\2", b"\xff\xfe", b"Other\1x\2", b"no trace")
+                    )
+                )
+        send(world.cluster, [Message(topic, each) for each in bodies])
+        to = world.folder()
+
+        def check(report: Any, wanted: Counter[Any] = wanted) -> None:
+            found = {row[1]: (row[2], row[3]) for row in report.rows if row[0] == "Pub"}
+            groups = {group for group, _ in wanted}
+            assert found == {
+                g: (wanted[g, True] + wanted[g, False], wanted[g, False]) for g in groups
+            }
+
+        given = trace.TraceOptions(to=f"{to}/{number}", **{**world.place, "topic": topic})
+        yield trace.run, given, given.to, check
+
+
+JOBS: dict[str, Callable[[World], Iterator[Step]]] = {
+    "table": lambda world: tables(world, "parquet"),
+    "table-delta": lambda world: tables(world, "delta"),
+    "cdc": lambda world: changes(world, "parquet"),
+    "cdc-delta": lambda world: changes(world, "delta"),
+    "compact": compactions,
+    "replay": replays,
+    "mirror": mirrors,
+    "archive-of-topics": archives_of_topics,
+    "archive-restore-rebuild-verify": stores,
+    "stats-sql": counts,
+    "trace": traces,
+}
+KILLED = {"table", "replay"}
+# One of each has its scenario in test_job_tables, with more that it must keep.
+ALSO_ELSEWHERE = {"cdc", "cdc-delta"}
+CHOSEN = [each for each in JOBS if len(SEEDS) > 1 or each not in ALSO_ELSEWHERE]
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_job_does_what_its_topic_says_in_whatever_scenario(
+    spark, cluster, topic, tmp_path, monkeypatch, seed, name
+):
+    world = World(spark, cluster, topic, tmp_path, Random(f"{name}-{seed}"))
+    is_killed = IS_EACH_KILLED or name in KILLED
+    for number, (job, options, place, check) in enumerate(JOBS[name](world)):
+        # A process dies once a scenario: its Spark takes seconds to start.
+        if number == 0 and is_killed:
+            die_in_a_process(world, job, options, place)
+        else:
+            die_here(monkeypatch, world.chosen, partial(job, spark, options))
+        check(job(spark, options))
+        if number == 0:
+            # Of what is done a second run changes nothing.
+            again = job(spark, options)
+            assert not any((again.this_run or {}).values())
+            check(again)
