@@ -3,6 +3,8 @@
 Hypothesis gives each test a hundred examples, or as many as `tests.support.twin_turns` says of calls.
 """
 
+import os
+import shutil
 import signal
 from collections import defaultdict
 from pathlib import Path
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from cometmq.kernel import KERNEL, WHY_PLAIN
 from tests.support.twin_turns import twin_calls
 
 settings.register_profile(
@@ -22,6 +25,18 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Suites whose tests take milliseconds, as nearly all of them start no program.
 _QUICK = {"unit", "property", "golden", "arch"}
+
+
+def pytest_configure() -> None:
+    """Refuse to run where a compiler is and the compiled kernel is not: its tests would be skipped, and the others test half."""
+    if (
+        KERNEL != "fast"
+        and not os.environ.get("COMETMQ_KERNEL")
+        and (shutil.which("cc") or shutil.which("gcc"))
+    ):
+        raise pytest.UsageError(
+            f"the compiled kernel does not run: {WHY_PLAIN}; `rm .venv/.installed` and `make setup` build it"
+        )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import struct
 import subprocess
 import sys
@@ -16,15 +15,8 @@ from cometmq.codec.header_json import LANGUAGES, decode_json_command
 from cometmq.codec.record import RECORD_HEADS
 from cometmq.kernel import queue_ends, reference, requests, sends, tallies, time_counts
 from cometmq.model.errors import CodecError
+from tests.support import compiled_kernel as fast
 from tests.support.twin_turns import twin_timeout
-
-try:
-    from tests.support import compiled_kernel as fast
-except ImportError:
-    # Without a compiler there is one kernel; with one, a twin that was not built is a fault.
-    if shutil.which("cc") or shutil.which("gcc"):
-        raise
-    pytest.skip("no C compiler here, so no compiled kernel", allow_module_level=True)
 
 pytestmark = pytest.mark.timeout(twin_timeout())
 

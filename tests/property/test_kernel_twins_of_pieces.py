@@ -1,6 +1,5 @@
 """The same as test_kernel_twins for pieces of bytes: where records stand, their CRCs, and copies."""
 
-import shutil
 import struct
 import subprocess
 import sys
@@ -12,14 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cometmq.kernel import crc, records
+from tests.support import compiled_kernel as fast
 from tests.support.twin_turns import twin_timeout
-
-try:
-    from cometmq.kernel import _walk as fast_walk
-except ImportError:
-    if shutil.which("cc") or shutil.which("gcc"):
-        raise
-    pytest.skip("no C compiler here, so no compiled kernel", allow_module_level=True)
 
 pytestmark = pytest.mark.timeout(twin_timeout())
 
@@ -33,7 +26,7 @@ def test_the_same_places_are_found_by_sizes(sizes, rest, position, last):
         chunk += struct.pack(">i", size) + bytes(max(min(size, 200) - 4, 0))
     chunk += rest
     found = records.record_places(chunk, position, last)
-    assert fast_walk.record_places(chunk, position, last) == found
+    assert fast.record_places(chunk, position, last) == found
     places = array("q", found[0]).tolist()
     assert all(position <= place <= last for place in places)
     assert [*places, found[1]] == sorted({*places, found[1]})
@@ -50,11 +43,11 @@ def test_the_same_crcs_match(chunk, spans):
     crcs[::3] = [crc ^ 1 for crc in crcs[::3]]
     given = chunk, longs(*(a for a, _ in spans)), longs(*(b for _, b in spans)), longs(*crcs)
     found = records.crcs_match(*given)
-    assert fast_walk.crcs_match(*given) == found
+    assert fast.crcs_match(*given) == found
     assert list(found) == [int(row % 3 > 0) for row in range(len(spans))]
 
 
-@pytest.mark.parametrize("kernel", [records, fast_walk])
+@pytest.mark.parametrize("kernel", [records, fast])
 @pytest.mark.parametrize(
     ("begin", "end"), [(-1, 2), (3, 2), (0, 6), (1 << 62, 1 << 62), (-(1 << 63), 0)]
 )
@@ -71,7 +64,7 @@ def test_the_same_pieces_are_copied(chunk, spans):
     pieces = [chunk[a:b] if 0 <= a <= b <= len(chunk) else None for a, b in spans]
     room = sum(len(piece) for piece in pieces if piece)
     targets = []
-    for kernel in (records, fast_walk):
+    for kernel in (records, fast):
         target = bytearray(room)
         if None in pieces:
             with pytest.raises(ValueError, match=r"of|more"):
@@ -83,7 +76,7 @@ def test_the_same_pieces_are_copied(chunk, spans):
     assert targets[0] == targets[1]
 
 
-@pytest.mark.parametrize("kernel", [records, fast_walk])
+@pytest.mark.parametrize("kernel", [records, fast])
 @pytest.mark.parametrize(
     ("places", "parts", "room", "why"),
     [

@@ -1,7 +1,6 @@
 """The same as test_kernel_twins for pop: acknowledgements of a turn, well-formed and strange."""
 
 import json
-import shutil
 import struct
 
 import pytest
@@ -12,14 +11,8 @@ from cometmq.codec.header_json import LANGUAGES, decode_json_command
 from cometmq.codec.remoting import Command, RawCommand
 from cometmq.kernel import acks
 from cometmq.net.answer import Answer, answer_head
+from tests.support import compiled_kernel as fast
 from tests.support.twin_turns import twin_timeout
-
-try:
-    from tests.support import compiled_kernel as fast
-except ImportError:
-    if shutil.which("cc") or shutil.which("gcc"):
-        raise
-    pytest.skip("no C compiler here, so no compiled kernel", allow_module_level=True)
 
 pytestmark = pytest.mark.timeout(twin_timeout())
 

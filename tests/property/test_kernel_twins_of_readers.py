@@ -1,6 +1,5 @@
 """The same as test_kernel_twins for what readers and the index use: entries, records, keys, hashes."""
 
-import shutil
 import struct
 from array import array
 from collections import Counter
@@ -26,16 +25,8 @@ from cometmq.kernel import (
 )
 from cometmq.store.record_walk import checked_records, valid_records
 from cometmq.store.stored_record import UNUSUAL, places_of
+from tests.support import compiled_kernel as fast
 from tests.support.twin_turns import twin_timeout
-
-try:
-    from cometmq.kernel import _messages as fast_messages
-    from cometmq.kernel import _walk as fast_walk
-    from tests.support import compiled_kernel as fast
-except ImportError:
-    if shutil.which("cc") or shutil.which("gcc"):
-        raise
-    pytest.skip("no C compiler here, so no compiled kernel", allow_module_level=True)
 
 pytestmark = pytest.mark.timeout(twin_timeout())
 
@@ -187,7 +178,7 @@ def test_the_same_plain_records_are_taken(parts, known, cut):
     topics = {name.encode(): name for name in known}
     ours: list[Record] = []
     meant: list[Record] = []
-    stopped = fast_walk.plain_records(piece, 0, 1000, topics, Record, ours)
+    stopped = fast.plain_records(piece, 0, 1000, topics, Record, ours)
     assert stopped == records.plain_records(piece, 0, 1000, topics, Record, meant)
     assert ours == meant
     assert all(type(one) is Record for one in ours)
@@ -202,7 +193,7 @@ def test_the_same_plain_records_are_taken(parts, known, cut):
 def test_the_same_entries_are_wanted_and_they_are_what_the_records_ask_for(parts, known, cut):
     piece = piece_of(parts, cut)
     results = []
-    for twin in (fast_walk, wanted):
+    for twin in (fast, wanted):
         queues = {topic.encode(): {2: [7, bytearray(b"before")]} for topic in known}
         found = bytearray(b"before")
         results.append((twin.wanted_entries(piece, 0, 1000, queues, found), queues, found))
@@ -245,12 +236,12 @@ def test_stored_keys_and_their_chains_are_read_the_same(parts, number, before, c
         entries[change[0] : change[0] + len(change[1])] = change[1]
     entries = entries[: len(parts) * layouts.INDEX_ENTRY.size]
     results = []
-    for twin in (fast_walk, wanted):
+    for twin in (fast, wanted):
         slots = memoryview(array("i", before))
         results.append((twin.stored_keys(slots, number, bytes(entries)), slots.tolist()))
     assert results[0] == results[1]
     assert change is not None or results[0][0][2]
-    for twin in (fast_walk, wanted):
+    for twin in (fast, wanted):
         with pytest.raises(ValueError, match="whole entries"):
             twin.stored_keys(memoryview(array("i", before)), number, b"short")
 
@@ -268,7 +259,7 @@ def test_the_same_messages_are_made(parts, topic, cut):
     ]
     piece = piece_of(marked, cut)
     results = []
-    for twin in (fast_messages, messages):
+    for twin in (fast, messages):
         taken: list[Taken] = []
         stops = []
         position = 0
@@ -292,7 +283,7 @@ def test_the_same_messages_are_made(parts, topic, cut):
 )
 def test_the_same_properties_are_plain(block):
     found = messages.plain_properties(block)
-    ours = fast_messages.plain_properties(block)
+    ours = fast.plain_properties(block)
     assert ours == found
     if found is not None and ours is not None:
         assert list(found) == list(ours)
@@ -306,7 +297,7 @@ def test_the_same_properties_are_plain(block):
 @example([("T", b"", b"", bytes(8), 0, (56, 128))], 0)
 def test_bytes_are_checked_and_their_keys_found_as_those_of_records(parts, cut):
     piece = piece_of(parts, cut)
-    checked = fast_walk.check_records(piece, 0, 1000)
+    checked = fast.check_records(piece, 0, 1000)
     assert checked == records.check_records(piece, 0, 1000)
     assert checked == records.check_records(memoryview(piece), 0, 1000)
     taken, walked, why = valid_records(piece, 1000)

@@ -1,7 +1,6 @@
 """The same as test_kernel_twins for requests that read: fields of headers, records that queue entries name."""
 
 import re
-import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -15,14 +14,8 @@ from cometmq.codec.remoting import Command, encode_command
 from cometmq.kernel import layouts, pull_answers, reads, reference
 from cometmq.kernel.rows import AnswerTerms, SplitPull
 from cometmq.model.errors import RequestError
+from tests.support import compiled_kernel as fast
 from tests.support.twin_turns import twin_timeout
-
-try:
-    from tests.support import compiled_kernel as fast
-except ImportError:
-    if shutil.which("cc") or shutil.which("gcc"):
-        raise
-    pytest.skip("no C compiler here, so no compiled kernel", allow_module_level=True)
 
 pytestmark = pytest.mark.timeout(twin_timeout())
 

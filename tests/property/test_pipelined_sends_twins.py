@@ -1,6 +1,5 @@
 """Sends that leave together: both kernels make the same of them, and the same as one by one; an answer is what it is one by one."""
 
-import shutil
 from functools import partial
 from typing import Any
 
@@ -21,15 +20,9 @@ from cometmq.model.errors import MessageError
 from cometmq.model.message import Message
 from cometmq.model.queue import MessageQueue
 from cometmq.wire.connection import Connection
+from tests.support import compiled_kernel as fast
 from tests.support.hand_clock import HandClock
 from tests.support.twin_turns import twin_timeout
-
-try:
-    from tests.support import compiled_kernel as fast
-except ImportError:
-    if shutil.which("cc") or shutil.which("gcc"):
-        raise
-    pytest.skip("no C compiler here, so no compiled kernel", allow_module_level=True)
 
 pytestmark = pytest.mark.timeout(twin_timeout())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,18 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cometmq.kernel import turn_reads
+from tests.support import compiled_kernel as fast
 from tests.support.lane_tables import table_of
 from tests.support.send_frames import FORMS, SENDS, frame_of
 from tests.support.twin_turns import twin_timeout, twin_turns
 from tests.unit.kernel.test_columns import HOST, LAYOUTS, LIMITS, PLAIN, STORE_HOST, SUFFIX
-
-try:
-    from tests.support import compiled_kernel as fast
-except ImportError:
-    # Without a compiler there is one kernel; with one, a twin that was not built is a fault.
-    if shutil.which("cc") or shutil.which("gcc"):
-        raise
-    pytest.skip("no C compiler here, so no compiled kernel", allow_module_level=True)
 
 pytestmark = pytest.mark.timeout(twin_timeout())
 BORN_HOST = bytes(range(8))
