@@ -36,7 +36,7 @@ try:
     from cometmq.kernel._pulls import split_pull
     from cometmq.kernel._queue_ends import QueueEnd
     from cometmq.kernel._reads import plain_fields, plain_read
-    from cometmq.kernel._signatures import KnownSigner, sha1
+    from cometmq.kernel._signatures import KnownSigner
     from cometmq.kernel._taking import take_sends
     from cometmq.kernel._tallies import Tally, count_columns, count_puts
     from cometmq.kernel._time_counts import TimeCounts
@@ -97,7 +97,6 @@ __all__ = [
     "read_commands",
     "record_keys",
     "record_places",
-    "sha1",
     "show_columns",
     "show_entries",
     "show_records",

@@ -1,3 +1,1 @@
 from cometmq.kernel.declines import KnownSigner as KnownSigner
-
-def sha1(content: bytes, is_plain: bool = False) -> bytes: ...
