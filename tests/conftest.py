@@ -40,7 +40,14 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give the files that take longest to the workers first, so that none works on one while the others are through."""
+    """Leave out what is of another kernel, and give the files that take longest to the workers first.
+
+    So none works on one while the others are through.
+    """
+    if KERNEL != "fast":
+        others = [item for item in items if item.get_closest_marker("compiled")]
+        items[:] = [item for item in items if item not in others]
+        config.hook.pytest_deselected(items=others)
     if hasattr(config, "workerinput"):
         seconds: defaultdict[Path, float] = defaultdict(float)
         for item in items:

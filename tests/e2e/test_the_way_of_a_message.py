@@ -31,7 +31,6 @@ from cometmq.client import (
     StoredMessage,
 )
 from cometmq.embedded import Embedded
-from cometmq.kernel import KERNEL
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "cometmq"
@@ -173,7 +172,7 @@ def walked(kernel: str) -> set[tuple[str, str]]:
     return {(file, function) for file, function in json.loads(walked.stdout)}
 
 
-@pytest.mark.skipif(KERNEL != "fast", reason="without a compiler there is no fast path")
+@pytest.mark.compiled
 def test_one_message_goes_the_way_that_the_pages_draw() -> None:
     # On the plain kernel, too: a profiler does not see the compiled one, which is held equal elsewhere.
     seen = walked("fast") | walked("reference")

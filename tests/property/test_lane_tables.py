@@ -10,14 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cometmq import kernel
-from cometmq.kernel import KERNEL
 from cometmq.kernel.rows import Lane
 from cometmq.store.appender import encode_topic_block
 from tests.support.send_frames import Sent, frame_of
 
-pytestmark = pytest.mark.skipif(
-    KERNEL != "fast", reason="without a compiler no lane is looked for"
-)
+pytestmark = pytest.mark.compiled
 
 LIMITS = 1 << 20, 1 << 24, 1 << 16, 9
 FIELDS = {"a": "p", "f": "0", "g": "1700000000000", "h": "0", "i": "UNIQ_KEY\1A1\2"}

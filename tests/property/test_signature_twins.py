@@ -15,14 +15,13 @@ from hypothesis import strategies as st
 
 from cometmq import kernel
 from cometmq.codec.signature import signature, signed_content
-from cometmq.kernel import KERNEL
 from tests.support.lane_tables import table_of
 from tests.support.send_frames import FORMS, SENDS, WORDS, Sent, frame_of
 from tests.support.twin_turns import twin_calls, twin_timeout
 
 pytestmark = [
     pytest.mark.timeout(twin_timeout()),
-    pytest.mark.skipif(KERNEL != "fast", reason="without a compiler there is no fast path"),
+    pytest.mark.compiled,
 ]
 
 USER, SECRET = "me", b"a secret of mine"

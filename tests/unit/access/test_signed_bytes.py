@@ -16,7 +16,7 @@ from cometmq.access.policies import read_policies
 from cometmq.broker.requests import RULES
 from cometmq.codec.remoting import Command, decode_command
 from cometmq.codec.signer import Signer
-from cometmq.kernel import KERNEL, QueueEnd, SendBatch, take_sends
+from cometmq.kernel import QueueEnd, SendBatch, take_sends
 from cometmq.model.credentials import Credentials
 from cometmq.model.errors import RequestError
 from cometmq.net.requests import RequestTable
@@ -24,9 +24,7 @@ from tests.support.lane_tables import table_of
 from tests.support.send_frames import Sent, frame_of, in_words, item_of
 from tests.unit.access.test_rights_table import Asking, Users
 
-pytestmark = pytest.mark.skipif(
-    KERNEL != "fast", reason="without a compiler nothing passes as bytes"
-)
+pytestmark = pytest.mark.compiled
 CODES = (10, 310, 320)
 SENDS = {int(rule.code): rule for rule in RULES if rule.code in CODES}
 SEND = SENDS[310]

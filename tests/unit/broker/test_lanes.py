@@ -6,7 +6,7 @@ import pytest
 
 from cometmq.broker.counters.counters import Counters
 from cometmq.broker.tables.lanes import Lane, Lanes
-from cometmq.kernel import KERNEL, SendBatch, take_sends
+from cometmq.kernel import SendBatch, take_sends
 from cometmq.model.topic import TopicConfig
 from cometmq.store.batch import Columns
 from tests.support.hand_clock import HandClock
@@ -45,7 +45,7 @@ def test_a_forgotten_topic_gets_lanes_anew():
     assert lanes.open(TopicConfig("one"), 1, is_kept=True) is not opened["one", 1]
 
 
-@pytest.mark.skipif(KERNEL != "fast", reason="without a compiler no lane is looked for")
+@pytest.mark.compiled
 def test_sends_to_a_forgotten_topic_find_no_lane():
     store, _, _ = store_with()
     lanes = Lanes(store, region="r", is_trace_on=True, counters=Counters(HandClock()))

@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 
 from cometmq import kernel
 from cometmq.codec.record import RECORD_HEADS
-from cometmq.kernel import KERNEL, sends
+from cometmq.kernel import sends
 from tests.support.lane_tables import table_of
 from tests.support.send_frames import Sent, frame_of, in_words, item_of
 
-pytestmark = pytest.mark.skipif(
-    KERNEL != "fast", reason="without a compiler there is no fast path"
-)
+pytestmark = pytest.mark.compiled
 
 SUFFIX = b"MSG_REGION\1R\2TRACE_ON\1true\2"
 BORN_HOST = bytes(range(8))

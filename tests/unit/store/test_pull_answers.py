@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from cometmq.kernel import KERNEL
 from cometmq.kernel.rows import AnswerTerms
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
@@ -15,9 +14,7 @@ from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
 from tests.support.store_puts import SMALL, clean, open_store, put, settle
 
-pytestmark = pytest.mark.skipif(
-    KERNEL != "fast", reason="without a compiler no pull is answered at a glance"
-)
+pytestmark = pytest.mark.compiled
 PIECES = tuple(b"<%d:" % number for number in range(8))
 NEAR, FAR = 0, 7
 
