@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cometmq.broker.send.fast_path import columns
+from cometmq.broker.send import fast_path
 from cometmq.client import (
     AsyncProducer,
     AsyncPushConsumer,
@@ -142,8 +142,8 @@ def note_compiled(seen: set[tuple[str, str]]) -> None:
             seen.add(at)
             return call(*arguments)
 
-        call = partial(noted, at=(file, name), call=getattr(columns, name))
-        setattr(columns, name, call)
+        call = partial(noted, at=(file, name), call=getattr(fast_path, name))
+        setattr(fast_path, name, call)
 
 
 def walk() -> list[tuple[str, str]]:

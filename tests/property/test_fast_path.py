@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from cometmq.broker.features import FEATURES
 from cometmq.broker.parts import Parts
 from cometmq.broker.send.admission import Admission
-from cometmq.broker.send.fast_path.columns import SendIntake
+from cometmq.broker.send.fast_path import SendIntake
 from cometmq.broker.send.requests.big_batches import PIECE_COUNT_MAX
 from cometmq.broker.send.requests.sends import SendHandler
 from cometmq.broker.tables.lanes import Lanes

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from cometmq.broker.replication.master_port import LINKS_OF_ADDRESS_MAX
-from cometmq.broker.send.fast_path.columns import SendIntake
+from cometmq.broker.send.fast_path import SendIntake
 from cometmq.broker.settings.broker_settings import BrokerRole
 from cometmq.broker.settings.store_keys import FlushDiskType
 from cometmq.codec.replication import (

@@ -1,7 +1,7 @@
 """Sends: all of one turn become records with one write, and are answered with one write a connection.
 
 This is the slow path: each send goes through `admission`, which checks everything and says what to do. Plain sends seldom
-come here, for the fast path takes them from their bytes (send.fast_path.columns); the meaning is the same.
+come here, for the fast path takes them from their bytes (send.fast_path); the meaning is the same.
 
 With SYNC_FLUSH the finished answers of a connection wait for the disk together; after a failed or late
 flush the same answers go out with FLUSH_DISK_TIMEOUT.
@@ -15,8 +15,7 @@ from cometmq.broker.counters.counters import Counters
 from cometmq.broker.loop.turns import Turns
 from cometmq.broker.pull.fast_path import PullIntake
 from cometmq.broker.send.admission import Admission, AdmittedSend, AnySend, Sender
-from cometmq.broker.send.fast_path.columns import SEND_CODES, Ends, SendIntake
-from cometmq.broker.send.fast_path.turns import Sends
+from cometmq.broker.send.fast_path import SEND_CODES, Ends, SendIntake
 from cometmq.broker.send.requests.answers import (
     Pending,
     as_late,
@@ -25,6 +24,7 @@ from cometmq.broker.send.requests.answers import (
     too_few_replicas,
 )
 from cometmq.broker.send.requests.big_batches import BigBatches, is_big
+from cometmq.broker.send.requests.turns import Sends
 from cometmq.broker.tables.lanes import Lanes
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.send import SendRequest, SendRequestV2
