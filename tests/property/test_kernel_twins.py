@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cometmq import kernel as fast
 from cometmq.codec.header_json import LANGUAGES, decode_json_command
 from cometmq.codec.record import RECORD_HEADS
 from cometmq.kernel import queue_ends, reference, requests, sends, tallies, time_counts
 from cometmq.model.errors import CodecError
-from tests.support import compiled_kernel as fast
 from tests.support.twin_turns import twin_timeout
 
-pytestmark = pytest.mark.timeout(twin_timeout())
+pytestmark = [pytest.mark.compiled, pytest.mark.timeout(twin_timeout())]
 
 LIMIT, HEADER_LIMIT = 1 << 24, 1 << 16
 FRAME_NUMBERS = 4  # Of an item that is a frame; a command has more.

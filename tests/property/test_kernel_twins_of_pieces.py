@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cometmq import kernel as fast
 from cometmq.kernel import crc, records
-from tests.support import compiled_kernel as fast
 from tests.support.twin_turns import twin_timeout
 
-pytestmark = pytest.mark.timeout(twin_timeout())
+pytestmark = [pytest.mark.compiled, pytest.mark.timeout(twin_timeout())]
 
 SIZES = st.one_of(st.integers(88, 140), st.sampled_from([-1, 0, 90, 91, 1 << 30, -(1 << 31)]))
 

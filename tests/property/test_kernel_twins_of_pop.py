@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cometmq import kernel as fast
 from cometmq.codec.header_json import LANGUAGES, decode_json_command
 from cometmq.codec.remoting import Command, RawCommand
 from cometmq.kernel import acks
 from cometmq.net.answer import Answer, answer_head
-from tests.support import compiled_kernel as fast
 from tests.support.twin_turns import twin_timeout
 
-pytestmark = pytest.mark.timeout(twin_timeout())
+pytestmark = [pytest.mark.compiled, pytest.mark.timeout(twin_timeout())]
 
 BEFORE, _, END = answer_head(Command(0), Answer(), 0)[8:].partition(b'"opaque":0')
 BEFORE += b'"opaque":'

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cometmq import kernel as fast
 from cometmq.codec.record import Record, encode_record, topic_block
 from cometmq.kernel import (
     WalkEnd,
@@ -25,10 +26,9 @@ from cometmq.kernel import (
 )
 from cometmq.store.record_walk import checked_records, valid_records
 from cometmq.store.stored_record import UNUSUAL, places_of
-from tests.support import compiled_kernel as fast
 from tests.support.twin_turns import twin_timeout
 
-pytestmark = pytest.mark.timeout(twin_timeout())
+pytestmark = [pytest.mark.compiled, pytest.mark.timeout(twin_timeout())]
 
 
 @given(st.lists(st.one_of(st.text(max_size=300).map(str.encode), st.binary(max_size=9))))

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cometmq import kernel as fast
 from cometmq.codec.fields import _decode_carefully, decode_fields
 from cometmq.codec.headers.pull import PullRequest
 from cometmq.codec.remoting import Command, encode_command
 from cometmq.kernel import layouts, pull_answers, reads, reference
 from cometmq.kernel.rows import AnswerTerms, SplitPull
 from cometmq.model.errors import RequestError
-from tests.support import compiled_kernel as fast
 from tests.support.twin_turns import twin_timeout
 
-pytestmark = pytest.mark.timeout(twin_timeout())
+pytestmark = [pytest.mark.compiled, pytest.mark.timeout(twin_timeout())]
 
 VALUES = st.one_of(
     st.integers(-(1 << 70), 1 << 70).map(str),

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cometmq import kernel as fast
 from cometmq.client.producer.encoded_send import SendEncoder
 from cometmq.client.producer.send_attempts import header_pieces, read_answer
 from cometmq.client.results import SendResult, SendStatus
@@ -20,11 +21,10 @@ from cometmq.model.errors import MessageError
 from cometmq.model.message import Message
 from cometmq.model.queue import MessageQueue
 from cometmq.wire.connection import Connection
-from tests.support import compiled_kernel as fast
 from tests.support.hand_clock import HandClock
 from tests.support.twin_turns import twin_timeout
 
-pytestmark = pytest.mark.timeout(twin_timeout())
+pytestmark = [pytest.mark.compiled, pytest.mark.timeout(twin_timeout())]
 
 TWINS = (fast, pipelined_sends)
 QUEUES = [MessageQueue("T", name, each) for name, each in (("a", 0), ("a", 1), ("b", 0))]

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cometmq import kernel as fast
 from cometmq.kernel import turn_reads
-from tests.support import compiled_kernel as fast
 from tests.support.lane_tables import table_of
 from tests.support.send_frames import FORMS, SENDS, frame_of
 from tests.support.twin_turns import twin_timeout, twin_turns
 from tests.unit.kernel.test_columns import HOST, LAYOUTS, LIMITS, PLAIN, STORE_HOST, SUFFIX
 
-pytestmark = pytest.mark.timeout(twin_timeout())
+pytestmark = [pytest.mark.compiled, pytest.mark.timeout(twin_timeout())]
 BORN_HOST = bytes(range(8))
 
 

@@ -72,8 +72,7 @@ class SendHandler(BatchHandler):
             turns, self._host, store_piece=self._store_piece, finish=self._finish
         )
         self.intake: SendIntake | None = None
-        # Without a compiler the fast path costs more than the way that it saves. Records with a
-        # property CRC are made of puts.
+        # Without a compiler there is no fast path. Records with a property CRC are made of puts.
         if KERNEL == "fast" and not store.settings.append_property_crc:
             self.intake = SendIntake(
                 store=store,
