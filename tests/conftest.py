@@ -28,7 +28,7 @@ _QUICK = {"unit", "property", "golden", "arch"}
 
 
 def pytest_configure() -> None:
-    """Refuse to run where a compiler is and the compiled kernel is not: its tests would be skipped, and the others test half."""
+    """Refuse to run without the compiled kernel where there is a compiler: tests would be left out in silence."""
     if (
         KERNEL != "fast"
         and not os.environ.get("COMETMQ_KERNEL")
@@ -40,7 +40,7 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is of another kernel, and give the files that take longest to the workers first.
+    """Leave out tests of the compiled kernel where the plain one runs, and begin with the files that take longest.
 
     So none works on one while the others are through.
     """

@@ -71,7 +71,7 @@ class Case:
         self.popped: dict[bytes, client.StoredMessage] = {}
 
     def tell_ready(self) -> None:
-        """Say that the way out may come: to be ended by a signal, once somebody listens to it, which `wait` begins."""
+        """Say that this process may be ended; a process that ends by a signal says so once `wait` listens to it."""
         if self.way in _ENDS:
             threading.Thread(target=self._tell_when_heard, daemon=True).start()
         else:

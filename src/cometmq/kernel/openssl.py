@@ -1,4 +1,4 @@
-"""SHA-1 of OpenSSL, for the compiled kernel: where its functions are in the library that `hashlib` uses.
+"""Finds the SHA-1 functions of OpenSSL for the compiled kernel: in the library that `hashlib` is linked to.
 
 A call of `hashlib` for a message takes three times as long as what it computes.
 """

@@ -154,7 +154,7 @@ def extra_labels(text: str) -> dict[str, str]:
 
 
 class Health:
-    """Says how a broker is. That it answers says that its loop turns."""
+    """Tells whether a broker is alive and ready; an answer by itself says that its loop turns."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -200,7 +200,7 @@ class Health:
         return faults
 
     def unregistered(self) -> list[str]:
-        """Nameservers that do not know this broker, where none does."""
+        """The nameservers, if none of them knows this broker; else none."""
         addresses = self._parts.settings.nameserver_addresses
         known = self._parts.registered()
         return [] if not addresses or known else list(addresses)

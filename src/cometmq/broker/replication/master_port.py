@@ -57,7 +57,7 @@ class Refusals:
         self.count = 0
 
     def refuse(self, who: str, why: str) -> None:
-        """One more; the first one is said at once, then one line a minute for all."""
+        """Count a refused connection; the first is logged at once, then one line a minute names all."""
         self.count += 1
         self._unsaid += 1
         now = self._clock.monotonic()

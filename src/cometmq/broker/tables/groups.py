@@ -39,7 +39,7 @@ NEW_GROUPS_PER_SECOND = 20
 
 
 class Allowance:
-    """Given out one by one, and filled again as time goes by."""
+    """A rate limit: so many at once, and so many a second in the long run."""
 
     def __init__(self, clock: Clock, *, at_once: int, per_second: float) -> None:
         """All of `at_once` may be taken now."""
