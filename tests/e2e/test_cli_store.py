@@ -76,7 +76,7 @@ def test_damage_is_told_then_repaired_when_that_is_asked_for(damaged):
     assert (plan["done"], len(plan["damages"]), plan["records"]) == (False, 1, 1244)
     assert "1 damaged piece wrapped" in told("repair", damaged, "--yes")
     assert told("verify", damaged).startswith("sound: 1245 records")
-    assert "differences" in told("compare", STORE, damaged, status=NOT_SOUND)
+    assert "1 difference:" in told("compare", STORE, damaged, status=NOT_SOUND)
     found = orjson.loads(told("compare", STORE, damaged, "--json", status=NOT_SOUND))
     assert not found["same"]
     assert found["differences"]
