@@ -6,6 +6,7 @@ The old commit is checked out beside this one and built in an environment of its
 Both brokers run all the time and get the same load one after the other, so that a noisy machine is noisy for
 both. Printed are rate, processor time and, where the machine counts them, instructions in user space a message, and
 the median of the rounds' ratios. Rows of clients and Spark compare these, at one broker of this tree; a client's processor time is its own.
+Rows that begin with "plain" are of brokers that run as they do where nothing could be compiled.
 """
 
 from __future__ import annotations
@@ -46,8 +47,17 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "pop": ("pop", {"conns": 4, "topic": "A"}),
     **{f"java {mode}": (mode, {"threads": threads}) for mode, threads in JAVA_CLIENT_THREADS.items()},
 }  # fmt: skip
+PLAIN_ROWS = {
+    f"plain {row}": ROWS[row] for row in ("send w256 c4", "send w1 c1", "send w1 c16", "pull")
+}
+BROKER_ROWS = ROWS | PLAIN_ROWS
 # Rows that are asked for by one name.
-GROUPS = {"broker": [*ROWS], "clients": [*CLIENT_ROWS], "spark": [*SPARK_ROWS]}
+GROUPS = {
+    "broker": [*ROWS],
+    "plain": [*PLAIN_ROWS],
+    "clients": [*CLIENT_ROWS],
+    "spark": [*SPARK_ROWS],
+}
 SECONDS = 2
 WARM: dict[str, Any] = {
     "conns": 4,
@@ -72,7 +82,7 @@ class Side:
 
     def load(self, row: str) -> Report:
         """Run a row once; what the load reports."""
-        mode, flags = ROWS[row]
+        mode, flags = BROKER_ROWS[row]
         if row.startswith("java "):
             return run_java_client(
                 self.nameserver, mode, seconds=SECONDS, size=128, topic=row.replace(" ", "-"), **flags
@@ -127,8 +137,8 @@ def _output(command: list[object]) -> str:
     return done.stdout.strip()
 
 
-def start(python: Path | str, folder: Path, stack: ExitStack) -> Side:
-    """A nameserver and a broker that this Python runs; warm."""
+def start(python: Path | str, folder: Path, stack: ExitStack, *, is_plain: bool) -> Side:
+    """A nameserver and a broker that this Python runs, with the plain kernel or the compiled one; warm."""
     ours, sys.executable = sys.executable, str(python)  # What `processes` starts programs with.
     try:
         names = stack.enter_context(processes.nameserver(folder / "nameserver"))
@@ -136,6 +146,8 @@ def start(python: Path | str, folder: Path, stack: ExitStack) -> Side:
     finally:
         sys.executable = ours
     broker.own_group = True
+    if is_plain:
+        broker.env["COMETMQ_KERNEL"] = "reference"
     stack.enter_context(broker)
     run_loadgen("send", broker.address, **WARM)
     return Side(broker, names.address)
@@ -223,20 +235,25 @@ def compare(
     pairs: dict[str, list[tuple[Figures, Figures]]] = {row: [] for row in rows}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ab-")))
-        sides: list[Side] = []
-        if set(rows) & set(ROWS):
-            sides.append(start(old, folder / "old", stack))
-            sides.append(start(sys.executable, folder / "new", stack))
+        sides: dict[str, tuple[Side, Side]] = {}
+        for group, is_plain in ((ROWS, False), (PLAIN_ROWS, True)):
+            if asked := set(rows) & set(group):
+                place = folder / ("plain" if is_plain else "compiled")
+                both_sides = (
+                    start(old, place / "old", stack, is_plain=is_plain),
+                    start(sys.executable, place / "new", stack, is_plain=is_plain),
+                )
+                sides |= dict.fromkeys(asked, both_sides)
         users: Users | None = None
-        if set(rows) - set(ROWS):
+        if set(rows) - set(BROKER_ROWS):
             trees = Tree(old.parents[2], old), Tree(HERE, sys.executable)
             users = Users(trees, folder / "users", stack, rows)
         for number in range(rounds):
             for row in rows:
                 both: dict[int, Figures] = {}
                 for which in (0, 1) if number % 2 == 0 else (1, 0):
-                    if row in ROWS:
-                        both[which] = measure(row, sides[which], counts=counts)
+                    if row in sides:
+                        both[which] = measure(row, sides[row][which], counts=counts)
                     else:
                         assert users is not None
                         both[which] = of_users(users.run(row, which))

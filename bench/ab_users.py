@@ -25,7 +25,7 @@ CLIENT_ROWS = {
 # Those of bench/ab_spark.py.
 SPARK_ROWS = {f"spark {work}": work for work in ("source", "sink", "store", "window")}
 CLIENT_SECONDS = 2
-CONSUMED = 100_000
+CONSUMED = 500_000
 SPARK_MESSAGES = 200_000
 BODY_SIZE = 1024
 # What one pull may give Spark, as in bench/spark_work.py.
