@@ -1,8 +1,8 @@
-"""The only writer: gives each message its offsets, packs its record, writes a batch at once.
+"""The appender, the only writer of puts: assigns offsets, packs records and writes each batch at once.
 
-A put is a plain tuple (cometmq.store.batch). What does not change from message to message is packed once: the
-topic with its length (`encode_topic_block`), the layouts by the kinds of the two hosts. Heads,
-bodies and properties are joined into one bytes, which is one `pwrite`.
+A put is a plain tuple (cometmq.store.batch). Parts that do not change between messages are packed once: the
+topic with its length (`encode_topic_block`), and the layouts for the kinds of the two hosts. Headers, bodies and
+properties are joined into one bytes object, which is written with one `pwrite`.
 """
 
 import struct
@@ -29,35 +29,35 @@ from cometmq.store.settings import StoreSettings
 __all__ = ["Appender", "Put", "PutResult", "delay_of_level", "encode_topic_block"]
 
 _new_tuple = tuple.__new__
-_SHORT_SIZE = 2  # The size of the properties, in front of them.
-_CLOCK_STEP_BACK_MS = 60_000  # More than this is a correction of a clock that ran ahead.
+_SHORT_SIZE = 2  # Size of the length field in front of the properties.
+_CLOCK_STEP_BACK_MS = 60_000  # A larger step back is a correction of a clock that was ahead.
 
-# Lays records out from one on, from a position up to an end, and adds their bytes; gives the first that had no
-# room, and the position behind the last.
+# (first, position, end, content): packs records from the first on, between two positions, and appends their bytes to
+# content. Returns the index of the first record that did not fit, and the position after the last that did.
 Pack = Callable[[int, int, int, list[Buffer]], tuple[int, int]]
 
 
 def encode_topic_block(topic: str) -> bytes:
-    """A topic as records hold it, its length in front; it is worth keeping for each topic.
+    """Return a topic as records store it, with its length in front; callers should keep the result per topic.
 
     Raises:
-        CodecError: it is longer than a record can hold.
+        CodecError: The topic is longer than a record can hold.
     """
     return topic_block(topic.encode())[1]
 
 
 def delay_of_level(levels_ms: Sequence[int], level: int) -> int:
-    """Delay of a level; beyond the last one it is a second (computeDeliverTimestamp)."""
+    """Return the delay of a level in ms; 1 s for levels beyond the last one (computeDeliverTimestamp)."""
     return levels_ms[level - 1] if level <= len(levels_ms) else 1000
 
 
 class Appender:
-    """Writes records at the log's end.
+    """Writes records at the end of the log.
 
     Attributes:
-        store_host: this broker as records name it, 8 or 20 bytes.
-        store_ms: store timestamp of the last batch.
-        is_copy: the log is a copy of a master's, so nothing is put here.
+        store_host: Address of this broker in records, 8 or 20 bytes.
+        store_ms: Store timestamp of the last batch.
+        is_copy: Whether the log is a copy of a master's, so that puts are illegal here.
     """
 
     def __init__(self, log: CommitLog, settings: StoreSettings, clock: Clock) -> None:
@@ -71,11 +71,11 @@ class Appender:
         self.set_store_host(NO_HOST)
 
     def set_store_host(self, host: bytes) -> None:
-        """Name this broker in records, by 8 or 20 bytes."""
+        """Set the address of this broker in records, 8 or 20 bytes."""
         assert len(host) in (HOST_V4_SIZE, HOST_V6_SIZE)
         self.store_host = host
         store_bit = STORE_HOST_V6 if len(host) == HOST_V6_SIZE else 0
-        # By the born host's size: how its head is packed, bytes beside the parts, host bits.
+        # By size of the born host: packer of the header, bytes besides topic, body and properties, host flags.
         self._layouts = {
             size: (RECORD_HEADS[bits].pack, RECORD_HEADS[bits].size + _SHORT_SIZE, bits)
             for size, bits in (
@@ -88,13 +88,13 @@ class Appender:
         """Write a batch of messages.
 
         Args:
-            puts: the messages.
-            is_together: all of them must lie in one file (a batch message).
+            puts: The messages.
+            is_together: Whether all must be in one file (a batch message).
 
         Raises:
-            RecordIllegal: one of them is longer than a log file, or a number out of range.
-            StoreFull: no room for another file.
-            OSError: the disk failed. In each case nothing has been stored.
+            RecordIllegal: A record is larger than a log file, or a number is out of range.
+            StoreFull: The disk has no room for another file.
+            OSError: The disk failed. In each case nothing has been stored.
         """
         results: list[PutResult] = []
         arrivals: list[Arrival] = []
@@ -112,16 +112,16 @@ class Appender:
                 raise RecordIllegal(f"a field out of its range: {error}") from error
             raise
         written = self._log.positions.written
-        # Half the time of `Batch(...)`, on the path of each message that comes alone.
+        # Takes half the time of `Batch(...)`; runs for each single send.
         return _new_tuple(Batch, (written, self.store_ms, results, puts, arrivals, None, None))
 
     def append_columns(self, sends: Columns) -> Batch:
-        """Write a batch of plain sends, which know then where they lie.
+        """Write a batch of simple sends, and fill in their offsets.
 
         Raises:
-            RecordIllegal: one of them is longer than a log file, or its queue's number out of range.
-            StoreFull: no room for another file.
-            OSError: the disk failed. In each case nothing has been stored.
+            RecordIllegal: A record is larger than a log file, or its queue id is out of range.
+            StoreFull: The disk has no room for another file.
+            OSError: The disk failed. In each case nothing has been stored.
         """
         assert not self._appends_crc, "records with CRCs of their properties are made of puts"
         log = self._log
@@ -147,7 +147,7 @@ class Appender:
         return _new_tuple(Batch, (written, self.store_ms, [], (), [], None, sends))
 
     def _lay_out_columns(self, sends: Columns, file: LogFile, start: int) -> list[Piece]:
-        """Lay out what has no room in the file that is being filled."""
+        """Pack sends that do not all fit into the current file."""
 
         def pack(first: int, position: int, end: int, content: list[Buffer]) -> tuple[int, int]:
             return pack_columns(
@@ -156,7 +156,7 @@ class Appender:
             )  # fmt: skip
 
         def size_of(index: int) -> int:
-            """Bytes of the records of a request, which lie in one file."""
+            """Return the size of a request's records, which must be in one file."""
             count = dict(sends.requests(index, index + 1))[index]
             return sum(map(self._size_of, sends.puts()[index : index + count]))
 
@@ -172,7 +172,7 @@ class Appender:
         *,
         is_together: bool,
     ) -> list[Piece]:
-        """Lay the records out, in as many files as it takes; gives their bytes."""
+        """Pack the records for as many files as needed and return their bytes."""
         some = puts if isinstance(puts, list) else list(puts)
         self._tick()
         file, position = self._log.tail_file(), self._log.positions.written
@@ -191,7 +191,7 @@ class Appender:
         )
 
     def _tick(self) -> None:
-        """Take the time of the batch; a clock that is set back a little does not set it back."""
+        """Set the store time of the batch; ignores a clock that was set back by less than a minute."""
         now_ms = self._clock.now_ms()
         if not 0 < self.store_ms - now_ms < _CLOCK_STEP_BACK_MS:
             self.store_ms = now_ms
@@ -200,7 +200,7 @@ class Appender:
         self, pack: Pack, size_of: Callable[[int], int], count: int,
         file: LogFile, position: int, end: int,
     ) -> list[Piece]:  # fmt: skip
-        """Pack records from a position on, up to an end in that file; gives their bytes, file by file."""
+        """Pack records from a position on, up to an end in the first file; return their bytes per file."""
         pieces: list[Piece] = []
         content: list[Buffer] = []
         start, packed = position, 0
@@ -219,18 +219,18 @@ class Appender:
             end = file.end - BLANK_TAIL_SIZE
 
     def _size_of_all(self, puts: list[Put]) -> int:
-        """Bytes of the records of puts, which must lie in one file."""
+        """Return the total size of records that must be in one file."""
         size = sum(map(self._size_of, puts))
         self._check_size(size)
         return size
 
     def _size_of(self, put: Put) -> int:
-        """Bytes of the record of a put."""
+        """Return the record size of a put in bytes."""
         _, topic, body, properties, _, _, _, _, born_host, _, _, _ = put
         return self._layouts[len(born_host)][1] + len(body) + len(topic) + len(properties)
 
     def _check_size(self, size: int) -> None:
-        """Refuse what fits into no file."""
+        """Raise RecordIllegal if a record does not fit into any file."""
         if size > self._record_size_max:
             raise RecordIllegal(
                 f"a record of {size} bytes; a log file (mappedFileSizeCommitLog) holds "
@@ -238,7 +238,7 @@ class Appender:
             )
 
     def _due_ms(self, queue_id: int) -> int:
-        """The time when a message in the delay topic is due, ms since 1970."""
+        """Return the time when a message of the delay topic is due, ms since 1970."""
         return self.store_ms + delay_of_level(self._delay_levels_ms, queue_id + 1)
 
 

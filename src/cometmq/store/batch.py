@@ -1,7 +1,6 @@
-"""Writes to the log as their writer knows them: a put, and a batch of records that follow each other.
+"""Data of a write to the log: a put, and a batch of records that follow each other.
 
-A put is a plain tuple, and so is what comes of it: a frozen dataclass would cost as much as
-everything else in an append together.
+A put and its result are plain tuples: a frozen dataclass would cost as much as the rest of an append.
 """
 
 from collections.abc import Sequence
@@ -11,21 +10,21 @@ from cometmq.kernel import SendBatch, record_places, rows
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.disk import Buffer
 
-# Their fields: cometmq.kernel.rows.
+# The fields are documented in cometmq.kernel.rows.
 Put = rows.Put[ConsumeQueue]
 PutResult = rows.PutResult
 Arrival = rows.Arrival[ConsumeQueue]
-# Plain sends, without an object of each.
+# Simple sends as columns, without an object per message.
 Columns = SendBatch[ConsumeQueue]
 
 
 class RawRecords(NamedTuple):
-    """Records of one log file as bytes; each of them was checked.
+    """Verified records of one log file, as bytes.
 
     Attributes:
-        start: physical offset of the first.
-        content: their bytes, which nobody changes before they are dispatched.
-        kinds: all bits of their sysFlags.
+        start: Physical offset of the first record.
+        content: Their bytes; must not be changed before they are dispatched.
+        kinds: Bitwise OR of their sysFlags.
     """
 
     start: int
@@ -33,22 +32,22 @@ class RawRecords(NamedTuple):
     kinds: int
 
     def place_of(self, offset: int) -> int:
-        """The place in the bytes of the first record that begins at a physical offset or behind it."""
+        """Return the position of the first record that begins at or after a physical offset."""
         before = offset - self.start - 1
         return 0 if before < 0 else record_places(self.content, 0, before)[1]
 
 
 class Batch(NamedTuple):
-    """Records that lie one behind the other in the log.
+    """Adjacent records in the log, and what their writer knows of them.
 
     Attributes:
-        end_offset: physical offset behind the last.
-        store_ms: store time of the last.
-        results: where each message lies; of a put alone, as the next two.
-        puts: the messages.
-        arrivals: the queue entries that are due.
-        raw: the records themselves where they came as bytes; None: a put knows them as above.
-        columns: the messages where they are columns, which know results, puts and arrivals; None: they are puts.
+        end_offset: Physical offset of the end of the last record.
+        store_ms: Store time of the last record, ms.
+        results: Offsets and size of each message; only for puts, as are the next two.
+        puts: The messages.
+        arrivals: Queue entries to be added.
+        raw: The records, if they were received as bytes; None for puts.
+        columns: The messages, if they are columns, which then include results, puts and arrivals; else None.
     """
 
     end_offset: int
@@ -67,10 +66,10 @@ class Batch(NamedTuple):
         return self.raw.start if self.raw is not None else self.results[0][1]
 
     def due_entries(self) -> list[Arrival]:
-        """The queue entries of its messages; none of records."""
+        """Return the queue entries of its messages; empty for records received as bytes."""
         return self.arrivals if self.columns is None else self.columns.arrivals()
 
 
 def raw_batch(raw: RawRecords, store_ms: int) -> Batch:
-    """The batch of records that came as bytes; `store_ms` is the store time of the last."""
+    """Return the batch of records that were received as bytes; `store_ms` is the store time of the last one."""
     return Batch(raw.start + len(raw.content), store_ms, [], (), [], raw)

@@ -1,9 +1,9 @@
-"""The log: where every message of every topic is written, one behind the other.
+"""The commitlog: all messages of all topics, appended one after the other.
 
-Its positions are `cometmq.store.positions`. A batch of records comes as pieces, one for each file it
-touches; all files are there before the first byte is written, so a full disk refuses a batch
-whole. A write that fails half way leaves bytes behind `written`; they are zeroed before the next
-one, so that no record which was refused can stand again after a restart (`mend`).
+Its offsets are in `cometmq.store.positions`. A batch of records is written as pieces, one per file. All its files
+are created before the first byte is written, so a full disk refuses the whole batch. A write that fails half way
+leaves bytes after `written`; `mend` zeroes them before the next write, so no refused record reappears after a
+restart.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,20 +17,19 @@ from cometmq.store.log_file import LogFile
 from cometmq.store.positions import Positions
 from cometmq.store.settings import StoreSettings
 
-# Bytes to be written in one file: that file, their physical offset, and they themselves.
+# Bytes to write to one file: the file, their physical offset, and the bytes.
 Piece = tuple[LogFile, int, Buffer]
 
 
 class CommitLog:
-    """The log's files and positions.
+    """The files and positions of the log.
 
     Attributes:
-        chain: its files.
-        positions: how far it is written, on the device, visible.
-        is_flush_next: whether a flush follows each batch, so that the device may begin with it at once.
-        warm_start: offset from which it is this process that wrote, and the page cache has it.
-        ahead: the files that come next.
-        passed: physical offset behind what was last written behind the log's end (`write_behind`); -1: nothing was.
+        positions: Offsets up to which the log is written, flushed and visible.
+        is_flush_next: Whether a flush follows each batch, so that the device may start writing immediately.
+        warm_start: Offset from which this process wrote the log, so that it is in the page cache.
+        ahead: Log files created in advance.
+        passed: Physical offset of the end of the bytes last written by `write_behind`; -1 if none.
     """
 
     def __init__(self, disk: Disk, directories: Sequence[str], settings: StoreSettings) -> None:
@@ -53,11 +52,11 @@ class CommitLog:
         self._torn: list[Piece] = []
 
     def tail_file(self) -> LogFile:
-        """The file that holds `written`, made if it is missing.
+        """Return the file that contains `written`, creating it if needed.
 
         Raises:
-            StoreFull: no room for it.
-            OSError: it could not be made.
+            StoreFull: The disk has no room for it.
+            OSError: The file could not be created.
         """
         files, written = self.chain.files, self.positions.written
         if files and (last := files[-1]).start <= written < last.end:
@@ -65,13 +64,13 @@ class CommitLog:
         return self.chain.find(written) or self.file_from(written)
 
     def file_from(self, start: int) -> LogFile:
-        """The file that begins at an offset: of the chain, made ahead, or made now.
+        """Return the file that begins at an offset: an existing one, one made ahead, or a new one.
 
-        A new one is part of the chain at once; that nothing is written to it harms nobody.
+        A new file joins the chain immediately; this is harmless even if nothing is written to it.
 
         Raises:
-            StoreFull: no room for it.
-            OSError: it could not be made.
+            StoreFull: The disk has no room for it.
+            OSError: The file could not be created.
         """
         file = self.chain.find(start)
         if file is not None:
@@ -81,10 +80,10 @@ class CommitLog:
         return file
 
     def commit(self, pieces: list[Piece]) -> None:
-        """Write a batch; all of it counts, or nothing.
+        """Write a batch, which counts as a whole or not at all.
 
         Raises:
-            OSError: a write failed; `written` has not moved.
+            OSError: A write failed; `written` has not moved.
         """
         if self._torn:
             self.mend()
@@ -99,10 +98,10 @@ class CommitLog:
         self.positions.wrote(offset + len(content))
 
     def write_behind(self, file: LogFile, offset: int, content: Buffer) -> None:
-        """Write behind the log's end, which does not move: what it holds there counts for nothing.
+        """Write bytes past the log's end without moving it; they do not count as part of the log.
 
         Raises:
-            OSError: the write failed.
+            OSError: The write failed.
         """
         if self._torn:
             self.mend()
@@ -110,36 +109,37 @@ class CommitLog:
         self.passed = offset + len(content)
 
     def clear_behind(self) -> None:
-        """Zero what was written behind the log's end and still stands there.
+        """Zero the bytes that `write_behind` left past the log's end.
 
         Raises:
-            OSError: the disk failed.
+            OSError: The disk failed.
         """
         if self.passed > self.positions.written:
             self.tail_file().clear_from(self.positions.written)
 
     def commit_staged(self) -> None:
-        """Write what waits in memory: nothing here (cometmq.store.staged_log).
+        """Write the batches staged in memory; this class stages none (cometmq.store.staged_log).
 
         Raises:
-            OSError: a write failed.
+            OSError: A write failed.
         """
 
     def mend(self) -> None:
-        """Zero what a failed write may have left behind `written`.
+        """Zero the bytes that a failed write may have left after `written`.
 
         Raises:
-            OSError: that failed too; the next try may not.
+            OSError: Zeroing failed as well; a later attempt may succeed.
         """
         for file, offset, content in self._torn:
             file.write(bytes(len(content)), offset)
         self._torn = []
 
     def cut(self, end: int) -> Iterator[Step]:
-        """Let nothing stand behind an offset, in the files and beside them; one step, which may wait.
+        """Remove everything after an offset, in the log files and files made ahead; yields one step, which may block.
 
-        The zeros are on the device before a file goes, and newer files go first: whatever step this stops
-        at, no record behind the first that went is found again as the log's next.
+        The zeros are on the device before a file is deleted, and newer files are deleted first. Wherever this stops,
+        the
+        log therefore never continues with a record after the first deleted one.
         """
         file = self.chain.find(end)
         assert file is not None
@@ -147,7 +147,7 @@ class CommitLog:
         self.positions.go_back(end)
         self.warm_start = min(self.warm_start, end)
         self.passed = -1
-        # They are not closed: somebody may be reading them.
+        # Not closed, because readers may still use them.
         gone = self.chain.take_after(file)
         yield partial(self._clear_behind, file, end, gone)
         assert self.positions.written == end
@@ -160,18 +160,18 @@ class CommitLog:
             newer.unlink()
 
     def is_warm(self, offset: int) -> bool:
-        """Whether the map may be read there without waiting for the device."""
-        # As `warm_from`, which costs several times as much on the way of each piece that a slave gets.
+        """Return whether the map can be read at an offset without blocking on the device."""
+        # Same as `warm_from`, which takes several times as long; runs for each piece sent to a slave.
         warm_size = self._settings.warm_tail_bytes
         return offset >= self.warm_start and offset >= self.positions.written - warm_size
 
     @property
     def warm_from(self) -> int:
-        """Physical offset from which the map may be read without waiting for the device."""
+        """Physical offset from which the map can be read without blocking on the device."""
         return max(self.positions.written - self._settings.warm_tail_bytes, self.warm_start)
 
     def read(self, offset: int, size: int) -> bytes | None:
-        """Bytes at a physical offset, waiting for the device; None where there are none."""
+        """Return bytes at a physical offset, blocking on the device; None if the log does not hold them."""
         if not self.chain.start <= offset <= self.positions.committed - size:
             return None
         file = self.chain.find(offset)
@@ -180,14 +180,14 @@ class CommitLog:
         return file.read(offset, size)
 
     def files_between(self, start: int, end: int) -> list[LogFile]:
-        """The files that hold any byte of a range. Any thread."""
+        """Return the files that contain any byte of a range; any thread."""
         files = self.chain.files
         if files and files[-1].start <= start < min(end, files[-1].end):
-            return files[-1:]  # Nearly each flush.
+            return files[-1:]  # The case of nearly every flush.
         return [file for file in files.copy() if file.start < end and file.end > start]
 
     def forget_cold_views(self) -> None:
-        """Let go the maps of files that are read with `pread` by now."""
+        """Unmap the files that are now read with `pread`."""
         warm_from = self.warm_from
         for file in self.chain.files:
             if file.end > warm_from:
@@ -195,6 +195,6 @@ class CommitLog:
             file.forget_view()
 
     def close(self) -> None:
-        """Close every file; a spare that nothing was written to is removed."""
+        """Close all files, and remove a file made ahead that nothing was written to."""
         self.ahead.close()
         self.chain.close()

@@ -1,11 +1,11 @@
-"""One queue of a topic: where its messages lie in the log, entry by entry.
+"""A consume queue: for each message of one queue of a topic, its place in the log.
 
     min_offset ....... tail_start ....... max_offset ....... next_offset
     in sparse files    in memory (tail)    in the log, not visible yet
 
-An entry has 20 bytes (cometmq.codec.queue_entry). New ones gather in the tail and are read there;
-`consume_queues` writes tails out in batches. A broker may have 80,000 queues, so a queue has no
-file, no descriptor and no work of its own while nothing happens to it.
+An entry has 20 bytes (cometmq.codec.queue_entry). New entries collect in the tail in memory and are read from
+there; `consume_queues` writes tails to files in batches. A broker may have 80,000 queues. A queue therefore has no
+open file, no descriptor and no periodic work while it is idle.
 """
 
 from typing import ClassVar
@@ -15,21 +15,21 @@ from cometmq.kernel import QueueEnd
 
 
 class ConsumeQueue(QueueEnd):
-    """Positions and the unwritten entries of a queue.
+    """Offsets and unwritten entries of a queue.
 
-    Invariant: min_offset and tail_start <= max_offset <= next_offset, and the tail holds the
-    entries from `tail_start` up to `max_offset`.
+    Invariant: min_offset and tail_start <= max_offset <= next_offset, and the tail holds the entries from
+    `tail_start` up to `max_offset`.
 
-    What the hot loops move on is the queue's end, which is the kernel's, with what a pull reads of it: its number, its offsets, the tail
-    and its start, and whether it is watched. It is a base and no part, since a queue that it had beside it would be a second
-    object of each of 80,000 queues, and a second way to memory of each message.
+    The base class belongs to the kernel and holds the fields that its hot loops use: queue id, offsets, the tail and
+    its start, and whether the queue is watched. It is a base class rather than a member to save a second object for
+    each of 80,000 queues and a second memory access for each message.
 
     Attributes:
-        topic: its topic.
-        deleted: the topic was deleted; whoever keeps this object must ask for it anew.
-        fault: why this queue alone cannot be written; None while it can.
-        read_file: number and path of the file that was read last: a path takes longer to make than to use.
-        is_batch: whether its entries are of records with several messages (`batch_queues`).
+        topic: Name of the topic.
+        deleted: Whether the queue was deleted; holders of this object must then look it up again.
+        fault: Reason why this queue alone cannot be written; None if it can.
+        read_file: Number and path of the file read last; kept because building a path takes longer than using it.
+        is_batch: Whether an entry stands for a record with several messages (`batch_queues`).
     """
 
     is_batch: ClassVar[bool] = False
@@ -56,12 +56,12 @@ class ConsumeQueue(QueueEnd):
         )
 
     def begin_at(self, offset: int) -> None:
-        """Be an empty queue whose next message has this offset."""
+        """Make the queue empty, with this offset for its next message."""
         self.min_offset = self.max_offset = self.next_offset = self.tail_start = offset
         self.tail.clear()
 
     def cut(self, offset: int) -> None:
-        """Forget the entries from an offset on."""
+        """Drop the entries from an offset on."""
         if offset <= self.min_offset:
             self.begin_at(offset)
             return
@@ -73,30 +73,30 @@ class ConsumeQueue(QueueEnd):
         self.max_offset = self.next_offset = offset
 
     def append(self, physical_offset: int, size: int, tags_code: int) -> None:
-        """Add an entry and show it, as recovery does; dispatch does the same in its loop."""
+        """Add a visible entry during recovery; dispatch does the same in its own loop."""
         tail = self.tail
         tail += QUEUE_ENTRY.pack(physical_offset, size, tags_code)
         self.next_offset = self.max_offset = self.max_offset + 1
 
     def hide_before(self, offset: int) -> None:
-        """Give nothing before an offset any more."""
+        """Raise the minimum offset, so that earlier messages are no longer returned."""
         self.min_offset = max(self.min_offset, min(offset, self.max_offset))
 
     def tail_entries(self, start: int, count: int) -> bytes:
-        """Entries of the tail, from a queue offset in it."""
+        """Return entries of the tail, starting at a queue offset within it."""
         first = (start - self.tail_start) * QUEUE_ENTRY_SIZE
         return bytes(self.tail[first : first + count * QUEUE_ENTRY_SIZE])
 
     def tail_written(self, count: int) -> None:
-        """The tail's first and only `count` entries are in a file now.
+        """Drop the tail after its `count` entries, which must be all of them, were written to a file.
 
-        A new tail first, then its start: `tail_entry` counts on this order.
+        The new tail is set before its start, because `tail_entry` relies on this order.
         """
         self.tail = bytearray()
         self.tail_start += count
 
     def tail_entry(self, offset: int) -> bytes:
-        """The entry at an offset, if the tail has it; else nothing, and a file has. Any thread."""
+        """Return the entry at an offset if it is in the tail, else empty bytes (a file has it); any thread."""
         while True:
             start, tail = self.tail_start, self.tail
             first = (offset - start) * QUEUE_ENTRY_SIZE

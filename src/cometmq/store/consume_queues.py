@@ -1,10 +1,9 @@
-"""The plain queues of a store: their tails written out, a topic's removed.
+"""The consume queues of a store, except batch queues: writes their tails to files and deletes their topics.
 
-A tail is written when it holds a page or some, and else in rounds: a round takes every queue that has
-one, a few at each tick, and when it is through, everything dispatched before it began is in the
-files. That is what a checkpoint may say (cometmq.store.checkpoint). A round over few
-queues is through at once; over very many it takes 10 s, which is then the age of a tail, and the
-cost of a write is shared by what came in that time (docs/design/0004).
+A tail is written when it holds about a page of entries; other tails are written in rounds. A round covers every queue
+that has a tail, a few per tick. When it has finished, everything dispatched before it began is in the files, and
+a checkpoint may record that (cometmq.store.checkpoint). A round over few queues finishes at once. Over very many it
+takes 10 s, so tails reach that age, but each write then covers all entries of that time (docs/design/0004).
 """
 
 import logging
@@ -24,25 +23,26 @@ from cometmq.store.queue_table import QueueTable
 
 logger = logging.getLogger(__name__)
 
-GAP_MAX = 1_000_000  # Entries missing in a queue beyond which its next offset is not believed.
+# If more entries than this are missing, a record's queue offset is not trusted.
+GAP_MAX = 1_000_000
 
-# A round is through after this many ticks of 50 ms, or earlier where few queues have a tail.
+# A round ends after this many ticks of 50 ms, earlier if few queues have a tail.
 ROUND_TICKS = 200
-TAILS_PER_TICK = 64  # About 0.6 ms with files that are there.
-STUCK_AT_ONCE = 64  # Tries of queues that alone cannot be written, each second.
-_TAILS_AT_ONCE = 16  # Between two looks at the clock: new files can take 0.3 ms each.
+TAILS_PER_TICK = 64  # About 0.6 ms if their files exist.
+STUCK_AT_ONCE = 64  # Retries per second of queues that cannot be written.
+# Tails written between checks of the clock; creating a file can take 0.3 ms.
+_TAILS_AT_ONCE = 16
 
 
 class ConsumeQueues:
-    """The queues of the table that are written here.
+    """The queues of the table that are not batch queues.
 
     Attributes:
-        table: queues of all kinds.
-        files: where their entries are kept.
-        dirty: queues with a tail, in the order in which they got it.
-        entries: sum of the max offsets of all queues.
-        stuck: queues that alone cannot be written; their tails wait, and no other queue does.
-        on_stuck: told of a queue that has become one of them.
+        table: Queues of all kinds.
+        dirty: Queues with a tail, in the order in which they got it.
+        entries: Sum of the max offsets of all queues.
+        stuck: Queues whose files cannot be written; their tails stay in memory until `write_stuck` succeeds.
+        on_stuck: Called with a queue that became stuck.
     """
 
     def __init__(
@@ -64,14 +64,14 @@ class ConsumeQueues:
         return (queue for queue in self.table if not queue.is_batch)
 
     def of_topic(self, topic: str) -> list[ConsumeQueue]:
-        """The plain queues of a topic."""
+        """Return the queues of a topic that are not batch queues."""
         return [queue for queue in self.table.of_topic(topic) if not queue.is_batch]
 
     def read_entries(self, queue: ConsumeQueue, offset: int, count: int) -> list[QueueEntry]:
-        """Up to `count` entries from a queue offset on. May wait for the device; any thread.
+        """Return up to `count` entries from a queue offset on; may block on the device; any thread.
 
         Raises:
-            FileNotFoundError: the file of the first one is gone.
+            FileNotFoundError: The file of the first entry is gone.
         """
         entries: list[QueueEntry] = []
         end = min(offset + count, queue.max_offset)
@@ -79,7 +79,7 @@ class ConsumeQueues:
             at = offset + len(entries)
             content = queue.tail_entry(at)
             if not content:
-                # Not in the tail, so before it: `tail_start` only grows.
+                # The entry is not in the tail, so it is in a file: `tail_start` only grows.
                 in_files = min(end, queue.tail_start) - at
                 content = self.files.read(queue, at, in_files)
             if not content:
@@ -88,7 +88,7 @@ class ConsumeQueues:
         return entries
 
     def clear(self) -> None:
-        """Forget every queue; the files stay."""
+        """Forget all queues in memory; their files stay."""
         for queue in list(self):
             self.table.remove(queue)
         self.dirty.clear()
@@ -97,25 +97,26 @@ class ConsumeQueues:
 
     @property
     def writable_entries(self) -> int:
-        """`entries` without those of stuck tails.
+        """Number of `entries` without those in the tails of stuck queues.
 
-        A checkpoint holds it, and a start that finds less knows that queue files have been removed.
+        A checkpoint records this number. A start that finds fewer entries knows that queue files have been removed.
         """
         return self.entries - sum(len(queue.tail) // QUEUE_ENTRY_SIZE for queue in self.stuck)
 
     def align(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
-        """Have a queue go on at an offset that recovery finds in a record.
+        """Prepare a queue for the queue offset that recovery found in a record.
 
-        It should be the next. A smaller one is the queue of a topic that was deleted and made again:
-        the newer message counts. A larger one leaves a gap, which readers pass.
+        A smaller offset than the next means that the topic was deleted and created again; the newer message then
+        counts. A
+        larger one leaves a gap, which readers skip.
 
         Args:
-            queue: which.
-            offset: queue offset in the record.
-            entry: what it will get there.
+            queue: The record's queue.
+            offset: Queue offset in the record.
+            entry: Entry to be appended at that offset.
 
         Returns:
-            False where the offset cannot be believed: no CRC covers it.
+            False if the offset cannot be trusted; no CRC covers it.
         """
         missing = offset - queue.max_offset
         if missing == 0:
@@ -139,23 +140,21 @@ class ConsumeQueues:
         return True
 
     def cut(self, queue: ConsumeQueue, offset: int) -> None:
-        """Forget a queue's entries from an offset on, in memory."""
+        """Drop a queue's entries from an offset on, in memory only."""
         self.entries -= queue.max_offset - offset
         queue.cut(offset)
         if not queue.tail:
             self.dirty.pop(queue, None)
 
     def write_tails(self, queues: Iterable[ConsumeQueue], *, is_kept: bool = True) -> None:
-        """Write the tails of queues; one that fails keeps its own for the next time.
-
-        One that alone cannot be written is passed over: it is stuck, until `write_stuck` can write it.
+        """Write the tails of queues; one that fails is kept, and if only its own files are faulty, the queue is stuck.
 
         Args:
-            queues: which.
-            is_kept: whether their files stay open (QueueFiles.write).
+            queues: Queues to write.
+            is_kept: Whether their files stay open (QueueFiles.write).
 
         Raises:
-            OSError: the disk failed or is full; the rest was not tried.
+            OSError: The disk failed or is full; the remaining queues were not tried.
         """
         for queue in queues:
             if queue.deleted:
@@ -170,7 +169,7 @@ class ConsumeQueues:
             self.dirty.pop(queue, None)
 
     def _write_tail(self, queue: ConsumeQueue, *, is_kept: bool) -> None:
-        # A copy: the traceback of a failed write would keep a view of the tail, and a tail with a view
+        # A copy, because the traceback of a failed write would keep a view of the tail, and a bytearray with a view
         # cannot grow.
         self.files.write(queue, queue.tail_start, bytes(queue.tail), is_kept=is_kept)
         queue.tail_written(len(queue.tail) // QUEUE_ENTRY_SIZE)
@@ -188,17 +187,18 @@ class ConsumeQueues:
         self.on_stuck(queue)
 
     def write_stuck(self) -> None:
-        """Try again to write queues that were stuck.
+        """Retry the queues that are stuck.
 
         Raises:
-            OSError: the disk failed or is full.
+            OSError: The disk failed or is full.
         """
         for queue in list(islice(self.stuck, STUCK_AT_ONCE)):
             del self.stuck[queue]
             try:
                 self._write_tail(queue, is_kept=False)
             except OSError as error:
-                self.stuck[queue] = None  # The last now, so that all have their turn.
+                # Moved to the end, so that all queues are retried in turn.
+                self.stuck[queue] = None
                 if not is_of_one_path(error):
                     raise
             else:
@@ -206,7 +206,7 @@ class ConsumeQueues:
                 logger.warning("%r: its entries are written again", queue)
 
     def begin_round(self) -> None:
-        """From now on each `continue_round` writes a part of the tails that there are."""
+        """Start a round: later calls of `continue_round` write the tails that exist now."""
         queues = list(self.dirty)
         self._round = iter(queues)
         self._round_step = max(TAILS_PER_TICK, len(queues) // ROUND_TICKS)
@@ -215,14 +215,14 @@ class ConsumeQueues:
     def continue_round(
         self, is_time_over: Callable[[], bool], *, is_spread: bool = True
     ) -> bool:
-        """Write the next part; True when every tail of the round is written.
+        """Write the next part of the round; return True when all its tails are written.
 
         Args:
-            is_time_over: asked now and then; the part ends early when it is.
-            is_spread: end it when it has a tick's share of the round, too.
+            is_time_over: Checked repeatedly; the part ends when it returns True.
+            is_spread: Whether to also stop after one tick's share of the round.
 
         Raises:
-            OSError: the disk failed or is full; the round is given up.
+            OSError: The disk failed or is full; the round is abandoned.
         """
         assert self._round is not None
         written = 0
@@ -242,28 +242,28 @@ class ConsumeQueues:
         return False
 
     def end_round(self) -> None:
-        """Give the round up that is under way."""
+        """Abandon the current round."""
         self._round = None
 
     @property
     def is_in_round(self) -> bool:
-        """Whether a round has begun and is not through."""
+        """Whether a round is in progress."""
         return self._round is not None
 
     def write_all(self) -> None:
-        """Write every tail that can be.
+        """Write all tails, and retry stuck queues.
 
         Raises:
-            OSError: the disk failed or is full.
+            OSError: The disk failed or is full.
         """
         self.write_tails(list(self.dirty))
         self.write_stuck()
 
     def delete_topic(self, topic: str) -> None:
-        """Forget a topic's queues and remove their files.
+        """Forget the queues of a topic and remove their files.
 
         Raises:
-            OSError: a file could not be removed; the queues are forgotten all the same.
+            OSError: A file could not be removed; the queues are forgotten nevertheless.
         """
         queues = self.of_topic(topic)
         for queue in queues:
@@ -272,7 +272,7 @@ class ConsumeQueues:
         self.table.end_waiting(topic)
         for queue in queues:
             self.files.remove(queue)
-        for queue_id in self.files.queue_ids(topic):  # Of queues that were put aside.
+        for queue_id in self.files.queue_ids(topic):  # Of queues that were set aside.
             self.files.remove(ConsumeQueue(topic, queue_id))
         self.files.remove_topic(topic)
 
@@ -280,7 +280,7 @@ class ConsumeQueues:
         """Forget one queue and remove its files.
 
         Raises:
-            OSError: a file could not be removed; the queue is forgotten all the same.
+            OSError: A file could not be removed; the queue is forgotten nevertheless.
         """
         self.table.remove(queue)
         self._forget(queue)
@@ -291,14 +291,14 @@ class ConsumeQueues:
         queue.tail.clear()
         self.dirty.pop(queue, None)
         self.stuck.pop(queue, None)
-        # What is in the log and not visible yet is counted when it comes, and is in no file then.
+        # Messages in the log that are not visible yet are counted when they are dispatched; they are in no file then.
         self.entries -= queue.next_offset
 
     def sweep(self) -> None:
-        """Remove the empty directories of topics that have no queue.
+        """Remove the empty directories of topics without queues.
 
         Raises:
-            OSError: one could not be removed.
+            OSError: A directory could not be removed.
         """
         used = {queue.topic for queue in self}
         for name in self.files.topic_names():

@@ -1,8 +1,7 @@
-"""The interface of all that is built from the log: queues of all kinds, the index.
+"""Interface of everything built from the log: queues of all kinds, and the index.
 
-All of it is fed the same way, whoever wrote the records: a put, a recovery, raw bytes of another
-broker; and it follows the log where that is truncated, where its oldest files go, and to the device
-(docs/design/0036). Who truncates, cleans or makes checkpoints knows none of the kinds.
+All of them are fed the same way, whether records come from a put, a recovery or another broker. They also follow the
+log when it is truncated, cleaned or synced, by code that only knows this interface (docs/design/0036).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,90 +9,89 @@ from typing import Protocol
 
 from cometmq.store.batch import Batch
 
-# A part of longer work, for a thread that may wait; who takes the steps takes one after the other.
+# A part of longer work, for a thread that may block; the caller runs steps one after the other.
 Step = Callable[[], None]
 FeedPut = Callable[[Batch], None]
 
 
 class Sync(Protocol):
-    """The changes that a checkpoint brings to the device."""
+    """Changes to be synced to the device for a checkpoint."""
 
     def run(self) -> None:
-        """Bring the changes to the device; again where that was put off; any thread.
+        """Sync the changes to the device; also retries those that were postponed; any thread.
 
         Raises:
-            OSError: it failed; what the checkpoint said before is still true.
+            OSError: The sync failed; the previous checkpoint remains valid.
         """
         ...
 
     def done(self) -> None:
-        """The checkpoint has been made. On the thread that owns the store."""
+        """Note that the checkpoint has been written; called on the thread that owns the store."""
         ...
 
 
 class Derived(Protocol):
-    """One thing that is built from the log."""
+    """One structure that is built from the log."""
 
     def load(self, *, is_clean: bool, log_start: int) -> int | None:
-        """Read what is there and drop what cannot be trusted.
+        """Read the existing files and drop content that cannot be trusted.
 
         Args:
-            is_clean: the last stop was clean.
-            log_start: physical offset of the oldest log file.
+            is_clean: Whether the last shutdown was clean.
+            log_start: Physical offset of the oldest log file.
 
         Returns:
-            Physical offset of a record from which on it lacks some; None: it lacks none that others do
-            not lack. One that it has already may be fed again.
+            Physical offset from which records must be fed, maybe some again; None if it lacks none that the others have.
         """
         ...
 
     def feed(self, batch: Batch) -> None:
-        """Add what follows from records; they come in the order of the log."""
+        """Add the entries of a batch of records; batches come in log order."""
         ...
 
     @property
     def feed_put(self) -> FeedPut | None:
-        """A function that does the same for a batch that was put; None: nothing follows from a put."""
+        """Faster form of `feed` for batches of puts; None if this structure ignores puts."""
         ...
 
     def hide_from(self, offset: int) -> Iterator[Step]:
-        """The log is about to end at this physical offset: nobody finds what lies behind from now on.
+        """Hide everything at and after the physical offset at which the log is about to end.
 
-        Nothing on disk changes. Steps are as those of `delete_before`, but that one which raises OSError
-        ends it. `truncate` follows.
+        Changes nothing on disk. Steps are as for `delete_before`, but the first OSError ends it. `truncate` follows.
         """
         ...
 
     def truncate(self, offset: int) -> Iterator[Step]:
-        """The log ends at this physical offset: what was hidden goes. Done once behind the last feed of a start."""
+        """Remove the hidden part, as the log now ends at this physical offset; also runs once at the end of a recovery."""
         ...
 
     def delete_before(self, offset: int) -> Iterator[Step]:
-        """The log begins at this physical offset: what points before it goes, as far as whole files do.
+        """Delete whole files whose entries are all before the log's new start, a physical offset.
 
-        What stands between two steps runs on the thread that owns the store. A step may raise OSError:
-        the rest is done all the same, and all of it is asked for again later.
+        The code between two steps runs on the thread that owns the store. If a step raises OSError, the remaining
+        steps
+        are run nevertheless, and the whole deletion is requested again later.
         """
         ...
 
     def files_before(self, offset: int) -> list[str]:
-        """Paths of the files that `delete_before` would remove. May wait.
+        """Return the paths of the files that `delete_before` would delete; may block.
 
         Raises:
-            OSError: the disk failed.
+            OSError: The disk failed.
         """
         ...
 
     def sync(self) -> Sync | None:
-        """The changes since the last call, for a checkpoint; None: all of them are on the device."""
+        """Return the changes since the last call, for a checkpoint; None if all are on the device."""
         ...
 
 
 def truncate_now(derived: Sequence[Derived], offset: int) -> None:
-    """Have all of them end where the log does, here and now.
+    """Truncate all derived structures immediately.
 
     Raises:
-        OSError: the disk failed.
+        OSError: The disk failed.
     """
     for each in derived:
         for step in each.hide_from(offset):

@@ -1,8 +1,7 @@
-"""New records become visible: what is built from the log is fed with them, in its order.
+"""Dispatch: makes new records visible by feeding them, in log order, to everything that is built from the log.
 
-It works from what the append knows and reads nothing again. The broker calls it right after it has
-written its answers; what is not confirmed yet waits, so that nobody consumes what a power cut can
-take back (docs/design/0004, 0036).
+It uses the data of the append and reads nothing again. The broker calls it after writing its answers. Unconfirmed
+batches wait, so that consumers never get messages that a power cut can undo (docs/design/0004, 0036).
 """
 
 from collections import deque
@@ -14,15 +13,14 @@ from cometmq.store.positions import Positions
 
 
 class LogDispatcher:
-    """Batches that are written and not visible yet.
+    """The queue of batches that are written but not visible yet.
 
     Attributes:
-        derived: what is fed; the queues first.
-        dispatched_ms: store timestamp of the last record that is in its queue.
-        waiting: the batches, in the order of the log.
-        on_moved: told when the log may have been written, flushed or replicated, before anything is shown.
-        raw_end: physical offset behind the last record that came as bytes: no put may come before it is
-            dispatched, for its queue offset follows from that.
+        derived: Structures to feed, the consume queues first.
+        dispatched_ms: Store timestamp of the last dispatched record.
+        waiting: Batches to dispatch, in log order.
+        on_moved: Called before each dispatch, because the log may have been written, flushed or replicated.
+        raw_end: Physical offset of the end of records received as bytes; their dispatch must precede the next put.
     """
 
     def __init__(self, positions: Positions, derived: Sequence[Derived]) -> None:
@@ -38,7 +36,7 @@ class LogDispatcher:
         return len(self.waiting)
 
     def dispatch(self) -> None:
-        """Make visible what is confirmed."""
+        """Make all confirmed batches visible."""
         if self.on_moved is not None:
             self.on_moved()
         waiting = self.waiting
@@ -48,9 +46,8 @@ class LogDispatcher:
         upto = positions.visible_limit()
         while waiting and waiting[0][0] <= upto:
             batch = waiting.popleft()
-            if (
-                batch[5] is None
-            ):  # It was put, as nearly all are: its records need not be decoded.
+            if batch[5] is None:
+                # A put, as nearly all batches are: its records need not be decoded.
                 for feed_put in self._put_feeds:
                     feed_put(batch)
             else:

@@ -1,11 +1,10 @@
-"""The index of a store: from keys to messages, in files that fill up one after the other.
+"""The index of a store: finds messages by key, in files that are filled one after the other.
 
     dispatch -> `add` (a note) -> `build` (hashes, entries in memory) -> `write` (files)
     a checkpoint's round -> `begin_round`, `continue_round` -> `IndexSync.run`
 
-What a message of the straight way costs here is a note for its whole batch; keys are entered many
-at a time (docs/design/0002). Everything runs on the thread that owns the store, but for what says
-otherwise.
+On the fast path of sends, the index only notes each batch. Keys are entered later, many at a time
+(docs/design/0002). Everything runs on the thread that owns the store, unless a docstring says otherwise.
 """
 
 from array import array
@@ -29,8 +28,8 @@ from cometmq.store.index_search import IndexSearch, IndexView
 from cometmq.store.index_slots import entry_reader
 from cometmq.store.index_sync import IndexSync
 
-# Keys wait until there are this many messages, or so much log; a tick enters them anyhow. More at
-# a time is hardly cheaper, and 512 messages take the loop less than a millisecond.
+# Keys are entered once this many messages or log bytes are waiting, and at every tick. Larger batches are hardly
+# cheaper per key, and 512 messages take less than a millisecond of the loop.
 WAITING_MESSAGES_MAX = 512
 WAITING_BYTES_MAX = 1 << 20
 
@@ -39,13 +38,13 @@ class Index:
     """The index files of a store.
 
     Attributes:
-        directory: where they are.
-        shape: their sizes.
-        files: the oldest first; replaced, never changed, so any thread may take it.
-        on_error: told when the index cannot be written; it is kept in memory and tried again.
-        on_written: told when it could be written.
-        is_failing: it could not be written the last time.
-        is_held: a thread cuts it: nothing is entered, and who searches finds what there is.
+        directory: Path of the index files.
+        shape: Number of slots and entries of a file.
+        files: Index files, oldest first. The list is replaced, never changed, so any thread may use it.
+        on_error: Called if the index cannot be written; the entries stay in memory and are retried.
+        on_written: Called when writing succeeds again.
+        is_failing: Whether the last write failed.
+        is_held: Whether another thread is truncating it. Nothing is entered then; searches use what is there.
     """
 
     def __init__(self, disk: Disk, directory: str, shape: IndexShape, *, clock: Clock) -> None:
@@ -59,7 +58,7 @@ class Index:
         self._waiting: list[Batch] = []
         self._waiting_count = 0
         self._waiting_from = 0
-        self._keys: Keys = array("q")  # Hashed, and not in a file yet.
+        self._keys: Keys = array("q")  # Hashed keys that are not in a file yet.
         self.is_failing = False
         self.is_held = False
         self._is_directory_fresh = False
@@ -69,7 +68,7 @@ class Index:
     # --- adding
 
     def add(self, batch: Batch) -> None:
-        """A put has become visible; its keys can be found from the next `build` on."""
+        """Note a put that has become visible; its keys can be found after the next `build`."""
         assert not self.is_held
         if not self._waiting:
             self._waiting_from = batch.start
@@ -83,12 +82,12 @@ class Index:
             self.build()
 
     def add_raw(self, raw: RawRecords, position: int, *, skip: int) -> None:
-        """Enter and write the keys of records that came as bytes.
+        """Enter and write the keys of records that were received as bytes.
 
         Args:
-            raw: the records.
-            position: where in their bytes the first stands that is wanted.
-            skip: so many of its keys are there.
+            raw: The records.
+            position: Position of the first wanted record in their bytes.
+            skip: Number of keys of that record that are in the index already.
         """
         if self._waiting:
             self.build()
@@ -105,7 +104,7 @@ class Index:
         self.write()
 
     def build(self) -> None:
-        """Enter all keys that wait."""
+        """Enter all waiting keys."""
         waiting, self._waiting, self._waiting_count = self._waiting, [], 0
         self._keys += index_keys(waiting)
         self._enter()
@@ -113,12 +112,12 @@ class Index:
     def enter(
         self, hashes: Sequence[int], offsets: Sequence[int], times: Sequence[int]
     ) -> None:
-        """Enter keys whose hashes are known, behind all others.
+        """Enter keys with known hashes after all others.
 
         Args:
             hashes: Java's hash of each "topic#key".
-            offsets: physical offset of each key's record, bytes; in order.
-            times: store time of each key's record, ms.
+            offsets: Physical offset of each key's record in bytes, ascending.
+            times: Store time of each key's record, ms.
         """
         self._keys += keys_of(hashes, offsets, times)
         self._enter()
@@ -131,10 +130,10 @@ class Index:
                 self._failed(error)
 
     def _insert(self) -> None:
-        """Put the keys into files, as many as it takes.
+        """Put the keys into files, creating as many as needed.
 
         Raises:
-            OSError: a file could not be made; the keys that are left are kept.
+            OSError: A file could not be created; the remaining keys are kept.
         """
         while self._keys:
             file = self._growing()
@@ -143,17 +142,17 @@ class Index:
             del self._keys[: len(part)]
 
     def _growing(self) -> IndexFile:
-        """The newest file, or a new one behind it when it is full.
+        """Return the newest file, or a new one if that is full.
 
         Raises:
-            OSError: it could not be made.
+            OSError: The file could not be created.
         """
         last = self.files[-1] if self.files else None
         if last is not None and last.room > 0:
             return last
         header = IndexHeader()
         if last is not None:
-            # IndexService.getAndCreateLastIndexFile: a new file begins where the last one ends.
+            # As in IndexService.getAndCreateLastIndexFile, a new file begins where the previous one ends.
             end_ms, end = last.header.end_timestamp, last.header.end_offset
             header = IndexHeader(end_ms, end_ms, end, end)
         self._disk.make_directory(self.directory)
@@ -166,11 +165,11 @@ class Index:
         return file
 
     def _new_name(self) -> str:
-        """The time as yyyyMMddHHmmssSSS, as Java names them; behind all others, come what may."""
+        """Return the time as yyyyMMddHHmmssSSS, as Java does, or a later name if a file with a later name exists."""
         now = datetime.fromtimestamp(self._clock.now_ms() / 1000).astimezone()
         name = f"{now:%Y%m%d%H%M%S}{now.microsecond // 1000:03d}"
         if self.files and name <= self.files[-1].name:
-            # Two in a millisecond, or a clock set back: files are ordered by their names.
+            # Two files in one millisecond, or a clock set back: the order of files is that of their names.
             name = f"{int(self.files[-1].name) + 1:017d}"
         return name
 
@@ -178,22 +177,22 @@ class Index:
 
     @property
     def has_work(self) -> bool:
-        """Whether something waits to be entered, or could not be written."""
+        """Whether keys wait to be entered, or could not be written."""
         return bool(self._waiting or self._keys or self.is_failing)
 
     def tick(self) -> None:
-        """Enter what waits and write what has been entered; not while it is held."""
+        """Enter waiting keys and write new entries, unless the index is held."""
         if not self.is_held:
             self.enter_waiting()
             self.write()
 
     def enter_waiting(self) -> None:
-        """Enter what waits, if anything does."""
+        """Enter waiting keys, if any."""
         if self._waiting or self._keys:
             self.build()
 
     def write(self) -> None:
-        """Append the new entries to their files; one that fails keeps them for the next time."""
+        """Append new entries to their files; entries of a file that fails are kept for the next attempt."""
         try:
             for file in self.files:
                 file.write_entries()
@@ -211,15 +210,15 @@ class Index:
     # --- checkpoints
 
     def mark(self) -> tuple[int, int]:
-        """The newest file's name as a number, and how many entries are in it; (0, 0): no file."""
+        """Return the newest file's name as a number and its entry count; (0, 0) without a file."""
         if not self.files:
             return 0, 0
         file = self.files[-1]
         return int(file.name), file.header.index_count
 
     def begin_round(self) -> None:
-        """Begin to copy what has changed; what `mark` said before will be on the device."""
-        # One that no checkpoint has taken is added to: what it copied counts as unchanged.
+        """Begin to copy changed slots; after the sync, everything up to the current `mark` is on the device."""
+        # A previous round that no checkpoint used is extended, because its slots count as unchanged.
         sync = self._sync = self._sync or IndexSync(self._disk, self.directory)
         sync.is_directory_fresh |= self._is_directory_fresh
         self._is_directory_fresh = False
@@ -227,11 +226,11 @@ class Index:
 
     @property
     def is_in_round(self) -> bool:
-        """Whether a round has begun and is not through."""
+        """Whether a round is in progress."""
         return self._copying is not None
 
     def continue_round(self) -> bool:
-        """Copy a part; True when all is copied, and the entries behind it are in their files."""
+        """Copy the next part; return True when all is copied and its entries are written to their files."""
         if self._copying is not None and next(self._copying, None) is None:
             self.write()
             if not self.is_failing:
@@ -239,10 +238,10 @@ class Index:
         return self._copying is None
 
     def end_round(self, kept: Sequence[IndexFile]) -> None:
-        """Let what was copied of files go that are not among these; they are copied again.
+        """Finish the round and discard the copies of files that are not in `kept`.
 
         Raises:
-            OSError: the index cannot be written.
+            OSError: The index cannot be written.
         """
         while not self.continue_round():
             if self.is_failing:
@@ -251,7 +250,7 @@ class Index:
             self._sync.files = [part for part in self._sync.files if part[0] in kept]
 
     def mark_before(self, physical_offset: int) -> tuple[int, int, int]:
-        """The `mark` that the index would have if the log ended here, and the number of files left."""
+        """Return the `mark` that the index would have if the log ended here, and the number of files left."""
         for number, file in reversed([*enumerate(self.files, 1)]):
             with entry_reader(self._disk, file.path, file.shape) as reader:
                 count = reader.count_before(physical_offset, file.header.index_count)
@@ -260,7 +259,7 @@ class Index:
         return 0, 0, 0
 
     def _copies(self, sync: IndexSync) -> Iterator[SlotRun]:
-        """Gather each piece in `sync`, and give it."""
+        """Yield each changed piece after adding it to `sync`."""
         for file in self.files:
             if file.slots is not None and file.is_changed:
                 runs: list[SlotRun] = []
@@ -270,15 +269,15 @@ class Index:
                     yield run
 
     def take_sync(self) -> IndexSync:
-        """Take the changes that the last round has copied."""
+        """Return the changes that the last round copied, and forget them."""
         sync, self._sync = self._sync, None
         return sync or IndexSync(self._disk, self.directory)
 
     def write_all(self) -> None:
-        """A whole round at once.
+        """Run a whole round at once.
 
         Raises:
-            OSError: something could not be written.
+            OSError: Something could not be written.
         """
         self.on_error = _raise
         self.build()
@@ -289,7 +288,7 @@ class Index:
             pass
 
     def full_ms(self) -> int:
-        """Up to which store time the index is in full files, which is what Java's checkpoint says."""
+        """Return the store time (ms) up to which full index files reach, the value in Java's checkpoint."""
         return max(
             (file.header.end_timestamp for file in self.files if file.room <= 0), default=0
         )
@@ -297,13 +296,13 @@ class Index:
     # --- asking and deleting
 
     def search(self, topic: str, key: str, *, begin_ms: int, end_ms: int) -> IndexSearch:
-        """Prepare a search.
+        """Prepare a search by key.
 
         Args:
-            topic: of the messages.
-            key: a word of their KEYS, or their unique key.
-            begin_ms: from this store time on.
-            end_ms: up to this store time.
+            topic: Topic of the messages.
+            key: A word of their KEYS property, or their unique key.
+            begin_ms: Earliest store time, ms.
+            end_ms: Latest store time, ms.
         """
         self.tick()
         java_hash = java_hash_many([f"{topic}#{key}".encode()])[0]
@@ -324,9 +323,9 @@ class Index:
         )
 
     def delete_before(self, physical_offset: int) -> Iterator[Step]:
-        """Remove files all of whose records lie before an offset; the newest one stays.
+        """Delete the files whose records are all before a physical offset, except the newest file.
 
-        Follows IndexService.deleteExpiredFile of RocketMQ 5.3.3. See `cometmq.store.derived`.
+        Follows IndexService.deleteExpiredFile of RocketMQ 5.3.3. For the yielded steps see `cometmq.store.derived`.
         """
         expired = self._expired(physical_offset)
         if not expired:
@@ -343,7 +342,7 @@ class Index:
             removed.append(file)
 
     def files_before(self, physical_offset: int) -> list[str]:
-        """The files that `delete_before` would remove."""
+        """Return the paths that `delete_before` would delete."""
         return [file.path for file in self._expired(physical_offset)]
 
     def _expired(self, physical_offset: int) -> list[IndexFile]:
@@ -351,7 +350,7 @@ class Index:
         return list(takewhile(lambda file: file.header.end_offset < physical_offset, older))
 
     def close(self) -> None:
-        """Close every file; nothing is written."""
+        """Close all files without writing."""
         for file in self.files:
             file.close()
 
@@ -361,4 +360,4 @@ def _raise(error: OSError) -> None:
 
 
 def _nothing() -> None:
-    """Nobody wants to be told."""
+    """Do nothing; the default callback."""

@@ -1,10 +1,10 @@
-"""One index file: the one that grows has its slots in memory, the others are on disk alone.
+"""One index file. The growing one has its slots in memory; full ones are read from disk.
 
     entries -> `unwritten` -> the file, in order
     slots in memory -> copies of the pages that changed -> the file, by a checkpoint
 
-A page of slots is written after the entries that it points at are on the device, never before
-(docs/design/0002). The layout is cometmq.codec.index_file.
+A page of slots is only written after the entries that it points to are on the device (docs/design/0002). The
+layout is in cometmq.codec.index_file.
 """
 
 import mmap
@@ -28,18 +28,18 @@ from cometmq.kernel.rows import Keys
 from cometmq.store.disk import Disk, write_whole
 
 PAGE_SIZE = 4096
-RUN_PAGES_MAX = 256  # 1 MiB: about 0.5 ms to copy, which is what a tick may take.
+RUN_PAGES_MAX = 256  # 1 MiB: copying it takes about 0.5 ms, the limit for one tick.
 
 _SLOTS_A_PAGE = PAGE_SIZE // INDEX_SLOT_SIZE
-_SLOTS_BEFORE = INDEX_HEADER_SIZE // INDEX_SLOT_SIZE  # Pages count from the file's start.
+_SLOTS_BEFORE = INDEX_HEADER_SIZE // INDEX_SLOT_SIZE  # Pages are counted from the file's start.
 
 
 class IndexShape(NamedTuple):
-    """The sizes that all index files of a store have.
+    """Number of slots and entries of every index file of a store.
 
     Attributes:
-        slots: maxHashSlotNum.
-        entries: maxIndexNum; entry 0 counts, unused.
+        slots: Number of slots (maxHashSlotNum).
+        entries: Number of entries (maxIndexNum), including the unused entry 0.
     """
 
     slots: int
@@ -47,12 +47,12 @@ class IndexShape(NamedTuple):
 
     @property
     def file_size(self) -> int:
-        """Bytes of a file."""
+        """Size of a file in bytes."""
         return index_file_size(self.slots, self.entries)
 
 
 class SlotRun(NamedTuple):
-    """A copy of neighbouring slots: their bytes, and where they go in the file."""
+    """A copy of adjacent slots: their position in the file and their bytes."""
 
     position: int
     content: memoryview
@@ -62,11 +62,11 @@ class IndexFile:
     """An index file.
 
     Attributes:
-        path: its name.
-        header: as it is now; on disk it is as the last checkpoint left it.
-        slots: the newest entry of each slot while the file grows, and until what it became is on
-            the device; None where all of it is in the file.
-        is_changed: whether something was inserted since the last `changed_runs`.
+        path: Path of the file.
+        header: Current header; the one on disk is from the last checkpoint.
+        slots: Newest entry number of each slot, kept while the file grows and until it is on the device; None if
+            the file itself has to be read.
+        is_changed: Whether an entry was inserted since the last `changed_runs`.
     """
 
     def __init__(
@@ -79,16 +79,16 @@ class IndexFile:
         self.slots: memoryview[int] | None = None
         self._unwritten = bytearray()
         self._written_count = header.index_count
-        # Of each page that slots stand in, whether one of them has changed since the last round.
+        # One byte per page of slots: whether a slot in it changed since the last round.
         self._changed = bytearray(-(-(_SLOTS_BEFORE + shape.slots) // _SLOTS_A_PAGE))
         self.is_changed = False
         self._fd = -1
 
     def make(self) -> None:
-        """Make the file, sparse and empty, to be inserted into.
+        """Create the file, sparse and empty, and prepare it for inserts.
 
         Raises:
-            OSError: it could not be made.
+            OSError: The file could not be created.
         """
         self._fd = self._disk.open(self.path, create=True)
         self._disk.resize(self._fd, self.shape.file_size)
@@ -98,12 +98,12 @@ class IndexFile:
     def grow_again(
         self, header: IndexHeader, slots: "memoryview[int]", *, are_changed: bool
     ) -> None:
-        """Go on from what has been found in the file.
+        """Continue an existing file with the given contents.
 
         Args:
-            header: how far it is.
-            slots: all of them.
-            are_changed: header or slots differ from those in the file.
+            header: Its header.
+            slots: All of its slots.
+            are_changed: Whether header or slots differ from those on disk.
         """
         self.header = header
         self.slots = slots
@@ -114,18 +114,18 @@ class IndexFile:
 
     @property
     def name(self) -> str:
-        """The file's name without its directory."""
+        """File name without the directory."""
         return self.path.rpartition("/")[2]
 
     @property
     def room(self) -> int:
-        """The number of entries that the file can still take; the first number is not used."""
+        """Number of entries that still fit; the first entry number is never used."""
         return self.shape.entries - self.header.index_count
 
     def insert(self, keys: Keys) -> None:
-        """Add entries, at least one, in the order of their records; there must be room."""
+        """Add entries (at least one) in the order of their records; they must fit."""
         if self.header.index_count == 1 and len(keys) > KEY_NUMBERS:
-            # The first one sets the time that the others count from.
+            # The first key sets the time that all others are relative to.
             self.insert(keys[:KEY_NUMBERS])
             keys = keys[KEY_NUMBERS:]
         assert self.slots is not None
@@ -142,10 +142,10 @@ class IndexFile:
         self.is_changed = True
 
     def write_entries(self) -> None:
-        """Append what has been inserted to the file.
+        """Append the inserted entries to the file.
 
         Raises:
-            OSError: the disk failed or is full; the entries are kept for the next time.
+            OSError: The disk failed or is full; the entries are kept for the next attempt.
         """
         if self._unwritten:
             if self._fd < 0:
@@ -156,7 +156,7 @@ class IndexFile:
             self._unwritten.clear()
 
     def changed_runs(self) -> Iterator[SlotRun]:
-        """Copies of the slots that changed since the last time, each made when it is asked for."""
+        """Return copies of the slots changed since the last call; each copy is made when it is requested."""
         pages, page = [], self._changed.find(1)
         while page >= 0:
             pages.append(page)
@@ -168,8 +168,8 @@ class IndexFile:
     def _copies(self, pages: Sequence[int]) -> Iterator[SlotRun]:
         if not pages:
             return
-        # With the last copy this goes back to the system. Up to 20 MB a second or two from the heap would stay
-        # there, in pieces between what was taken meanwhile.
+        # Anonymous memory returns to the system after the last copy. From the heap, up to 20 MB every second or two
+        # would fragment and never be returned.
         room = memoryview(mmap.mmap(-1, len(pages) * PAGE_SIZE))
         at = 0
         while at < len(pages):
@@ -187,18 +187,18 @@ class IndexFile:
             at = end
 
     def _slots_of(self, first_page: int, end_page: int) -> tuple[int, "array[int]"]:
-        """The slots of neighbouring pages: where they begin in the file, and what it has there."""
+        """Return the slots of adjacent pages as the file stores them, and their position in the file."""
         assert self.slots is not None
         start = max(first_page * _SLOTS_A_PAGE - _SLOTS_BEFORE, 0)
         end = end_page * _SLOTS_A_PAGE - _SLOTS_BEFORE
-        # From bytes it is one copy; from the view itself it would be a number at a time.
+        # Converting from bytes is one copy; from the view, numbers are copied one by one.
         values = array("i", self.slots[start:end].tobytes())
         if sys.byteorder == "little":
             values.byteswap()
         return INDEX_HEADER_SIZE + start * INDEX_SLOT_SIZE, values
 
     def settle(self) -> None:
-        """Close a full file that is on the device: from now on it is read from there."""
+        """Close a full file that is on the device; it is read from disk from now on."""
         self.slots = None
         self.close()
 
@@ -210,5 +210,5 @@ class IndexFile:
 
 
 def blank_slots(count: int) -> "memoryview[int]":
-    """A table of empty slots, whose memory is taken page by page as it is used."""
+    """Return a table of empty slots; its memory is allocated page by page on first use."""
     return memoryview(mmap.mmap(-1, count * INDEX_SLOT_SIZE)).cast("i")

@@ -1,10 +1,9 @@
-"""One question to the index: which records have this key, the newest first.
+"""A search in the index: the records that may have a key, newest first.
 
-It is prepared on the thread that owns the store and carried out anywhere: what grows is looked up
-before (the newest entry of the slot), entries behind it do not change any more. The rules are
-IndexService.queryOffset and IndexFile.selectPhyOffset of RocketMQ 5.3.3. An entry knows its time to the
-second, rounded down, and a hash may stand for several keys: both are candidates only, and the caller compares
-the records.
+It is prepared on the thread that owns the store and may run anywhere. The part that still changes (the newest entry
+of the slot) is read during preparation; older entries never change. The rules are those of IndexService.queryOffset
+and IndexFile.selectPhyOffset of RocketMQ 5.3.3. An entry holds its time rounded down to seconds and a hash that
+several keys may share, so results are only candidates and the caller compares the records.
 """
 
 from bisect import bisect_right
@@ -23,19 +22,19 @@ from cometmq.codec.index_file import (
 )
 from cometmq.store.disk import Disk
 
-# A chain of a key that comes very often is not followed step by step to a time long ago: after so
-# many steps its entry nearest to that time is looked for among so many.
+# For a very frequent key, the chain is not followed step by step back to an old time: after this many steps in a row
+# that are too late, the entry closest to the wanted time is searched among this many entries.
 LATE_STEPS_MAX = 256
 NEARER_ENTRIES = 4096
 
 
 class IndexView(NamedTuple):
-    """A file as a search sees it.
+    """An index file as a search sees it.
 
     Attributes:
-        path: its name.
-        header: at the moment of the question.
-        newest: newest entry of the slot that is asked for; None: look into the file.
+        path: Path of the file.
+        header: Header when the search was prepared.
+        newest: Newest entry number of the wanted slot; None if it must be read from the file.
     """
 
     path: str
@@ -44,14 +43,14 @@ class IndexView(NamedTuple):
 
 
 class IndexAnswer(NamedTuple):
-    """The result of a search in the index.
+    """The result of an index search.
 
     Attributes:
-        offsets: physical offsets of records whose key has the hash and whose store time may be one that was
-            asked for, the newest first, each once; they are looked up as they are taken, which may wait for
+        offsets: Physical offsets of candidate records, newest first, without duplicates. Their key has the wanted
+            hash, and their store time may be in the wanted range. They are looked up lazily, which may block on
             the device and raise OSError.
-        last_ms: store time of the newest record indexed, ms.
-        last_offset: its physical offset.
+        last_ms: Store time of the newest indexed record, ms.
+        last_offset: Physical offset of the newest indexed record.
     """
 
     offsets: Iterator[int]
@@ -60,7 +59,7 @@ class IndexAnswer(NamedTuple):
 
 
 class IndexSearch:
-    """A question that has been prepared; `run` may wait for the device. Any thread, once."""
+    """A prepared search; `run` may be called once, in any thread that may block on the device."""
 
     def __init__(
         self,
@@ -73,24 +72,25 @@ class IndexSearch:
         end_ms: int,
     ) -> None:
         self._disk = disk
-        self._views = views  # The newest last.
+        self._views = views  # Oldest first.
         self._key_hash = key_hash
         self._slot_count = slot_count
         self._begin_ms = begin_ms
         self._end_ms = end_ms
 
     def run(self) -> IndexAnswer:
-        """Return the records that may be those asked for."""
+        """Return the candidate records."""
         if not self._views:
             return IndexAnswer(iter(()), 0, 0)
         newest = self._views[-1].header
         return IndexAnswer(self._offsets(), newest.end_timestamp, newest.end_offset)
 
     def _offsets(self) -> Iterator[int]:
-        found: set[int] = set()  # A record may stand twice: Java enters some again.
+        found: set[int] = set()  # A record may be listed twice, since Java indexes some again.
         for view in reversed(self._views):
             if self._overlaps(view.header):
-                with suppress(FileNotFoundError):  # Its messages were deleted meanwhile.
+                # The file was deleted meanwhile, with its messages.
+                with suppress(FileNotFoundError):
                     for offset in self._look(view):
                         if offset not in found:
                             found.add(offset)
@@ -99,7 +99,7 @@ class IndexSearch:
                 break
 
     def _overlaps(self, header: IndexHeader) -> bool:
-        """Whether a file may have messages of the time asked for (isTimeMatched)."""
+        """Return whether a file may have messages of the wanted time (isTimeMatched)."""
         return header.begin_timestamp <= self._end_ms and header.end_timestamp >= self._begin_ms
 
     def _look(self, view: IndexView) -> Iterator[int]:
@@ -111,14 +111,14 @@ class IndexSearch:
             self._disk.close(fd)
 
     def _matches(self, fd: int, view: IndexView) -> Iterator[int]:
-        """Physical offsets of the entries that match, the newest first."""
+        """Yield physical offsets of matching entries, newest first."""
         count, begin_file_ms = view.header.index_count, view.header.begin_timestamp
         number = self._newest(fd) if view.newest is None else view.newest
         late = 0
         while 0 < number < count:
             entry = self._entry(fd, number)
             time_ms = begin_file_ms + entry.seconds * 1000
-            # The record was stored within the second that begins then.
+            # The record was stored within the second that begins at time_ms.
             is_before = time_ms + 999 < self._begin_ms
             if entry.key_hash == self._key_hash and not is_before and time_ms <= self._end_ms:
                 yield entry.physical_offset
@@ -132,13 +132,13 @@ class IndexSearch:
                 number = self._nearer(fd, number, (self._end_ms - begin_file_ms) // 1000)
 
     def _nearer(self, fd: int, number: int, end_seconds: int) -> int:
-        """Skip entries of a chain that are later than the time asked for.
+        """Skip entries of a chain that are later than the wanted time.
 
-        Entries are in the order of time (but where a clock was set back by more than a minute), and
-        each entry of a slot is in its chain: so a key that came very often is met just before the
-        end of the time asked for.
+        Entries are ordered by time (unless a clock was set back by more than a minute), and every entry of a slot is
+        in
+        its chain. The latest entries within the wanted time therefore contain one of a frequent key.
         """
-        # But for the first one, which counts from the end of the file before.
+        # Entry 1 is left out, because its seconds count from the end of the previous file.
         behind = 1 + bisect_right(
             range(2, number + 1), end_seconds, key=lambda each: self._entry(fd, each).seconds
         )
@@ -157,6 +157,6 @@ class IndexSearch:
         return decode_entry(self._disk.pread(fd, INDEX_ENTRY_SIZE, position))
 
     def _newest(self, fd: int) -> int:
-        """The newest entry of the slot, as the file has it."""
+        """Return the newest entry number of the slot as stored in the file."""
         slot = slot_position(self._key_hash % self._slot_count)
         return int.from_bytes(self._disk.pread(fd, INDEX_SLOT_SIZE, slot), signed=True)

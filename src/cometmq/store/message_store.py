@@ -1,15 +1,15 @@
-"""The front door of the store: open, put, flush, get, close.
+"""The store of a broker: open it, put, flush and read messages, close it.
 
-One thread owns a store (the broker's loop) and calls everything here, but for what is marked "any
-thread"; the store itself starts none. The owner's round is:
+One thread (the broker's loop) owns a store and calls all of its methods, except those marked "any thread".
+The store starts no thread itself. The owner does the following:
 
-- frames arrived: `put_many`, write the answers, `dispatch_pending`; what is not confirmed then
-  (`positions`) waits by `wait_confirmed`, which calls back when the answers may be written.
-- a timer (100 ms at most): what `cometmq.store.background` says.
-- a pull: `get`; a result that is cold is finished by calling `result.cold()` in a reader thread.
+- After requests arrived: call `put_many`, write the answers, call `dispatch_pending`. Answers for messages
+  that are not confirmed yet (`positions`) wait: `wait_confirmed` calls back when they may be written.
+- By a timer, at least every 100 ms: the work described in `cometmq.store.background`.
+- For a pull: call `get`. If the result is cold, call `result.cold()` in a reader thread to finish it.
 
-Whole batches are refused with a StoreError whose text is for the sender. A failed flush is final
-(docs/design/0004): nothing is taken until a restart has looked at what is really there.
+A batch is stored or refused as a whole. A refusal is a StoreError whose text is meant for the sender. A failed
+flush is final (docs/design/0004): the store accepts nothing more until a restart has checked what is on the device.
 """
 
 import logging
@@ -55,27 +55,26 @@ logger = logging.getLogger(__name__)
 __all__ = ["MessageStore", "Put", "PutResult"]
 
 ALL_TIME = (1 << 63) - 1  # Long.MAX_VALUE, which clients send.
-# A frame has 16 MiB at most; a header needs the rest.
+# A frame has at most 16 MiB; 64 KiB of them are left for the header of the answer.
 ANSWER_BYTES_MAX = FRAME_SIZE_MAX - (64 << 10)
 
 
 class MessageStore:
-    """A store directory that is open. Made by `MessageStore.open`.
+    """An open store directory; created by `MessageStore.open`.
 
-    It is made of parts: the directory with the log, the queues and what else is built from the log, the
-    appender, dispatch, the index, the read side, the background with flushing, upkeep and cleaning.
-    What a part does alone has its name here, too, without a call between (`_lend`).
+    Its parts are the directory with the log, the queues and everything else built from the log, the appender,
+    dispatch, the index, the read side, and the background work (flush, upkeep, cleaning). Methods that belong to one
+    part alone are bound here under the same names, which saves a call (`_lend`).
 
     Attributes:
-        settings: what it was opened with.
-        positions: how far its log is written, confirmed, visible.
-        flags: why it takes no message at present (RocketMQ's running flags).
-        room: how full its disks were at the last look.
-        cleaner: lets old files go.
-        index: finds messages by their keys.
-        replica_side: what its copies see of it.
-        on_truncated: each is told the log's new end when that is taken back (`Truncation`).
-        on_stuck: told of a topic one of whose queues cannot be written (`ConsumeQueue.fault`).
+        positions: Offsets up to which the log is written, confirmed and visible.
+        flags: Reasons why the store accepts no messages at present (RocketMQ's running flags).
+        room: Fill levels of its disks when they were last checked.
+        cleaner: Deletes old files.
+        index: Finds messages by their keys.
+        replica_side: The view of this store that replication has.
+        on_truncated: Callbacks that receive the log's new end offset after a truncation (`Truncation`).
+        on_stuck: Called with a topic if one of its queues cannot be written (`ConsumeQueue.fault`).
     """
 
     def __init__(
@@ -125,7 +124,6 @@ class MessageStore:
         )
 
     def _lend(self, reading: ReadSide, background: Background) -> None:
-        """Give the names of what parts do alone to the store."""
         self._upkeep = upkeep = background.upkeep
         self._flushing = flushing = background.flushing
         self.dispatch_pending = self._dispatcher.dispatch
@@ -176,20 +174,19 @@ class MessageStore:
         disk: Disk | None = None,
         read_only: bool = False,
     ) -> "MessageStore":
-        """Open a directory, new or written by us or by a Java broker, and recover it.
+        """Open and recover a store directory: a new one, or one written by CometMQ or a Java broker.
 
         Args:
-            path: storePathRootDir.
-            settings: file sizes must be those the store was written with.
-            clock: for store times and intervals.
-            disk: None: this machine's.
-            read_only: write nothing and lock nothing; what the queues lack stays in memory.
+            path: The directory (storePathRootDir).
+            settings: Its file sizes must be those that the store was written with.
+            clock: Clock for store timestamps and intervals.
+            disk: File system to use; None means the one of this machine.
+            read_only: Write and lock nothing. Queue entries missing from the files are kept in memory only.
 
         Raises:
-            StoreLocked: it is open, here or in another process.
-            StoreDamaged: a file's size does not fit the settings, a log file is missing, or
-                there is no store to be read.
-            OSError: the disk failed.
+            StoreLocked: The store is already open, in this process or another.
+            StoreDamaged: A file size does not fit the settings, a log file is missing, or there is no store to read.
+            OSError: The disk failed.
         """
         store = cls(
             str(Path(path).absolute()),
@@ -207,7 +204,7 @@ class MessageStore:
         return store
 
     def _begin(self) -> None:
-        """Recover the directory, and go on from where it ends."""
+        """Recover the directory and continue from the recovered end."""
         _, store_ms, damage = self._directory.recover()
         self._directory.derived_queues.on_error = self._upkeep.queue_write_failed
         self.index.on_error = self._upkeep.index_write_failed
@@ -220,10 +217,11 @@ class MessageStore:
             self._upkeep.tick()
 
     def close(self) -> None:
-        """Bring everything to the device, mark the directory as cleanly closed, give it up.
+        """Sync everything to the device, mark the directory as cleanly closed and release it.
 
-        Flush, file and checkpoint jobs and truncations that are under way must have ended. Where something
-        cannot be brought to the device the directory stays marked, and the next start looks.
+        Flushes, file and checkpoint jobs, and truncations must have ended. If a sync fails, the abort file stays, and
+        the
+        next start checks the files.
         """
         if self._is_closed:
             return
@@ -242,7 +240,7 @@ class MessageStore:
             self._directory.release()
 
     def _settle(self) -> None:
-        """Flush, write and sync all there is; then remove the abort marker."""
+        """Flush, write and sync everything; then remove the abort file."""
         self._log.commit_staged()
         self._log.clear_behind()
         end = self.positions.written
@@ -252,7 +250,7 @@ class MessageStore:
         self._queues.write_all()
         self.index.write_all()
         if self.flags.has(RunningFlag.QUEUE_ERROR):
-            return  # A sync of a queue file failed; none after it proves anything.
+            return  # After a failed sync of a queue file, later syncs prove nothing.
         self._upkeep.finish_job()
         job = self._upkeep.job(self._upkeep.progress(), self._upkeep.times())
         job.run()
@@ -264,7 +262,7 @@ class MessageStore:
 
     @property
     def store_host(self) -> bytes:
-        """The address of this broker in records, 8 or 20 bytes; set before the first put."""
+        """Address of this broker as stored in records, 8 or 20 bytes; must be set before the first put."""
         return self._appender.store_host
 
     @store_host.setter
@@ -273,36 +271,35 @@ class MessageStore:
 
     @property
     def record_size_max(self) -> int:
-        """Bytes of the longest record that a log file can hold."""
+        """Size of the largest record that fits into a log file, in bytes."""
         return self.settings.commitlog_file_size - BLANK_TAIL_SIZE
 
     @property
     def refusal(self) -> str | None:
-        """The reason why messages are refused at present; None when they are not."""
+        """Reason why messages are refused at present; None if they are accepted."""
         return self.flags.refusal
 
     def queue_for_append(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """The queue that puts name; made when it is missing. Worth keeping until `deleted`.
+        """Return the queue to append to, creating it if needed; callers may keep it until its `deleted` is set.
 
         Raises:
-            RecordIllegal: there can be no such queue, or it is a batch queue.
+            RecordIllegal: No such queue can exist, or it is a batch queue.
         """
         return self._table.open_for_append(topic, queue_id)
 
     def put_many(self, puts: Sequence[Put], *, is_together: bool = False) -> list[PutResult]:
-        """Append messages; one write for all of them.
+        """Append messages with a single write.
 
         Args:
-            puts: the messages, in order.
-            is_together: they must lie in one file (`put_batch`).
+            puts: The messages, in order.
+            is_together: Whether all of them must be in one log file (`put_batch`).
 
         Returns:
-            (queue offset, physical offset, size) of each, in order.
+            (queue offset, physical offset, size in bytes) of each message, in order.
 
         Raises:
-            StoreFull, StoreReadOnly, StoreClosed, StorePoisoned: none of them was stored, and
-                why.
-            RecordIllegal: one of them cannot be stored; none was.
+            StoreFull, StoreReadOnly, StoreClosed, StorePoisoned: Nothing was stored; the text says why.
+            RecordIllegal: One message cannot be stored, so none was.
         """
         if not puts and self.flags.refusal is None:
             return []
@@ -311,7 +308,7 @@ class MessageStore:
         ).results
 
     def put_columns(self, sends: Columns) -> int:
-        """Append plain sends, not where properties get a CRC; they know then where they lie. Gives the end behind them."""
+        """Append simple sends, fill in their offsets and return the log's new end; illegal if properties get a CRC."""
         return self._put(self._appender.append_columns, sends)[0]
 
     def _put(self, append: Callable[..., Batch], given: Sequence[Put] | Columns) -> Batch:
@@ -332,10 +329,10 @@ class MessageStore:
         return batch
 
     def put_batch(self, puts: Sequence[Put]) -> list[PutResult]:
-        """Append the messages of a batch message: the same, in one file.
+        """Append the messages of a batch message, all of them in one log file.
 
         Raises:
-            StoreError: as `put_many`; RecordIllegal when they do not fit into one file.
+            StoreError: As for `put_many`; RecordIllegal if they do not fit into one file.
         """
         return self.put_many(puts, is_together=True)
 
@@ -345,17 +342,18 @@ class MessageStore:
         """Append bytes of another broker's log.
 
         Args:
-            offset: physical offset of the first: where this log ends, or where the last answer said. An empty
-                log may begin at the start of any file.
-            content: whole records, and what is there of one behind them; nobody may change them before they are dispatched.
+            offset: Physical offset of the first byte: the end of this log, or the result of the previous call. An
+                empty log may begin at the start of any file.
+            content: Whole records, maybe followed by a part of one. Must not be changed before they are dispatched.
 
         Returns:
-            Physical offset up to which they were taken, at most to the end of a file: behind the last whole record, or
-            within or behind the file's blank end, which counts for nothing until a record follows.
+            Physical offset of the end of the accepted bytes, at most a file's end: after the last whole record, or in
+            or
+            after a blank end, which only counts once a record follows.
 
         Raises:
-            StoreFull, StoreReadOnly, StoreClosed, StorePoisoned: nothing was taken, and why.
-            RecordIllegal: they belong elsewhere, or are no records; nothing was taken.
+            StoreFull, StoreReadOnly, StoreClosed, StorePoisoned: Nothing was accepted; the text says why.
+            RecordIllegal: The bytes do not belong at this offset or are not records; nothing was accepted.
         """
         if self.flags.refusal is not None:
             raise self._acceptance.refusal()
@@ -373,31 +371,32 @@ class MessageStore:
         return end
 
     def truncate_steps(self, end: int) -> Generator[Step, None, None]:
-        """Take back the log from a record on, and its entries in queues and index; a copy stays in `cut`.
+        """Truncate the log at a record, with its entries in queues and index; a copy of the removed part stays in `cut`.
 
-        Each step that this yields is done in a thread that may wait, and has ended before the next is
-        asked for, on the thread that owns the store. Until the last one has ended nothing is taken or
-        flushed, and readers find no message behind the new end. All of them must be taken: who gives up
-        behind the copy has ended the store.
+        The caller runs each yielded step in a thread that may block, and asks for the next one on the thread that
+        owns the
+        store, after the step has ended. Until the last step has ended, nothing is accepted or flushed, and readers
+        find no
+        messages after the new end. All steps must be run: giving up after the copy was made makes the store unusable.
 
         Args:
-            end: physical offset at which a record begins.
+            end: Physical offset at which a record begins.
 
         Raises:
-            RecordIllegal: none begins there.
-            StoreBusy: a flush, a checkpoint or cleaning is under way; try again when it has ended.
-            StoreError: no copy could be kept; nothing has changed.
-            StorePoisoned: the disk failed; a restart finds the log with the old end or the new one.
+            RecordIllegal: No record begins there.
+            StoreBusy: A flush, a checkpoint or cleaning is running; retry when it has ended.
+            StoreError: The copy could not be kept; nothing has changed.
+            StorePoisoned: The disk failed. A restart finds the log with either the old end or the new one.
         """
         return self._truncation.steps(end)
 
     def truncate(self, end: int) -> None:
-        """Take all steps of `truncate_steps` here and now, waiting for the device."""
+        """Run all steps of `truncate_steps` immediately, blocking on the device."""
         for step in self._truncation.steps(end):
             step()
 
     def _write_failed(self, error: OSError) -> StoreError:
-        """Judge a write that failed: wait for what is lacking, or never write again."""
+        """Return the error for a failed write; if it is not a lack of something that can return, stop all writing for good."""
         if lack_of(error) is not None:
             reason = failed("the log cannot be written", error)
             self._upkeep.room.file_failed(f"{reason}; sending goes on when it can")
@@ -408,7 +407,7 @@ class MessageStore:
 
     @property
     def on_arrival(self) -> OnArrival | None:
-        """Told (queue, tags codes) when a queue with `watched` set has new messages."""
+        """Callback (queue, tags codes) for new messages in a queue whose `watched` is set."""
         return self._directory.derived_queues.on_arrival
 
     @on_arrival.setter
@@ -420,14 +419,14 @@ class MessageStore:
     def search(
         self, topic: str, key: str, *, max_count: int, begin_ms: int = 0, end_ms: int = ALL_TIME
     ) -> MessageSearch:
-        """Prepare a search for messages by a key; its `run` may be called in any thread.
+        """Prepare a search for messages by key; its `run` may be called in any thread.
 
         Args:
-            topic: of the messages.
-            key: a word of their KEYS, or their unique key.
-            max_count: most of them, the newest; maxMsgsNumBatch holds, too.
-            begin_ms: stored at this time or later, ms since 1970.
-            end_ms: stored at this time or earlier.
+            topic: Topic of the messages.
+            key: A word of their KEYS property, or their unique key.
+            max_count: Maximum number of messages, the newest first; maxMsgsNumBatch limits it as well.
+            begin_ms: Earliest store time, ms since 1970.
+            end_ms: Latest store time, ms since 1970.
         """
         most = min(max_count, self.settings.index.answer_count_max)
         wanted = self.index.search(topic, key, begin_ms=begin_ms, end_ms=end_ms)
@@ -442,13 +441,14 @@ class MessageStore:
     # --- delete, positions
 
     def delete_topic(self, topic: str) -> None:
-        """Remove a topic's queues; its records stay in the log until that file goes.
+        """Delete the queues of a topic; its records stay in the log until their log files are deleted.
 
-        The name may be a peer's: what no directory can be called has no queues, and leads to nobody else's.
+        The name may come from a peer. A name that cannot be a directory has no queues and reaches no other topic's
+        files.
 
         Raises:
-            StoreBusy: the log is being truncated.
-            OSError: a file could not be removed.
+            StoreBusy: The log is being truncated.
+            OSError: A file could not be removed.
         """
         self._acceptance.check_free()
         if not is_directory_name(topic):
@@ -460,11 +460,11 @@ class MessageStore:
         self._directory.extended.delete_topic(topic)
 
     def delete_queue(self, queue: ConsumeQueue) -> None:
-        """Remove one queue; its records stay in the log until that file goes.
+        """Delete one queue; its records stay in the log until their log files are deleted.
 
         Raises:
-            StoreBusy: the log is being truncated.
-            OSError: a file could not be removed.
+            StoreBusy: The log is being truncated.
+            OSError: A file could not be removed.
         """
         self._acceptance.check_free()
         if isinstance(queue, BatchQueue):
@@ -474,33 +474,33 @@ class MessageStore:
         self._queues.delete_queue(queue)
 
     def sweep(self) -> None:
-        """Remove the empty directories of topics that are deleted.
+        """Remove the empty directories of deleted topics.
 
         Raises:
-            StoreBusy: the log is being truncated.
-            OSError: one could not be removed.
+            StoreBusy: The log is being truncated.
+            OSError: A directory could not be removed.
         """
         self._acceptance.check_free()
         self._queues.sweep()
 
     @property
     def needs_restart(self) -> bool:
-        """Whether no message will be taken any more: unlike a full disk, that does not pass."""
+        """Whether the store accepts no messages until a restart; a full disk, in contrast, can recover."""
         return self._background.needs_restart
 
     @property
     def was_clean(self) -> bool:
-        """Whether the stop before this start was clean, so that the log has lost nothing."""
+        """Whether the previous shutdown was clean, so that the log has lost nothing."""
         return self._directory.was_clean
 
     @property
     def min_offset(self) -> int:
-        """Physical offset of the oldest log file."""
+        """Physical offset at which the oldest log file begins."""
         return self._log.chain.start
 
     @property
     def max_offset(self) -> int:
-        """Physical offset behind the last record."""
+        """Physical offset of the end of the last record."""
         return self.positions.written
 
     @property
@@ -510,5 +510,5 @@ class MessageStore:
 
     @property
     def dispatched_offset(self) -> int:
-        """Physical offset up to which messages are visible."""
+        """Physical offset up to which messages are visible to consumers."""
         return self.positions.dispatched

@@ -1,13 +1,13 @@
-"""From a queue offset to the bytes of records, as a pull answer carries them.
+"""Reads messages: from a queue offset to the bytes of records, as a pull answer carries them.
 
-Entries come from the queue's tail or its file, records from the log: what this process wrote
-lately through a read-only map, without a copy; older ones with a `pread` that does not wait. Where
-it would have to, the result is "cold": it carries a function that waits, for a reader thread.
-Records that lie one behind the other are one view. What was read is counted: where it is not the
-records that the entries promised, these are damaged, and are mended (cometmq.store.queue_mending).
+Queue entries come from the queue's tail in memory or from its file. Records come from the log: recent ones that
+this process wrote through a read-only map without a copy, older ones with a `pread` that does not block. If it
+would have to block, the result is "cold" and carries a function that does the blocking read in a reader thread.
 
-The order of checks, the limits and the next offsets follow DefaultMessageStore.getMessage of
-RocketMQ 5.3.3.
+Adjacent records become one view. The reader counts the records that it read. If they are not the ones that the
+queue entries promised, the entries are damaged and are repaired (cometmq.store.queue_mending).
+
+The order of checks, the limits and the next offsets follow DefaultMessageStore.getMessage of RocketMQ 5.3.3.
 """
 
 from collections.abc import Callable, Container
@@ -27,22 +27,22 @@ from cometmq.store.queue_files import QueueFiles
 from cometmq.store.queue_mending import QueueMending
 from cometmq.store.settings import StoreSettings
 
-# Pieces of the log that are this close are read at once, where that is no more than this.
+# Pieces of the log with at most this gap between them, in bytes, are read at once, up to this size in total.
 _SPAN_GAP = 4096
 _SPAN_SIZE = 128 << 10
-# One record that a queue entry says to be longer is looked at before so much is read.
+# If a queue entry claims a record longer than this, the record is checked before so much is read.
 _BELIEVED_SIZE_MAX = 16 << 20
 _PLACE = Struct(">q")  # A physical offset, with which an entry begins.
-_READ_AHEAD_SIZE = 1 << 20  # What a cold reader will want next: 16 answers of 64 KiB.
+_READ_AHEAD_SIZE = 1 << 20  # Read-ahead of a cold reader: 16 answers of 64 KiB.
 
 Match = Container[int] | Callable[[int], bool]
 
-# Records in one piece, how many they are, the queue offset to go on from, and whether a slave should give the next (see GetResult).
+# Contiguous bytes of records, their number, the next queue offset, and `suggest_slave` of GetResult.
 FoundRecords = tuple[bytes, int, int, bool]
 
 
 class GetStatus(StrEnum):
-    """The status of a read (GetMessageStatus); the name is the remark of a pull answer."""
+    """Status of a read (GetMessageStatus); its name is the remark of a pull answer."""
 
     FOUND = "FOUND"
     NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
@@ -55,24 +55,24 @@ class GetStatus(StrEnum):
     NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
 
 
-# An attribute of an enumeration takes as long as ten of another object.
+# Reading an attribute of an enumeration takes ten times as long as one of another object.
 _FOUND = GetStatus.FOUND
 _new_tuple = tuple.__new__
 
 
 class GetResult(NamedTuple):
-    """The result of a read of a queue.
+    """The result of reading a queue.
 
     Attributes:
-        status: what was found.
-        next_offset: queue offset to go on from.
-        min_offset: of the queue.
-        max_offset: of the queue.
-        records: pieces of the log, each one or several whole records; together the answer's body.
-        message_count: records in them.
-        size: bytes of them.
-        suggest_slave: so far behind that a slave should answer, if slaves may.
-        cold: not None: this is no answer yet; calling it in a thread that may wait gives one.
+        status: Outcome of the read.
+        next_offset: Queue offset to continue from.
+        min_offset: Minimum offset of the queue.
+        max_offset: Maximum offset of the queue.
+        records: Pieces of the log with one or more whole records each; together they are the answer's body.
+        message_count: Number of records in them.
+        size: Size of the records in bytes.
+        suggest_slave: Whether the reader is so far behind the log's end that a slave should serve it, if allowed.
+        cold: If not None, the read is unfinished: call it in a thread that may block to get the result.
     """
 
     status: GetStatus
@@ -87,17 +87,17 @@ class GetResult(NamedTuple):
 
 
 class WantedRead(NamedTuple):
-    """A read whose offset lies in the queue.
+    """The parameters of a read whose offset is within the queue.
 
     Attributes:
-        queue: where.
-        offset: first queue offset.
-        entry_count: most entries to look at.
-        min_offset: of the queue when the read began.
-        max_offset: the same.
-        count_max: most records.
-        size_max: most bytes.
-        match: which tags codes are wanted; None: all.
+        queue: Queue to read.
+        offset: First queue offset.
+        entry_count: Maximum number of queue entries to examine.
+        min_offset: Minimum offset of the queue when the read began.
+        max_offset: Maximum offset of the queue when the read began.
+        count_max: Maximum number of records.
+        size_max: Maximum number of bytes.
+        match: Returns whether a tags code is wanted; None if all are.
     """
 
     queue: ConsumeQueue
@@ -111,14 +111,14 @@ class WantedRead(NamedTuple):
 
 
 class ChosenEntries(NamedTuple):
-    """The entries that a read takes.
+    """The queue entries that a read has selected.
 
     Attributes:
-        runs: (start, end) of pieces of the log, physical offsets.
-        message_count: records in them.
-        size: bytes of them.
-        looked: entries looked at.
-        removed: whether a message was missing from the log.
+        runs: (start, end) physical offsets of the pieces of the log to read.
+        message_count: Number of records in them.
+        size: Size of the records in bytes.
+        looked: Number of entries examined.
+        removed: Whether a message was no longer in the log.
     """
 
     runs: list[Run]
@@ -143,7 +143,7 @@ class Reader:
         self._scan_entries = settings.filter_scan_bytes // QUEUE_ENTRY_SIZE
 
     def change_limits(self, settings: StoreSettings) -> None:
-        """Bound what one pull may take as these settings say, from now on: RocketMQ's limits, and its smaller ones of old messages."""
+        """Apply the limits of these settings to future pulls: RocketMQ's limits, and its smaller ones for old messages."""
         self._limits = (
             (settings.transfer_count_in_memory, settings.transfer_bytes_in_memory),
             (settings.transfer_count_on_disk, settings.transfer_bytes_on_disk),
@@ -158,14 +158,14 @@ class Reader:
         max_bytes: int,
         match: Match | None,
     ) -> GetResult:
-        """Messages of a queue from an offset on.
+        """Read messages of a queue, starting at an offset.
 
         Args:
-            queue: None for one that does not exist.
-            offset: of the first message wanted.
-            max_count: most messages.
-            max_bytes: most bytes; the first message is given whatever its size.
-            match: tags codes that are wanted, or a function that says so; None: all.
+            queue: The queue; None if it does not exist.
+            offset: Queue offset of the first message.
+            max_count: Maximum number of messages.
+            max_bytes: Maximum number of bytes; the first message is returned whatever its size.
+            match: The wanted tags codes, or a function that returns whether a code is wanted; None for all.
         """
         if queue is None:
             return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
@@ -181,7 +181,7 @@ class Reader:
             found = self._plain(entries, offset, max_count, max_bytes, matches)
             if found is not None:
                 records, message_count, next_offset, is_far = found
-                # Half the time of `GetResult(...)`.
+                # Takes half the time of `GetResult(...)`.
                 return _new_tuple(GetResult, (
                     _FOUND, next_offset, low, high, [memoryview(records)], message_count,
                     len(records), is_far, None,
@@ -197,7 +197,7 @@ class Reader:
     def pull(
         self, terms: AnswerTerms, queue: ConsumeQueue, offset: int, opaque: int
     ) -> PulledAnswer | None:
-        """The answer with what `get` gives from an offset in a plain queue on, where that is found at a glance; else None."""
+        """Return the finished pull answer for a queue that is not a batch queue, or None if only `get` can produce it."""
         count, log = terms[1], self._log
         if terms[3] is not None and count < self._scan_entries:
             count = self._scan_entries
@@ -226,17 +226,17 @@ class Reader:
     def _looked_at(
         self, match: Match | None, count_max: int
     ) -> tuple[Callable[[int], bool] | None, int]:
-        """The function that knows wanted tags codes, and the number of entries to be looked at."""
+        """Return the function that matches tags codes, and the number of entries to examine."""
         if match is None:
             return None, count_max
         matches = match if callable(match) else match.__contains__
         return matches, max(self._scan_entries, count_max)
 
     def _entries(self, queue: ConsumeQueue, offset: int, count: int) -> PlacedEntries | None:
-        """Up to `count` entries from an offset in the queue on; None where the device must be waited for.
+        """Return up to `count` queue entries from an offset on; None if reading them would block.
 
         Raises:
-            FileNotFoundError: the file is gone.
+            FileNotFoundError: The queue file is gone.
         """
         before_tail = queue.tail_start - offset
         if before_tail <= 0:
@@ -247,7 +247,8 @@ class Reader:
         entries = self._files.read_nowait(queue, offset, before_tail)
         if entries is None or entries[2] - entries[1] < before_tail * QUEUE_ENTRY_SIZE:
             return entries
-        content, start, stop = entries  # One queue to its readers.
+        # Parts of the queue in its file and in memory are one queue to readers.
+        content, start, stop = entries
         joined = bytes(content[start:stop])
         joined += queue.tail_entries(queue.tail_start, count - before_tail)
         return joined, 0, len(joined)
@@ -260,7 +261,7 @@ class Reader:
         size_max: int,
         match: Callable[[int], bool] | None,
     ) -> FoundRecords | None:
-        """The records where all that is wanted lies in one warm file and is as its entries say; else None."""
+        """Return the records if all wanted ones are in one warm file and match their entries; else None."""
         first, file = self._warm_file(entries)
         if file is None:
             return None
@@ -282,21 +283,21 @@ class Reader:
         return records, count, offset + looked, written - end > self._in_memory_bytes
 
     def _warm_file(self, entries: PlacedEntries) -> tuple[int, LogFile | None]:
-        """The physical offset to which the first of some entries leads, and the log file there, where it need not be waited for."""
+        """Return the physical offset in the first entry and its log file, which is None if reading it may block."""
         content, start, stop = entries
         if start >= stop:
             return 0, None
         first: int = _PLACE.unpack_from(content, start)[0]
         log = self._log
         files, written = log.chain.files, log.positions.written
-        # As `is_warm` and `find`, on the way of each pop.
+        # Same as `is_warm` and `find`, inlined because each pop comes through here.
         if not files or first < log.warm_start or first < written - self._warm_size:
             return first, None
         number = (first - files[0].start) // log.chain.file_size
         return first, files[number] if 0 <= number < len(files) else None
 
     def _map(self, entries: PlacedEntries) -> bool:
-        """Map the log file to which entries lead; False where it is mapped already, or the device might be waited for."""
+        """Map the log file that entries point to; return False if it is mapped already or mapping it may block."""
         _, file = self._warm_file(entries)
         try:
             return file is not None and file.mapped is None and bool(file.view)
@@ -304,7 +305,7 @@ class Reader:
             return False
 
     def _cold(self, wanted: WantedRead, entries: Buffer | None = None) -> GetResult:
-        """A result that says that its reader must wait; with the entries that it has, which may be in no file yet."""
+        """Return a result that must be finished in a reader thread; `entries` are kept, as they may be in no file yet."""
         return GetResult(
             GetStatus.NO_MATCHED_MESSAGE,
             wanted.offset,
@@ -314,7 +315,7 @@ class Reader:
         )
 
     def _get_waiting(self, wanted: WantedRead, entries: Buffer | None) -> GetResult:
-        """Read messages in a thread that may wait for the device."""
+        """Read messages in a thread that may block on the device."""
         if entries is None:
             try:
                 entries = self._files.read(wanted.queue, wanted.offset, wanted.entry_count)
@@ -323,15 +324,15 @@ class Reader:
         return self._answer(wanted, entries, may_wait=True)
 
     def _hole(self, offset: int, low: int, high: int) -> GetResult:
-        """No file where one should be: go on in the next queue file, as RocketMQ does."""
+        """Continue in the next queue file because one is missing, as RocketMQ does."""
         per_file = self._files.entries_per_file
         end = min((offset // per_file + 1) * per_file, high)
         return GetResult(GetStatus.OFFSET_FOUND_NULL, end, low, high)
 
     def _mended(self, wanted: WantedRead, entries: Buffer) -> GetResult:
-        """Read messages where entries lead to no records of theirs, after mending them; may wait."""
+        """Repair entries that do not point to the queue's records, then read the messages; may block."""
         mended = self._mending.entries(wanted.queue, wanted.offset, entries)
-        if not mended:  # The queue ends earlier now.
+        if not mended:  # The queue was shortened by the repair.
             low, high = wanted.queue.min_offset, wanted.queue.max_offset
             if low <= wanted.offset < high:
                 return GetResult(GetStatus.NO_MATCHED_MESSAGE, wanted.offset, low, high)
@@ -341,7 +342,7 @@ class Reader:
     def _answer(
         self, wanted: WantedRead, entries: Buffer, *, may_wait: bool, are_mended: bool = False
     ) -> GetResult:
-        """Choose entries and read their records."""
+        """Select entries and read their records."""
         chosen = self._choose(wanted, entries)
         is_sound = are_mended or self._is_likely(wanted, entries, chosen)
         records: list[memoryview] = []
@@ -376,13 +377,13 @@ class Reader:
         )
 
     def _is_likely(self, wanted: WantedRead, entries: Buffer, chosen: ChosenEntries) -> bool:
-        """Whether what was chosen may be what was written; the rest the records show."""
+        """Return whether the selected entries can be genuine; only the records themselves can prove it."""
         if not chosen.looked or chosen.size > _BELIEVED_SIZE_MAX:
             return False
         if not chosen.removed:
             return True
-        # Deleted messages are a queue's first: what leads to before the log, and living ones are
-        # before it, is damaged.
+        # Only the first messages of a queue can have been deleted. An entry that points before the log's start, but
+        # comes after the entry of an existing message, is damaged.
         start, is_first = self._log.chain.start, True
         used = entries[: chosen.looked * QUEUE_ENTRY_SIZE]
         for place, size, code in QUEUE_ENTRY.iter_unpack(used):
@@ -393,7 +394,7 @@ class Reader:
         return True
 
     def _choose(self, wanted: WantedRead, entries: Buffer) -> ChosenEntries:
-        """Take entries until a limit is reached, joining neighbours in the log."""
+        """Select entries until a limit is reached, joining records that are adjacent in the log."""
         _, _, _, _, _, count_max, size_max, match = wanted
         if entries:
             first_offset, _, _ = QUEUE_ENTRY.unpack_from(entries)
@@ -405,19 +406,19 @@ class Reader:
         )
 
     def _records(self, runs: list[Run], *, may_wait: bool) -> list[memoryview] | None:
-        """The bytes of pieces of the log; None where the device must be waited for."""
+        """Return the bytes of pieces of the log; None if reading them would block."""
         if runs[0][0] < self._log.warm_from:
             return self._read_records(runs, may_wait=may_wait)
         try:
             return self._mapped_records(runs)
-        except OSError:  # A file system gone read-only maps nothing any more, and yet it reads.
+        except OSError:  # If a file system became read-only, maps fail but reads still work.
             return self._read_records(runs, may_wait=may_wait)
 
     def _mapped_records(self, runs: list[Run]) -> list[memoryview]:
         """Read records of warm files through their maps.
 
         Raises:
-            OSError: a file cannot be mapped.
+            OSError: A file cannot be mapped.
         """
         file = self._file_of(runs[0][0])
         if runs[-1][1] <= file.end:
@@ -430,7 +431,7 @@ class Reader:
         return records
 
     def _read_records(self, runs: list[Run], *, may_wait: bool) -> list[memoryview] | None:
-        """Read records with `pread`, neighbours in one call."""
+        """Read records with `pread`, nearby ones in one call."""
         records: list[memoryview] = []
         for file, start, span in self._spans(runs):
             size = span[-1][1] - start
@@ -445,7 +446,7 @@ class Reader:
         return records
 
     def _spans(self, runs: list[Run]) -> list[tuple[LogFile, int, list[Run]]]:
-        """Runs that are read together: (file, start, the runs)."""
+        """Group runs that are read with one call: (file, start offset, runs)."""
         spans: list[tuple[LogFile, int, list[Run]]] = []
         span: list[Run] = []
         start = file_end = -1
@@ -466,7 +467,7 @@ class Reader:
         return spans
 
     def _file_of(self, offset: int) -> LogFile:
-        """The log file that holds an offset."""
+        """Return the log file that contains an offset."""
         file = self._log.chain.find(offset)
         if file is None:
             if offset < self._log.chain.start:
@@ -476,18 +477,15 @@ class Reader:
 
 
 class _FileGoneError(Exception):
-    """A log file went between the choice of entries and the reading of their records.
-
-    Whoever chooses again passes over what was in it.
-    """
+    """A log file was deleted after entries in it had been selected; selecting again skips them."""
 
 
 class _StrayEntryError(Exception):
-    """A queue entry leads to where no record can be."""
+    """A queue entry points to a place where no record can be."""
 
 
 def _outside(offset: int, low: int, high: int) -> GetResult:
-    """The answer to an offset at which the queue has no message."""
+    """Return the result for an offset at which the queue has no message."""
     if high == 0:
         return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, low, high)
     if offset < low:
