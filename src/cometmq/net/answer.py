@@ -1,4 +1,4 @@
-"""Answers of handlers, and the one place where errors become answers."""
+"""Answers of request handlers, and the conversion of errors into answers."""
 
 import logging
 import uuid
@@ -14,23 +14,23 @@ _PYTHON = int(Language.PYTHON)
 
 
 class Answer(NamedTuple):
-    """An answer before it has an opaque.
+    """An answer without its opaque, which the request supplies.
 
     Attributes:
         code: `ResponseCode`; SUCCESS by default.
-        remark: words for people, None when there is nothing to say.
-        fields: the custom header.
-        body: bytes, or pieces that are written one behind the other.
+        remark: Explanation for people, or None.
+        fields: Custom header fields.
+        body: The body, or pieces of it that are written in this order.
     """
 
     code: int = 0
     remark: str | None = None
-    fields: dict[str, str] = {}  # noqa: RUF012  Nobody writes to it.
+    fields: dict[str, str] = {}  # noqa: RUF012  Never modified.
     body: bytes | list[bytes | memoryview] = b""
 
 
 def answer_head(command: Command | RawCommand, answer: Answer, body_size: int) -> bytes:
-    """Prefix and header of the answer's frame; JSON, as a Java server's answers are by default."""
+    """Return the length prefix and the JSON header of an answer's frame, as a Java server sends by default."""
     values = (
         int(answer.code), RESPONSE, command[2], _PYTHON, VERSION,
         answer.remark, answer.fields, b"", 0,
@@ -39,7 +39,7 @@ def answer_head(command: Command | RawCommand, answer: Answer, body_size: int) -
 
 
 def instead_of(error: Exception, command: Command | RawCommand) -> Answer:
-    """The answer in place of one that raised `error`, so that the asker always learns something."""
+    """Return the error answer to send when building or encoding an answer raised `error`."""
     if isinstance(error, CodecError):
         return Answer(
             ResponseCode.SYSTEM_ERROR,
@@ -49,14 +49,14 @@ def instead_of(error: Exception, command: Command | RawCommand) -> Answer:
 
 
 def answer_to_error(error: BaseException, command: Command | RawCommand) -> Answer:
-    """The answer that tells a peer of a failure; bugs are logged under an id that it names."""
+    """Return the answer that reports an error to the peer; log an unexpected error under the id in its remark."""
     if isinstance(error, RequestError):
         return Answer(error.code, error.remark, error.fields)
     if isinstance(error, StoreError):
         return Answer(error.code, str(error))
     if isinstance(error, CodecError):
         return Answer(ResponseCode.INVALID_PARAMETER, f"{request_name(command[0])}: {error}")
-    # The peer learns nothing of our insides; whoever runs us finds them under the id.
+    # Internals are not shown to the peer. The operator finds the traceback in the log by this id.
     mark = uuid.uuid4().hex[:8]
     _log.error("%s failed, error id %s", request_name(command[0]), mark, exc_info=error)
     return Answer(

@@ -1,10 +1,10 @@
-"""One outgoing connection: requests out, answers matched by opaque, the other side's requests in.
+"""A client connection: sends requests, matches answers by opaque, and handles the peer's requests.
 
-Calls on a channel share it: many may wait at once. A caller that gathers many small requests in one
-turn of the loop gets them written with one write; whoever makes many plain sends gives them as one piece, and
-is given their answers together (`kernel.pipelined_sends`). The answers of one read, however, are given to those
-who wait in bunches, one a turn: so what they do next goes out while others are still told, and client
-and broker work at once instead of in turns.
+Callers share a channel and may wait concurrently. Small requests made in one iteration of the loop leave with one
+write. Pipelined sends (`kernel.pipelined_sends`) are encoded as one block and their answers are delivered together.
+Other answers of one read are delivered in batches, one batch per loop iteration. Follow-up requests of the first
+callers therefore leave before the last callers are notified, and client and broker work at the same time instead of
+alternating.
 """
 
 import asyncio
@@ -31,30 +31,30 @@ from cometmq.wire.connection import Connection, Outgoing
 
 _log = logging.getLogger(__name__)
 
-# How late a timeout may be noticed, seconds: one scan serves all requests of a channel. While nothing is
-# written the next one is when the first of them is late: a long poll waits for half a minute.
+# Maximum delay in noticing a timeout, in seconds, as one scan serves all requests of a channel. While nothing is
+# written, the next scan is at the earliest deadline, since a long poll waits half a minute.
 _EXPIRY_SCAN_SECONDS = 0.05
 
-# Answers given in one turn of the loop. A semaphore that callers share looks through all whom it has
-# woken since the last turn each time it is released: 256 at once cost them 10.6 us each, 32 cost 7.6.
+# Answers delivered per loop iteration. Releasing a shared semaphore scans all waiters woken since the last iteration:
+# with 256 at once this cost 10.6 us per answer, with 32 it cost 7.6 us.
 _BUNCH = 32
 
-# Sends that are written while the caller makes more of them in the same turn of the loop: the broker
-# begins with these meanwhile.
+# Number of sends that are written before the iteration ends, so that the broker starts on them while the caller makes
+# more.
 _AT_ONCE = 128
 
-# Of an answer or a request of a broker, bytes: properties of 32,767 bytes, each of them escaped, and some names.
+# Maximum header of a broker's frame in bytes: 32,767 bytes of properties, all escaped, and some names.
 HEADER_SIZE_MAX = 256 << 10
 
-# A peer that sends half a frame, or reads nothing of what waits for it, is looked at in these intervals (seconds).
+# Interval in seconds for checking a peer that sent half a frame or does not read.
 _LOOK_SECONDS = 1.0
-# It is given up after so many without progress; earlier where it makes us hold much.
+# Checks without progress before the connection is closed; fewer if much unsent data is held for the peer.
 _STUCK_LOOKS = 10
 _STUCK_LOOKS_OF_MUCH = 2
 _MUCH = 64 << 20
-_PROGRESS_MIN = 4096  # Bytes between two looks.
+_PROGRESS_MIN = 4096  # Bytes between two checks that count as progress.
 
-# What a client does on a request from a broker; None for no answer.
+# Handles a request from a broker; returns None to send no answer.
 RequestHandler = Callable[[Command, "Channel"], Answer | None]
 
 
@@ -62,9 +62,8 @@ class Channel(asyncio.Protocol):
     """A connection to a nameserver or broker.
 
     Attributes:
-        address: "host:port" as it was asked for.
-        is_closed: whether it is gone; a closed channel is never reopened (net.channels makes a
-            new one).
+        address: "host:port" as requested by the caller.
+        is_closed: Whether the connection is gone. A closed channel is never reopened; net.channels makes a new one.
     """
 
     def __init__(
@@ -76,7 +75,7 @@ class Channel(asyncio.Protocol):
         on_close: "Callable[[Channel], None] | None" = None,
         signer: Signer | None = None,
     ) -> None:
-        """Use `Channels.get`, which connects it. All requests that leave it are signed by the `signer`."""
+        """Create a channel without connecting it (`Channels.get` does); `signer` signs all its requests."""
         self.address = address
         self.is_closed = False
         self._clock = clock
@@ -88,30 +87,30 @@ class Channel(asyncio.Protocol):
         self._writer: SocketWriter | None = None
         self._loop = asyncio.get_running_loop()
         self._outgoing: list[Outgoing] = []
-        self._unread: deque[bytes] = deque()  # Behind the read that is being given.
-        self._data, self._position = b"", 0  # This read, and how much of it was given.
-        self._arrived: list[RawCommand] = []  # What is left of it, as commands.
-        self._is_giving = False  # On the next turn.
-        self._has_pipelined = False  # Ever.
-        self._end_expiry: Callable[[], object] | None = None  # Takes the timer back.
+        self._unread: deque[bytes] = deque()  # Reads not yet joined to `_data`.
+        self._data, self._position = b"", 0  # The current read, processed up to here.
+        self._arrived: list[RawCommand] = []  # Decoded, not yet delivered.
+        self._is_giving = False  # Whether the next batch is scheduled.
+        self._has_pipelined = False  # Whether pipelined sends were ever used.
+        self._end_expiry: Callable[[], object] | None = None  # Cancels the timer.
         self._is_expiry_far = False
-        self._scanned_at = 0  # `_written` at the last scan.
-        self._heard = self._written = 0  # Bytes, ever.
+        self._scanned_at = 0  # Value of `_written` at the last scan.
+        self._heard = self._written = 0  # Total bytes.
         self._looking: asyncio.TimerHandle | None = None
         self._can_write = asyncio.Event()
         self._can_write.set()
         self._gone = asyncio.Event()
 
-    # --- the socket's side
+    # --- callbacks of asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection stands."""
+        """Set up the writer for the new connection."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=1 << 20)
         self._writer = SocketWriter(self._transport)
 
     def data_received(self, data: bytes) -> None:
-        """Give answers to those who wait, requests to the handler."""
+        """Deliver answers to their waiters and requests to the handler."""
         self._heard += len(data)
         self._unread.append(data)
         if not self._is_giving:
@@ -121,7 +120,7 @@ class Channel(asyncio.Protocol):
         self._give(_BUNCH)
         if (
             self._outgoing
-        ):  # What was asked as an answer was given goes before whoever awaits that goes on.
+        ):  # Callers resumed by these answers see their requests written already.
             self._write_now()
         if self._looking is None and self._wire.is_within_frame:
             self._look_soon(0, self._heard, 0)
@@ -132,11 +131,11 @@ class Channel(asyncio.Protocol):
             self._loop.call_soon(self._give_bunch)
 
     def _give_all(self) -> None:
-        """Give all answers that have arrived, so that none is taken for lost or late."""
+        """Deliver all answers that have arrived, so that none counts as lost or late."""
         self._give(sys.maxsize)
 
     def _give(self, count: int) -> None:
-        """Give so many of the answers that have arrived, in their order."""
+        """Deliver up to `count` answers in the order of arrival."""
         while count > 0:
             if self._arrived:
                 bunch, self._arrived = self._arrived[:count], self._arrived[count:]
@@ -150,7 +149,7 @@ class Channel(asyncio.Protocol):
                 return
 
     def _give_settled(self, count: int) -> int:
-        """Give plain answers to pipelined sends, at most so many; how many. Where none comes next, the rest of this read becomes commands."""
+        """Deliver up to `count` answers of pipelined sends and return their number; decode the rest if other frames come next."""
         data, position = self._data, self._position
         if self._has_pipelined:
             end, sends, results, size = plain_answers(data, position, self._wire.awaited, count)
@@ -173,7 +172,7 @@ class Channel(asyncio.Protocol):
         awaited = self._wire.awaited
         for command in commands:
             if command[1] & RESPONSE:
-                found = awaited.pop(command[2], None)  # None: late, or nobody's.
+                found = awaited.pop(command[2], None)  # None if it is late or unknown.
                 if found is not None:
                     found[1].answered(command)
             else:
@@ -183,7 +182,7 @@ class Channel(asyncio.Protocol):
         self._looking = self._loop.call_later(_LOOK_SECONDS, self._look, looks, heard, sent)
 
     def _look(self, looks: int, heard: int, sent: int) -> None:
-        """Give up a peer that has sent half a frame, or does not read, and does not get on."""
+        """Close the connection if the peer is stuck within a frame or does not read our data."""
         self._looking = None
         transport = self._transport
         is_reading = self._can_write.is_set()
@@ -229,13 +228,13 @@ class Channel(asyncio.Protocol):
         command = Command(*raw)
         try:
             answer = self._on_request(command, self)
-        except Exception as error:  # noqa: BLE001  A request of the peer must not end its channel.
+        except Exception as error:  # noqa: BLE001  A failing handler must not end the channel.
             answer = answer_to_error(error, command)
         if answer is not None:
             self.answer(command, answer)
 
     def pause_writing(self) -> None:
-        """The peer reads too slowly; senders that use `drain` wait."""
+        """Make callers of `drain` wait, because the peer reads too slowly."""
         self._can_write.clear()
         if self._looking is None and self._transport is not None:
             self._look_soon(
@@ -243,11 +242,11 @@ class Channel(asyncio.Protocol):
             )
 
     def resume_writing(self) -> None:
-        """Go on sending when the transport has room again."""
+        """Let callers of `drain` continue, because the transport has room again."""
         self._can_write.set()
 
     def connection_lost(self, _exc: Exception | None) -> None:
-        """Whoever waits here learns it now."""
+        """Fail all waiting requests with ConnectionLost and notify `on_close`."""
         self.is_closed = True
         if self._writer is not None:
             self._writer.lost()
@@ -263,15 +262,15 @@ class Channel(asyncio.Protocol):
         if self._on_close is not None:
             self._on_close(self)
 
-    # --- the caller's side
+    # --- interface for callers
 
     def start_call(self, command: Command, *, timeout_ms: float) -> asyncio.Future[Command]:
-        """Send a request and give the future of its answer; no task is made.
+        """Send a request and return a future for its answer without creating a task.
 
         The future fails with RequestTimeout or ConnectionLost.
 
         Raises:
-            ConnectionLost: the channel is closed already.
+            ConnectionLost: The channel is already closed.
         """
         answer: asyncio.Future[Command] = self._loop.create_future()
         deadline = self._clock.monotonic() + timeout_ms / 1000
@@ -279,15 +278,15 @@ class Channel(asyncio.Protocol):
         return answer
 
     def start(self, command: Command, waiter: Waiter, *, deadline: float) -> None:
-        """Send a request; `waiter` is told of its answer, or of RequestTimeout or ConnectionLost.
+        """Send a request and notify `waiter` of its answer, or of RequestTimeout or ConnectionLost.
 
         Args:
-            command: its opaque is replaced.
-            waiter: a `Call`, or what does its own work when it is told.
-            deadline: on the channel's clock, seconds.
+            command: The request; its opaque is replaced.
+            waiter: A `Call`, or another waiter that processes the answer itself.
+            deadline: Time on the channel's monotonic clock, in seconds.
 
         Raises:
-            ConnectionLost: the channel is closed already.
+            ConnectionLost: The channel is already closed.
         """
         if self.is_closed:
             raise self._closed()
@@ -298,17 +297,17 @@ class Channel(asyncio.Protocol):
             self._first_outgoing()
 
     def send(self, pieces: SendPieces, body: bytes, waiter: Waiter, deadline: float) -> None:
-        """Send a request whose header is there as text, and give its answer to a waiter.
+        """Send a request whose header is already encoded as text.
 
         Args:
-            pieces: the header (`codec.send_text`).
-            body: behind the header.
-            waiter: as in `start`.
-            deadline: as in `start`.
+            pieces: The header (`codec.send_text`).
+            body: The body of the request.
+            waiter: As in `start`.
+            deadline: As in `start`.
 
         Raises:
-            ConnectionLost: the channel is closed already.
-            CodecError: the frame would be too large.
+            ConnectionLost: The channel is already closed.
+            CodecError: The frame would be too large.
         """
         if self.is_closed:
             raise self._closed()
@@ -324,7 +323,7 @@ class Channel(asyncio.Protocol):
 
     @property
     def takes_pipelined(self) -> bool:
-        """Whether `send_pipelined` may be called: what is signed is signed one by one."""
+        """Whether `send_pipelined` may be called; not on a signing channel, where each request is signed by itself."""
         return self._signer is None and not self.is_closed
 
     def send_pipelined(
@@ -336,10 +335,11 @@ class Channel(asyncio.Protocol):
         limits: PipelinedLimits,
         deadline: float,
     ) -> int:
-        """Send plain messages together, none waiting for the answer of another, as far as they go; `write_sent` writes them.
+        """Queue as many simple sends as possible and return their number; `write_sent` writes them.
 
-        `sends`, a `PipelinedSendsWaiter`, is told of their answers; the others are as in `kernel.pack_pipelined_sends`.
-        Gives how many there are: the next one is not plain, beyond the limits, or for somebody else.
+        No send waits for the answer of another. Stops at the first message that is not simple, exceeds the limits or is
+        meant for another broker. `sends`, a `PipelinedSendsWaiter`, is notified of the answers; the other arguments are
+        those of `kernel.pack_pipelined_sends`.
         """
         wire = self._wire
         sends.first = wire.following_opaque
@@ -354,17 +354,17 @@ class Channel(asyncio.Protocol):
         return count
 
     def write_sent(self) -> None:
-        """Write what was sent on this turn of the loop, and do not wait for its end."""
+        """Write all queued requests now instead of at the end of the loop iteration."""
         self._write_now()
         self._write_outgoing()
 
     async def call(self, command: Command, *, timeout_ms: float = 3000) -> Command:
-        """Send a request and wait for its answer, whatever its code.
+        """Send a request and return its answer, whatever its response code.
 
         Raises:
-            RequestTimeout: no answer within `timeout_ms`.
-            ConnectionLost: the connection went away.
-            CodecError: the answer cannot be read.
+            RequestTimeout: No answer within `timeout_ms`.
+            ConnectionLost: The connection was lost.
+            CodecError: The answer cannot be decoded.
         """
         try:
             return await self.start_call(command, timeout_ms=timeout_ms)
@@ -374,10 +374,10 @@ class Channel(asyncio.Protocol):
             ) from None
 
     def oneway(self, command: Command) -> None:
-        """Send a request that nobody answers.
+        """Send a request that gets no answer.
 
         Raises:
-            ConnectionLost: the channel is closed.
+            ConnectionLost: The channel is closed.
         """
         if self.is_closed:
             raise self._closed()
@@ -386,10 +386,10 @@ class Channel(asyncio.Protocol):
         self._send(self._wire.oneway(command))
 
     def send_oneway(self, pieces: SendPieces, body: bytes) -> None:
-        """Send a request whose header is there as text; nobody answers it.
+        """Send a request with a header encoded as text that gets no answer.
 
         Raises:
-            ConnectionLost, CodecError: as `send`.
+            ConnectionLost, CodecError: As `send`.
         """
         if self.is_closed:
             raise self._closed()
@@ -401,7 +401,7 @@ class Channel(asyncio.Protocol):
         return ConnectionLost(f"the connection to {self.address} is closed")
 
     def answer(self, command: Command, answer: Answer) -> None:
-        """Answer a request of the other side."""
+        """Answer a request of the peer."""
         if command.flag & ONEWAY or self.is_closed:
             return
         body = answer.body if isinstance(answer.body, bytes) else b"".join(answer.body)
@@ -412,10 +412,10 @@ class Channel(asyncio.Protocol):
         self._send(frame)
 
     async def drain(self) -> None:
-        """Wait while the other side reads slower than we write.
+        """Wait until the peer has read enough of our data.
 
         Raises:
-            ConnectionLost: it went away, or was given up since it reads nothing.
+            ConnectionLost: The connection was lost, or closed because the peer does not read.
         """
         await self._can_write.wait()
         if self.is_closed:
@@ -427,10 +427,10 @@ class Channel(asyncio.Protocol):
             self._loop.call_soon(self._write_outgoing)
 
     def _first_outgoing(self) -> None:
-        """A request that is the first since the last write."""
+        """Write or schedule the first request since the last write."""
         if self._wire.waiting == 1:
-            # Nobody else waits for an answer: a caller that sends one at a time. It goes at once, and
-            # need not wait for the loop's next turn.
+            # No other request is unanswered, so the caller sends one at a time. Write immediately instead of at the end
+            # of the loop iteration.
             self.write_sent()
         else:
             self._loop.call_soon(self._write_outgoing)
@@ -445,7 +445,7 @@ class Channel(asyncio.Protocol):
             self._expire_in(_EXPIRY_SCAN_SECONDS)
 
     def _write_now(self) -> None:
-        """Give the socket what it takes at once: the transport would wait for the end of the turn."""
+        """Write as much as the socket accepts now; the transport would wait for the end of the iteration."""
         writer = self._writer
         if writer is None or not writer.is_direct or not self._outgoing:
             return
@@ -474,21 +474,21 @@ class Channel(asyncio.Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a request on it has no answer yet."""
+        """Whether a request is still unanswered."""
         return bool(self._wire.waiting)
 
     def close(self) -> None:
-        """Close the connection; what was written still goes out."""
+        """Close the connection after sending what was already written."""
         if self._writer is not None and not self.is_closed:
             self._write_outgoing()
             self._writer.close()
 
     async def wait_gone(self) -> None:
-        """Wait until the socket is gone, whoever closes it."""
+        """Wait until either side has closed the connection."""
         await self._gone.wait()
 
     async def wait_closed(self, *, timeout_ms: float = 2000) -> None:
-        """Wait until the socket is gone, or abort it when that takes longer than `timeout_ms`."""
+        """Wait until the connection is closed; abort it after `timeout_ms`."""
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await self._gone.wait()

@@ -1,4 +1,4 @@
-"""Outgoing connections by address: made on first use, shared, and made again after a loss."""
+"""Outgoing connections by address: opened on first use, shared, and reopened after a loss."""
 
 import asyncio
 import ssl
@@ -18,27 +18,27 @@ from cometmq.net.tls import client_context
 
 CONNECT_TIMEOUT_MS = 3000  # connectTimeoutMillis of NettyClientConfig.
 
-# A connection that is lost sooner is a bad sign, seconds: a server that closes each one would be asked for the
-# next at once, thousands of times a second.
+# A connection lost earlier than this (seconds) delays the next one. Otherwise a server that closes each connection
+# would get thousands of attempts per second.
 _SHORT_SECONDS = 5.0
-# How long the next one waits then, seconds, doubled each time up to the most; the first is free.
+# Delay before reconnecting, in seconds. Doubled with each early loss up to the maximum; the first retry is immediate.
 _PAUSE_SECONDS = 0.05
 _PAUSE_SECONDS_MAX = 2.0
 
 
-# After this nothing is known of an address any more, seconds.
+# Early losses of an address are forgotten after this many seconds.
 _FORGOTTEN_SECONDS = 10.0
 
 
 @dataclass(slots=True)
 class _Losses:
-    """Connections to one address that were soon lost, one after the other, and when the last one was."""
+    """Consecutive early losses of connections to one address: their number and the time of the last one."""
 
     count: int = 0
     last: float = 0.0
 
     def pause_seconds(self, now: float) -> float:
-        """Seconds to wait before the next connection."""
+        """Return the seconds to wait before the next connection."""
         if self.count <= 1:
             return 0.0
         pause = min(_PAUSE_SECONDS * 2.0 ** min(self.count - 2, 10), _PAUSE_SECONDS_MAX)
@@ -46,7 +46,7 @@ class _Losses:
 
 
 class Channels:
-    """The channels of one program, at most one for each address."""
+    """The channels of one program, at most one per address."""
 
     def __init__(
         self,
@@ -59,12 +59,12 @@ class Channels:
         credentials: Credentials | None = None,
         tls: TlsSettings | None = None,
     ) -> None:
-        """`on_request` handles what brokers ask of us here; `on_opened` and `on_lost` are told of each.
+        """Set the callbacks, the credentials that sign all requests, and the TLS settings of all connections.
 
-        What is asked is signed with `credentials`. With `tls` all connections are encrypted.
+        `on_request` handles requests of brokers; `on_opened` and `on_lost` are called with each opened or lost channel.
 
         Raises:
-            SettingsError: a file of `tls` cannot be used.
+            SettingsError: A file named in `tls` cannot be used.
         """
         self._clock = clock
         self._on_request = on_request
@@ -77,23 +77,23 @@ class Channels:
         self._open: dict[str, Channel] = {}
         self._connecting: dict[str, asyncio.Task[Channel]] = {}
         self._opened: dict[str, float] = {}
-        # Of addresses whose last connection was soon lost.
+        # Early losses by address.
         self._losses: dict[str, _Losses] = {}
 
     def open_addresses(self) -> list[str]:
-        """Addresses with a living connection."""
+        """Return the addresses with an open channel."""
         return list(self._open)
 
     def peek(self, address: str) -> Channel | None:
-        """The channel to `address` if there is a living one."""
+        """Return the open channel to `address`, or None."""
         return self._open.get(address)
 
     async def get(self, address: str) -> Channel:
-        """The channel to "host:port", connected if need be; callers at once share one attempt.
+        """Return the channel to "host:port", connecting first if needed; concurrent callers share one attempt.
 
         Raises:
-            ConnectError, ConnectionLost: nobody answers there; the message says where and why.
-            ClientClosed: The channels were closed.
+            ConnectError, ConnectionLost: Connecting failed; the message names the address and the reason.
+            ClientClosed: `close` was called.
         """
         channel = self._open.get(address)
         if channel is not None:
@@ -139,7 +139,7 @@ class Channels:
             raise ConnectError(
                 f"cannot connect to {address}: {error}; is it running there?"
             ) from error
-        if channel.is_closed:  # In the same turn of the loop.
+        if channel.is_closed:  # Lost before this coroutine resumed.
             self._note_loss(address, self._clock.monotonic())
             raise ConnectionLost(f"{address} closed the connection at once")
         self._open[address] = channel
@@ -149,7 +149,7 @@ class Channels:
         return channel
 
     def _note_loss(self, address: str, opened: float) -> None:
-        """Have the next connection to an address wait where this one was soon lost."""
+        """Delay the next connection to an address if the last one was lost early."""
         now = self._clock.monotonic()
         self._losses = {
             each: losses
@@ -171,29 +171,29 @@ class Channels:
     async def call(
         self, address: str, command: Command, *, timeout_ms: float = 3000
     ) -> Command:
-        """Send a request to an address and wait for its answer, whatever its code.
+        """Send a request to an address and return its answer, whatever its response code.
 
         Raises:
-            ConnectError, ConnectionLost, RequestTimeout, CodecError: as `get` and `Channel.call`.
+            ConnectError, ConnectionLost, RequestTimeout, CodecError: As `get` and `Channel.call`.
         """
         channel = await self.get(address)
         return await channel.call(command, timeout_ms=timeout_ms)
 
     async def oneway(self, address: str, command: Command) -> None:
-        """Send a request that nobody answers.
+        """Send a request that gets no answer to an address.
 
         Raises:
-            ConnectError, ConnectionLost: the address cannot be reached.
+            ConnectError, ConnectionLost: The address cannot be reached.
         """
         channel = await self.get(address)
         channel.oneway(command)
 
     def reopen(self) -> None:
-        """Open channels again after `close`."""
+        """Allow opening channels again after `close`."""
         self._is_closed = False
 
     async def close(self) -> None:
-        """Close every channel and wait until they are gone; none is opened any more."""
+        """Close every channel, wait until they are gone, and refuse to open new ones."""
         self._is_closed = True
         for attempt in list(self._connecting.values()):
             attempt.cancel()

@@ -1,16 +1,16 @@
-"""The system's clock, for programs; machines below are given it as an argument."""
+"""The system clock, which programs pass on to the layers below as an argument."""
 
 import time
 
 
 class SystemClock:
-    """Wall and monotonic time of this machine (a `model.clock.Clock`)."""
+    """Wall time and monotonic time of this machine (a `model.clock.Clock`)."""
 
-    is_steady = False  # Somebody, or a time server, sets the wall clock.
+    is_steady = False  # A user or a time server may set the wall clock.
 
     def now_ms(self) -> int:
-        """Wall time in ms since 1970."""
+        """Return the wall time in ms since 1970."""
         return time.time_ns() // 1_000_000
 
-    # Seconds that never go back; asked several times a flush, so without a frame of its own.
+    # Seconds that never decrease. An alias, because flushes call it often and a method would add a frame.
     monotonic = staticmethod(time.monotonic)

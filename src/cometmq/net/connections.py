@@ -1,9 +1,9 @@
-"""The connections of a server: how many there may be, and who goes when there are too many.
+"""The connections of a server: how many are allowed, and which one is closed for a newcomer.
 
-A new one is never shut out by those that only sit there. When the server is full, the connection that has been
-silent longest goes, of the address that has most of them: at once for a newcomer whose address has less than
-half as many, and else when it has been silent for a while. So one address can fill a server, but
-keep nobody else out of it, and the tools of the own machine get in where it is the own machine that fills it.
+Idle connections never keep a newcomer out. A full server closes the connection that has been silent longest, of the
+address with the most connections: immediately if the newcomer's address has less than half as many, otherwise only
+after some time of silence. One address can therefore fill a server but not lock out others, and tools on this machine
+get in even if this machine filled the server.
 """
 
 import itertools
@@ -21,16 +21,17 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# A connection that never said anything may be closed for a newcomer after this; and any for one of the own machine.
+# Seconds of silence before a connection may be closed for a newcomer of this machine, or if it never sent anything.
 UNSPOKEN_SECONDS = 2.0
-# One that spoke once: an honest client has a heartbeat each 30 s.
+# The same for any other connection; a working client sends a heartbeat every 30 s.
 SPOKEN_SECONDS = 40.0
-# Looking through all connections takes about 2 ms of 10,000: once in this time, and then for so many newcomers.
+# Scanning 10,000 connections takes about 2 ms. Scan at most once in this many seconds, and keep this many candidates
+# for closing.
 _LOOK_SECONDS = 0.1
 _FOUND_MAX = 256
-# Of one address that is not this machine, where nothing else is said.
+# Default maximum of connections per address other than this machine.
 COUNT_MAX = 200
-# The network of those that come from this machine.
+# Network name of connections from this machine.
 OWN_MACHINE = "this machine"
 
 
@@ -40,12 +41,9 @@ class Connections:
     def __init__(
         self, count_max: int, clock: Clock, *, of_network_max: int = COUNT_MAX
     ) -> None:
-        """Begin without any.
+        """Allow `count_max` connections, and `of_network_max` per address (IPv6: per /64) other than this machine.
 
-        Args:
-            count_max: what the settings say; descriptors may bound it further, see `limit_to_descriptors`.
-            clock: time.
-            of_network_max: of one address (IPv6: of a /64) that is not this machine.
+        `limit_to_descriptors` may lower `count_max`; `clock` measures silence.
         """
         self._count_max = count_max
         self._of_network_max = of_network_max
@@ -57,15 +55,15 @@ class Connections:
         self._silent: deque[Peer] = deque()
 
     def __len__(self) -> int:
-        """The number of open connections."""
+        """Return the number of open connections."""
         return len(self._peers)
 
     def __iter__(self) -> "Iterator[Peer]":
-        """The connections open now; they may come and go meanwhile."""
+        """Iterate over a snapshot of the open connections."""
         return iter(list(self._peers))
 
     def limit_to_descriptors(self) -> None:
-        """Leave descriptors to the store, whatever the settings say."""
+        """Lower the maximum so that enough file descriptors remain for the store."""
         self._number_max = descriptors.for_connections()
         if self._number_max < self._count_max:
             _log.warning(
@@ -76,12 +74,12 @@ class Connections:
             self._count_max = self._number_max
 
     def admit(self, peer: "Peer", number: int) -> bool:
-        """Take one more connection, for which another may have to go; False where there is no room.
+        """Add a connection, closing another one if needed; return False if there is no room.
 
         Args:
-            peer: the newcomer.
-            number: of its descriptor. The kernel gives the least that is free, so a great one says that few
-                are left, whoever has them.
+            peer: The new connection.
+            number: Its file descriptor. The kernel assigns the lowest free number, so a high one means that few are
+                left, whatever uses them.
         """
         count = len(self._peers)
         of_network = self._of_network[peer.network]
@@ -93,7 +91,7 @@ class Connections:
             )  # fmt: skip
             return False
         is_full = count >= self._count_max or (
-            # Where files have taken them, a quarter is left to connections all the same.
+            # Even if files occupy most descriptors, connections may use a quarter of them.
             number >= self._number_max and count >= self._number_max // 4
         )
         if is_full and not self._make_room(peer):
@@ -106,7 +104,7 @@ class Connections:
         return True
 
     def forget(self, peer: "Peer") -> bool:
-        """A connection is gone; whether it was known."""
+        """Remove a closed connection and return whether it was known."""
         if peer not in self._peers:
             return False
         self._peers.discard(peer)
@@ -116,19 +114,19 @@ class Connections:
         return True
 
     def look(self) -> None:
-        """Note who has been silent since the last look: a read only raises a flag, so that it is cheap."""
+        """Update since when each connection is silent; a read only sets a flag, to keep it cheap."""
         now = self._clock.monotonic()
         for peer in self._peers:
             if peer.has_read:
                 peer.has_read, peer.has_spoken, peer.silent_since = False, True, now
 
     def silent_for(self, seconds: float) -> "list[Peer]":
-        """Connections that were silent so long at the last look."""
+        """Return the connections that had been silent for `seconds` at the last `look`."""
         latest = self._clock.monotonic() - seconds
         return [peer for peer in self._peers if peer.silent_since <= latest]
 
     def _make_room(self, newcomer: "Peer") -> bool:
-        """Close a silent connection in place of a newcomer."""
+        """Close a silent connection in favour of the newcomer; return whether there was one."""
         now = self._clock.monotonic()
         if not self._silent and now - self._looked >= _LOOK_SECONDS:
             self._looked = now
@@ -147,7 +145,7 @@ class Connections:
         return False
 
     def _find_silent(self) -> None:
-        """Find connections to close first: of the busiest address, those that never spoke or are silent longest."""
+        """Collect candidates for closing, from the address with most connections: those that never sent first, then by silence."""
         self.look()
         crowded = self._of_network.most_common(1)[0][0]
         silent = [peer for peer in self._peers if peer.network == crowded]
@@ -156,21 +154,21 @@ class Connections:
 
 
 def _patience(peer: "Peer", newcomer: "Peer") -> float:
-    """For how long a connection must have been silent to be closed for another of the same address."""
+    """Return the seconds of silence after which a newcomer of the same address replaces a connection."""
     is_urgent = newcomer.network == OWN_MACHINE or not peer.has_spoken
     return UNSPOKEN_SECONDS if is_urgent else SPOKEN_SECONDS
 
 
 def network_of(ip: str, *, is_own: bool) -> str:
-    """The network to which a connection counts: an IPv4 address, an IPv6 /64, or this machine.
+    """Return the network that a connection counts towards: an IPv4 address, an IPv6 /64, or this machine.
 
     Args:
-        ip: the address that it comes from, plain.
-        is_own: whether that is this machine.
+        ip: Address of the peer, normalized by `plain_ip`.
+        is_own: Whether the peer is this machine.
     """
     if is_own:
         return OWN_MACHINE
     if ":" not in ip:
         return ip
-    # One customer has at least such a network, with more addresses than anybody counts.
+    # A single customer owns at least a /64, with more addresses than can be counted one by one.
     return ip_address(ip).packed[:8].hex(":", 2) + "::/64"

@@ -1,9 +1,9 @@
-"""From request code to handler: the commands of one turn of the loop, in one pass.
+"""Dispatch of a read batch: calls the handler of each request's code.
 
-Most handlers take one command and return its answer. A batch handler takes all commands of its
-codes that a turn brought (sends), so that they are stored with one write; its `written` runs after
-their answers are on the wire, which is when consumers are served. A handler gets the requests of
-a connection in their order; a batch handler after all others. What an intake took is done before all of them.
+Most handlers get one command and return its answer. A batch handler gets all commands of its codes (sends, for example)
+that came in one iteration of the loop, to store them with one write. Its `written` then runs after the answers are on
+the wire and serves waiting consumers. Requests of a connection are handled in order, but those of batch handlers last,
+and those accepted by the intake (the fast path) first.
 """
 
 import logging
@@ -32,30 +32,29 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# Requests of one connection whose answers are being worked on; an official client has at most a few
-# dozen, and each costs a task.
+# Maximum of one connection's requests in tasks. An official client has at most a few dozen.
 PENDING_MAX = 4096
-_code_and_flag = itemgetter(0, 1)  # Of a raw command.
+_code_and_flag = itemgetter(0, 1)  # Of a RawCommand.
 _TELLING_FAILED = "what follows a turn's answers failed"
 
 
-# Told of a request: its code, its flag, the code of its answer, and after how many nanoseconds that came.
+# Called for each answered request: its code, its flag, the response code, and the nanoseconds it took.
 OnAnswered = Callable[[int, int, int, int], None]
 
 
 class Dispatcher:
-    """Hands the commands of one server to what its table says.
+    """Calls the handlers of a server as its request table says.
 
     Attributes:
-        intake: takes requests as bytes, before they are commands; None where the table has none.
+        intake: Fast path that accepts requests as bytes before they are decoded; None if the table has none.
     """
 
     def __init__(
         self, table: RequestTable | None = None, *, on_answered: OnAnswered | None = None
     ) -> None:
-        """Without a table every request is answered REQUEST_CODE_NOT_SUPPORTED.
+        """Use the table; without one every request is answered with REQUEST_CODE_NOT_SUPPORTED.
 
-        `on_answered` is told of each that is handled by itself: a batch handler's count themselves.
+        `on_answered` is called for each request of a single handler; batch handlers count their requests themselves.
         """
         self._on_answered = on_answered
         self._handlers: Mapping[int, Handler] = {}
@@ -65,16 +64,16 @@ class Dispatcher:
             self.serve(table)
 
     def serve(self, table: RequestTable) -> None:
-        """Answer by this table from now on; another role of the server is another table."""
+        """Use another table from now on, for example after the server changed its role."""
         self._handlers, self._batches = table.handlers, table.batches
         self.intake = table.intake
 
     def handle(self, reads: list[Read], is_over: Callable[[], bool]) -> None:
-        """Handle commands of one turn; what is left when their peer stops reading, or it takes too long, goes back to it.
+        """Handle the commands of a read batch, and return the rest to their peer if it stops reading or time runs out.
 
         Args:
-            reads: them.
-            is_over: whether it takes too long; asked in front of each that is handled by itself.
+            reads: The connections with their commands.
+            is_over: Returns whether time has run out; called before each request of a single handler.
         """
         self.handle_taken()
         batches = self._batches
@@ -82,7 +81,7 @@ class Dispatcher:
         for read in reads:
             peer, commands = read
             if not commands:
-                continue  # All that it sent was taken.
+                continue  # The intake accepted all of its requests.
             peer.gather()
             kinds = set(map(_code_and_flag, commands))
             if len(kinds) == 1:
@@ -90,11 +89,11 @@ class Dispatcher:
                 only = None if flag & RESPONSE else batches.get(code)
                 if (
                     only is not None
-                ):  # Most often a read is nothing but sends or acknowledgements: no sorting for it.
+                ):  # Most reads hold only sends or only acknowledgements and need no sorting.
                     gathered.setdefault(only, []).append(read)
                     continue
             if not self._sort(commands, peer, gathered, is_over):
-                # At once: writing takes its time too, of which those behind it are told by `is_over`.
+                # Flush now: writing takes time as well, which `is_over` counts.
                 peer.flush()
         for batch, some in gathered.items():
             run_batch(batch, some)
@@ -105,7 +104,7 @@ class Dispatcher:
             _end_batch(batch)
 
     def handle_taken(self) -> None:
-        """Do what the intake has taken: it came before all that its connections sent behind it."""
+        """Process the requests that the intake accepted; their connections sent them before the others."""
         intake = self.intake
         if intake is not None and intake.count:
             if not intake.handle():
@@ -116,7 +115,7 @@ class Dispatcher:
                 _log.exception(_TELLING_FAILED)
 
     def handle_one(self, commands: list[RawCommand], peer: "Peer") -> bool:
-        """Handle the one request that a turn brought; False where no batch handler takes it, and nothing was done."""
+        """Handle the only request of a batch; return False, having done nothing, if it has no batch handler."""
         batch = self._batches.get(commands[0][0])
         if batch is None or commands[0][1] & RESPONSE:
             return False
@@ -133,7 +132,7 @@ class Dispatcher:
         gathered: dict[BatchHandler, list[Read]],
         is_over: Callable[[], bool],
     ) -> bool:
-        """Handle what is handled one by one, and add the rest of one peer to what is gathered; True where there is some."""
+        """Run single handlers, and add other requests of the peer to `gathered`; return whether there are any."""
         batches = self._batches
         of_peer: dict[BatchHandler, list[RawCommand]] = {}
         latest: BatchHandler | None = None
@@ -159,9 +158,9 @@ class Dispatcher:
 
 
 def run_batch(batch: BatchHandler, reads: list[Read]) -> None:
-    """Let a batch handler answer its requests of a turn; a failure of it becomes their answers.
+    """Run a batch handler; if it fails, answer all its requests with the error.
 
-    One that it had answered before it failed is answered twice, and clients pass over the second.
+    Some are then answered twice; clients ignore the second answer.
     """
     try:
         batch.handle(reads)
@@ -174,14 +173,14 @@ def _end_batch(batch: BatchHandler) -> None:
     try:
         batch.written()
     except Exception:  # noqa: BLE001
-        # It is answered already; a fault of who is told of it must not end the turn of others.
+        # The requests are answered already; a failing callback must not affect other handlers.
         _log.exception(_TELLING_FAILED)
 
 
 def run_handler(
     handler: Handler, command: Command, peer: "Peer", on_answered: OnAnswered | None = None
 ) -> None:
-    """Let a handler answer a request, now or in a task of the peer; its errors become answers."""
+    """Run a handler, in a task of the peer if it is asynchronous; answer with the error if it fails."""
     began = perf_counter_ns() if on_answered is not None else 0
     try:
         _check_pending(peer)
@@ -230,12 +229,12 @@ async def _answer_later(
 async def _settle(work: Awaitable[Answer | None], command: Command) -> None:
     try:
         await work
-    except Exception as error:  # noqa: BLE001  See run_handler; nobody waits for this answer.
+    except Exception as error:  # noqa: BLE001  See run_handler; a oneway request has no answer.
         answer_to_error(error, command)
 
 
 def _not_supported(command: Command, _peer: "Peer") -> Answer:
-    # The words, blank included, are those of RocketMQ's NettyRemotingAbstract.
+    # The text, including the leading blank, is that of RocketMQ's NettyRemotingAbstract.
     return Answer(
         ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported"
     )

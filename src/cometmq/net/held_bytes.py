@@ -1,8 +1,8 @@
-"""Bytes that connections make this process hold: frames that are not whole, answers that are not read.
+"""Limit on the memory held for connections: incomplete frames and unread answers.
 
-Each connection may hold some, and all together have a bound. Beyond it those go who hold most for longest: the
-bytes times the seconds since they last got on decide, so that a client with a large frame or a slow line
-outlives one that sends half a frame, or reads nothing, and waits.
+There is one limit for the sum of all connections. Above it, connections are closed in the order of their bytes times
+the seconds since their last progress. A client with a large frame or a slow line therefore outlives one that sends half
+a frame, or reads nothing, and waits.
 """
 
 import logging
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# Closing goes on until this part of the bound is left, so that it is not due again at the next byte.
+# Close connections until this share of the limit is left, so that the next byte does not trigger it again.
 _LEFT = 0.75
-# What somebody who has just begun is taken to have waited, seconds: among those the largest goes.
+# Seconds added to each connection's age, so that the largest of the new ones is closed first.
 _JUST_NOW = 0.01
-# A frame that has begun gets on by at least so much between two looks, bytes.
+# Minimum growth of an incomplete frame between two checks, in bytes.
 PROGRESS_MIN = 4096
 PROGRESS_SECONDS = 10.0
-_SOON = 0.5  # A timer may be early by less.
+_SOON = 0.5  # Tolerance for early timers, in seconds.
 
 
 class _Held:
-    """The bytes that one connection holds, since when it does not get on, and the bytes at the last look."""
+    """The bytes that one connection holds, the time of its last progress, and the bytes at the last check."""
 
     __slots__ = ("looked", "since", "size")
 
@@ -38,24 +38,24 @@ class _Held:
 
 
 class HeldBytes:
-    """The bytes of one kind, of all connections of a server.
+    """The bytes of one kind that all connections of a server hold.
 
     Attributes:
-        total: their sum as last told.
-        on_first: told when one holds something and none did.
-        on_closed: told when some were closed, as all together held too much.
+        total: Sum in bytes as of the last `note` calls.
+        on_first: Called when a connection holds bytes and none did before.
+        on_closed: Called before connections are closed because the sum exceeds the limit.
     """
 
     def __init__(
         self, what: str, bytes_max: int, measure: "Callable[[Peer], int]", clock: Clock
     ) -> None:
-        """Nobody holds anything.
+        """Set the limit and how to measure.
 
         Args:
-            what: the kind, for the log.
-            bytes_max: the bound of all together.
-            measure: how many a connection holds now.
-            clock: time.
+            what: Name of the kind in log messages.
+            bytes_max: Limit for the sum, in bytes.
+            measure: Returns the bytes that a connection holds now.
+            clock: Clock that measures progress.
         """
         self.total = 0
         self.on_first: Callable[[], None] = lambda: None
@@ -68,7 +68,7 @@ class HeldBytes:
         self._next_look = clock.monotonic()
 
     def note(self, peer: "Peer", size: int) -> None:
-        """A connection holds so many now; the peer or others may be closed for it."""
+        """Record how many bytes a connection holds now; may close it or others to keep the limit."""
         held = self._held.get(peer)
         if held is None:
             if not size:
@@ -80,7 +80,7 @@ class HeldBytes:
             self.total -= held.size
             del self._held[peer]
             return
-        elif size < held.size:  # It got on; of half a frame: another has begun.
+        elif size < held.size:  # Progress; for incomplete frames, another frame has begun.
             held.since, held.looked = self._clock.monotonic(), -PROGRESS_MIN
         self.total += size - held.size
         held.size = size
@@ -88,18 +88,18 @@ class HeldBytes:
             self._close_some()
 
     def __bool__(self) -> bool:
-        """Whether somebody holds something."""
+        """Whether any connection holds bytes."""
         return bool(self._held)
 
     def close_late(self, seconds: float, is_late: "Callable[[Peer], bool]") -> None:
-        """Close connections that have held something for so long, and are late with it."""
+        """Close connections that have held bytes for `seconds` and for which `is_late` is true."""
         latest = self._clock.monotonic() - seconds
         for peer, held in list(self._held.items()):
             if held.since <= latest and peer.is_read and is_late(peer):
                 self._drop(peer, f"after {seconds:.0f} s no header of it is whole")
 
     def close_stuck(self) -> None:
-        """Close connections whose bytes have not grown since the last look, 10 s ago."""
+        """Close connections whose bytes have hardly grown since the last check 10 s ago."""
         now = self._clock.monotonic()
         if now < self._next_look:
             return
@@ -130,7 +130,7 @@ class HeldBytes:
                 return
 
     def _correct(self, peer: "Peer", size: int) -> None:
-        """Put a number right without closing anybody."""
+        """Update the bytes of a connection without closing any."""
         held = self._held[peer]
         if not size:
             del self._held[peer]

@@ -1,4 +1,4 @@
-"""IPs of host names that peers give: looked up beside the loop, few at a time, and kept for a while."""
+"""Resolution of host names sent by peers: outside the loop, few at a time, cached briefly."""
 
 import asyncio
 import contextlib
@@ -19,23 +19,23 @@ KEPT_SECONDS = 10.0
 
 @dataclass(slots=True)
 class _Lookup:
-    """A name that is looked up, or was."""
+    """A running or finished lookup of a name."""
 
     began: float
     found: asyncio.Task[frozenset[str]]
 
 
 class HostNames:
-    """Names that were looked up, and their IPs."""
+    """Cache of resolved host names."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lookups: dict[str, _Lookup] = {}
 
     async def ips_of(self, name: str) -> frozenset[str]:
-        """The IPs of a host as `plain_ip` writes them; none where nobody knows the name, or says so late.
+        """Return the IPs of a host in the form of `plain_ip`; empty if the name is unknown or resolving takes too long.
 
-        A lookup that takes longer goes on: it holds a thread, which nobody can take back, so who asks again waits for the same.
+        A slow lookup continues, as its thread cannot be cancelled; later calls for the name wait for it as well.
         """
         now = self._clock.monotonic()
         self._lookups = {
@@ -56,7 +56,7 @@ class HostNames:
 async def _look_up(name: str) -> frozenset[str]:
     try:
         found = await (_in_thread(name) if may_have_threads() else _on_loop(name))
-    except (OSError, ValueError):  # Python says with the latter that a name cannot be.
+    except (OSError, ValueError):  # ValueError: the name is malformed.
         return frozenset()
     return frozenset(plain_ip(str(address[0])) for *_, address in found)
 
@@ -66,10 +66,10 @@ async def _on_loop(name: str) -> list[Any]:
 
 
 def _in_thread(name: str) -> "asyncio.Future[list[Any]]":
-    """Look a name up in a thread that ends with the process.
+    """Resolve a name in a daemon thread, not in the loop's pool.
 
-    A loop has a few for all names, four in uvloop, and waits for them at its end, a resolver that is mute for 10 s or more: nameservers
-    would not be found meanwhile, and a broker that is told to stop would stay.
+    A silent resolver blocks a thread for 10 s or more. Few such names would block the pool (four threads in uvloop) for
+    other lookups, and closing the loop would wait for them.
     """
     loop = asyncio.get_running_loop()
     found: asyncio.Future[list[Any]] = loop.create_future()
@@ -81,7 +81,7 @@ def _in_thread(name: str) -> "asyncio.Future[list[Any]]":
             )
         except (OSError, ValueError) as error:
             end = partial(found.set_exception, error)
-        with contextlib.suppress(RuntimeError):  # The loop has ended.
+        with contextlib.suppress(RuntimeError):  # The loop is closed.
             loop.call_soon_threadsafe(lambda: found.done() or end())
 
     threading.Thread(target=look, name="host-name", daemon=True).start()

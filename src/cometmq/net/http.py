@@ -1,8 +1,8 @@
-"""A few pages for GET over HTTP/1.1, bounded in everything that who asks can send or make us hold.
+"""Minimal HTTP/1.1 server for GET requests, with limits on everything that a client can make it hold.
 
-One request a connection, which is closed behind its answer; whoever asks for more asks anew. What is bounded:
-connections, the size of a request's head, the time until it is there, the time until its answer was taken. A request's
-body is not read. The protocol is that of `h11`. Pages are those of monitoring: no file, no form, no secret.
+Each connection serves one request and is closed after the answer. Limited are the number of connections, the size of a
+request's head, the time until it has arrived, and the time until the answer is read. Request bodies are not read. `h11`
+parses the protocol. The pages are for monitoring: no files, no forms, no secrets.
 """
 
 import asyncio
@@ -38,10 +38,10 @@ class HttpAnswer:
     """The answer of an HTTP page.
 
     Attributes:
-        pieces: of the body, in their order.
-        status: 200, or another of HTTP.
-        content_type: of the body.
-        headers: further ones.
+        pieces: The pieces of the body, in order.
+        status: HTTP status code.
+        content_type: Media type of the body.
+        headers: Additional headers.
     """
 
     pieces: Sequence[bytes] = ()
@@ -54,16 +54,16 @@ Page = Callable[[], Awaitable[HttpAnswer]]
 
 
 def words(text: str, status: HTTPStatus = HTTPStatus.OK) -> HttpAnswer:
-    """A page that is a few words."""
+    """Return a page of plain text."""
     return HttpAnswer((f"{text}\n".encode(),), status)
 
 
 class HttpServer:
-    """An address where pages are given.
+    """An HTTP server on one address.
 
     Attributes:
-        port: where it listens; 0 before it does.
-        is_local: whether only this machine reaches it.
+        port: Port that it listens on; 0 before `start`.
+        is_local: Whether it listens on loopback only.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class HttpServer:
         head_seconds_max: float = HEAD_SECONDS_MAX,
         answer_seconds_max: float = ANSWER_SECONDS_MAX,
     ) -> None:
-        """`pages` by their path, "/metrics" for one."""
+        """Serve `pages`, which are keyed by their path, for example "/metrics"."""
         self.port = 0
         self.is_local = False
         self.pages = pages
@@ -82,14 +82,14 @@ class HttpServer:
         self.answer_seconds_max = answer_seconds_max
         self.tasks = Tasks("http")
         self._connections_max = connections_max
-        self._connections: dict[HttpPeer, None] = {}  # The oldest first.
+        self._connections: dict[HttpPeer, None] = {}  # Oldest first.
         self._bound: Bound | None = None
 
     def start(self, host: str, port: int) -> None:
-        """Listen; port 0 takes any that is free.
+        """Listen on an address; port 0 selects a free port.
 
         Raises:
-            NetError: the address cannot be listened on; the message says which and why.
+            NetError: Listening failed; the message names the address and the reason.
         """
         try:
             self._bound = loop_network().bind(host, port)
@@ -101,7 +101,7 @@ class HttpServer:
         self._bound.listen(self._accepted)
 
     async def close(self) -> None:
-        """Listen no more, and end every connection."""
+        """Stop listening and close every connection."""
         if self._bound is not None:
             self._bound.close()
         for peer in list(self._connections):
@@ -121,7 +121,7 @@ class HttpServer:
         self.tasks.spawn(self._attach(peer, accepted), "accept")
 
     def _drop_silent(self) -> bool:
-        """End the oldest connection whose request is not here yet, for a newcomer; False if there is none."""
+        """Close the oldest connection without a complete request, for a newcomer; return False if there is none."""
         silent = next((peer for peer in self._connections if not peer.is_asked), None)
         if silent is None:
             return False
@@ -138,15 +138,15 @@ class HttpServer:
             _log.info("a page is not given: %s", error)
 
     def forget(self, peer: "HttpPeer") -> None:
-        """A connection is gone."""
+        """Remove a closed connection."""
         self._connections.pop(peer, None)
 
 
 class HttpPeer(asyncio.Protocol):
-    """One connection: its request's head comes in, an answer goes out, and it is closed.
+    """A connection that reads one request's head, writes the answer and closes.
 
     Attributes:
-        is_asked: whether the head of its request is here.
+        is_asked: Whether the request's head is complete.
     """
 
     def __init__(self, server: HttpServer) -> None:
@@ -160,18 +160,18 @@ class HttpPeer(asyncio.Protocol):
         self.is_asked = False
         self._is_aborted = False
 
-    # --- asyncio.Protocol
+    # --- callbacks of asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin a connection: its request must be here soon."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by its class.
+        """Start the time limit for the request."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop has its own class.
         if self._is_aborted:
             self.abort()
             return
         self._abort_after(self._server.head_seconds_max)
 
     def data_received(self, data: bytes) -> None:
-        """A part of the head; what comes behind it is nothing to us."""
+        """Parse a part of the request's head; ignore everything after it."""
         if self.is_asked:
             return
         self._http.receive_data(data[: self._head_room])
@@ -192,26 +192,26 @@ class HttpPeer(asyncio.Protocol):
         self._server.tasks.spawn(self._answer(asked), "answer")
 
     def eof_received(self) -> bool:
-        """Whoever asks may be done with sending; the answer goes out all the same."""
+        """Keep a half-closed connection open for the answer if the request is complete."""
         return self.is_asked
 
     def pause_writing(self) -> None:
-        """Pause: the peer reads slower than we answer."""
+        """Pause writing, because the client reads too slowly."""
         self._may_write.clear()
 
     def resume_writing(self) -> None:
-        """Go on answering: the peer has read."""
+        """Resume writing, because the client has read."""
         self._may_write.set()
 
     def connection_lost(self, _exc: Exception | None) -> None:
-        """Forget a connection that is gone."""
+        """Clean up after the connection is closed."""
         if self._timer is not None:
             self._timer.cancel()
         self._may_write.set()
         self._server.forget(self)
 
     def abort(self) -> None:
-        """End the connection at once."""
+        """Close the connection immediately."""
         self._is_aborted = True
         if self._transport is not None:
             self._transport.abort()
@@ -275,7 +275,7 @@ class HttpPeer(asyncio.Protocol):
             )
         try:
             return await page()
-        except Exception:  # noqa: BLE001  A page that fails must not end the others.
+        except Exception:  # noqa: BLE001  A failing page must not affect others.
             _log.exception("the page %s cannot be made", path)
             return words(
                 "it cannot be made; the log says why", HTTPStatus.INTERNAL_SERVER_ERROR
@@ -283,7 +283,7 @@ class HttpPeer(asyncio.Protocol):
 
 
 def _is_strange(asked: Request) -> bool:
-    """Return whether a request names a host of the internet, as a browser's page does whose name was bound to this machine."""
+    """Return whether a request names an internet host, as in a DNS rebinding attack by a page in a browser."""
     host = next((value for name, value in asked.headers if name == b"host"), b"")
     name = host.decode("latin-1").lower()
     if name.rpartition(":")[2].isdecimal():

@@ -1,8 +1,8 @@
-"""A listening socket that accepts everybody who waits in one turn of the loop.
+"""A listening socket that accepts many waiting connections per loop iteration.
 
-uvloop's own servers accept one connection a turn, and a turn serves all that are there: the time until n
-clients are in grows with n squared (1,000 that send at once: the last first answer after 7.7 s, here after
-0.2 s).
+uvloop's own servers accept one connection per iteration, and an iteration serves all existing ones. The time until n
+clients are connected then grows with n squared: with 1,000 concurrent clients the last first answer came after 7.7 s,
+here after 0.2 s.
 """
 
 import asyncio
@@ -12,30 +12,30 @@ from collections.abc import Callable
 
 _log = logging.getLogger(__name__)
 
-# Connections that wait for a turn; the kernel cuts it to net.core.somaxconn (4096 by default).
+# Maximum of connections waiting to be accepted; the kernel limits it to net.core.somaxconn (4096 by default).
 BACKLOG = 4096
-# Accepted in one turn, so that it stays short: about 100 us each with what follows.
+# Maximum accepted per loop iteration, to keep it short: each takes about 100 us including its setup.
 ACCEPTED_A_TURN = 128
-# How long nobody is accepted after an error that the next accept would meet, too.
+# Pause in seconds after an error that the next accept would meet as well.
 PAUSE_SECONDS = 0.1
 
-# Of one connection that is gone already, the others wait still.
+# Errors of a connection that is already gone; others may still wait.
 _GONE = (ConnectionAbortedError, InterruptedError)
 
 
 class Listener:
-    """Accepts at one bound socket."""
+    """Accepts connections on a bound socket."""
 
     def __init__(
         self,
         bound: socket.socket,
         on_accepted: Callable[[socket.socket, tuple[str, int]], None],
     ) -> None:
-        """Begin nothing yet.
+        """Use a socket that is bound but does not listen yet.
 
         Args:
-            bound: the socket; closed by `close`.
-            on_accepted: given each connection and the address it comes from.
+            bound: The socket; `close` closes it.
+            on_accepted: Called with each connection and the address it comes from.
         """
         self._bound = bound
         self._on_accepted = on_accepted
@@ -43,13 +43,13 @@ class Listener:
         self._again: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Listen."""
+        """Start listening."""
         self._bound.settimeout(0)
         self._bound.listen(BACKLOG)
         self._resume()
 
     def close(self) -> None:
-        """Stop; who was accepted stays."""
+        """Stop listening; accepted connections stay open."""
         if self._again is not None:
             self._again.cancel()
         self._loop.remove_reader(self._bound)
@@ -74,7 +74,7 @@ class Listener:
             self._on_accepted(accepted, name[:2])
 
     def _pause(self, error: OSError) -> None:
-        """Wait a moment: no descriptor is free, say, and the socket would wake the loop at once again."""
+        """Stop accepting for a moment, for example if no descriptor is free; the socket would wake the loop again at once."""
         _log.warning("no connection can be accepted: %s; trying again", error)
         self._loop.remove_reader(self._bound)
         self._again = self._loop.call_later(PAUSE_SECONDS, self._resume)

@@ -1,7 +1,7 @@
-"""The event loop of a program, and what comes with it: its clock, its network, its chance.
+"""The event loop of a program, with its clock, network and random numbers.
 
-Programs run on uvloop, where it is there, with the system's time and sockets. On a virtual loop (net.virtual_loop) time, network and
-chance are its own: whoever needs one asks here instead of making it.
+Programs run on uvloop if it is installed, with the system's time and sockets. A virtual loop (net.virtual_loop) has its
+own time, network and random numbers. Code must therefore get them from this module instead of creating them.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """An event loop of uvloop's; asyncio's own where that is absent (there is none for Windows)."""
+    """Return a new uvloop event loop, or asyncio's own if uvloop is not installed (it does not support Windows)."""
     try:
         import uvloop
     except ImportError:
@@ -29,34 +29,34 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 def run(main: Coroutine[Any, Any, Result]) -> Result:
-    """Run `main` on a fresh event loop and return what it returns."""
+    """Run the coroutine `main` on a new event loop and return its result."""
     with asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(main)
 
 
 def loop_clock() -> Clock:
-    """The time of the running loop; the system's where none runs."""
+    """Return the clock of the running loop, or the system clock if no virtual loop is running."""
     loop = _virtual_loop()
     return SystemClock() if loop is None else loop.clock
 
 
 def loop_network() -> Network:
-    """The network of the running loop."""
+    """Return the network of the running loop."""
     loop = _virtual_loop()
     return TcpNetwork() if loop is None else loop.network
 
 
 def loop_chance() -> random.Random:
-    """Chance for spreading load and for ids; it protects nothing."""
+    """Return a random generator for load spreading and ids; not for secrets."""
     loop = _virtual_loop()
     seed = secrets.randbits(64) if loop is None else loop.chance.getrandbits(64)
     return random.Random(seed)  # noqa: S311
 
 
 def beat_later(seconds: float, callback: Callable[[], None]) -> Callable[[], object]:
-    """Call back after some time, with what leaves everything as it is where nothing else happens; gives what takes it back.
+    """Call back after `seconds` for periodic work that changes nothing on an idle system; return a function that cancels it.
 
-    A virtual loop leaps over such timers on quiet days; others call back as `call_later` does.
+    A virtual loop skips such timers over idle days. Other loops behave as with `call_later`.
     """
     loop = asyncio.get_running_loop()
     if isinstance(loop, VirtualLoop):
@@ -65,28 +65,28 @@ def beat_later(seconds: float, callback: Callable[[], None]) -> Callable[[], obj
 
 
 def not_quiet() -> None:
-    """Say that what waits now is no beat, though nothing else tells that: a program that asks again and again."""
+    """Keep a virtual loop from skipping time, because the program polls and its timers are not idle work."""
     loop = _virtual_loop()
     if loop is not None:
         loop.not_quiet()
 
 
 class BeatTimers:
-    """Timers that are beats, and the time that they go by (`broker.loop.on_loop.Timers`)."""
+    """Timers made by `beat_later`, with their clock (`broker.loop.on_loop.Timers`)."""
 
     def __init__(self, clock: Clock) -> None:
-        """The clock is the running loop's."""
+        """Use the clock of the running loop."""
         self.monotonic = clock.monotonic
         self.call_later = beat_later
 
 
 async def beat_sleep(seconds: float) -> None:
-    """Sleep as a `beat_later` does."""
+    """Sleep with a timer of `beat_later`."""
     await beat_wait(asyncio.Event(), seconds)
 
 
 async def beat_wait(event: asyncio.Event, seconds: float) -> bool:
-    """Wait for an event, or as long as a `beat_later` takes; whether it was the event. It is set afterwards."""
+    """Wait for an event with a timeout by `beat_later`; return whether the event came. The event is set afterwards."""
     is_over = False
 
     def end() -> None:
@@ -103,7 +103,7 @@ async def beat_wait(event: asyncio.Event, seconds: float) -> bool:
 
 
 def may_have_threads() -> bool:
-    """Whether programs of the running loop may start threads; a virtual one waits for none."""
+    """Return whether programs of the running loop may start threads; a virtual loop cannot wait for them."""
     return _virtual_loop() is None
 
 

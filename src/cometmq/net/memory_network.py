@@ -1,8 +1,7 @@
-"""A network in memory: connections between programs of one loop, without a socket.
+"""A network in memory: connections between programs on one loop, without sockets.
 
-It does what TCP does to a program, no more: bytes come in order and in pieces of any size, a writer is
-paused when the reader does not read, and an end is seen behind the bytes before it. What holds for both is
-written down as tests (tests/unit/net/test_networks.py).
+It behaves like TCP towards a program: bytes arrive in order and in pieces of any size, a writer is paused if the reader
+does not read, and the end of the stream comes after all bytes. tests/unit/net/test_networks.py checks both networks.
 """
 
 import asyncio
@@ -15,13 +14,13 @@ from typing import Any
 from cometmq.net.network import Bound, OnAccepted
 from cometmq.net.tls import ServerTls
 
-# What the sockets of a connection hold that nobody has read, in each direction, bytes.
+# Simulated socket buffers per direction, in bytes, before the writer's transport holds the rest.
 SOCKET_SIZE = 256 << 10
-# Given to a protocol at once.
+# Maximum bytes delivered to a protocol at once.
 READ_SIZE_MAX = 256 << 10
-_WRITE_BUFFER_MAX = 64 << 10  # As asyncio's transports.
+_WRITE_BUFFER_MAX = 64 << 10  # Default of asyncio's transports.
 _FIRST_FREE_PORT = 20_000
-_ANY_HOST = ("0.0.0.0", "::")  # noqa: S104  Nobody is reached by it.
+_ANY_HOST = ("0.0.0.0", "::")  # noqa: S104  Compared only, never bound.
 _OWN_IP = "127.0.0.1"
 
 
@@ -33,13 +32,13 @@ class MemoryNetwork:
     """A `Network` whose programs all run on one loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Nobody listens."""
+        """Create a network without listeners."""
         self._loop = loop
         self._bound: dict[int, list[_MemoryBound]] = {}  # By port.
         self._next_port = _FIRST_FREE_PORT
 
     def bind(self, host: str, port: int) -> Bound:
-        """See `Network`."""
+        """Reserve an address (see `Network`)."""
         port = port or self._free_port()
         others = self._bound.setdefault(port, [])
         if any(_is_one_of(host, other.host) for other in others):
@@ -50,10 +49,10 @@ class MemoryNetwork:
     async def connect(
         self, make: Callable[[], Any], host: str, port: int, own_ip: str = _OWN_IP
     ) -> "tuple[MemoryTransport, Any]":
-        """Connect a protocol that `make` makes to an address; both, as a loop's `create_connection`.
+        """Connect a new protocol to an address; return transport and protocol, as `create_connection` does.
 
         Raises:
-            ConnectionRefusedError: nobody listens there.
+            ConnectionRefusedError: No program listens on the address.
         """
         await asyncio.sleep(0)
         for bound in self._bound.get(port, []):
@@ -71,7 +70,7 @@ class MemoryNetwork:
         return near, protocol
 
     def own_ip(self, host: str, port: int) -> str:
-        """See `Network`."""
+        """Return the loopback address, whatever the destination."""
         return _OWN_IP
 
     def _free_port(self) -> int:
@@ -80,7 +79,7 @@ class MemoryNetwork:
 
 
 def _is_one_of(bound: str, asked: str) -> bool:
-    """Whether who is bound to one host can be reached by the other, or is in its way."""
+    """Return whether two hosts overlap: one can reach the other, or blocks it from being bound."""
     return bound == asked or bound in _ANY_HOST or asked in _ANY_HOST
 
 
@@ -94,17 +93,17 @@ class _MemoryBound:
         self._others = others
 
     def listen(self, on_accepted: OnAccepted) -> None:
-        """See `Bound`."""
+        """Accept connections from now on (see `Bound`)."""
         self.on_accepted = on_accepted
 
     def close(self) -> None:
-        """See `Bound`."""
+        """Release the address (see `Bound`)."""
         self.on_accepted = None
         if self in self._others:
             self._others.remove(self)
 
     def take(self, transport: "MemoryTransport") -> None:
-        """Accept a connection, unless nobody listens any more."""
+        """Accept a connection, or abort it if the listener is closed."""
         if self.on_accepted is None:
             transport.abort()
         else:
@@ -122,24 +121,24 @@ class _MemoryAccepted:
         self._transport = transport
 
     async def attach(self, protocol: asyncio.Protocol, tls: ServerTls | None = None) -> None:
-        """See `Accepted`; nobody listens to memory."""
+        """Deliver received bytes to a protocol (see `Accepted`); TLS is not supported."""
         assert tls is None, "no TLS in memory"
         await asyncio.sleep(0)
         self._transport.start(protocol)
 
     def close(self) -> None:
-        """See `Accepted`."""
+        """Reject the connection (see `Accepted`)."""
         self._transport.abort()
 
 
 class _Pipe:
-    """Bytes on their way from one end of a connection to the other.
+    """One direction of a connection.
 
     Attributes:
-        size: how many were written and not read.
-        is_ended: whether nothing comes behind them.
-        is_broken: whether nobody will read them.
-        on_change: the ends; each is told when the other has done something.
+        size: Bytes written and not yet read.
+        is_ended: Whether the writer has finished.
+        is_broken: Whether the reader has gone, so that writes are discarded.
+        on_change: Callbacks of both ends, called after each change.
     """
 
     def __init__(self) -> None:
@@ -151,17 +150,17 @@ class _Pipe:
 
     @property
     def waiting_size(self) -> int:
-        """Bytes for which the reader's socket has no room, so that they wait with the writer."""
+        """Bytes beyond the simulated socket buffer, held by the writer's transport."""
         return max(self.size - SOCKET_SIZE, 0)
 
     def write(self, data: bytes) -> None:
-        """Put bytes behind those that are there."""
+        """Append bytes."""
         self._pieces.append(data)
         self.size += len(data)
         self._tell()
 
     def read(self, size_max: int) -> bytes:
-        """Take what is there, `size_max` bytes at most."""
+        """Remove and return up to `size_max` bytes."""
         taken = bytearray()
         while self._pieces and len(taken) < size_max:
             taken += self._pieces.popleft()
@@ -173,17 +172,17 @@ class _Pipe:
         return bytes(taken)
 
     def drop_waiting(self) -> None:
-        """Forget what waits with the writer."""
+        """Discard bytes that the writer's transport still holds."""
         while self.size > SOCKET_SIZE:
             self.size -= len(self._pieces.pop())
 
     def end(self) -> None:
-        """Nothing more is written."""
+        """Mark the end of the stream."""
         self.is_ended = True
         self._tell()
 
     def break_off(self) -> None:
-        """Nothing more is read."""
+        """Discard all bytes and refuse new ones, because the reader has gone."""
         self.is_broken = True
         self._pieces.clear()
         self.size = 0
@@ -205,7 +204,7 @@ class MemoryTransport(asyncio.Transport):
         reads: _Pipe,
         writes: _Pipe,
     ) -> None:
-        """Nothing is read before `start`; `names` are the addresses of this end and of the other."""
+        """Create an idle transport; `names` are the addresses of this end and of the peer."""
         super().__init__({"sockname": names[0], "peername": names[1]})
         self._loop = loop
         self._reads, self._writes = reads, writes
@@ -218,7 +217,7 @@ class MemoryTransport(asyncio.Transport):
         self._high, self._low = _WRITE_BUFFER_MAX, _WRITE_BUFFER_MAX // 4
 
     def start(self, protocol: asyncio.Protocol | asyncio.BufferedProtocol) -> None:
-        """Give what comes to a protocol."""
+        """Connect the transport to a protocol and start reading."""
         self._protocol = protocol
         self._reads.on_change.append(self._read_soon)
         self._writes.on_change.append(self._was_read)
@@ -228,15 +227,15 @@ class MemoryTransport(asyncio.Transport):
     # --- reading
 
     def is_reading(self) -> bool:
-        """Whether what comes is given to the protocol."""
+        """Return whether received bytes are delivered to the protocol."""
         return self._is_reading and not self._is_closing
 
     def pause_reading(self) -> None:
-        """Give the protocol nothing more."""
+        """Stop delivering received bytes."""
         self._is_reading = False
 
     def resume_reading(self) -> None:
-        """Go on giving."""
+        """Continue delivering received bytes."""
         self._is_reading = True
         self._read_soon()
 
@@ -266,7 +265,7 @@ class MemoryTransport(asyncio.Transport):
     # --- writing
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Write; what is beyond the other end's socket waits here."""
+        """Write bytes; those beyond the peer's socket buffer wait here."""
         if not data or self._is_closing or self._writes.is_broken:
             return
         self._writes.write(bytes(data))
@@ -276,20 +275,20 @@ class MemoryTransport(asyncio.Transport):
                 self._protocol.pause_writing()
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
-        """Write pieces."""
+        """Write pieces in order."""
         self.write(b"".join(list_of_data))
 
     def get_write_buffer_size(self) -> int:
-        """Bytes that the other end's socket has no room for."""
+        """Return the bytes beyond the peer's socket buffer."""
         return self._writes.waiting_size
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """From how many waiting bytes on the protocol is told to pause, and to go on."""
+        """Set the numbers of waiting bytes at which the protocol is paused and resumed."""
         self._high = _WRITE_BUFFER_MAX if high is None else high
         self._low = self._high // 4 if low is None else low
 
     def _was_read(self) -> None:
-        """Something of what we wrote may have been read."""
+        """Resume the protocol or finish closing, if the peer has read enough."""
         left = self._writes.waiting_size
         if self._is_writer_paused and left <= self._low and self._protocol is not None:
             self._is_writer_paused = False
@@ -297,20 +296,20 @@ class MemoryTransport(asyncio.Transport):
         if self._is_closing and not left:
             self._end_soon()
 
-    # --- the end
+    # --- closing
 
     def is_closing(self) -> bool:
-        """Whether the transport is closed, or will be."""
+        """Return whether the transport is closed or closing."""
         return self._is_closing
 
     def close(self) -> None:
-        """Close the transport when everything is written."""
+        """Close the transport after writing all bytes."""
         if not self._is_closing:
             self._is_closing = True
             self._was_read()
 
     def abort(self) -> None:
-        """Close the transport at once; what waits here is not written."""
+        """Close the transport immediately; bytes that wait here are lost."""
         self._is_closing = True
         self._writes.drop_waiting()
         self._end_soon()

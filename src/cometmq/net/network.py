@@ -1,8 +1,8 @@
-"""The interface of a network: addresses to listen on, connections that come, connections to others.
+"""The interface of a network: listening addresses and accepted connections.
 
-`TcpNetwork` has the machine's sockets (net.tcp_network); under virtual time connections are in memory
-(net.memory_network). Which one it is, the running loop knows (`net.loop.loop_network`), and a client connects by
-that loop's `create_connection` to either.
+`TcpNetwork` uses the machine's sockets (net.tcp_network); virtual time uses connections in memory (net.memory_network).
+`net.loop.loop_network` returns the one of the running loop. Clients connect with the loop's `create_connection` in both
+cases.
 """
 
 import asyncio
@@ -13,33 +13,33 @@ from cometmq.net.tls import ServerTls
 
 
 class Accepted(Protocol):
-    """A connection that was accepted, and of which nothing is read yet."""
+    """An accepted connection that has not been read yet."""
 
     @property
     def remote(self) -> tuple[str, int]:
-        """Address and port that it comes from."""
+        """Address and port of the peer."""
         ...
 
     @property
     def local_ip(self) -> str:
-        """The address that it came to."""
+        """Local address that the peer connected to."""
         ...
 
     @property
     def number(self) -> int:
-        """The number of the descriptor, by which is seen how many are open."""
+        """Number of the file descriptor, which indicates how many are open."""
         ...
 
     async def attach(self, protocol: asyncio.Protocol, tls: ServerTls | None = None) -> None:
-        """Let a protocol have what comes, decrypted where it is TLS and `tls` is there.
+        """Deliver received bytes to a protocol, decrypted if the peer speaks TLS and `tls` is given.
 
         Raises:
-            NetError, OSError: it is not served.
+            NetError, OSError: The connection cannot be served.
         """
         ...
 
     def close(self) -> None:
-        """Turn the connection away; only before `attach`, or when that has failed."""
+        """Reject the connection; allowed only before `attach` or after it has failed."""
         ...
 
 
@@ -47,11 +47,11 @@ OnAccepted = Callable[[Accepted], None]
 
 
 class Bound(Protocol):
-    """An address that was taken, so that nobody else can."""
+    """A reserved address that no other program can bind."""
 
     @property
     def port(self) -> int:
-        """The port that was taken, also where any free one was asked for."""
+        """The reserved port; never 0."""
         ...
 
     def listen(self, on_accepted: OnAccepted) -> None:
@@ -59,25 +59,25 @@ class Bound(Protocol):
         ...
 
     def close(self) -> None:
-        """Give the address up; connections that were accepted stay."""
+        """Release the address; accepted connections stay open."""
         ...
 
 
 class Network(Protocol):
-    """A network: real sockets, or connections in memory."""
+    """A network of real sockets or of connections in memory."""
 
     def bind(self, host: str, port: int) -> Bound:
-        """Take an address; port 0 takes any that is free.
+        """Reserve an address; port 0 selects a free port.
 
         Raises:
-            OSError: it is taken, or none of this machine's.
+            OSError: The address is in use, or not an address of this machine.
         """
         ...
 
     def own_ip(self, host: str, port: int) -> str:
-        """The address of this machine on the way to another.
+        """Return the local address that connections to a host and port come from.
 
         Raises:
-            OSError: there is no way.
+            OSError: The host cannot be reached.
         """
         ...

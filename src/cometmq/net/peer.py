@@ -1,8 +1,8 @@
-"""One accepted connection: an asyncio protocol below, what handlers see of it above.
+"""An accepted connection: an asyncio protocol on one side, an interface for request handlers on the other.
 
-Bytes of one read wait for the end of the loop's turn (net.turn). There they become commands (wire.connection), go
-through the dispatcher with those of others, and their answers leave with one write. A peer that does not read its
-answers is not read either: its commands wait until its buffer has drained, so its memory is bounded.
+Received bytes wait until the current read batch is processed (net.turn). They are then decoded (wire.connection) and
+dispatched together with those of other connections, and the answers leave with one write. A peer that does not read its
+answers is not read either; its requests wait until the write buffer has drained, which bounds its memory.
 """
 
 import asyncio
@@ -30,45 +30,45 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# A request's header carries a message's properties (at most 32767 bytes, more once escaped);
-# nothing legal comes near this.
+# A request's header carries the properties of a message (at most 32767 bytes, more once escaped); no valid request
+# reaches this size.
 HEADER_SIZE_MAX = 65_536
-# Answers of one read are written together up to this; then the socket gets them, bytes.
+# Answers to one read are collected up to this many bytes before they are written.
 GATHER_SIZE_MAX = 1 << 20
-# A peer that has not read so many bytes of answers is not read either.
+# Stop reading from a peer that has not read this many bytes of answers.
 WRITE_BUFFER_MAX = 1 << 20
-# Answers on their way that are not counted: most are gone at the end of the loop's turn.
+# Unread answers up to this many bytes are not counted; most have left by the end of the loop iteration.
 UNREAD_SHARE = 16 << 10
-# What a request costs that was decoded and waits, about, bytes.
+# Approximate memory of a decoded, waiting request in bytes.
 REQUEST_SIZE = 2048
-# Of bytes that wait so many are decoded at once; a batch of 256 small sends has 64 KB.
+# Bytes decoded at a time; 256 small sends have 64 KB.
 DECODED_SIZE = 64 << 10
 
 
 class Peer(PeerEnd, asyncio.Protocol):
-    """A client, broker or tool that connected to us.
+    """A client, broker or tool that connected to this server.
 
-    What it brings comes first to `PeerEnd.data_received`, which knows those who wait for the answer to each send.
+    The base class `PeerEnd.data_received` gets the bytes first and handles clients that send one request at a time.
 
     Attributes:
-        address: its "ip:port".
-        host: the same as records store it, 8 or 20 bytes.
-        ip: its address alone, IPv4 as IPv4.
-        is_on_own_machine: whether it sits on this machine, where that is trusted.
-        is_encrypted: whether it talks over TLS.
-        has_signed: whether a request of it had a good signature.
-        signed_by: the user who signed here last. Only the gate (access.gate) may read it: by the time that a
-            handler runs, the next request may have changed it. A handler is given its asker.
-        is_closed: whether the connection is gone.
-        on_close: called once with the peer when the connection is gone.
-        network: whose connection it is where connections are counted (`net.connections`).
-        partial_size: bytes of a frame that is not whole.
-        has_spoken: whether any bytes had come before the server last looked for silent connections.
-        silent_since: monotonic time of that look, seconds.
-        tasks: background tasks that die with the connection.
+        address: "ip:port" of the peer.
+        host: The same as records store it, 8 or 20 bytes.
+        ip: Its IP address; an IPv4 address mapped into IPv6 is shown as IPv4.
+        is_on_own_machine: Whether it runs on this machine and this machine is trusted.
+        is_encrypted: Whether the connection uses TLS.
+        has_signed: Whether any of its requests had a valid signature.
+        signed_by: User who signed last. Only the gate (access.gate) may read this: when a handler runs, the next
+            request may have changed it. Handlers get their asker as an argument.
+        is_closed: Whether the connection is gone.
+        on_close: Callbacks that get the peer once when the connection is gone.
+        network: Network that the connection counts towards (`net.connections`).
+        partial_size: Bytes received of an incomplete frame.
+        has_spoken: Whether it had sent anything by the last check for silent connections.
+        silent_since: Monotonic time in seconds of the last check that found new bytes.
+        tasks: Background tasks that are cancelled with the connection.
     """
 
-    # With so many attributes it had a dictionary of its own otherwise, 3 KB of which each message read some.
+    # Without slots this many attributes would use a dictionary of 3 KB, parts of which are read for each message.
     __slots__ = (
         "_backlog", "_dispatcher", "_gathered", "_gathered_size", "_has_unread",
         "_is_gathering", "_is_held", "_is_unwanted", "_joined", "_joined_at", "_server",
@@ -78,12 +78,12 @@ class Peer(PeerEnd, asyncio.Protocol):
     )  # fmt: skip
 
     def __init__(self, server: "Server", name: tuple[str, int], local: str) -> None:
-        """Made by the server for each accepted connection.
+        """Create the peer of an accepted connection.
 
         Args:
-            server: it.
-            name: address and port that the connection comes from.
-            local: the address that it came to.
+            server: The server that accepted it.
+            name: Address and port of the peer.
+            local: Local address that it connected to.
         """
         host, port = name
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -109,40 +109,40 @@ class Peer(PeerEnd, asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._writer: SocketWriter | None = None
         self._is_unwanted = False
-        self._has_unread = False  # Answers.
+        self._has_unread = False  # Whether unread answers are counted.
         self._gathered: list[bytes | memoryview] = []
         self._gathered_size = 0
         self._is_gathering = False
         self._turn = server.turn
         self._dispatcher = server.dispatcher
-        self._is_held = False  # It is not read, until what came is handled.
-        self._joined = b""  # From the begin of a frame on, of which the intake has had a share.
-        self._joined_at = 0  # Where in it the next frame begins.
-        self._backlog: list[RawCommand] = []  # Decoded, of which a share is handled at a time.
+        self._is_held = False  # Not read until earlier bytes are handled.
+        self._joined = b""  # Frames of which the intake has had a share.
+        self._joined_at = 0  # Position of the next frame in it.
+        self._backlog: list[RawCommand] = []  # Decoded requests, handled in shares.
 
-    # --- the socket's side
+    # --- callbacks of asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection stands."""
+        """Set up the writer; close the connection if the server has dropped it meanwhile."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_MAX)
         self._writer = SocketWriter(self._transport)
         self.is_encrypted = transport.get_extra_info("sslcontext") is not None
-        if self._is_unwanted:  # The server closes, or has given its place to another.
+        if self._is_unwanted:  # Server closing, or replaced by a newcomer.
             self._writer.abort()
 
     def read_otherwise(self, data: bytes) -> None:
-        """Keep what came for this turn of the loop; who brings more in the same turn is not read until it is done."""
+        """Queue received bytes for the current read batch; a peer that sends more meanwhile is not read until they are handled."""
         turn, wire = self._turn, self._wire
         if turn.lone_reads and len(data) <= SMALL_TURN:
             intake = self._dispatcher.intake
-            # As `is_within_frame`, on the way of each.
+            # Inlined `is_within_frame`, as this runs for each read.
             if wire.buffered or wire.skipped:
                 data = wire.join(data)
             if intake is None or self.partial_size:
                 commands = self._split(data, 0, COUNT_MAX)
             elif (position := intake.take(data, 0, self, COUNT_MAX)) == len(data):
-                turn.lone_reads -= 1  # What an unpipelined producer sends.
+                turn.lone_reads -= 1  # Typical for producers that do not pipeline.
                 self._dispatcher.handle_taken()
                 return
             else:
@@ -159,16 +159,16 @@ class Peer(PeerEnd, asyncio.Protocol):
             turn.join(self, len(data))
 
     def next_requests(self, count: int) -> list[RawCommand] | None:
-        """Give the next requests, at most so many; called by the turn, which calls `end_share` when they are handled.
+        """Return the next requests, at most `count`; the read batch calls `end_share` after handling them.
 
-        Some may have gone to the dispatcher's intake instead, which come before those that are given. None: all that it
-        brought did, and there is no share to end.
+        The intake may accept some requests instead; those precede the returned ones. Returns None if it accepted all,
+        in which case there is no share to end.
         """
         self.is_in_turn = False
         if self.is_paused or self.is_closed:
             return []
         if self._backlog:
-            # Behind others that wait none may be taken, for they come first.
+            # The intake must not accept requests that would overtake waiting ones.
             commands, self._backlog = self._backlog, []
             if len(commands) < count:
                 commands += self._new_requests(0) or []
@@ -181,7 +181,7 @@ class Peer(PeerEnd, asyncio.Protocol):
         return commands
 
     def end_share(self) -> bool:
-        """Go on reading where all is done; True where something is left for another share."""
+        """Resume reading if all requests are handled; return True if some are left for another share."""
         if self.is_closed or self.is_paused:
             return False
         if self._backlog or self.unread or self._joined:
@@ -195,11 +195,11 @@ class Peer(PeerEnd, asyncio.Protocol):
         return False
 
     def put_back(self, commands: list[RawCommand]) -> None:
-        """Keep requests that were not handled, because it reads no answers at present."""
+        """Keep requests that were not handled, because the peer reads no answers or time ran out."""
         self._backlog = commands + self._backlog
 
     def _new_requests(self, taken_max: int) -> list[RawCommand] | None:
-        """Give requests that nobody has looked at, but for so many that the intake may take from the first on."""
+        """Decode waiting bytes into requests, after offering the first `taken_max` to the intake."""
         if self._joined:
             data, self._joined = self._joined, b""
             self._turn.gone(len(data) - self._joined_at)
@@ -210,12 +210,12 @@ class Peer(PeerEnd, asyncio.Protocol):
         self.unread = b""
         self._turn.gone(len(data))
         wire = self._wire
-        if wire.buffered or wire.skipped:  # As `is_within_frame`, on the way of each.
+        if wire.buffered or wire.skipped:  # Inlined `is_within_frame`.
             data = wire.join(data)
         return self._split(data, 0, taken_max)
 
     def _split(self, data: bytes, position: int, taken_max: int) -> list[RawCommand] | None:
-        """Give the requests that are whole now, from a frame on, but for so many that the intake may take; None: it took all."""
+        """Offer up to `taken_max` requests to the intake and decode the rest; return None if it accepted all."""
         intake = self._dispatcher.intake
         if data and taken_max and intake is not None:
             before = intake.count
@@ -238,13 +238,11 @@ class Peer(PeerEnd, asyncio.Protocol):
         return commands
 
     def _read(self, data: bytes, position: int) -> list[RawCommand]:
-        """Decode requests: of many bytes a part, since decoded ones take ten times the memory."""
+        """Decode requests, only a part of a long read, because decoded requests take ten times the memory."""
         wire = self._wire
         is_small = int.from_bytes(data[position : position + 4]) + 4 <= DECODED_SIZE
         if len(data) - position > 2 * DECODED_SIZE and is_small:
-            end = (
-                position + DECODED_SIZE
-            )  # With the next request whole, so that there is an end.
+            end = position + DECODED_SIZE  # With the next request, to make progress.
             self.unread = data[end:] + self.unread
             self._turn.kept(len(data) - end)
             data, position = data[position:end], 0
@@ -253,16 +251,16 @@ class Peer(PeerEnd, asyncio.Protocol):
         if wire.bad_frames:
             self._refuse_bad_frames()
         if wire.fault is not None:
-            self._forget_unread()  # Nothing behind it can be read.
+            self._forget_unread()  # Later bytes cannot be decoded.
         return commands
 
     @property
     def is_header_whole(self) -> bool:
-        """Whether the header is here of the frame that has begun."""
+        """Whether the header of the incomplete frame has arrived."""
         return self._wire.is_header_whole
 
     def _judge(self, kind: int, header: bytes) -> str | None:
-        """The reason to refuse a large frame: no known user has signed here yet, and it names none."""
+        """Return the reason to refuse a large frame of an unknown user, or None to accept it."""
         strangers = self._server.strangers
         if strangers is None or self.has_signed:
             return None
@@ -285,7 +283,7 @@ class Peer(PeerEnd, asyncio.Protocol):
 
     @property
     def is_read(self) -> bool:
-        """Whether we take what it sends: it waits neither for its turn nor for its own reading."""
+        """Whether received bytes are handled, so that neither a waiting read nor unread answers block the peer."""
         return not (self.is_paused or self._is_held)
 
     def _pause_reading(self) -> None:
@@ -298,7 +296,7 @@ class Peer(PeerEnd, asyncio.Protocol):
             self._transport.resume_reading()
 
     def unread_size(self) -> int:
-        """Bytes of answers that it has not read, and of requests that wait for that."""
+        """Return the bytes of unread answers plus the estimated size of decoded requests that wait."""
         unread = 0 if self._writer is None else self._writer.unsent
         return unread + REQUEST_SIZE * len(self._backlog)
 
@@ -318,22 +316,22 @@ class Peer(PeerEnd, asyncio.Protocol):
         self._wire.bad_frames.clear()
 
     def pause_writing(self) -> None:
-        """The peer reads too slowly: stop reading from it."""
+        """Stop reading from the peer, because it reads too slowly."""
         self.is_paused, self.sends_alone = True, False
         self._pause_reading()
 
     def resume_writing(self) -> None:
-        """Go on when the peer has read: do what waited, then read on."""
+        """Handle waiting requests and resume reading, because the peer has read its answers."""
         self.is_paused = False
         self._note_unread()
-        # Its last share may have ended while it was paused, with nothing left, and it is held since then.
+        # Its last share may have ended while it was paused, leaving it held.
         if not self.is_in_turn and self.end_share():
             self._is_held = True
             self._turn.join(self, 0)
         self._read_on()
 
     def connection_lost(self, _exc: Exception | None) -> None:
-        """Tell everyone who was interested in this peer."""
+        """Release all memory, fail pending calls with ConnectionLost and notify `on_close`."""
         self.is_closed, self.sends_alone, self.direct_fd = True, False, -1
         if self._writer is not None:
             self._writer.lost()
@@ -350,14 +348,14 @@ class Peer(PeerEnd, asyncio.Protocol):
         self.on_close.clear()
         self._server.tasks.spawn(self.tasks.close(), "close-peer")
 
-    # --- the handlers' side
+    # --- interface for handlers
 
     def gather(self) -> None:
-        """Gather what is written from now on, until `flush`."""
+        """Collect written bytes until `flush`."""
         self._is_gathering, self.direct_fd = True, -1
 
     def write(self, data: bytes | memoryview) -> None:
-        """Send bytes of whole frames; during a read they are gathered for one write."""
+        """Send whole frames; within a read batch they are collected for one write."""
         if self.is_closed:
             return
         self._gathered.append(data)
@@ -366,7 +364,7 @@ class Peer(PeerEnd, asyncio.Protocol):
             self._send_gathered()
 
     def write_otherwise(self, data: bytes | memoryview) -> None:
-        """See `PeerEnd`: behind what was gathered, and what the socket does not take when it can."""
+        """Write directly to the socket after what was collected; unsent bytes follow later (see `PeerEnd`)."""
         writer = self._writer
         if writer is None or self.is_closed:
             return
@@ -374,14 +372,14 @@ class Peer(PeerEnd, asyncio.Protocol):
             self._gathered.append(data)
             data = self._take_gathered()
         self._is_gathering = False
-        # Not by the transport, which waits for the end of the turn: that comes behind dispatch.
+        # The transport would wait for the end of the loop iteration, which comes after dispatch.
         if not writer.write_now(data) or self._has_unread:
             self._note_rest(writer)
         else:
             self.direct_fd = writer.fd
 
     def write_pieces_at_once(self, pieces: list[bytes | memoryview], size: int) -> None:
-        """Send some pieces of one frame, of so many bytes in all, as `write_at_once`."""
+        """Send the pieces of one frame, `size` bytes in total, as `write_at_once` does."""
         writer = self._writer
         if writer is None or self.is_closed:
             return
@@ -391,13 +389,13 @@ class Peer(PeerEnd, asyncio.Protocol):
             self._note_rest(writer)
 
     def flush(self) -> None:
-        """Send what was gathered; called by the dispatcher when the requests of a turn are handled."""
+        """Send what was collected; the dispatcher calls this after handling a read batch."""
         self._is_gathering = False
         if self._gathered:
             self.write_at_once(self._take_gathered())
 
     def _note_rest(self, writer: SocketWriter) -> None:
-        """Note what the socket has not taken, where that is much or was."""
+        """Count unsent answers if they are or were large."""
         self.direct_fd = -1
         if self._has_unread or writer.unsent > UNREAD_SHARE:
             self._note_unread()
@@ -413,13 +411,13 @@ class Peer(PeerEnd, asyncio.Protocol):
         self.direct_fd = -1
         if len(data) > GATHER_SIZE_MAX:
             writer.write_now(data)
-        else:  # Of a turn there may be many; the transport writes them together.
+        else:  # Further pieces may follow; the transport joins them.
             writer.write(data)
         if writer.unsent > UNREAD_SHARE:
             self._note_unread()
 
     def answer(self, command: Command | RawCommand, answer: Answer) -> None:
-        """Answer a request, now or later; where the answer is no frame, an error says so."""
+        """Answer a request, now or later; if the answer cannot be encoded, send an error instead."""
         if command[1] & ONEWAY:
             return
         body = answer.body
@@ -427,7 +425,7 @@ class Peer(PeerEnd, asyncio.Protocol):
         size = sum(map(len, pieces))
         try:
             head = answer_head(command, answer, size)
-        except Exception as error:  # noqa: BLE001  Others wait on this connection, and in this read.
+        except Exception as error:  # noqa: BLE001  Must not affect other requests or connections.
             head, pieces, size = answer_head(command, instead_of(error, command), 0), [], 0
         if self.is_closed:
             return
@@ -438,17 +436,17 @@ class Peer(PeerEnd, asyncio.Protocol):
             self._send_gathered()
 
     def notify(self, code: int, fields: dict[str, str], body: bytes = b"") -> None:
-        """Send the peer a request that it does not answer."""
+        """Send a oneway request to the peer."""
         self.write(self._wire.oneway(Command(int(code), fields=fields, body=body)))
 
     async def call(
         self, code: int, fields: dict[str, str], body: bytes = b"", *, timeout_ms: int = 10_000
     ) -> Command:
-        """Ask the peer something and wait for its answer.
+        """Send a request to the peer and return its answer.
 
         Raises:
-            RequestTimeout: no answer in time.
-            ConnectionLost: the peer went away.
+            RequestTimeout: No answer within `timeout_ms`.
+            ConnectionLost: The connection was lost.
         """
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[Command] = loop.create_future()
@@ -468,24 +466,24 @@ class Peer(PeerEnd, asyncio.Protocol):
             ) from None
 
     def take_answer(self, command: RawCommand) -> None:
-        """An answer of the peer to one of our requests."""
+        """Deliver the peer's answer to one of our requests."""
         waiter = self._wire.take(command[2])
         if waiter is not None and not waiter.done():
             waiter.set_result(Command(*command))
 
     def close(self) -> None:
-        """Close the connection; what is already written still goes out."""
+        """Close the connection after sending what was already written."""
         self._is_unwanted, self.direct_fd = True, -1
         if self._writer is not None and not self.is_closed:
             self._writer.close()
 
     def drop(self, why: str) -> None:
-        """Close the connection at once, with a line in the log; what it has not read is lost."""
+        """Log the reason and close the connection immediately; unsent answers are lost."""
         _log.info("closing %s: %s", self.address, why)
         self.abort()
 
     def abort(self) -> None:
-        """Close the connection at once."""
+        """Close the connection immediately; unsent answers are lost."""
         self._is_unwanted, self.direct_fd = True, -1
         if self._writer is not None and not self.is_closed:
             self._writer.abort()

@@ -1,9 +1,9 @@
-"""The table of requests of a server: for each code what answers it, who may ask, and what that touches.
+"""The request table of a server: for each code the handler, the required right and the touched resources.
 
-The rules of a server are declared in one file (broker.requests, nameserver.requests); handlers name the codes that
-they answer; `RequestTable` joins both, and refuses to be made where one side lacks the other. Rights are asked here
-and nowhere else, before the handler runs, for single requests and for batches. What needs no asking stands in the
-table as it is, so that a plain send is not looked at twice (docs/design/0044-one-table-of-requests.md).
+Each server declares its rules in one file (broker.requests, nameserver.requests), and handlers name the codes that they
+answer. `RequestTable` joins both and fails if a code lacks either. Rights are checked here only, before the handler
+runs, for single requests and batches. Handlers of unrestricted codes are used without a wrapper, so a simple send is
+not checked twice (docs/design/0044-one-table-of-requests.md).
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Handler = Callable[[Command, "Peer"], Awaitable[Answer | None] | Answer | None]
 AskedHandler = Callable[[Command, "Peer", Asker], Awaitable[Answer | None] | Answer | None]
-# What one connection asks in a turn of the loop.
+# The requests of one connection in a read batch.
 Read = tuple["Peer", list[RawCommand]]
 # Sends bytes to a connection.
 Write = Callable[[bytes], None]
@@ -39,11 +39,11 @@ Find = Callable[[Mapping[str, str], bytes], Iterable[Access]]
 
 
 class Finder(NamedTuple):
-    """Finds what a request touches.
+    """Finds the resources that a request touches.
 
     Attributes:
-        words: what that is, for people.
-        find: gives it from the fields and the body.
+        words: Description of the resources for the documentation.
+        find: Returns the accesses, from the header fields and the body.
     """
 
     words: str
@@ -51,11 +51,11 @@ class Finder(NamedTuple):
 
 
 class WithAsker(NamedTuple):
-    """A handler that needs to know who asks.
+    """A handler that needs to know who sent the request.
 
     Attributes:
-        handler: Called with the asker of this very request. The connection does not know it: the requests of a pipeline
-            may be signed by different users, and a coroutine runs when later ones have been checked.
+        handler: Called with the asker of this request. The connection does not know it, because pipelined requests may
+            be signed by different users and a coroutine runs after later ones have been checked.
     """
 
     handler: AskedHandler
@@ -63,24 +63,24 @@ class WithAsker(NamedTuple):
 
 @runtime_checkable
 class BatchHandler(Protocol):
-    """Handles all commands of a turn that carry its codes."""
+    """Handles all commands with its codes in a read batch."""
 
     def handle(self, reads: "list[Read]") -> None:
-        """Handle all requests, and give the answers to `write` of their peers."""
+        """Handle all requests and write the answers to their peers."""
         ...
 
     def written(self) -> None:
-        """Called once the answers are written."""
+        """Run follow-up work after the answers have been written."""
         ...
 
 
 class Intake(Protocol):
-    """Takes requests from a connection's bytes, before they are commands: those that a batch handler knows at a glance.
+    """A fast path: accepts simple requests of a batch handler as bytes, before they are decoded.
 
     Attributes:
-        judged: the codes of what a gate may judge (`ByteGate`): it shows nothing else to it.
-        count: how many it has taken that are not done.
-        codes: of what it takes; it is used where no gate asks about any of them.
+        judged: Codes that a gate may check (`ByteGate`); behind a gate only these are accepted.
+        count: Number of accepted requests that are not processed yet.
+        codes: Codes that it accepts. Without a `ByteGate` it is used only if no gate checks any of them.
     """
 
     @property
@@ -101,84 +101,84 @@ class Intake(Protocol):
         signer: KnownSigner | None = None,
         /,
     ) -> int:
-        """Take requests from a frame on, up to one that it does not know at a glance; gives the position behind them.
+        """Accept up to `count_max` requests from `position` on; return the position of the first one that is not accepted.
 
-        At most so many; with a signer those that he passes. What it takes it may keep the bytes of.
+        With a `signer`, only requests that it passes are accepted. The intake may keep references to `data`.
         """
         ...
 
     def take_reads(self, turn: TurnReads["Peer"], count_max: int, size_min: int, /) -> None:
-        """Take the requests of those who brought one each in a turn, up to the first who brought anything else.
+        """Accept the requests of peers that delivered one each, up to the first peer that delivered anything else.
 
-        At most so many, and no more than that only so many bytes wait. It is asked while it says of the first of
-        them that he `sends_alone`.
+        Accepts at most `count_max` and stops when fewer than `size_min` bytes wait. Called only if the first peer
+        `sends_alone`.
         """
         ...
 
     def answer_ahead(self, data: bytes, write: Write) -> int:
-        """Have the answer written to what a connection brought, which is not in a turn; gives the size of it, 0: nothing was done.
+        """Write the answer to a read that is not in a batch; return its size in bytes, or 0 if nothing was done.
 
-        It is asked once it has said of this connection that it `asks_alone`.
+        Called only after it has set `asks_alone` of this connection.
         """
         ...
 
     def handle(self) -> bool:
-        """Do all that were taken, and write their answers; True where `written` is to be called."""
+        """Process the accepted requests and write their answers; return whether to call `written`."""
         ...
 
     def written(self) -> None:
-        """Called once the answers are written."""
+        """Run follow-up work after the answers have been written."""
         ...
 
     def show(self, taker: "FrameHandler") -> None:
-        """Show what this intake does not know to this one, too."""
+        """Offer requests that this intake does not accept to `taker`."""
         ...
 
 
 @runtime_checkable
 class IntakeHandler(Protocol):
-    """A batch handler that may have an intake."""
+    """A batch handler that may have an intake (fast path)."""
 
     intake: Intake | None
 
 
 @runtime_checkable
 class FrameHandler(Protocol):
-    """A batch handler that can do requests as whole frames, when they are shown to it by an intake."""
+    """A batch handler that can process whole frames offered by an intake."""
 
     def take_frames(
         self, data: bytes, position: int, peer: "Peer", count_max: int
     ) -> tuple[int, int]:
-        """Do and answer requests from a frame on, at most so many, up to one that it does not know at a glance.
+        """Process and answer up to `count_max` frames from `position` on, up to the first one that is not simple.
 
-        Gives the position behind them, and how many there were.
+        Returns the position after them and their number.
         """
         ...
 
 
 def refuse_all(commands: list[RawCommand], peer: "Peer", error: BaseException) -> None:
-    """Answer requests with an error."""
+    """Answer all commands with the error."""
     answer = answer_to_error(error, commands[0])
     for command in commands:
         peer.answer(command, answer)
 
 
-# What one part of a server answers, by code.
+# The handlers of one part of a server, by request code.
 AnyHandler = Handler | WithAsker | BatchHandler
 Answers = Mapping[int, AnyHandler]
 
 
 @dataclass(frozen=True, slots=True)
 class RequestRule:
-    """A row of the table, without what runs.
+    """A row of the request table, without its handler.
 
     Attributes:
-        code: of the request.
-        right: whose request it is.
-        finders: of what it touches; each finds none, one or several.
-        is_batch: whether all that came in one turn are taken at once.
-        is_asked_again: its handler asks about the topic of the record that it finds (`may_of`), so that
-            the request may name none.
+        code: Request code.
+        right: Right that the sender needs.
+        finders: Find the touched resources, each none, one or several.
+        is_batch: Whether a batch handler handles the requests.
+        is_asked_again: Whether the handler also checks the topic of the record that it finds (`may_of`), so that the
+            request need not name one.
     """
 
     code: int
@@ -188,73 +188,73 @@ class RequestRule:
     is_asked_again: bool = False
 
     def accesses(self, fields: Mapping[str, str], body: bytes) -> list[Access]:
-        """The accesses of a request; where there are none, only a rule for anybody lets it pass.
+        """Return the accesses of a request; if there are none, only a rule for everybody lets it pass.
 
         Raises:
-            CodecError: its body cannot be read.
+            CodecError: The body cannot be decoded.
         """
-        if len(self.finders) == 1:  # Of a send.
+        if len(self.finders) == 1:  # The case of a send.
             return list(self.finders[0].find(fields, body))
         return [access for finder in self.finders for access in finder.find(fields, body)]
 
 
 class Gate(Protocol):
-    """Decides whether a request may pass."""
+    """Decides whether a request is allowed."""
 
     def is_asked(self, rule: RequestRule) -> bool:
-        """Whether any request of a code could be refused."""
+        """Return whether any request with the code of `rule` could be refused."""
         ...
 
     def check(self, rule: RequestRule, request: Command | RawCommand, peer: "Peer") -> Asker:
-        """Let a request pass and return who asks, or refuse it.
+        """Return the sender of an allowed request.
 
         Raises:
-            RequestError: NO_PERMISSION: it may not.
+            RequestError: NO_PERMISSION: The request is not allowed.
         """
         ...
 
 
 class StrangerGate(Protocol):
-    """Decides what is taken from whom nobody knows yet."""
+    """Limits what the server accepts from unknown users."""
 
     def refusal_of_large(self, fields: Mapping[str, str], peer: "Peer") -> str | None:
-        """The reason to refuse a large frame with these header fields; None: it is taken."""
+        """Return the reason to refuse a large frame with these header fields, or None to accept it."""
         ...
 
 
 @runtime_checkable
 class ByteGate(Protocol):
-    """A gate that can say which of an intake's requests may pass, before they are commands."""
+    """A gate that can check requests of an intake before they are decoded."""
 
     def signer_of(self, peer: "Peer") -> KnownSigner | None:
-        """The user who must have signed what is taken from a connection; None: nothing is taken."""
+        """Return the user whose signed requests may be accepted on a connection, or None to accept none."""
         ...
 
     def may_send(
         self, rules: Sequence[RequestRule], topic: bytes, signer: KnownSigner, peer: "Peer"
     ) -> bool:
-        """Whether a signer of this connection may send to a topic by each of the rules; then it is one of his topics."""
+        """Return whether a signer may send to a topic under each of the rules; if so, remember the topic for the signer."""
         ...
 
 
 class OwnMachineGate:
-    """The gate without access control: administration comes from this machine only."""
+    """The gate without access control: only this machine may send administrative requests."""
 
     def __init__(
         self,
         words: Callable[[RequestRule, "Peer"], str],
         may: Callable[[RequestRule, "Peer"], bool] = lambda _rule, _peer: False,
     ) -> None:
-        """`words` say why somebody else is refused, unless `may` knows him."""
+        """Set the text of refusals (`words`) and a test that allows other machines (`may`)."""
         self._words = words
         self._may = may
 
     def is_asked(self, rule: RequestRule) -> bool:
-        """Only administration is."""
+        """Return whether the rule is administrative."""
         return rule.right is Right.ADMINISTRATOR
 
     def check(self, rule: RequestRule, _request: Command | RawCommand, peer: "Peer") -> Asker:
-        """Look where the peer sits."""
+        """Refuse administrative requests from other machines, unless `may` allows them."""
         if (
             rule.right is Right.ADMINISTRATOR
             and not peer.is_on_own_machine
@@ -265,19 +265,19 @@ class OwnMachineGate:
 
 
 class RequestTable:
-    """The requests that a server answers in its role; another role is another table.
+    """The requests that a server answers in its current role; another role uses another table.
 
     Attributes:
-        rules: by code.
-        handlers: what answers single requests, by code; behind the gate where it is asked.
-        batches: likewise for what is taken a turn at once.
-        intake: takes requests of a batch handler as bytes, where no gate asks about any of them, or one that reads them.
+        rules: Rules by request code.
+        handlers: Single handlers by code, wrapped in a gate check if needed.
+        batches: Batch handlers by code, likewise.
+        intake: Fast path of a batch handler; None if a gate checks its codes and is no `ByteGate`.
     """
 
     def __init__(
         self, rules: Iterable[RequestRule], answers: Iterable[Answers], gate: Gate
     ) -> None:
-        """Each rule needs one of `answers`, and each answer a rule."""
+        """Join rules and answers by code; each rule needs exactly one answer, and each answer a rule."""
         self.rules = {int(rule.code): rule for rule in rules}
         self.handlers: dict[int, Handler] = {}
         self.batches: dict[int, BatchHandler] = {}
@@ -293,7 +293,7 @@ class RequestTable:
                 is_batch = isinstance(answer, BatchHandler)
                 assert rule.is_batch == is_batch, f"{code} as a batch?"
                 if isinstance(answer, BatchHandler):
-                    # Codes of one handler stay one batch: it stores them with one write.
+                    # Keep the codes of one handler in one batch, which it stores with one write.
                     gated = behind.setdefault(answer, _GatedBatch(answer, self.rules, gate))
                     self.batches[int(code)] = gated if is_asked else answer
                     if is_asked:
@@ -307,7 +307,7 @@ class RequestTable:
     def _find_intake(
         self, batches: Iterable[BatchHandler], asked: set[BatchHandler], gate: Gate
     ) -> None:
-        """The intake of the batch handlers, of which the gate is asked about some."""
+        """Select the intake and connect it with the batch handlers that need no gate check."""
         for batch in batches:
             if not isinstance(batch, IntakeHandler) or batch.intake is None:
                 continue
@@ -321,13 +321,13 @@ class RequestTable:
                 self.intake.show(batch)
 
     def _ungated(self, intake: Intake, gate: Gate) -> Intake | None:
-        """An intake that takes nothing about which the gate is asked."""
+        """Return the intake if no gate checks any of its codes, otherwise None."""
         rules = [self.rules[code] for code in intake.codes if code in self.rules]
         return None if any(map(gate.is_asked, rules)) else intake
 
 
 def _gated(handler: Handler | WithAsker, rule: RequestRule, gate: Gate | None) -> Handler:
-    """Put a handler behind the gate, if requests of its rule are asked, and give it the asker that it needs."""
+    """Add the gate check and the asker argument to a handler, as needed."""
     if isinstance(handler, WithAsker):
         with_asker = handler.handler
 
@@ -349,7 +349,7 @@ def _gated(handler: Handler | WithAsker, rule: RequestRule, gate: Gate | None) -
 
 
 class _GatedBatch:
-    """A batch handler that sees only what may pass."""
+    """A batch handler behind a gate check."""
 
     def __init__(
         self, batch: BatchHandler, rules: Mapping[int, RequestRule], gate: Gate
@@ -359,14 +359,14 @@ class _GatedBatch:
         self._gate = gate
 
     def handle(self, reads: list[Read]) -> None:
-        """Refuse who may not, and hand the others on."""
+        """Answer refused requests with the error and pass the others to the handler."""
         allowed: list[Read] = []
         for peer, commands in reads:
             passed: list[RawCommand] = []
             for command in commands:
                 try:
                     self._gate.check(self._rules[command[0]], command, peer)
-                except Exception as error:  # noqa: BLE001  One request's error is that request's answer.
+                except Exception as error:  # noqa: BLE001  Affects only this request.
                     peer.answer(command, answer_to_error(error, command))
                 else:
                     passed.append(command)
@@ -376,12 +376,12 @@ class _GatedBatch:
             self._batch.handle(allowed)
 
     def written(self) -> None:
-        """Tell the handler behind the gate that its answers are written."""
+        """Notify the wrapped handler that the answers have been written."""
         self._batch.written()
 
 
 class _GatedIntake:
-    """An intake that takes only what may pass."""
+    """An intake that accepts only requests allowed by a gate."""
 
     def __init__(self, intake: Intake, rules: list[RequestRule], gate: ByteGate) -> None:
         self.judged = self.codes = intake.judged
@@ -394,14 +394,14 @@ class _GatedIntake:
 
     @property
     def count(self) -> int:
-        """The number of requests taken that are not done."""
+        """Return the number of accepted requests that are not processed yet."""
         return self._intake.count
 
     def take_reads(self, _turn: TurnReads["Peer"], _count_max: int, _size_min: int) -> None:
-        """Take nothing: each of them has a signer."""
+        """Accept nothing, because each peer has its own signer."""
 
     def answer_ahead(self, _data: bytes, _write: Write) -> int:
-        """Answer nothing: who may ask what is known of commands."""
+        """Answer nothing, because only decoded commands are checked for these requests."""
         return 0
 
     def take(
@@ -412,7 +412,7 @@ class _GatedIntake:
         count_max: int,
         _signer: KnownSigner | None = None,
     ) -> int:
-        """See `Intake`: what the gate's signer passes, and each topic of his is asked about once."""
+        """Accept requests that the connection's signer passes; ask the gate once for each new topic of the signer."""
         signer = self._gate.signer_of(peer)
         if signer is None:
             return position
@@ -428,7 +428,7 @@ class _GatedIntake:
 def may_of(
     asker: Asker, *actions: Action, shows_messages: bool = False
 ) -> Callable[[str], bool]:
-    """Return a test whether an asker may do any of this to a topic, for a handler that finds a record by its place."""
+    """Return a function that tells whether an asker may do one of the actions to a topic, for handlers that find records."""
     if asker is EVERYBODY:
         return any_topic
     wanted = frozenset(actions)
@@ -438,22 +438,22 @@ def may_of(
 
 
 def any_topic(_name: str) -> bool:
-    """Allow any topic: what `may_of` gives for `EVERYBODY`."""
+    """Allow any topic; used by `may_of` for `EVERYBODY`."""
     return True
 
 
-# --- what requests touch
+# --- finders of touched resources
 
 
 def topic(field: str, *actions: Action, shows_messages: bool = False) -> Finder:
-    """The topic that a field names; a group's retry topic belongs to the group.
+    """Return a finder for the topic named by a field; a retry topic counts as its group.
 
-    Where the field is missing nothing is found: the handler refuses a request that needs it.
+    It finds nothing if the field is missing; the handler refuses a request that needs it.
 
     Args:
-        field: of the header.
-        actions: any of them is enough.
-        shows_messages: see `Access`.
+        field: Name of the header field.
+        actions: Actions of which any one suffices.
+        shows_messages: See `Access`.
     """
     wanted = frozenset(actions)
 
@@ -467,7 +467,7 @@ def topic(field: str, *actions: Action, shows_messages: bool = False) -> Finder:
 
 
 def group(field: str, *actions: Action) -> Finder:
-    """The group that a field names."""
+    """Return a finder for the group named by a field."""
     wanted = frozenset(actions)
 
     def find(fields: Mapping[str, str], _body: bytes) -> tuple[Access, ...]:
@@ -478,19 +478,19 @@ def group(field: str, *actions: Action) -> Finder:
 
 
 def cluster(*actions: Action) -> Finder:
-    """The cluster, whatever the request says."""
+    """Return a finder for the whole cluster."""
     access = Access(Resource.CLUSTER, ANY_NAME, frozenset(actions))
     return Finder(said("cluster", "", actions), lambda _fields, _body: (access,))
 
 
 def all_topics(*actions: Action) -> Finder:
-    """Every topic, whatever the request says."""
+    """Return a finder for all topics."""
     access = Access(Resource.TOPIC, ANY_NAME, frozenset(actions))
     return Finder(said("every topic", "", actions), lambda _fields, _body: (access,))
 
 
 def named_or_cluster(named: Finder, *actions: Action) -> Finder:
-    """A finder of what a field names, and of the whole cluster where it names nothing."""
+    """Return a finder for what a field names, or for the whole cluster if the field is missing."""
     whole = cluster(*actions)
 
     def find(fields: Mapping[str, str], body: bytes) -> Iterable[Access]:
@@ -500,6 +500,6 @@ def named_or_cluster(named: Finder, *actions: Action) -> Finder:
 
 
 def said(kind: str, where: str, actions: Iterable[Action]) -> str:
-    """The words of a finder."""
+    """Return the description of a finder."""
     may = " or ".join(action.value for action in actions)
     return f"{kind} {where}: {may}" if where else f"{kind}: {may}"

@@ -1,4 +1,4 @@
-"""Accepts connections and bounds what they may take: their number, their idle time, their memory."""
+"""A server that accepts connections and limits their number, idle time and memory."""
 
 import asyncio
 import contextlib
@@ -22,37 +22,37 @@ from cometmq.net.turn import Turn
 _log = logging.getLogger(__name__)
 
 CONNECTIONS_MAX = 10_000
-# Frames that have begun and not ended, over all connections, bytes.
+# Maximum bytes of incomplete frames, over all connections.
 PARTIAL_SIZE_MAX = 56 << 20
-# Answers that peers have not read, and requests that wait for that, over all connections, bytes.
+# Maximum bytes of unread answers and of requests that wait for them, over all connections.
 UNREAD_SIZE_MAX = 32 << 20
 # Both sides close a silent connection after 120 s (serverChannelMaxIdleTimeSeconds).
 IDLE_SECONDS_MAX = 120
 _IDLE_SCAN_SECONDS = 5
-# How long a connection may say nothing after it was accepted, and take for the first header of a frame.
+# Seconds for the first byte of a connection, and for the header of a frame once the frame has begun.
 FIRST_BYTE_SECONDS = 15.0
 HEADER_SECONDS = 10.0
-# Of the time that a connection may be silent: so much later than that it is closed at most.
+# Interval of idle checks as a share of the idle limit; a connection is closed at most this much too late.
 _IDLE_SCAN_SHARE = 0.25
-# How long closing waits for answers that are on their way.
+# Seconds that closing waits for answers to be sent.
 _CLOSE_SECONDS_MAX = 2
 
 
 class Server:
-    """Addresses that are listened on, and the peers that connect to them.
+    """Listening addresses and the peers that connect to them.
 
     Attributes:
-        dispatcher: who handles requests.
-        clock: time.
-        tasks: background tasks of the server.
-        turn: what its peers brought, handled together.
-        bad_frames: frames refused since the start.
-        half_frames: frames that have begun and not ended.
-        unread_answers: answers that peers have not read.
-        is_own_machine_trusted: whether a peer of this machine is more than one of another machine.
+        dispatcher: Calls the request handlers.
+        clock: Clock for timeouts.
+        tasks: Background tasks of the server.
+        turn: The read batch of its peers.
+        bad_frames: Frames refused since the start.
+        half_frames: Bytes of incomplete frames.
+        unread_answers: Bytes of answers that peers have not read.
+        is_own_machine_trusted: Whether peers on this machine may do more than others.
     """
 
-    _end_greeting: Callable[[], object] | None = None  # Takes the timer for newcomers back.
+    _end_greeting: Callable[[], object] | None = None  # Cancels the timer for newcomers.
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Server:
         strangers: StrangerGate | None = None,
         is_own_machine_trusted: bool = True,
     ) -> None:
-        """Nothing listens yet; see `start`. Without `tls` it is plain; `strangers` bound those who have not signed."""
+        """Set the limits; `start` listens. Without `tls` only cleartext is accepted; `strangers` limits unknown users."""
         self.is_own_machine_trusted = is_own_machine_trusted
         self.dispatcher, self.clock = dispatcher, clock
         self.tasks = Tasks("server")
@@ -84,39 +84,39 @@ class Server:
         self._idle_seconds_max = idle_seconds_max
         self._tls = tls
         self.strangers = strangers
-        self._newcomers: OrderedDict[Peer, float] = OrderedDict()  # By when each speaks.
+        self._newcomers: OrderedDict[Peer, float] = OrderedDict()  # First byte due by.
         self._attaching = Tasks("accept")
         self._connections = Connections(
             connections_max, clock, of_network_max=connections_per_address_max
         )
-        self._end_look: Callable[[], object] | None = None  # Takes the next look back.
-        self._look_at = 0.0  # When that is due, monotonic seconds.
+        self._end_look: Callable[[], object] | None = None  # Cancels the next check.
+        self._look_at = 0.0  # Time of it, monotonic seconds.
         self._all_gone = asyncio.Event()
         self._all_gone.set()
         self._bound, self._listening = list[Bound](), list[Bound]()
 
     @property
     def peers(self) -> frozenset[Peer]:
-        """The connections that are open now."""
+        """The open connections."""
         return frozenset(self._connections)
 
     async def start(self, host: str, port: int) -> int:
-        """Listen and return the port, which differs from `port` where that is 0.
+        """Listen on an address and return its port, which the system chooses if `port` is 0.
 
         May be called again for further addresses (a broker's second port).
 
         Raises:
-            NetError: the address cannot be listened on; the message says which and why.
+            NetError: Listening failed; the message names the address and the reason.
         """
         bound = self.bind(host, port)
         await self.serve()
         return bound
 
     def bind(self, host: str, port: int) -> int:
-        """Take an address without listening yet; its port, for those who must know it before.
+        """Reserve an address without listening yet; return the port for callers that need it beforehand.
 
         Raises:
-            NetError: as `start`.
+            NetError: As `start`.
         """
         try:
             bound = loop_network().bind(host, port)
@@ -129,7 +129,7 @@ class Server:
         return bound.port
 
     async def serve(self) -> None:
-        """Accept connections at every address that was bound."""
+        """Accept connections at every reserved address."""
         if not self._listening:
             self._connections.limit_to_descriptors()
             self._loop = asyncio.get_running_loop()
@@ -167,7 +167,7 @@ class Server:
                 await self._all_gone.wait()
 
     def _accepted(self, accepted: Accepted) -> None:
-        """Make a peer of an accepted connection, where there is room for it."""
+        """Create the peer of an accepted connection if there is room for it."""
         peer = Peer(self, accepted.remote, accepted.local_ip)
         if not self._connections.admit(peer, accepted.number):
             accepted.close()
@@ -177,7 +177,7 @@ class Server:
         self._attaching.spawn(self._connect(peer, accepted), "accept")
 
     def _expect_word(self, peer: Peer) -> None:
-        """Close a newcomer that says nothing for 15 s."""
+        """Close a new connection that sends nothing for FIRST_BYTE_SECONDS."""
         self._newcomers[peer] = self.clock.monotonic() + FIRST_BYTE_SECONDS
         if self._end_greeting is None:
             self._end_greeting = beat_later(FIRST_BYTE_SECONDS, self._greet)
@@ -195,11 +195,11 @@ class Server:
                 peer.drop(f"it said nothing for {FIRST_BYTE_SECONDS:.0f} s")
 
     async def _connect(self, peer: Peer, accepted: Accepted) -> None:
-        """Let a peer have what comes on an accepted connection."""
+        """Attach a peer to its accepted connection."""
         try:
             await accepted.attach(peer, self._tls)
         except (NetError, OSError) as error:
-            # Its transport never was, or tells the peer of its end by itself.
+            # The transport was never made, or reports its end to the peer itself.
             self.forget(peer)
             accepted.close()
             _log.info("%s is not served: %s", peer.address, error)
@@ -208,21 +208,21 @@ class Server:
             accepted.close()
             raise
 
-    # --- asked by peers
+    # --- called by peers
 
     def forget(self, peer: Peer) -> None:
-        """The connection is gone."""
+        """Remove a closed connection."""
         self._connections.forget(peer)
         self._newcomers.pop(peer, None)
         if not self._connections:
             self._all_gone.set()
 
     def count_bad_frame(self) -> None:
-        """A frame was refused."""
+        """Count a refused frame."""
         self.bad_frames += 1
 
     def _look_by(self, seconds: float) -> None:
-        """Look for silent connections by then, or sooner where that was due anyway."""
+        """Check for silent connections within `seconds`, or earlier if already scheduled."""
         due = self.clock.monotonic() + seconds
         if self._end_look is not None:
             if self._look_at <= due:
@@ -236,7 +236,7 @@ class Server:
         try:
             self.close_silent()
         finally:
-            # Often while frames are half here; else when somebody may have been silent for long.
+            # Check often while frames are incomplete; otherwise only for the idle limit.
             is_any_half = bool(self.half_frames)
             seconds = (
                 _IDLE_SCAN_SECONDS if is_any_half else self._idle_seconds_max * _IDLE_SCAN_SHARE
@@ -244,7 +244,7 @@ class Server:
             self._look_by(seconds)
 
     def close_silent(self) -> None:
-        """Close connections that have been silent or in the middle of a frame too long; called every few seconds."""
+        """Close connections that were silent or stuck within a frame for too long."""
         self.half_frames.close_late(HEADER_SECONDS, lambda peer: not peer.is_header_whole)
         self.half_frames.close_stuck()
         self._connections.look()

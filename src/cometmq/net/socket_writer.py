@@ -1,46 +1,43 @@
-"""The one that writes to a connection's socket, past the transport where that is allowed.
+"""Direct writes to a connection's socket, bypassing the transport when that is safe.
 
-A transport keeps what it is given until the end of the loop's turn, while whoever waits for it waits. So bytes
-that are wanted now go to the socket at once. Only this object does that, for it knows when it must not: while the
-transport has bytes that come first, when the connection is closing, and when what the transport writes
-is not what the socket gets (TLS).
+A transport buffers data until the end of the loop iteration while the receiver waits. Urgent data therefore goes to the
+socket directly. Only this class does that, because it knows when it is unsafe: while the transport holds earlier bytes,
+while the connection is closing, and when the transport transforms the data (TLS).
 """
 
 import asyncio
 import os
 
-# Of bytes that the socket took in part, this part at most is kept until it takes the rest.
+# Copy the rest of a partly sent buffer if more than 1/_KEPT_PART was sent; otherwise keep the buffer.
 _KEPT_PART = 4
 
 
 class SocketWriter:
-    """Writes to the socket of one transport.
+    """Writer for the socket of one transport.
 
     Attributes:
-        fd: the number of the socket; -1 where the transport alone may write to it.
+        fd: File descriptor of the socket; -1 if only the transport may write.
     """
 
     __slots__ = ("_is_behind", "_transport", "fd")
 
     def __init__(self, transport: asyncio.Transport) -> None:
-        """The transport has its socket."""
+        """Use a connected transport."""
         self._transport = transport
-        self._is_behind = (
-            False  # The transport was given something, and has it still as far as we know.
-        )
+        self._is_behind = False  # Whether the transport may still hold bytes.
         socket = transport.get_extra_info("socket")
         is_plain = transport.get_extra_info("sslcontext") is None
         self.fd = socket.fileno() if socket is not None and is_plain else -1
 
     @property
     def unsent(self) -> int:
-        """Bytes that the socket has not taken yet."""
+        """Bytes that the socket has not accepted yet."""
         size: int = self._transport.get_write_buffer_size()
         return size
 
     @property
     def is_direct(self) -> bool:
-        """Whether the socket would be given what is written now."""
+        """Whether a write would go to the socket immediately."""
         return self.fd >= 0 and not (self._is_behind and self._has_unsent())
 
     def _has_unsent(self) -> bool:
@@ -48,16 +45,16 @@ class SocketWriter:
         return self._is_behind
 
     def write(self, data: bytes | memoryview) -> None:
-        """Write at the end of the loop's turn."""
+        """Write through the transport at the end of the loop iteration."""
         self._is_behind = True
         self._transport.write(data)
 
     def write_now(self, data: bytes | memoryview) -> bool:
-        """Write what the socket takes at once, and the rest when it can; False where there is a rest."""
+        """Write as much as the socket accepts, and the rest later; return whether all was written."""
         if self.fd >= 0 and not (self._is_behind and self._has_unsent()):  # As `is_direct`.
             try:
                 sent = os.write(self.fd, data)
-            except OSError:  # The transport finds the same, and knows what to do about it.
+            except OSError:  # The transport meets the same error and handles it.
                 sent = 0
             if sent == len(data):
                 return True
@@ -66,7 +63,7 @@ class SocketWriter:
         return False
 
     def write_pieces_now(self, pieces: list[bytes | memoryview], size: int) -> bool:
-        """Write some pieces of so many bytes, one behind the other, as `write_now`: to the socket without a copy that joins them."""
+        """Write the pieces, `size` bytes in total, as `write_now` does, without joining them."""
         sent = 0
         if self.fd >= 0 and not (self._is_behind and self._has_unsent()):  # As `is_direct`.
             try:
@@ -79,21 +76,21 @@ class SocketWriter:
         return False
 
     def close(self) -> None:
-        """Close the connection when everything is written."""
+        """Close the connection after writing all bytes."""
         self.fd = -1
         self._transport.close()
 
     def abort(self) -> None:
-        """Close the connection at once."""
+        """Close the connection immediately."""
         self.fd = -1
         self._transport.abort()
 
     def lost(self) -> None:
-        """Write no more: the number of the socket may be another's soon."""
+        """Stop writing, as the descriptor may soon belong to another socket."""
         self.fd = -1
 
 
 def _rest_of(data: bytes | memoryview, sent: int) -> bytes | memoryview:
-    """The rest of a partly sent buffer; copied where most was sent, so that the large one is freed."""
+    """Return the unsent rest of a buffer; copied if most was sent, so that the large buffer is freed."""
     rest = memoryview(data)[sent:]
     return bytes(rest) if sent > len(data) // _KEPT_PART else rest

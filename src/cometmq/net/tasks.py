@@ -1,4 +1,4 @@
-"""Tasks with an owner and a name: kept alive, logged when they fail, cancelled with their owner."""
+"""Named background tasks with an owner: kept alive, logged on failure, cancelled with the owner."""
 
 import asyncio
 import logging
@@ -13,16 +13,16 @@ Value = TypeVar("Value")
 
 
 async def shared(task: asyncio.Task[Value]) -> Value:
-    """Wait for a task that others wait for, too; cancelling this wait does not cancel the task.
+    """Wait for a task that others may await as well; cancelling this wait does not cancel the task.
 
     Raises:
         ClientClosed: The owner of the task has cancelled it.
-        Exception: Whatever the task raises.
+        Exception: The exception of the task.
     """
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        # If all who wait leave, nobody is left to take its error.
+        # If all waiters leave, the task's exception must still be retrieved.
         task.add_done_callback(_take_error)
         current = asyncio.current_task()
         if not task.cancelled() or (current is not None and current.cancelling()):
@@ -39,16 +39,16 @@ class Tasks:
     """The background tasks of one owner."""
 
     def __init__(self, owner: str) -> None:
-        """`owner` is the first part of each task's name in logs."""
+        """Use `owner` as the first part of each task's name in logs."""
         self._owner = owner
         self._running: set[asyncio.Task[Any]] = set()
 
     def __len__(self) -> int:
-        """The number of running tasks."""
+        """Return the number of running tasks."""
         return len(self._running)
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
-        """Run `work` in the background; a failure is logged with its name, never lost."""
+        """Run `work` in the background; a failure is logged with the task's name."""
         task = asyncio.get_running_loop().create_task(work, name=f"{self._owner}/{name}")
         self._running.add(task)
         task.add_done_callback(self._done)
@@ -60,7 +60,7 @@ class Tasks:
             _log.error("task %s failed", task.get_name(), exc_info=task.exception())
 
     async def close(self) -> None:
-        """Cancel everything and wait until it has stopped."""
+        """Cancel all tasks except the calling one and wait until they have stopped."""
         current = asyncio.current_task()
         tasks = [task for task in self._running if task is not current]
         for task in tasks:

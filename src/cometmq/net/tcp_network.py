@@ -13,7 +13,7 @@ class TcpNetwork:
     """A `Network` of sockets."""
 
     def bind(self, host: str, port: int) -> Bound:
-        """See `Network`."""
+        """Bind a socket (see `Network`)."""
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
@@ -25,7 +25,7 @@ class TcpNetwork:
         return _BoundSocket(taken)
 
     def own_ip(self, host: str, port: int) -> str:
-        """See `Network`; the kernel names the address that it would send from, and nothing is sent."""
+        """Return the address that the kernel would send from (see `Network`); sends nothing."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.connect((host, port))
@@ -42,7 +42,7 @@ class _BoundSocket:
         self._listener: Listener | None = None
 
     def listen(self, on_accepted: OnAccepted) -> None:
-        """See `Bound`."""
+        """Accept connections from now on (see `Bound`)."""
 
         def accepted(connection: socket.socket, name: tuple[str, int]) -> None:
             on_accepted(_AcceptedSocket(connection, name))
@@ -51,7 +51,7 @@ class _BoundSocket:
         self._listener.start()
 
     def close(self) -> None:
-        """See `Bound`."""
+        """Release the address (see `Bound`)."""
         if self._listener is None:
             self._taken.close()
         else:
@@ -70,7 +70,7 @@ class _AcceptedSocket:
         self._connection = connection
 
     async def attach(self, protocol: asyncio.Protocol, tls: ServerTls | None = None) -> None:
-        """See `Accepted`."""
+        """Deliver received bytes to a protocol (see `Accepted`)."""
         loop = asyncio.get_running_loop()
         context = None if tls is None else await tls.context_for(self._connection)
         if context is None:
@@ -85,5 +85,5 @@ class _AcceptedSocket:
             )
 
     def close(self) -> None:
-        """See `Accepted`."""
+        """Reject the connection (see `Accepted`)."""
         self._connection.close()

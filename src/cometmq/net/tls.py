@@ -1,8 +1,8 @@
-"""TLS of a server's port: who speaks it, told by the first byte, and with which certificate.
+"""TLS of a server port: detection by the first byte, and the server's certificate.
 
-A TLS handshake begins with 0x16, a frame with the highest byte of its length, which is 0 or 1. That byte is looked at before a
-transport is made, and left in the socket (MSG_PEEK): whoever speaks TLS gets a transport of Python's `ssl` from the loop, others a
-plain one. A certificate that changes on the disk is taken for new connections.
+A TLS handshake begins with 0x16, a frame with the highest byte of its length, which is 0 or 1. The server peeks at that
+byte (MSG_PEEK) before it creates a transport: `ssl` of Python for TLS, otherwise a cleartext transport. A certificate
+file that changes is used for new connections.
 """
 
 import asyncio
@@ -21,17 +21,17 @@ from cometmq.model.tls import TlsSettings
 _log = logging.getLogger(__name__)
 
 _HANDSHAKE = b"\x16"
-# How long a connection may say nothing at all, and how long its handshake may take, seconds.
+# Seconds for the first byte of a connection, and for the handshake.
 FIRST_BYTE_SECONDS = 15.0
 HANDSHAKE_SECONDS = 10.0
-# How long the end of a TLS connection waits for the other side's.
+# Seconds to wait for the peer's close of a TLS connection.
 SHUTDOWN_SECONDS = 2.0
-# How often certificates are looked at.
+# Interval in seconds for checking the certificate files.
 LOOK_SECONDS = 2.0
 
 
 class TlsMode(Enum):
-    """The connections that a port takes; the words are RocketMQ's."""
+    """The kinds of connections that a port accepts, in RocketMQ's words."""
 
     disabled = "plain only"
     permissive = "both"
@@ -46,7 +46,7 @@ _WRONG_DATES = {
 
 
 class ClientCheck(Enum):
-    """Whether clients show certificates; the words are RocketMQ's."""
+    """Whether clients must show certificates, in RocketMQ's words."""
 
     none = ssl.CERT_NONE
     optional = ssl.CERT_OPTIONAL
@@ -55,14 +55,14 @@ class ClientCheck(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ServerFiles:
-    """The certificate of a server.
+    """The certificate files of a server.
 
     Attributes:
-        cert_file: its certificate and what it is signed with, PEM.
-        key_file: its key, PEM.
-        key_password: of the key.
-        trust_file: who signs clients' certificates, PEM.
-        check: whether clients show one.
+        cert_file: Certificate with its chain, PEM.
+        key_file: Private key, PEM.
+        key_password: Password of the key, or None.
+        trust_file: CA certificates that sign clients' certificates, PEM.
+        check: Whether clients must show a certificate.
     """
 
     cert_file: str
@@ -72,14 +72,15 @@ class ServerFiles:
     check: ClientCheck = ClientCheck.none
 
     def context(self) -> ssl.SSLContext:
-        """The TLS context of a server's connections.
+        """Create the TLS context for accepted connections.
 
         Raises:
-            SettingsError: a file cannot be used; the message names it.
+            SettingsError: A file cannot be used; the message names it.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        # Of ciphers that are all good the client's first: it knows what its processor does fast (AES of 128 bits, mostly).
+        # All offered ciphers are strong, so prefer the client's choice: it knows which is fast on its processor (mostly
+        # AES-128).
         context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
         load_pair(context, self.cert_file, self.key_file, self.key_password)
         if self.check is not ClientCheck.none:
@@ -93,7 +94,7 @@ class ServerFiles:
         return context
 
     def looks(self) -> list[tuple[int, int, int] | None]:
-        """The traits of the files by which it is seen that they were written to."""
+        """Return inode, size and mtime of each file, to detect changes."""
         found: list[tuple[int, int, int] | None] = []
         for path in (self.cert_file, self.key_file, self.trust_file):
             try:
@@ -107,15 +108,15 @@ class ServerFiles:
 def load_pair(
     context: ssl.SSLContext, cert_file: str, key_file: str, password: str | None
 ) -> None:
-    """Load a certificate with its key.
+    """Load a certificate with its key into a context.
 
     Raises:
-        SettingsError: they cannot be read, do not fit each other, or others may read the key.
+        SettingsError: The files cannot be read or do not match, or other users may read the key.
     """
     try:
         if os.stat(key_file).st_mode & 0o007:  # noqa: PTH116
             raise SettingsError(f"{key_file} is a key, and others may read it: chmod 600")
-        # Without a password OpenSSL would ask the terminal.
+        # Without a password OpenSSL would prompt on the terminal.
         context.load_cert_chain(cert_file, key_file, password or "")
     except ssl.SSLError as error:
         reason = (error.reason or "unreadable").replace("_", " ").lower()
@@ -128,10 +129,10 @@ def load_pair(
 
 
 def check_dates(context: ssl.SSLContext, cert_file: str) -> None:
-    """Shake hands with oneself in memory: `ssl` tells the dates of a certificate to nobody but a peer.
+    """Check a certificate's dates by a handshake in memory, because `ssl` reveals them only to a peer.
 
     Raises:
-        SettingsError: it has expired, or is not valid yet. What else there is to say of it, clients say.
+        SettingsError: The certificate has expired or is not valid yet. Other defects are left to clients.
     """
     asker = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     asker.check_hostname = False
@@ -152,10 +153,10 @@ def check_dates(context: ssl.SSLContext, cert_file: str) -> None:
 
 
 def load_trusted(context: ssl.SSLContext, path: str) -> None:
-    """Trust who is in a file.
+    """Trust the CA certificates in a file.
 
     Raises:
-        SettingsError: it cannot be read.
+        SettingsError: The file cannot be read.
     """
     try:
         context.load_verify_locations(path)
@@ -166,10 +167,10 @@ def load_trusted(context: ssl.SSLContext, path: str) -> None:
 
 
 def client_context(settings: TlsSettings) -> ssl.SSLContext:
-    """The TLS context of connections to servers: the certificate and its host name are checked.
+    """Create the TLS context for connections to servers.
 
     Raises:
-        SettingsError: a file cannot be used; the message names it.
+        SettingsError: A file cannot be used; the message names it.
     """
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -187,17 +188,17 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 class ServerTls:
-    """TLS of a server.
+    """TLS of a server port.
 
     Attributes:
-        mode: what its port takes.
+        mode: Kinds of connections that the port accepts.
     """
 
     def __init__(self, mode: TlsMode, files: ServerFiles) -> None:
         """Read the certificate.
 
         Raises:
-            SettingsError: it cannot be used.
+            SettingsError: It cannot be used.
         """
         self.mode = mode
         self._files = files
@@ -205,7 +206,7 @@ class ServerTls:
         self._context = files.context()
 
     def look(self) -> None:
-        """Take files that have changed; what cannot be used changes nothing. In any thread."""
+        """Reload changed files and keep the old ones if the new ones are unusable; callable in any thread."""
         looks = self._files.looks()
         if looks == self._looks:
             return
@@ -218,10 +219,10 @@ class ServerTls:
             _log.info("the certificate %s is taken for new connections", self._files.cert_file)
 
     async def context_for(self, connection: socket.socket) -> ssl.SSLContext | None:
-        """The TLS context with which an accepted connection is served; None: plain.
+        """Return the TLS context for an accepted connection, or None for cleartext.
 
         Raises:
-            ConnectError: it is not served: it says nothing, or is plain where TLS is wanted.
+            ConnectError: The peer sends nothing, or cleartext although TLS is required.
         """
         is_tls = await _first_byte(connection) == _HANDSHAKE
         if not is_tls and self.mode is TlsMode.enforcing:
@@ -230,7 +231,6 @@ class ServerTls:
 
 
 async def _first_byte(connection: socket.socket) -> bytes:
-    """Peek at the first byte of a connection."""
     loop = asyncio.get_running_loop()
     is_there = asyncio.Event()
     number = connection.fileno()
@@ -251,7 +251,7 @@ async def _first_byte(connection: socket.socket) -> bytes:
 
 
 async def follow_certificate(tls: ServerTls) -> None:
-    """Look at the files as long as the program runs."""
+    """Reload the certificate whenever its files change; never returns."""
     while True:
         await asyncio.sleep(LOOK_SECONDS)
         await asyncio.to_thread(tls.look)

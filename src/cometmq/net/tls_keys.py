@@ -1,7 +1,7 @@
-"""Settings of TLS that brokers and nameservers share: the keys of TlsSystemConfig of RocketMQ 5.3.3.
+"""TLS settings of brokers and nameservers, with the keys of TlsSystemConfig in RocketMQ 5.3.3.
 
-Java reads them as system properties or from `tls.properties`; here they stand in the configuration file, or in the file that
-`tls.config.file` names.
+Java reads them from system properties or `tls.properties`. Here they belong into the configuration file, or into the
+file that `tls.config.file` names.
 """
 
 from collections.abc import Iterable
@@ -18,25 +18,25 @@ CONFIG_FILE = "tls.config.file"
 
 @dataclass(frozen=True, slots=True)
 class TlsKeys:
-    """TLS of a server.
+    """TLS settings of a server.
 
     Attributes:
-        tls_mode: `disabled`, `permissive` (plain and TLS) or `enforcing`; differs: without it `enforcing` where there is a
-            certificate, else `disabled`, and what is neither of these words is an error.
-        tls_config_file: a file with these keys, as Java's `tls.properties`; differs: only where it is named.
-        is_tls_test: a certificate made for the occasion; differs: refused, there is none.
-        client_check: whether clients show certificates: `none`, `optional`, `require`.
-        tls_cert_file: the certificate, PEM; taken anew within 5 s when it changes.
-        tls_key_file: its key, PEM, readable by its owner alone.
-        tls_key_password: of the key; never shown, and not taken as a flag.
-        tls_trust_file: who signs the clients' certificates.
-        is_client_verified: read, and of no effect: a certificate that is asked for is verified.
-        is_tls_client: its own connections (to nameservers; a slave's to its master) speak TLS.
-        tls_client_cert_file: the certificate that it shows there.
-        tls_client_key_file: its key.
-        tls_client_key_password: of that key.
-        tls_client_trust_file: who signs the servers' certificates; without it whom the machine trusts.
-        is_server_verified: whether the server's certificate and host name are checked; differs: RocketMQ does not by default.
+        tls_mode: `disabled`, `permissive` (cleartext and TLS) or `enforcing`; differs: the default is `enforcing` if
+            there is a certificate, otherwise `disabled`, and any other word is an error.
+        tls_config_file: a file with these keys, as Java's `tls.properties`; differs: read only if named here.
+        is_tls_test: a generated test certificate; differs: not supported, refused.
+        client_check: whether clients must show certificates: `none`, `optional`, `require`.
+        tls_cert_file: the server's certificate, PEM; reloaded within 5 s after a change.
+        tls_key_file: the certificate's private key, PEM; must not be readable by everybody.
+        tls_key_password: password of the private key; never shown, and not accepted as a flag.
+        tls_trust_file: CA certificates that sign clients' certificates, PEM.
+        is_client_verified: accepted without effect: requested client certificates are always verified.
+        is_tls_client: whether outgoing connections (to nameservers; a slave's to its master) use TLS.
+        tls_client_cert_file: the certificate for outgoing connections, PEM.
+        tls_client_key_file: the private key of that certificate, PEM.
+        tls_client_key_password: password of that private key.
+        tls_client_trust_file: CA certificates that sign servers' certificates; by default the machine's.
+        is_server_verified: whether to check the server's certificate and host name; differs: RocketMQ does not by default.
     """
 
     tls_mode: TlsMode | None = setting(None, key="tls.server.mode")
@@ -57,16 +57,16 @@ class TlsKeys:
 
     @property
     def are_clients_certified(self) -> bool:
-        """Whether each connection to this server shows a certificate."""
+        """Whether every connection to this server shows a certificate."""
         return (
             self.client_check is ClientCheck.require and self.tls_mode is not TlsMode.permissive
         )
 
     def server_tls(self) -> ServerTls | None:
-        """The TLS settings of the port; None: plain only.
+        """Return the TLS settings of the port, or None for cleartext only.
 
         Raises:
-            SettingsError: it cannot be as it is said.
+            SettingsError: The settings contradict each other, or a file cannot be used.
         """
         if self.is_tls_test:
             raise SettingsError(
@@ -95,10 +95,10 @@ class TlsKeys:
         return ServerTls(mode, files)
 
     def client_tls(self) -> TlsSettings | None:
-        """The TLS settings of own connections to others; None: plain.
+        """Return the TLS settings of outgoing connections, or None for cleartext.
 
         Raises:
-            SettingsError: it cannot be as it is said.
+            SettingsError: The settings contradict each other.
         """
         if not self.is_tls_client:
             return None
@@ -109,10 +109,10 @@ class TlsKeys:
 
 
 def tls_layers(layers: Iterable[Layer]) -> list[Layer]:
-    """Settings from the file that `tls.config.file` names; weaker than what names it.
+    """Return the settings of the file that `tls.config.file` names; they have a lower priority than the given ones.
 
     Raises:
-        SettingsError: it cannot be read.
+        SettingsError: The file cannot be read.
     """
     values = {key: text.strip() for layer in layers for key, text in layer.values.items()}
     path = values.get(CONFIG_FILE)

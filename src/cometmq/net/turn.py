@@ -1,12 +1,11 @@
-"""A turn of the loop is a batch: what all connections brought in it is handled together.
+"""The read batch: what all connections received in one iteration of the loop (a turn) is handled together.
 
-Most clients send one request and wait, so a read holds one. What each read would cost, a write to the store, its
-dispatch, is paid once for all that came in the same turn. A turn is bounded in requests, bytes and time: what is
-beyond that goes on in the next one, behind those who wait already and in equal shares, and timers, new connections
-and what comes new are served between (docs/design/0037).
-
-Where turn after turn brings one small read alone, the next ones are handled as they are read: nothing is gained by
-waiting for more.
+Most clients send one request and wait, so a read holds one request. The cost of a write to the store and its dispatch
+is then shared by all requests of the batch. A batch is limited in requests, bytes and time. The rest is handled in the
+next iteration, after connections that already wait and in equal shares; timers, new connections and new bytes are
+served in between (docs/design/0037).
+After several batches in a row with a single small read, the next reads are handled immediately, because waiting for
+others gains nothing.
 """
 
 import asyncio
@@ -22,56 +21,57 @@ if TYPE_CHECKING:
     from cometmq.codec.remoting import RawCommand
     from cometmq.net.peer import Peer
 
-# A turn that brings no more is done without a look at the clock, bytes: 60 requests without a body.
+# Bytes up to which a batch is handled without checking the time: 60 requests without a body.
 SMALL_TURN = 16 << 10
-# After so many turns in a row that brought one small read, the next reads are handled as they come, so many of
-# them; then it is looked again who else is there.
+# After LONE_TURNS consecutive batches with a single small read, handle the next LONE_READS reads immediately. Then
+# check again whether other connections are active.
 LONE_TURNS, LONE_READS = 4, 64
-# Between two turns so many bytes of answers go out ahead of them; each counts as this more, which its time is worth.
+# Bytes of answers sent ahead of their batch per iteration; each answer also counts AHEAD_COST for its time.
 AHEAD_SIZE_MAX, AHEAD_COST = 2 << 20, 32 << 10
-# What a turn may take, seconds.
+# Time limit of a batch in seconds.
 BUDGET_SECONDS = 0.012
-# What its last step may take beyond it.
+# Seconds by which its last step may exceed it.
 OVERTIME_SECONDS = 0.004
-# Requests that are handled one by one stop after so long, for those that came with them; in seconds.
+# Time limit in seconds for requests of single handlers, after which the rest of the step waits.
 SINGLE_SECONDS = 0.004
-# And sooner while others wait who had nothing yet.
+# The same while other connections have not been served yet.
 SINGLE_SECONDS_OF_MANY = 0.001
-# Requests that are handled together at most: more, decoded, are not in the processor's cache any more when
-# they are stored (1,024 cost 1.3 times as much each).
+# Maximum of requests handled together. Larger numbers of decoded requests leave the processor's cache before they are
+# stored (1,024 cost 1.3 times as much each).
 COUNT_MAX = 256
-# Of each connection, where more than a few wait; so many times COUNT_MAX are a turn.
+# Minimum share of each connection if more than FEW wait.
 SHARE_MIN, FEW = 16, 8
-# Bytes from the sockets that are handled together; decoding a MiB of small requests takes 5 ms.
+# Maximum bytes handled together; decoding a MiB of small requests takes 5 ms.
 SIZE_MAX = 1 << 20
-# No request is believed to take less, seconds.
+# Minimum assumed time per request in seconds.
 PACE_MIN = 1e-6
-# Bytes that may wait for a turn; beyond them they are worked on as they are read, whatever it takes.
+# Bytes that may wait; any more are handled as they are read, however long it takes.
 WAITING_BYTES_MAX = 16 << 20
 
 
 class Turn(TurnReads["Peer"]):
-    """The connections that brought something, and what is done with it.
+    """The connections with unhandled bytes, and the handling of these.
 
     Attributes:
-        ahead_size: bytes that may be answered yet without waiting for a turn, by those for whom others are no gain.
+        ahead_size: Remaining bytes that may be answered in this iteration ahead of the batch, for clients that gain
+            nothing from batching.
     """
 
     def __init__(self, dispatcher: Dispatcher, clock: Clock) -> None:
-        """Nothing came yet."""
+        """Start with an empty batch."""
         super().__init__(WAITING_BYTES_MAX)
         self.ahead_size = AHEAD_SIZE_MAX
         self._lone_turns = 0
         self._dispatcher = dispatcher
         self._clock = clock
-        # Of them something is left; each turn has a share for them.
+        # Connections with requests left over; each batch serves a share of them.
         self._late: deque[Peer] = deque()
-        self._ends = 0.0  # Until when requests are handled one by one, monotonic seconds.
+        self._ends = 0.0  # Monotonic time in seconds when single handlers must stop.
         self._is_cut = False
         self._count, self._pace = SHARE_MIN, PACE_MIN
 
     def join(self, peer: "Peer", size: int) -> None:
-        """Let a connection that brought so many bytes have its share of this turn; 0: it goes on with older ones."""
+        """Queue a peer for this batch; `size` is the bytes it just delivered, or 0 if it only has requests left over."""
         self.lone_reads = 0
         (self.fresh if size else self._late).append(peer)
         if not self.is_due:
@@ -81,23 +81,23 @@ class Turn(TurnReads["Peer"]):
             self.work_off()
 
     def begin_soon(self) -> None:
-        """See `TurnReads`."""
+        """Schedule the batch for the next loop iteration."""
         self.is_due = True
         asyncio.get_running_loop().call_soon(self._begin)
 
     def arrived(self, size: int) -> None:
-        """Count bytes that a connection of this turn brought."""
+        """Count further bytes of a connection that is already in the batch."""
         self.size += size
         if self.size > WAITING_BYTES_MAX:
             self.work_off()
 
     def work_off(self) -> None:
-        """Work on what waits, until that is no more than may wait."""
+        """Handle queued requests until the waiting bytes are within WAITING_BYTES_MAX."""
         while self.size > WAITING_BYTES_MAX and (self.fresh or self._late):
             self._step(self.fresh or self._late, self._clock.monotonic() + BUDGET_SECONDS)
 
     def answer_ahead(self, data: bytes, peer: "Peer") -> bool:
-        """See `TurnReads`."""
+        """Answer a read before the batch if the intake can; return False if nothing was done."""
         intake = self._dispatcher.intake
         if intake is None or self.ahead_size <= 0:
             return False
@@ -106,7 +106,7 @@ class Turn(TurnReads["Peer"]):
         return size > 0
 
     def take_alone(self) -> None:
-        """See `TurnReads`: most often it is one send, which an unpipelined producer waits for; else whose it is reads it as any other."""
+        """Handle the only read of a batch, usually one send of a producer that does not pipeline."""
         intake = self._dispatcher.intake
         if intake is not None and self.size <= SMALL_TURN:
             intake.take_reads(self, 1, 0)
@@ -123,9 +123,9 @@ class Turn(TurnReads["Peer"]):
     def handle_alone(
         self, commands: "list[RawCommand]", peer: "Peer", *, is_whole: bool
     ) -> None:
-        """Handle what a small read brought that nobody came with, behind what the intake took of it; what takes too long goes on in a turn.
+        """Handle a small read immediately, after what the intake accepted of it; the rest waits for a batch if time runs out.
 
-        Where it is not whole, nothing behind it can be read, and the connection ends.
+        If `is_whole` is False, a frame is invalid: nothing after it can be decoded and the connection is closed.
         """
         intake = self._dispatcher.intake
         is_taken = intake is not None and intake.count > 0
@@ -141,26 +141,26 @@ class Turn(TurnReads["Peer"]):
         if peer.end_share():
             self.join(peer, 0)
         elif self._is_over():
-            self.lone_reads = 0  # The next one waits for its turn: others may be behind it.
+            self.lone_reads = 0  # Others may wait meanwhile.
 
     def cut(self) -> None:
-        """End this turn early: connections were closed, and what they held is free only when the loop goes round."""
+        """End this batch early: connections were closed, and their memory is freed only in the next iteration."""
         self._is_cut = True
 
     def _is_over(self) -> bool:
         return self._is_cut or self._clock.monotonic() >= self._ends
 
     def kept(self, size: int) -> None:
-        """Count bytes in again that wait for another share."""
+        """Add bytes that wait for another share."""
         self.size += size
 
     def gone(self, size: int) -> None:
-        """Count bytes out that wait no more."""
+        """Subtract bytes that no longer wait."""
         self.size -= size
         assert self.size >= 0
 
     def _begin(self) -> None:
-        """Work on what came, as long as the turn allows, and go on in the next one where something is left."""
+        """Handle the batch within its limits, and schedule the next one for the rest."""
         self.is_due = False
         self.ahead_size = AHEAD_SIZE_MAX
         try:
@@ -183,7 +183,7 @@ class Turn(TurnReads["Peer"]):
                 return
         self._lone_turns = self.lone_reads = 0
         ends = self._clock.monotonic() + BUDGET_SECONDS
-        # Who asks for much waits for who asks for little, and has a share of each turn.
+        # Connections with many requests are served after those with few, and get a share of each batch.
         for waiting in (fresh, late):
             while waiting and self._step(waiting, ends) < ends and not self._is_cut:
                 pass
@@ -191,10 +191,10 @@ class Turn(TurnReads["Peer"]):
                 return
 
     def _step(self, waiting: "deque[Peer]", ends: float) -> float:
-        """Handle as much together as may be done until `ends`; gives when it was done."""
+        """Handle as many requests together as fit before `ends`; return the time when they were done."""
         began = self._clock.monotonic()
-        # Twice as many as last time at most: what a request takes is guessed from the last ones.
-        # Near the end a little more: what came together stays together, for who sends it waits for all of it.
+        # At most twice as many as last time, because the time per request is an estimate. Exceed the limit slightly at
+        # the end to keep requests together that came together, as their senders wait for all of them.
         left = max(ends - began, OVERTIME_SECONDS)
         count = min(int(left / self._pace), 2 * self._count, COUNT_MAX)
         handled = self._handle(waiting, max(count, SHARE_MIN))
@@ -205,7 +205,7 @@ class Turn(TurnReads["Peer"]):
         return now
 
     def _handle(self, waiting: "deque[Peer]", count_max: int) -> int:
-        """Handle about so many requests together, in equal shares; gives their number."""
+        """Handle about `count_max` requests together, in equal shares; return their number."""
         self._is_cut = False
         reads, count = self._gather(waiting, count_max)
         if not reads:
@@ -220,9 +220,9 @@ class Turn(TurnReads["Peer"]):
         return count
 
     def _gather(self, waiting: "deque[Peer]", count_max: int) -> tuple[list[Read], int]:
-        """Have the intake take what it can; gives the other requests, of those for whom more is to be done, and how many there are of both."""
+        """Let the intake accept requests; return the reads with other requests, and the number of requests of both kinds."""
         few = len(waiting) <= FEW
-        # Where requests take long nobody has many of them before the others have one.
+        # If requests are slow, no connection gets many before the others get one.
         least_share = SHARE_MIN if count_max == COUNT_MAX else 1
         share = count_max if few else max(count_max // len(waiting), least_share)
         reads: list[Read] = []
@@ -230,7 +230,7 @@ class Turn(TurnReads["Peer"]):
         least = self.size - SIZE_MAX
         intake = self._dispatcher.intake
         before = 0 if intake is None else intake.count
-        taker = intake if waiting is self.fresh else None  # Of who sends alone.
+        taker = intake if waiting is self.fresh else None  # For peers that send alone.
         for _ in range(len(waiting)):
             if taker is not None and waiting and waiting[0].sends_alone:
                 taker.take_reads(self, count_max - count, least)

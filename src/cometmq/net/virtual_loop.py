@@ -1,15 +1,13 @@
-"""An event loop under virtual time: nothing waits, the clock goes to the next timer instead.
+"""An event loop under virtual time: instead of waiting, it advances the clock to the next timer.
 
-Everything that runs on it runs on one thread, with connections in memory and chance from a seed: days pass in
-moments, and the same program with the same seed does the same again. What is real is the code, and the files.
-Computing takes no time here; a turn of the loop takes `TURN_SECONDS`, so that who looks again and again until
-some time has passed comes to an end.
-
-Days in which nothing happens are leapt over. What only says that nothing has changed (a heartbeat, a renewed long poll, a look
-for who is silent) is a *beat*: it is set by `beat_later` and not by `call_later`. After `QUIET_SECONDS` of beats alone each of
-them would do again what it did, so the loop leaps to the next timer that is no beat. In a leap the monotonic
-clock stands, as that of a machine that sleeps: deadlines and leases, which it measures, are as long afterwards as they were
-before, and beats, which go by it, go on where they were. The wall clock and the loop's `time` go on.
+Everything runs on one thread, with connections in memory and random numbers from a seed. Days pass in moments, and the
+same program with the same seed repeats exactly. Code and files are real. Computing takes no virtual time; a loop
+iteration takes `TURN_SECONDS`, so that polling for a time ends.
+Idle days can be skipped. Periodic work that changes nothing on an idle system (a heartbeat, a renewed long poll, a
+check for silent connections) is a *beat*: a timer set by `beat_later` instead of `call_later`. After `QUIET_SECONDS`
+with only beats, the loop leaps to the next other timer. During a leap the monotonic clock stands still, as on a
+sleeping machine. Deadlines, leases and beats, which use it, continue afterwards with the same remaining time. The wall
+clock and the loop's `time` advance.
 """
 
 import asyncio
@@ -23,23 +21,23 @@ from typing import Any
 
 from cometmq.net.memory_network import MemoryNetwork
 
-# When it begins: 2026-01-01 00:00 UTC, ms since 1970; and what the monotonic clock says then, seconds.
+# Wall clock (2026-01-01 00:00 UTC, in ms since 1970) and monotonic clock (seconds) at the start.
 START_MS = 1_767_225_600_000
 _START_SECONDS = 1_000.0
 TURN_SECONDS = 1e-6
-# Where nothing but beats has happened for so long, the loop leaps; the longest chain of them is shorter: a broker that is
-# silent for 120 s, a route that is asked for each 30 s, queues that are shared out each 20 s.
+# Leap after this many seconds with only beats. Every chain of beats is shorter: a broker may be silent for 120 s,
+# routes are fetched every 30 s, queues are rebalanced every 20 s.
 QUIET_SECONDS = 300.0
-# A longer one is no beat: each has come at least once before a leap.
+# Longer timers are no beats, so that each beat runs at least once before a leap.
 BEAT_SECONDS_MAX = QUIET_SECONDS / 2
 
 
 class LoopDeadlock(RuntimeError):
-    """Everything on the loop waits for something, and no timer is set: it would wait for ever."""
+    """All tasks wait and no timer is set, so the loop would wait forever."""
 
 
 class _PassingSelector(selectors.DefaultSelector):
-    """Lets time pass where a selector would wait."""
+    """A selector that advances virtual time instead of waiting."""
 
     def __init__(self, let_pass: Callable[[float | None], None]) -> None:
         super().__init__()
@@ -53,40 +51,40 @@ class _PassingSelector(selectors.DefaultSelector):
 
 
 class VirtualClock:
-    """The time of a virtual loop (a `model.clock.Clock`)."""
+    """The clock of a virtual loop (a `model.clock.Clock`)."""
 
     is_steady = True
 
     def __init__(self, start_ms: int) -> None:
-        """Begin at a time; the clock stands until it is turned."""
+        """Set the wall time, in ms since 1970; the clock advances only through `turn` and `leap`."""
         self._start_ms = start_ms
         self._seconds = _START_SECONDS
         self._leapt = 0.0
 
     def now_ms(self) -> int:
-        """Wall time in ms since 1970."""
+        """Return the wall time in ms since 1970."""
         return self._start_ms + int((self._seconds - _START_SECONDS) * 1000)
 
     def monotonic(self) -> float:
-        """Seconds that never go back, without those of leaps."""
+        """Return seconds that never decrease, without leaps."""
         return self._seconds - self._leapt
 
     def all_seconds(self) -> float:
-        """Seconds that never go back, with those of leaps."""
+        """Return seconds that never decrease, including leaps."""
         return self._seconds
 
     def turn(self, seconds: float) -> None:
-        """Turn the clock on by some seconds."""
+        """Advance the clock."""
         self._seconds += seconds
 
     def leap(self, seconds: float) -> None:
-        """Turn the clock on by some seconds in which nothing happens."""
+        """Advance the wall clock only, over a time in which nothing happens."""
         self._seconds += seconds
         self._leapt += seconds
 
 
 class Beat:
-    """A timer by the monotonic clock; see the module."""
+    """A timer by the monotonic clock for periodic work (see the module)."""
 
     __slots__ = ("call", "due")
 
@@ -100,21 +98,21 @@ class Beat:
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """A loop under virtual time.
+    """An event loop under virtual time.
 
     Attributes:
-        clock: its time.
-        network: connections between its programs.
-        chance: what its programs leave to chance.
-        executor_seconds: how long each function takes that is left to an executor; others go on meanwhile.
+        clock: Virtual clock.
+        network: Connections between the programs on the loop.
+        chance: Source of the programs' random numbers.
+        executor_seconds: Virtual duration of each function run in an executor; other work continues meanwhile.
     """
 
     def __init__(
         self, *, seed: int = 0, start_ms: int = START_MS, has_leaps: bool = False
     ) -> None:
-        """Make a loop to be run as any other, by `asyncio.Runner(loop_factory=VirtualLoop)` for example.
+        """Create a loop, for example by `asyncio.Runner(loop_factory=VirtualLoop)`.
 
-        With `has_leaps` quiet days are leapt over; else each beat of them comes.
+        With `has_leaps` the loop skips idle days; otherwise every beat runs.
         """
         self.clock = VirtualClock(start_ms)
         self.chance = random.Random(seed)  # noqa: S311  To repeat a run.
@@ -127,18 +125,18 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self.executor_seconds = 0.0
 
     def time(self) -> float:
-        """Seconds that never go back."""
+        """Return seconds that never decrease, including leaps."""
         return self.clock.all_seconds()
 
     def run_forever(self) -> None:
-        """Run until the loop is stopped; work that its caller did meanwhile ends the quiet."""
+        """Run until the loop is stopped; work of the caller between two runs counts as activity."""
         self.not_quiet()
         super().run_forever()
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., Any], *args: Any, context: Any = None
     ) -> asyncio.TimerHandle:
-        """Call back at a time of `time`; such a timer is never leapt over."""
+        """Call back at a time of `time`; such a timer is never skipped."""
         self.not_quiet()
         return super().call_at(when, self._call_timer, callback, *args, context=context)
 
@@ -147,7 +145,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         callback(*args)
 
     def beat_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], object]:
-        """Call back after so many seconds of the monotonic clock; what it gives takes that back."""
+        """Call back after `seconds` of the monotonic clock; return a function that cancels it."""
         if seconds > BEAT_SECONDS_MAX:
             return self.call_later(seconds, callback).cancel
         beat = Beat(self.clock.monotonic() + max(seconds, 0.0), callback)
@@ -155,12 +153,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return beat.cancel
 
     def not_quiet(self) -> None:
-        """Something happens that is no beat: there is no leap for a while."""
+        """Record activity other than beats, which prevents a leap for QUIET_SECONDS."""
         if self._has_leaps:
             self._quiet_since = self.clock.monotonic()
 
     def _let_pass(self, timeout: float | None) -> None:
-        """Go on to the next beat or the end of `timeout`, whatever comes first; or leap to the latter."""
+        """Advance to the next beat or the end of `timeout`, whichever is earlier; or leap to the latter."""
         clock, beats = self.clock, self._beats
         while beats and beats[0][2].call is None:
             heapq.heappop(beats)
@@ -174,7 +172,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         if is_quiet and until_beat < until_timer:
             clock.leap(until_timer)
             return
-        # Never less than a turn: a beat that came early by the last digit of a time would be set again for now.
+        # Advance by at least one iteration; a beat that runs early by a rounding error would be set again for now.
         clock.turn(max(min(until_timer, until_beat), TURN_SECONDS))
         while beats and beats[0][0] <= clock.monotonic():
             due = heapq.heappop(beats)[2]
@@ -191,7 +189,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         func: Callable[..., Any],
         *args: Any,
     ) -> "asyncio.Future[Any]":
-        """Call a function later, on this thread whatever the executor."""
+        """Call a function later on this thread, whatever the executor."""
         called: asyncio.Future[Any] = self.create_future()
 
         def call() -> None:
@@ -201,7 +199,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
                 result = func(*args)
             except (SystemExit, KeyboardInterrupt):
                 raise
-            except BaseException as error:  # noqa: BLE001  It goes to whoever waits.
+            except BaseException as error:  # noqa: BLE001  Reported through the future.
                 called.set_exception(error)
             else:
                 called.set_result(result)
@@ -221,7 +219,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         ssl: object = None,
         local_addr: tuple[str, int] | None = None,
     ) -> tuple[asyncio.Transport, Any]:
-        """Connect to a program on this loop; there is no TLS in memory."""
+        """Connect to a program on this loop; TLS is not supported."""
         assert ssl is None, "connections in memory have no TLS"
         if local_addr is None:
             return await self.network.connect(protocol_factory, host, port)

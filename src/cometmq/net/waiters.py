@@ -1,4 +1,4 @@
-"""Waiters for answers on a channel: each is told once, of its answer or of what came in its place."""
+"""Waiters for answers on a channel, each notified once: of the answer or of an error."""
 
 import asyncio
 from typing import Protocol
@@ -11,40 +11,40 @@ _named = tuple.__new__
 
 
 class Waiter(Protocol):
-    """A waiter for one answer; it is told once, and what it does may not raise."""
+    """A waiter for one answer; notified once, and must not raise."""
 
     def answered(self, answer: RawCommand, /) -> None:
-        """The answer is here."""
+        """Process the answer."""
         ...
 
     def failed(self, error: BaseException, opaque: int, /) -> None:
-        """Take the error in place of the answer to the request of this number."""
+        """Process the error that occurred instead of the answer to the request with this opaque."""
         ...
 
 
 class PipelinedSendsWaiter(Waiter, Protocol):
-    """A waiter for the answers to many plain sends, a `kernel.PipelinedSends`."""
+    """A waiter for the answers to many simple sends, a `kernel.PipelinedSends`."""
 
     def settled(self, results: list[Settled], size: int, /) -> None:
-        """Take results for those who wait for them; bytes of the bodies that were sent for these."""
+        """Process the results of some sends, whose bodies have `size` bytes in total."""
         ...
 
 
 class Call:
-    """Waits with a future, which its caller may cancel."""
+    """A waiter that sets a future, which the caller may cancel."""
 
     __slots__ = ("_future",)
 
     def __init__(self, future: asyncio.Future[Command]) -> None:
-        """The future gets the answer."""
+        """Set `future` to the answer or the error."""
         self._future = future
 
     def answered(self, answer: RawCommand, /) -> None:
-        """See `Waiter`."""
+        """Set the future's result."""
         if not self._future.done():
             self._future.set_result(_named(Command, answer))
 
     def failed(self, error: BaseException, _opaque: int, /) -> None:
-        """See `Waiter`."""
+        """Set the future's exception."""
         if not self._future.done():
             self._future.set_exception(error)
