@@ -1,20 +1,22 @@
 """Every job against a plain reading of its topic: random bodies, names and folders, a change midway, and a kill.
 
 What a message says is in the result, or the message is in `_bad`, or the job refuses by a typed error. A run dies at a
-random write of its manifest; of some jobs a process dies by SIGKILL at a random moment. Then the same command goes on.
+random write of its manifest; of one job a process dies by SIGKILL at a random moment. Then the same command goes on.
 
-COMETMQ_JOB_SEEDS=0-19 tries more than one scenario of each job; COMETMQ_JOB_KILLS=1 kills a process of every job.
+COMETMQ_JOB_SEEDS=0-19 tries more than one scenario of each job; COMETMQ_JOB_KILLS=1 lets each step of every job die, the
+first by SIGKILL.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
@@ -25,8 +27,18 @@ from typing import Any
 
 import pytest
 
+from bench.kafka import kafka as real_kafka
+from bench.kafka import spark_jars
 from cometmq import offline
-from cometmq.client import Message, StoredMessage
+from cometmq.client import (
+    Admin,
+    ConsumeFrom,
+    DeadLetter,
+    Message,
+    PushConsumer,
+    PushSettings,
+    StoredMessage,
+)
 from cometmq.embedded import Embedded
 from cometmq.model.errors import SettingsError
 from cometmq.model.exit_status import ExitStatus
@@ -36,6 +48,8 @@ from cometmq.spark.jobs import (
     archive,
     cdc,
     compact,
+    dlq,
+    kafka,
     mirror,
     rebuild,
     replay,
@@ -48,19 +62,10 @@ from cometmq.spark.jobs import (
 from cometmq.spark.jobs.manifest import FOLDER
 from cometmq.spark.jobs.run import Run
 from cometmq.spark.jobs.target import TableFormat
+from tests.interop.reference import QUICK_START
 from tests.spark.test_job_tables import People, people_in
-from tests.support.job_worlds import (
-    KINDS,
-    Bad,
-    column_names,
-    ddl,
-    folder,
-    json_body,
-    quoted,
-    read_json,
-    read_topic,
-    send,
-)  # fmt: skip
+from tests.support.job_forms import AvroForm, CsvForm, Form, JsonForm, ProtobufForm
+from tests.support.job_worlds import column_names, folder, quoted, read_topic, send
 from tests.support.processes import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -87,6 +92,7 @@ class World:
     topic: str
     tmp_path: Path
     chosen: Random
+    kafka: str = ""
 
     @property
     def place(self) -> dict[str, Any]:
@@ -156,47 +162,56 @@ def refused(world: World, job: Callable[..., Any], options: Any, says: str) -> N
         job(world.spark, options)
 
 
-def tables(world: World, form: TableFormat) -> Iterator[Step]:
-    """JSON bodies as a table; a column more midway."""
-    chosen = world.chosen
-    *names, more = column_names(chosen, 5)
-    columns = {name: chosen.choice(KINDS) for name in names}
-    wider = {**columns, more: "STRING"}
-    to = world.folder("[]^|\\" if form == "delta" else "")
+def tables(
+    world: World, table_format: TableFormat, make: Callable[[Random, Path], Form]
+) -> Iterator[Step]:
+    """Bodies as a table; a column more midway."""
+    form = make(world.chosen, world.tmp_path)
+    to = world.folder("[]^|\\" if table_format == "delta" else "")
     given = table.TableOptions(
-        schema=ddl(columns), to=to, table_format=form, batch_rows=25, **world.place
+        to=to,
+        table_format=table_format,
+        batch_rows=25,
+        **form.options(wide=False),
+        **world.place,
     )
-    both = {name.swapcase(): "INT" for name in names if name.swapcase() != name}
-    if both:
-        refused(world, table.run, replace(given, schema=ddl(columns | both)), "is there twice")
-    refused(world, table.run, replace(given, schema=f"{ddl(columns)}, _MSGID INT"), "_MSGID")
+    if given.format in ("json", "csv"):
+        refuses_names(world, given, form.names[:-1])
     rows, bad = Counter[str](), Counter[bytes]()
 
-    def more_bodies(schema: dict[str, str]) -> None:
-        bodies = [json_body(chosen, schema) for _ in range(40)]
-        send(world.cluster, [Message(world.topic, body) for body in bodies])
-        for body in bodies:
-            try:
-                row = read_json(body, schema)
-                rows[repr(plain([*row, *[None] * (len(wider) - len(row))]))] += 1
-            except Bad:
+    def more_bodies(*, wide: bool) -> None:
+        bodies = [form.body(wide=wide) for _ in range(40)]
+        send(world.cluster, [Message(world.topic, body) for body, _ in bodies])
+        for body, row in bodies:
+            if row is None:
                 bad[body] += 1
+            else:
+                rows[repr(plain([*row, *[None] * (len(form.names) - len(row))]))] += 1
 
     def check(report: Any) -> None:
-        assert rows_in(world, given, [*wider]) == rows
+        assert rows_in(world, given, form.names) == rows
         assert report.counts["bad"] == bad.total()
         if bad:
             kept = world.spark.read.parquet(f"{read_path(to)}/_bad").collect()
             assert Counter(bytes(row.body) for row in kept) == bad
 
-    more_bodies(columns)
+    more_bodies(wide=False)
     yield table.run, given, to, check
-    more_bodies(wider)
-    wide = replace(given, schema=ddl(wider))
+    more_bodies(wide=True)
+    wide = replace(given, **form.options(wide=True))
     yield table.run, wide, to, check
     for other in (replace(wide, where="queueId >= 0"), replace(wide, since="2020-01-01T00:00")):
         refused(world, table.run, other, "would be there twice")
     refused(world, table.run, given, "columns can only be added")
+
+
+def refuses_names(world: World, given: table.TableOptions, names: list[str]) -> None:
+    """A column's name that is there twice, or that is ours, is refused by name."""
+    twice = [name.swapcase() for name in names if name.swapcase().lower() == name.lower()]
+    for name in twice[:1]:
+        schema = f"{given.schema}, {quoted(name)} INT"
+        refused(world, table.run, replace(given, schema=schema), "is there twice")
+    refused(world, table.run, replace(given, schema=f"{given.schema}, _MSGID INT"), "_MSGID")
 
 
 def rows_in(world: World, given: table.TableOptions, names: list[str]) -> Counter[str]:
@@ -218,6 +233,8 @@ def plain(value: Any) -> Any:
         return [*map(plain, value)]
     if isinstance(value, tuple):
         return tuple(map(plain, value))
+    if isinstance(value, bytearray):
+        return bytes(value)
     return (value + 0).normalize() if isinstance(value, Decimal) else value
 
 
@@ -300,10 +317,10 @@ def compactions(world: World) -> Iterator[Step]:
             found.setdefault(row["keys"], []).append((row.msgId, bytes(row.body)))
         assert found == {key: each for key, each in wanted.items() if each}
 
-    send(world.cluster, messages(world, 50))
-    yield compact.run, given, given.to, check
     send(world.cluster, messages(world, 30))
-    yield compact.run, replace(given, where="queueOffset >= 45"), given.to, check
+    yield compact.run, given, given.to, check
+    send(world.cluster, messages(world, 15))
+    yield compact.run, replace(given, where="queueOffset >= 25"), given.to, check
 
 
 def replays(world: World) -> Iterator[Step]:
@@ -316,17 +333,87 @@ def replays(world: World) -> Iterator[Step]:
     def check(report: Any) -> None:
         there = read_topic(world.cluster, world.topic)
         copies = read_topic(world.cluster, goal)
-        assert sorted(map(content, copies)) == sorted(map(content, there))
-        places = {
-            m.message_id: f"{m.topic}:{m.queue.broker_name}:{m.queue.queue_id}:{m.queue_offset}"
-            for m in there
-        }
-        assert {m.message_id: m.properties["REPLAY_OF"] for m in copies} == places
+        assert sorted(origins(copies)) == sorted(places(there))
         assert report.counts["rows"] == len(there)
 
-    for count in (50, 20):
+    for count in (30, 15):
         send(world.cluster, messages(world, count), queues=3)
         yield replay.run, given, given.state, check
+
+
+LETTERS: tuple[tuple[str, Callable[[StoredMessage], bool]], ...] = (
+    ("queueOffset % 2 = 0", lambda letter: letter.queue_offset % 2 == 0),
+    ("length(body) > 9", lambda letter: len(letter.body) > 9),
+    ("tags = 'größe'", lambda letter: letter.properties.get("TAGS") == "größe"),
+    ("properties['p0'] = 'x y'", lambda letter: letter.properties.get("p0") == "x y"),
+)
+
+
+def dead_letters(world: World) -> Iterator[Step]:
+    """Dead letters where they came from: those of a condition, then all; each once."""
+    group = f"of-{world.topic}"
+    letters = refused_by(world, group, 30)
+    where, is_meant = world.chosen.choice(LETTERS)
+    given = dlq.ReplayDeadOptions(
+        group=group, where=where, state=world.folder(), batch_rows=20, nameserver=world.cluster.nameserver,
+        progress="none",
+    )  # fmt: skip
+
+    def check(report: Any, wanted: list[StoredMessage], before: int) -> None:
+        copies = [
+            m for m in read_topic(world.cluster, world.topic) if "REPLAY_OF" in m.properties
+        ]
+        assert sorted(origins(copies)) == sorted(places(wanted))
+        assert report.counts.get("rows", 0) == len(wanted) - before
+
+    some = [*filter(is_meant, letters)]
+    yield dlq.replay_dead, given, given.state, partial(check, wanted=some, before=0)
+    rest = partial(check, wanted=letters, before=len(some))
+    yield dlq.replay_dead, replace(given, where=""), given.state, rest
+
+
+def refused_by(world: World, group: str, count: int) -> list[StoredMessage]:
+    """The dead letters of a group that wants none of a topic's messages."""
+    sent, dead = messages(world, count), f"%DLQ%{group}"
+    send(world.cluster, sent, queues=3)
+
+    def refuse(_message: StoredMessage) -> None:
+        raise DeadLetter("nobody wants it")
+
+    nameserver, settings = (
+        world.cluster.nameserver,
+        PushSettings(consume_from=ConsumeFrom.FIRST),
+    )
+    with PushConsumer(
+        nameserver, group=group, subscriptions=[world.topic], listener=refuse, settings=settings
+    ):
+        wait_until(
+            lambda: is_there(world, dead) and len(read_topic(world.cluster, dead)) == count,
+            seconds=60, what="the dead letters",
+        )  # fmt: skip
+    letters = read_topic(world.cluster, dead)
+    there = read_topic(world.cluster, world.topic)
+    assert sorted(map(content, letters)) == sorted(map(content, there))
+    return letters
+
+
+def is_there(world: World, topic: str) -> bool:
+    """Whether the cluster has a topic."""
+    with Admin(world.cluster.nameserver) as admin:
+        return topic in admin.topics()
+
+
+def places(those: list[StoredMessage]) -> list[tuple[Any, str]]:
+    """Messages, and where each is."""
+    return [
+        (content(m), f"{m.topic}:{m.queue.broker_name}:{m.queue.queue_id}:{m.queue_offset}")
+        for m in those
+    ]
+
+
+def origins(copies: list[StoredMessage]) -> list[tuple[Any, str]]:
+    """Copies, and where each says that it was."""
+    return [(content(m), m.properties["REPLAY_OF"]) for m in copies]
 
 
 def mirrors(world: World) -> Iterator[Step]:
@@ -354,7 +441,7 @@ def mirrors(world: World) -> Iterator[Step]:
                 assert there[target] == here[source]
             assert report.counts["rows"] == len(here)
 
-        for count in (50, 20):
+        for count in (30, 15):
             send(world.cluster, messages(world, count), queues=3)
             yield mirror.run, given, given.state, check
 
@@ -489,41 +576,179 @@ def traces(world: World) -> Iterator[Step]:
         yield trace.run, given, given.to, check
 
 
+def exports(world: World) -> Iterator[Step]:
+    """Messages into a real Kafka: each arrives, and of a run that died one micro-batch comes twice at most."""
+    goal, batch_rows = f"{world.topic}-out", 20
+    given = kafka.ExportOptions(
+        kafka=world.kafka,
+        to_topic=goal,
+        state=world.folder(),
+        batch_rows=batch_rows,
+        **world.place,
+    )
+
+    for number, count in enumerate((30, 15), 1):
+        send(world.cluster, messages(world, count), queues=3)
+
+        def check(report: Any, deaths: int = number) -> None:
+            there = read_topic(world.cluster, world.topic)
+            wanted = {
+                (m.message_id, m.properties.get("KEYS"), m.body, tuple(users(m.properties)))
+                for m in there
+            }
+            found = Counter[Any]()
+            for row in records(world, goal):
+                headers = {each.key: bytes(each.value).decode() for each in row.headers}
+                key = row.key and bytes(row.key).decode()
+                found[headers["UNIQ_KEY"], key, bytes(row.value), tuple(users(headers))] += 1
+            assert found.keys() == wanted
+            assert found.total() <= len(there) + deaths * batch_rows
+            assert report.counts["rows"] == len(there)
+
+        yield kafka.export_kafka, given, given.state, check
+
+
+def users(properties: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The properties of a message that its user gave."""
+    return sorted((k, v) for k, v in properties.items() if k[0] == "p" or k in ("KEYS", "TAGS"))
+
+
+def records(world: World, topic: str) -> list[Any]:
+    """All records of a topic of Kafka."""
+    reader = world.spark.read.format("kafka").option("kafka.bootstrap.servers", world.kafka)
+    found: list[Any] = (
+        reader.option("includeHeaders", "true").option("subscribe", topic).load().collect()
+    )
+    return found
+
+
+Record = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
+
+
+def record(chosen: Random) -> Record:
+    """A record of Kafka: key, value and headers."""
+    key = chosen.choice((None, b"k1", "größe".encode(), f"k{chosen.randrange(9)}".encode()))
+    names = chosen.choices(("p0", "p1", "p日"), k=chosen.randrange(4))
+    headers = [(name, chosen.choice((None, b"", b"x y", "日".encode()))) for name in names]
+    return key, chosen.choice((None, body(chosen))), headers
+
+
+def imports(world: World) -> Iterator[Step]:
+    """Records of a real Kafka as messages: each arrives; a header that stands twice counts with its last value."""
+    chosen, source = world.chosen, f"{world.topic}-in"
+    given = kafka.ImportOptions(
+        kafka=world.kafka, from_topic=source, to_topic=world.topic, state=world.folder(), batch_rows=20,
+        nameserver=world.cluster.nameserver, progress="none",
+    )  # fmt: skip
+
+    for number, count in enumerate((30, 15), 1):
+        made = [record(chosen) for _ in range(count)]
+        columns = "key BINARY, value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+        rows = world.spark.createDataFrame(made, columns).write.format("kafka")
+        rows.option("kafka.bootstrap.servers", world.kafka).option("topic", source).save()
+
+        def check(report: Any, deaths: int = number) -> None:
+            wanted = {}
+            for row in records(world, source):
+                last = {h.key: bytes(h.value or b"").decode() for h in row.headers or ()}
+                own = {name: value for name, value in last.items() if value}
+                key = row.key and bytes(row.key).decode()
+                wanted[source, row.partition, row.offset] = bytes(row.value or b""), key, own
+            found = Counter[tuple[Any, ...]]()
+            for each in read_topic(world.cluster, world.topic):
+                place = json.loads(each.properties["KAFKA_OF"])
+                place = place["topic"], place["partition"], place["offset"]
+                found[place] += 1
+                own = {k: v for k, v in each.properties.items() if k[0] == "p"}
+                assert (each.body, each.properties.get("KEYS"), own) == wanted[place]
+            assert found.keys() == wanted.keys()
+            assert found.total() <= len(wanted) + deaths * 20
+            assert report.counts["rows"] == len(wanted)
+
+        yield kafka.import_kafka, given, given.state, check
+
+
 JOBS: dict[str, Callable[[World], Iterator[Step]]] = {
-    "table": lambda world: tables(world, "parquet"),
-    "table-delta": lambda world: tables(world, "delta"),
+    "table": lambda world: tables(world, "parquet", JsonForm),
+    "table-csv": lambda world: tables(world, "parquet", CsvForm),
+    "table-avro": lambda world: tables(world, "parquet", AvroForm),
+    "table-protobuf": lambda world: tables(world, "parquet", ProtobufForm),
+    "table-delta": lambda world: tables(world, "delta", JsonForm),
     "cdc": lambda world: changes(world, "parquet"),
     "cdc-delta": lambda world: changes(world, "delta"),
     "compact": compactions,
     "replay": replays,
+    "dlq-replay": dead_letters,
     "mirror": mirrors,
     "archive-of-topics": archives_of_topics,
     "archive-restore-rebuild-verify": stores,
     "stats-sql": counts,
     "trace": traces,
+    "export-kafka": exports,
+    "import-kafka": imports,
 }
-KILLED = {"table", "replay"}
+# A process dies once a scenario: its Spark takes seconds to start.
+KILLED = {"replay"}
 # One of each has its scenario in test_job_tables, with more that it must keep.
 ALSO_ELSEWHERE = {"cdc", "cdc-delta"}
 CHOSEN = [each for each in JOBS if len(SEEDS) > 1 or each not in ALSO_ELSEWHERE]
 
 
+# Tables of some rows: to compile their queries takes longer than to interpret them.
+SMALL = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+
+
+@pytest.fixture(scope="module")
+def small(spark: Any) -> Any:
+    """A session of small things in the Spark of all tests."""
+    small = spark.newSession()
+    for name, value in SMALL.items():
+        small.conf.set(name, value)
+    small.conf.set("spark.sql.shuffle.partitions", "2")
+    return small
+
+
+@pytest.fixture(scope="module")
+def kafka_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real Kafka; the first one on a machine is fetched."""
+    folder = tmp_path_factory.mktemp("kafka")
+    with real_kafka(folder, partitions=2, jvm=("-Xmx256m", *QUICK_START)) as address:
+        yield address
+
+
+@pytest.fixture
+def with_kafka(small: Any, kafka_address: str) -> Iterator[str]:
+    """Where Kafka is, while the session knows Spark's connector for it, which no other test sees."""
+    thread = small._jvm.java.lang.Thread.currentThread()
+    loader = thread.getContextClassLoader()
+    for jar in spark_jars().split(","):
+        small.sql(f"ADD JAR '{jar}'")
+    yield kafka_address
+    thread.setContextClassLoader(loader)
+
+
 @pytest.mark.parametrize("name", CHOSEN)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_job_does_what_its_topic_says_in_whatever_scenario(
-    spark, cluster, topic, tmp_path, monkeypatch, seed, name
+    small, cluster, topic, tmp_path, monkeypatch, request, seed, name
 ):
-    world = World(spark, cluster, topic, tmp_path, Random(f"{name}-{seed}"))
-    is_killed = IS_EACH_KILLED or name in KILLED
+    world = World(small, cluster, topic, tmp_path, Random(f"{name}-{seed}"))
+    if "kafka" in name:
+        world.kafka = request.getfixturevalue("with_kafka")
+    is_killed = (IS_EACH_KILLED or name in KILLED) and not world.kafka
+    # One step dies, another one runs twice: of what is done a second run changes nothing.
+    dies_at = 0 if is_killed else world.chosen.randrange(2)
     for number, (job, options, place, check) in enumerate(JOBS[name](world)):
-        # A process dies once a scenario: its Spark takes seconds to start.
         if number == 0 and is_killed:
             die_in_a_process(world, job, options, place)
-        else:
-            die_here(monkeypatch, world.chosen, partial(job, spark, options))
-        check(job(spark, options))
-        if number == 0:
-            # Of what is done a second run changes nothing.
-            again = job(spark, options)
+        elif IS_EACH_KILLED or number == dies_at:
+            die_here(monkeypatch, world.chosen, partial(job, world.spark, options))
+        check(job(world.spark, options))
+        if number == 1 - dies_at:
+            again = job(world.spark, options)
             assert not any((again.this_run or {}).values())
             check(again)

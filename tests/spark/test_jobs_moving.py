@@ -81,6 +81,30 @@ def test_a_replay_killed_between_sending_and_checkpoint_sends_none_twice(
     assert ids_of(again) == ids_of(load(spark, cluster, topic))
 
 
+def test_messages_of_a_batch_have_one_id_and_each_is_replayed_when_the_job_died_between_them(
+    spark, cluster, topic, tmp_path, monkeypatch
+):
+    """The broker stores a batch's id over those of its messages, as Java's does."""
+    goal = f"{topic}-again"
+    with Producer(cluster.nameserver) as producer:
+        producer.send_batch([Message(topic, str(number).encode()) for number in range(10)])
+    given = replay.ReplayOptions(to_topic=goal, state=str(tmp_path), **place(cluster, topic))
+    real = sending.SendTarget.send
+
+    def sends_three_and_dies(target, batch, number):
+        real(target, batch.limit(3), number)
+        raise OSError("the power is gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sending.SendTarget, "send", sends_three_and_dies)
+        with pytest.raises(Exception, match="the power is gone"):
+            replay.run(spark, given)
+    assert load(spark, cluster, goal).count() == 3
+    replay.run(spark, given)
+    bodies = sorted(bytes(row.body).decode() for row in load(spark, cluster, goal).collect())
+    assert bodies == [str(number) for number in range(10)]
+
+
 def dead_letters(cluster, topic, group, count):
     """Messages that a listener has refused for good."""
 

@@ -65,11 +65,13 @@ def folder(chosen: Random, without: str = "") -> str:
 # --- a body
 
 
-def _text(chosen: Random) -> str:
+def a_text(chosen: Random) -> str:
+    """Any text, none, too."""
     return "".join(chosen.choices("abc äß日😀\n\t\"\\'{}0é\u2028", k=chosen.randint(0, 8)))
 
 
-def _number(chosen: Random) -> str:
+def a_number(chosen: Random) -> str:
+    """A number as JSON writes it, of any size."""
     digits = chosen.choice((1, 3, 17, 19))
     whole = str(chosen.randrange(10**digits))
     return chosen.choice(
@@ -78,11 +80,11 @@ def _number(chosen: Random) -> str:
     )  # fmt: skip
 
 
-def _value(chosen: Random, kind: str) -> str:
+def a_value(chosen: Random, kind: str) -> str:
     """A value as JSON, most times one that the column takes."""
     if chosen.random() < 0.12:
         return chosen.choice(
-            ("null", "[]", "{}", "true", '"x"', _number(chosen), "[1, [2]]", '{"x y": 1.50}')
+            ("null", "[]", "{}", "true", '"x"', a_number(chosen), "[1, [2]]", '{"x y": 1.50}')
         )
     if kind in ("BIGINT", "INT"):
         return str(chosen.randrange(-(1 << 31), 1 << 31))
@@ -97,19 +99,19 @@ def _value(chosen: Random, kind: str) -> str:
         return chosen.choice(("true", "false"))
     if kind.startswith("ARRAY"):
         return json.dumps(chosen.choices(range(-9, 9), k=chosen.randint(0, 3)))
-    text = json.dumps(_text(chosen), ensure_ascii=chosen.random() < 0.5)
+    text = json.dumps(a_text(chosen), ensure_ascii=chosen.random() < 0.5)
     return text if kind == "STRING" else f'{{"x y": {text}, "more": 1}}'
 
 
 def json_body(chosen: Random, columns: dict[str, str]) -> bytes:
     """A body of JSON, or nearly so."""
     pairs = [
-        f"{json.dumps(name)}: {_value(chosen, kind)}"
+        f"{json.dumps(name)}: {a_value(chosen, kind)}"
         for name, kind in columns.items()
         if chosen.random() < 0.9
     ]
     if chosen.random() < 0.2:
-        pairs.append(f'"nobody asked": {_value(chosen, chosen.choice(KINDS))}')
+        pairs.append(f'"nobody asked": {a_value(chosen, chosen.choice(KINDS))}')
     sound = f"{{{', '.join(pairs)}}}"
     if chosen.random() < 0.7:
         return sound.encode()
@@ -184,7 +186,12 @@ def _double(value: Any) -> float:
     return number
 
 
-def _read(value: Any, kind: str) -> Any:
+def read_value(value: Any, kind: str) -> Any:
+    """The value of a column that a value of a body says.
+
+    Raises:
+        Bad: it says none.
+    """
     if value is None:
         return None
     if kind in _RANGES:
@@ -196,9 +203,9 @@ def _read(value: Any, kind: str) -> Any:
     if kind == "BOOLEAN" and isinstance(value, bool):
         return value
     if kind.startswith("ARRAY") and isinstance(value, list):
-        return [_read(each, "BIGINT") for each in value]
+        return [read_value(each, "BIGINT") for each in value]
     if kind.startswith("STRUCT") and isinstance(value, dict):
-        return (_read(value.get("x y"), "STRING"),)
+        return (read_value(value.get("x y"), "STRING"),)
     if kind == "STRING":
         text = str(value) if isinstance(value, str) else _as_json(value)
         text.encode()
@@ -218,7 +225,7 @@ def read_json(body: bytes, columns: dict[str, str]) -> tuple[Any, ...]:
         )  # fmt: skip
         if not isinstance(found, dict):
             raise Bad("no object")
-        return tuple(_read(found.get(name), kind) for name, kind in columns.items())
+        return tuple(read_value(found.get(name), kind) for name, kind in columns.items())
     except (ValueError, RecursionError) as error:
         raise Bad(str(error)) from None
 

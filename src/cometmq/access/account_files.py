@@ -18,6 +18,7 @@ from cometmq.access.accounts import Account, FolderAccounts
 from cometmq.access.owner_file import check_owner
 from cometmq.access.switch_interval import short_switch_interval
 from cometmq.model.errors import SettingsError
+from cometmq.model.text import plural
 from cometmq.net.loop import beat_sleep
 
 _log = logging.getLogger(__name__)
@@ -117,7 +118,9 @@ class AccountFiles:
                 _log.error("the accounts stay as they are: %s", error)
                 return False
             self.texts, self.current = texts, current
-        _log.info("%d accounts in %d files are in force now", len(current), len(looks))
+        _log.info("in force now: %d %s in %d %s", len(current), plural(len(current), "account"),
+            len(looks), plural(len(looks), "file"),
+        )  # fmt: skip
         return True
 
     def take(self, texts: Mapping[str, AccountText]) -> None:

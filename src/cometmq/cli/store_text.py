@@ -66,13 +66,17 @@ def print_summary(summary: "Summary") -> None:
             ("last stop", "clean" if summary.stopped_cleanly else "not clean (abort is there)"),
             (
                 "log",
-                f"{summary.log_start} to {summary.log_end}, {summary.log_files} files of {size}",
+                f"{summary.log_start} to {summary.log_end}, {summary.log_files} {plural(summary.log_files, 'file')} of {size}",
             ),
             *_no_records(summary),
             ("first record", _time_text(summary.first_ms)),
             ("last record", _time_text(summary.last_ms)),
             ("on the device until", _time_text(summary.known_flushed_ms or None)),
-            ("index", f"{summary.index_files} files, {summary.index_keys} keys"),
+            (
+                "index",
+                f"{summary.index_files} {plural(summary.index_files, 'file')}, "
+                f"{summary.index_keys} {plural(summary.index_keys, 'key')}",
+            ),
             ("copies of cut tails", str(summary.cut_copies)),
         ],
     )
@@ -155,7 +159,10 @@ def print_comparison(found: "CopyComparison") -> None:
     )
     if found.damages:
         word += f" beside {len(found.damages)} damaged {plural(len(found.damages), 'piece')}"
-    screen().print(f"{word}: {found.queues} queues, {min(found.rows)} messages compared")
+    queues, rows = found.queues, min(found.rows)
+    screen().print(
+        f"{word}: {queues} {plural(queues, 'queue')}, {rows} {plural(rows, 'message')} compared"
+    )
 
 
 def plan_json(plan: "RepairPlan") -> dict[str, object]:
@@ -178,6 +185,7 @@ def print_plan(plan: "RepairPlan") -> None:
     how = "cut" if plan.is_cut else "wrapped"
     screen().print(
         f"{len(plan.damages)} damaged {plural(len(plan.damages), 'piece')} {how}, {plan.tail} bytes behind the log's end cut; "
-        f"{len(plan.queues)} queues and {plan.index_files} index files built again from "
-        f"{plan.records} records"
+        f"{len(plan.queues)} {plural(len(plan.queues), 'queue')} and "
+        f"{plan.index_files} index {plural(plan.index_files, 'file')} built again from "
+        f"{plan.records} {plural(plan.records, 'record')}"
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from cometmq.codec.bodies.missing_brokers import MissingBroker
+from cometmq.model.text import plural
 
 _log = logging.getLogger(__name__)
 
@@ -53,8 +54,9 @@ class MissingBrokers:
             return
         if size > BYTES_MAX:
             _log.warning(
-                "the %d topics of %.100r are too many to be remembered while it is away",
+                "too much to be remembered while it is away: %d %s of %.100r",
                 len(broker.queues),
+                plural(len(broker.queues), "topic"),
                 broker.name,
             )
             return

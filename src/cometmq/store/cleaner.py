@@ -13,6 +13,7 @@ from typing import NamedTuple
 from weakref import WeakSet
 
 from cometmq.model.clock import Clock
+from cometmq.model.text import plural
 from cometmq.store.archive_mark import ReadLog, guarded_to
 from cometmq.store.checkpoint import CheckpointFiles
 from cometmq.store.clock_watch import ClockWatch
@@ -139,7 +140,12 @@ class Cleaner:
             yield from self._follow(derived, start, failures)
         if failures:
             count, first = len(failures), failures[0]
-            logger.warning("The next round tries again: %d steps failed, as %s", count, first)
+            logger.warning(
+                "The next round tries again: %d failed %s, as %s",
+                count,
+                plural(count, "step"),
+                first,
+            )
         else:
             self._followed_to = start
 

@@ -16,6 +16,7 @@ from cometmq.codec.queue_entry import (
     QueueEntry,
     gap_entries,
 )
+from cometmq.model.text import plural
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.disk import is_of_one_path
 from cometmq.store.queue_files import OPEN_FILES_MAX, QueueFiles
@@ -128,7 +129,11 @@ class ConsumeQueues:
             return False
         if missing > 0:
             logger.warning(
-                "%r: %d messages before %d are not in the log", queue, missing, offset
+                "%r: not in the log: %d %s before %d",
+                queue,
+                missing,
+                plural(missing, "message"),
+                offset,
             )
             place, size, _ = entry
             queue.tail += gap_entries(missing, queue.topic, place, size)

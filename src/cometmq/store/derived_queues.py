@@ -21,6 +21,7 @@ from cometmq.codec.queue_entry import QUEUE_OFFSET_MAX, QueueEntry
 from cometmq.codec.record import Record, decode_record
 from cometmq.kernel import show_columns, show_entries, show_records
 from cometmq.model.names import LMQ_PREFIX
+from cometmq.model.text import plural
 from cometmq.store.batch import Batch, RawRecords
 from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles
 from cometmq.store.commitlog import CommitLog
@@ -405,6 +406,6 @@ class DerivedQueues:
         """Say of which topics there are records that no queue can have."""
         for topic, count in self._unqueued.items():
             logger.error(
-                "%d records of the topic %.300r are in the log and in no queue: a topic of this name "
-                "can have no directory; delete it", count, topic,
+                "in the log and in no queue: %d %s of the topic %.300r: a topic of this name can have no "
+                "directory; delete it", count, plural(count, "record"), topic,
             )  # fmt: skip

@@ -22,6 +22,7 @@ from cometmq.codec.queue_entry import (
 )
 from cometmq.codec.record import PHYSICAL_OFFSET_AT, QUEUE_OFFSET_AT
 from cometmq.kernel import MAGIC_V1, MAGIC_V2, RECORD_SIZE_MIN, WalkEnd
+from cometmq.model.text import plural
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.disk import Buffer
@@ -267,10 +268,10 @@ class QueueMending:
         where = self._files.path(queue, run.start)
         count = run.stop - run.start
         logger.warning(
-            "%r: %d queue entries from %d on led to no record of theirs (%s); %d were built again "
-            "from the log, and for %d it has no message between %d and %d: readers pass these; "
+            "%r: %d queue %s from %d on led to no record (%s); built again from the log: %d; it has no "
+            "message for %d between %d and %d: readers pass these; "
             "`cometmq store verify` looks at all queues",
-            queue, count, run.start, where, count - lost, lost, run.low, run.high,
+            queue, count, plural(count, "entry", "entries"), run.start, where, count - lost, lost, run.low, run.high,
         )  # fmt: skip
 
 

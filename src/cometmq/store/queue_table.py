@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 
 from cometmq.model.errors import RecordIllegal
 from cometmq.model.names import length_fault
+from cometmq.model.text import plural
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.stored_record import is_directory_name
 
@@ -133,7 +134,8 @@ class QueueTable:
 def say_set_aside(queue: ConsumeQueue) -> None:
     """Say that a plain queue is not found, for it would hide a batch queue."""
     logger.warning(
-        "%r is put aside, for it hid the batch queue of its number: its %d messages are in the log alone",
+        "%r is put aside, for it hid the batch queue of its number: in the log alone: %d %s",
         queue,
         queue.max_offset - queue.min_offset,
+        plural(queue.max_offset - queue.min_offset, "message"),
     )

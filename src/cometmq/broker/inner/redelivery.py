@@ -16,6 +16,7 @@ from cometmq.model import properties as keys_of
 from cometmq.model.errors import CodecError, RecordIllegal
 from cometmq.model.flags import TRANSACTION_MASK
 from cometmq.model.names import REVIVE_LOG_PREFIX, is_written_by_brokers, topic_fault
+from cometmq.model.text import plural
 from cometmq.model.topic import TopicConfig
 from cometmq.store.appender import PutResult
 from cometmq.store.message_search import MessageSearch
@@ -183,8 +184,9 @@ def put_deliverable(
     ]
     if len(living) < len(messages):
         _log.warning(
-            "%d messages that waited are discarded, because their topics were deleted",
+            "discarded, because the topic was deleted: %d %s that waited",
             len(messages) - len(living),
+            plural(len(messages) - len(living), "message"),
         )
     return _put(inner, living)
 

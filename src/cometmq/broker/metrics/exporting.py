@@ -10,6 +10,7 @@ from cometmq.broker.loop.steps import Steps, called_back, elsewhere
 from cometmq.broker.metrics.page import Source
 from cometmq.broker.parts import Parts
 from cometmq.broker.settings.metrics_keys import MetricsExporter
+from cometmq.model.text import plural
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricsData
@@ -102,7 +103,11 @@ class Exporting:
         # The log may have been truncated meanwhile.
         self._spans_from = min(self._spans_from, store.dispatched_offset)
         if skipped:
-            _log.warning("%d messages with a trace had no span: so many came at once", skipped)
+            _log.warning(
+                "no span for %d %s with a trace: so many came at once",
+                skipped,
+                plural(skipped, "message"),
+            )
         return _SPANS_SECONDS
 
     async def close(self) -> None:

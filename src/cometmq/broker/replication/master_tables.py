@@ -24,6 +24,7 @@ from cometmq.codec.bodies.topic_config import TopicTable, topic_table
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import CodecError
 from cometmq.model.names import SYSTEM_GROUP_PREFIX, group_fault, topic_fault
+from cometmq.model.text import plural
 from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
@@ -161,8 +162,8 @@ class OwnTables:
             yield from turn_end()
         if refused:
             _log.warning(
-                "offsets of %d groups in topics are not copied: all may take %d bytes; delete groups "
-                "that nobody uses", refused, OFFSETS_SIZE_MAX,
+                "not copied: offsets of %d %s in topics; all may take %d bytes; delete groups that nobody uses",
+                refused, plural(refused, "group"), OFFSETS_SIZE_MAX,
             )  # fmt: skip
 
 

@@ -28,6 +28,7 @@ from cometmq.codec.headers.offset import UpdateConsumerOffset
 from cometmq.model.clock import Clock
 from cometmq.model.codes import RequestCode, ResponseCode, request_name
 from cometmq.model.errors import BrokerRefused, CodecError, CometError
+from cometmq.model.text import plural
 
 _log = logging.getLogger(__name__)
 
@@ -238,7 +239,12 @@ class MasterMetadata:
                     master, UpdateConsumerOffset(group, topic, queue_id, offset)
                 )
         if told:
-            _log.info("told the master %s of %d offsets that were committed here", master, told)
+            _log.info(
+                "told the master %s of %d %s committed here",
+                master,
+                told,
+                plural(told, "offset"),
+            )
 
     def _tell(self, master: str, request: UpdateConsumerOffset) -> Steps[None]:
         try:

@@ -27,6 +27,7 @@ from cometmq.model.names import (
     group_of_derived,
     is_system_group,
 )
+from cometmq.model.text import plural
 from cometmq.store.config_file import ConfigFile
 
 _SHOWN_MAX = 20  # Names in one line of the log.
@@ -190,9 +191,9 @@ class Groups:
             self._groups.update((name, GroupConfig(name)) for name in missing)
             self._changed()
             _log.warning(
-                "%d groups have retry or dead-letter topics that are made again, and are made again, too; what "
-                "was set for them is not known here: %s",
-                len(missing), ", ".join([*missing[:_SHOWN_MAX], *(["..."] if len(missing) > _SHOWN_MAX else [])]),
+                "made again: %d %s, whose retry or dead-letter topics are made again; what was set before is "
+                "not known here: %s",
+                len(missing), plural(len(missing), "group"), ", ".join([*missing[:_SHOWN_MAX], *(["..."] if len(missing) > _SHOWN_MAX else [])]),
             )  # fmt: skip
 
     def _forget(self, name: str) -> None:

@@ -197,9 +197,9 @@ class Offsets:
                 )
             )
             _log.warning(
-                "%d offsets were beyond the end of their queues, and are set to that end, else their groups "
-                "would skip new messages: %s%s. Messages that were consumed are not in the log here",
-                sum(lowered.values()), shown, ", ..." if len(lowered) > _SHOWN_MAX else "",
+                "set to the end of the queue: %d %s beyond it, else groups would skip new messages: %s%s. "
+                "Messages that were consumed are not in the log here",
+                sum(lowered.values()), plural(sum(lowered.values()), "offset"), shown, ", ..." if len(lowered) > _SHOWN_MAX else "",
             )  # fmt: skip
 
     # --- of a slave

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
+from cometmq.model.text import plural
 from cometmq.model.topic import TopicConfig
 
 _log = logging.getLogger(__name__)
@@ -40,8 +41,8 @@ def warn_of_policies(topics: Mapping[str, TopicConfig]) -> None:
                 by_what.setdefault(what, []).append(topic.name)
     for what, names in by_what.items():
         _log.warning(
-            "topics.json, %d topics (%s): %s",
-            len(names), ", ".join(names[:_NAMED_MAX]), what,
+            "topics.json, %d %s (%s): %s",
+            len(names), plural(len(names), "topic"), ", ".join(names[:_NAMED_MAX]), what,
         )  # fmt: skip
 
 

@@ -158,14 +158,14 @@ class Topics:
             self._changed()
         if made:
             _log.warning(
-                "%d topics have queues and are not in topics.json; they are made again with read and write "
-                "permission and as many queues as have messages: %s. Their attributes are not known here",
-                len(made), _shown({config.name: config.read_queues for config in made}),
+                "not in topics.json: %d %s with queues, made again with read and write permission and as many "
+                "queues as have messages: %s. What attributes there were is not known here",
+                len(made), plural(len(made), "topic"), _shown({config.name: config.read_queues for config in made}),
             )  # fmt: skip
         if widened:
             _log.warning(
-                "%d topics have messages in more queues than topics.json gives them, and get as many: %s",
-                len(widened), _shown({config.name: config.read_queues for config in widened}),
+                "given more queues, for topics.json names fewer than have messages: %d %s: %s",
+                len(widened), plural(len(widened), "topic"), _shown({config.name: config.read_queues for config in widened}),
             )  # fmt: skip
         return [config.name for config in made]
 
@@ -174,9 +174,9 @@ class Topics:
         unknown = self.unknown(counts)
         if unknown:
             _log.warning(
-                "%d topics have queues and are not in topics.json, so nobody can read them: %s. They were "
-                "deleted, or topics.json is older than the log; `cometmq topic create NAME --queues N` makes "
-                "one readable again", len(unknown), _shown(unknown),
+                "not in topics.json, so nobody can read it: %d %s with queues: %s. Deleted, or topics.json is "
+                "older than the log; `cometmq topic create NAME --queues N` makes one readable again",
+                len(unknown), plural(len(unknown), "topic"), _shown(unknown),
             )  # fmt: skip
 
     def unknown(self, counts: Mapping[str, int]) -> dict[str, int]:

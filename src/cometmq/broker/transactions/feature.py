@@ -28,6 +28,7 @@ from cometmq.model.errors import RequestError
 from cometmq.model.flags import PERM_READ_WRITE, TRANSACTION_MASK
 from cometmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANSACTION_GROUP
 from cometmq.model.rights import Action, topic_access
+from cometmq.model.text import plural
 from cometmq.store.consume_queue import ConsumeQueue
 
 _log = logging.getLogger(__name__)
@@ -111,7 +112,8 @@ class Transactions(Feature):
         await self._machines.run(self._queues.load())
         self._is_running = True
         if self._table.open:
-            _log.info("%d transactions are open", len(self._table.open))
+            count = len(self._table.open)
+            _log.info("open: %d %s", count, plural(count, "transaction"))
         interval = self._settings.transaction_check_interval_ms / 1000
         checks = self._machines.keep(
             "checks",

@@ -29,6 +29,7 @@ from cometmq.codec.trace import (
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import CometError
 from cometmq.model.message import Message, StoredMessage
+from cometmq.model.text import plural
 from cometmq.net.tasks import Tasks
 
 _log = logging.getLogger(__name__)
@@ -217,4 +218,6 @@ class Tracer:
         await self._tasks.close()
         await self._flush()
         if self.dropped:
-            _log.warning("%d traces of %s were lost", self.dropped, self._group)
+            _log.warning(
+                "lost: %d %s of %s", self.dropped, plural(self.dropped, "trace"), self._group
+            )

@@ -23,6 +23,7 @@ from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import CodecError, RequestError, SettingsError
 from cometmq.model.settings import SettingsInForce, settings_table
+from cometmq.model.text import plural
 from cometmq.nameserver.kv import KvConfig
 from cometmq.nameserver.routes import RouteTable
 from cometmq.nameserver.settings import NameServerSettings
@@ -97,14 +98,23 @@ class AdminHandlers:
         """WIPE_WRITE_PERM_OF_BROKER 205."""
         header = decode_fields(BrokerNameRequest, command.fields)
         count = self._table.wipe_write_perm(header.broker_name)
-        _log.info("%s: no sends to %s, %d topics", peer.address, header.broker_name, count)
+        _log.info(
+            "%s: no sends to %s, %d %s",
+            peer.address,
+            header.broker_name,
+            count,
+            plural(count, "topic"),
+        )
         return Answer(fields=encode_fields(WipeWritePermResponse(count)))
 
     def handle_add_write_perm(self, command: Command, peer: Peer) -> Answer:
         """ADD_WRITE_PERM_OF_BROKER 327."""
         header = decode_fields(BrokerNameRequest, command.fields)
         count = self._table.add_write_perm(header.broker_name)
-        _log.info("%s: sends to %s again, %d topics", peer.address, header.broker_name, count)
+        _log.info(
+            "%s: sends to %s again, %d %s",
+            peer.address, header.broker_name, count, plural(count, "topic"),
+        )  # fmt: skip
         return Answer(fields=encode_fields(AddWritePermResponse(count)))
 
     def handle_delete_topic(self, command: Command, _peer: Peer) -> Answer:

@@ -1,7 +1,8 @@
 """Micro-batches into topics, each message once though its batch may be sent twice.
 
-Messages keep their ids. Before a batch is sent, the manifest notes where the target's queues end;
-a batch that comes again is sent without those whose ids already stand behind these ends.
+Before a batch is sent, the manifest notes where the target's queues end; a batch that comes again is sent without the
+messages of which a copy stands behind these ends. A copy says by REPLAY_OF of which message it is: ids do not tell them
+apart, for the messages of a producer's batch have one.
 """
 
 import json
@@ -19,6 +20,7 @@ from cometmq.spark.jobs.streaming import counted
 from cometmq.spark.schema import message_schema
 
 REPLAY_OF = "REPLAY_OF"
+_COPIED = "copied"
 SENT_COLUMNS = (
     "topic", "brokerName", "queueId", "queueOffset", "msgId", "keys", "tags", "body", "properties",
     "flag", "storeSize", "storeTimestamp",
@@ -46,7 +48,7 @@ class SendTarget:
         self._topics = (*topics, WHEEL_TIMER_TOPIC) if is_timed else tuple(topics)
 
     def send(self, batch: DataFrame, number: int) -> dict[str, int]:
-        """Send a micro-batch of rows as the sink takes them, with "msgId"; counts all of them.
+        """Send a micro-batch of rows of `resent`; counts all of them.
 
         Raises:
             PySparkException: a message was not stored; the next run begins with this batch.
@@ -54,9 +56,10 @@ class SendTarget:
         whole, seen = counted(batch)
         sent_before = self._begin(number)
         if sent_before is not None:
-            stored = self._stored_ids(batch.sparkSession, sent_before)
+            stored = self._copied(batch.sparkSession, sent_before)
             # Broadcast: the other side is not shuffled, so its rows keep their order.
-            whole = whole.join(f.broadcast(stored), "msgId", "left_anti")
+            is_copied = f.col("properties")[REPLAY_OF] == f.col(_COPIED)
+            whole = whole.join(f.broadcast(stored), is_copied, "left_anti")
         writer = whole.drop("storeSize").write.format("rocketmq")
         writer.option("auditDir", self._run.audit_of(number))
         writer.option("nameServer", self._nameserver).mode("append").save()
@@ -72,16 +75,18 @@ class SendTarget:
         offsets = {topic: ends[topic] for topic in topics if topic in ends}
         return reader.option("startingOffsets", json.dumps(offsets)).load()
 
-    def _stored_ids(self, spark: SparkSession, ends: Ends) -> DataFrame:
+    def _copied(self, spark: SparkSession, ends: Ends) -> DataFrame:
+        """The places of messages of which a copy stands behind the ends."""
+        copied = f.col("properties")[REPLAY_OF].alias(_COPIED)
         if WHEEL_TIMER_TOPIC not in self._topics:
-            return self.stored(spark, ends, "msgId")
-        stored = self.stored(spark, ends, "topic,msgId,properties")
+            return self.stored(spark, ends, "properties").select(copied)
+        stored = self.stored(spark, ends, "topic,properties")
         # What waits there for its time may be for a topic that is none of ours.
         is_waiting = f.col("topic") == WHEEL_TIMER_TOPIC
         goal = f.when(is_waiting, f.col("properties")[keys_of.REAL_TOPIC]).otherwise(
             f.col("topic")
         )
-        return stored.where(goal.isin(*self._topics)).select("msgId")
+        return stored.where(goal.isin(*self._topics)).select(copied)
 
     def ends_before(self) -> Ends:
         """The ends of the queues before the batch that was sent last."""

@@ -65,7 +65,12 @@ class BatchCommitter:
             self.ledgers.finish(key)
             return
         if entry.state == COMMITTING:
-            log.warning("batch %s was decided before: %d messages", key, entry.rows)
+            log.warning(
+                "batch %s was decided before: %d %s",
+                key,
+                entry.rows,
+                plural(entry.rows, "message"),
+            )
             self._settle(key, entry.half_messages, is_repeated=True)
             self.ledgers.finish(key)
         self._roll_back(_without(half_messages, entry.half_messages))
@@ -139,7 +144,7 @@ class BatchCommitter:
             failed = [error for error in errors if error is not None]
             if failed:
                 log.warning(
-                    "%d of %d half messages on %s are left to the check: %s",
+                    "left to the check: %d of %d half messages on %s: %s",
                     len(failed), len(errors), each.broker, failed[0],
                 )  # fmt: skip
 

@@ -23,6 +23,7 @@ from cometmq.model.errors import (
 )
 from cometmq.model.java_hash import java_hash
 from cometmq.model.queue import MessageQueue
+from cometmq.model.text import plural
 from cometmq.spark.sink.batches import Request, RowBatch, RowPlace
 from cometmq.spark.sink.cluster import Outcomes, SinkCluster
 from cometmq.spark.sink.columns import RowTarget
@@ -148,8 +149,8 @@ class TaskSender:
                     raise error
             request = request.only(list(failures))
             log.warning(
-                "%d rows for %s are sent again: %s",
-                request.rows, request.place.queue or request.place.topic, error,
+                "sent again: %d %s for %s: %s",
+                request.rows, plural(request.rows, "row"), request.place.queue or request.place.topic, error,
             )  # fmt: skip
             sleep(pause)
             pause = min(2 * pause, _PAUSE_SECONDS_MAX)

@@ -19,6 +19,7 @@ from pyspark.sql.datasource import (
 )
 
 from cometmq.model.errors import CometError
+from cometmq.model.text import plural
 from cometmq.spark.sink.audit import ABORTED, STORED, write_audit
 from cometmq.spark.sink.columns import SinkColumns
 from cometmq.spark.sink.driver import driver
@@ -46,9 +47,11 @@ def _commit(messages: Messages, what: str, settings: SinkSettings) -> None:
     if settings.is_transactional:
         driver(settings).commit(done)
     _note(done, STORED, settings)
+    rows = sum(each.rows for each in done)
     log.info(
-        "%s: %d tasks stored %d messages", what, len(done), sum(each.rows for each in done)
-    )
+        "%s: %d %s stored %d %s",
+        what, len(done), plural(len(done), "task"), rows, plural(rows, "message"),
+    )  # fmt: skip
 
 
 def _note(done: Sequence[TaskStored], state: str, settings: SinkSettings) -> None:
@@ -65,7 +68,10 @@ def _abort(messages: Messages, what: str, settings: SinkSettings) -> None:
         return
     rows = sum(each.rows for each in done)
     log.warning(
-        "%s failed; %d messages that its tasks have stored stay in the topics", what, rows
+        "%s failed; %d %s that its tasks have stored: not taken back from the topics",
+        what,
+        rows,
+        plural(rows, "message"),
     )
 
 

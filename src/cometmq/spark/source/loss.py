@@ -3,6 +3,7 @@
 import logging
 
 from cometmq.model.errors import CometError
+from cometmq.model.text import plural
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +46,8 @@ class RowLosses:
         self._said.add(what)
         self.rows += rows
         log.warning(
-            "%s. failOnDataLoss is false: going on with what there is; %d messages lost so far",
+            "%s. failOnDataLoss is false: going on with what there is; %d %s lost so far",
             what,
             self.rows,
+            plural(self.rows, "message"),
         )

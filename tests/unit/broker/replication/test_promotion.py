@@ -257,7 +257,7 @@ async def test_all_that_the_log_holds_is_read_where_the_tables_never_came(tmp_pa
         assert await readable(promoted, "New") == BODIES
         assert promoted.broker._groups.peek("late") is not None
         assert await readable(promoted, "%RETRY%late") == [b"again"]
-    assert "1 groups have retry or dead-letter topics" in caplog.text
+    assert "made again: 1 group, whose retry or dead-letter topics" in caplog.text
 
 
 async def test_a_topics_file_that_is_older_than_the_mark_hides_no_message(tmp_path):
@@ -284,7 +284,7 @@ async def test_topics_of_a_plain_broker_that_its_file_lacks_are_named(tmp_path, 
     (tmp_path / "config" / "topics.json").write_bytes(older)
     async with serve(tmp_path) as served:
         assert served.broker._topics.get("New") is None
-    assert "1 topics have queues and are not in topics.json" in caplog.text
+    assert "not in topics.json, so nobody can read it: 1 topic with queues" in caplog.text
     assert "New (4 queues)" in caplog.text
     assert "cometmq topic create" in caplog.text
 
@@ -301,7 +301,7 @@ async def test_a_promoted_slave_that_was_stopped_in_order_keeps_no_offset_beyond
     (tmp_path / "slave" / "abort").unlink()
     async with serve(tmp_path / "slave") as promoted:
         assert promoted.broker._offsets.get("G", "Orders", 0) == 1
-    assert "1 offsets were beyond the end of their queues" in caplog.text
+    assert "set to the end of the queue: 1 offset beyond it" in caplog.text
 
 
 @pytest.mark.parametrize(

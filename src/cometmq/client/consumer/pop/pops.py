@@ -30,6 +30,7 @@ from cometmq.model.namespace import NO_NAMESPACE, Namespace
 from cometmq.model.properties import FIRST_POP_TIME, POP_CK
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import Subscription
+from cometmq.model.text import plural
 
 _log = logging.getLogger(__name__)
 
@@ -197,9 +198,9 @@ class Popper:
             messages += more
         if left:
             _log.warning(
-                "%d messages of %s at %s come again when their invisible time is over: together they "
-                "unpack to more than %d bytes",
-                len(left), wanted.topic, broker_name, GROWTH_MAX,
+                "again when the invisible time is over: %d %s of %s at %s; a whole answer "
+                "unpacks to more than %d bytes",
+                len(left), plural(len(left), "message"), wanted.topic, broker_name, GROWTH_MAX,
             )  # fmt: skip
         return messages
 
