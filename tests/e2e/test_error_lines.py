@@ -24,6 +24,7 @@ from cometmq.errors import (
     ClientClosed,
     CometError,
     ConnectError,
+    GroupNotFound,
     MessageError,
     RequestError,
     SettingsError,
@@ -50,6 +51,16 @@ def names():
 def send(nameserver: str, topic: str = "orders", body: Any = b"x") -> None:
     with Producer(nameserver, settings=QUICK) as producer:
         producer.send(Message(topic, body))
+
+
+def change_group(names: str, group: str) -> None:
+    with Admin(names) as admin:
+        admin.change_group(group, {"retry_queues": 2})
+
+
+def change_topic(names: str, topic: str) -> None:
+    with Admin(names) as admin:
+        admin.change_topic(topic, {"perm": 6})
 
 
 def pull(nameserver: str, topic: str, group: str) -> None:
@@ -92,6 +103,18 @@ CASES: dict[str, tuple[Callable[[str], object], type[CometError], str]] = {
     ),
     "reading a topic that there is not": (
         lambda names: pull(names, "ordres", "g"), TopicNotFound, "the topic 'ordres'; create it",
+    ),
+    "the topic of traces, which brokers make": (
+        lambda names: pull(names, "RMQ_SYS_TRACE_TOPIC", "g"),
+        TopicNotFound, r"'RMQ_SYS_TRACE_TOPIC'; brokers make it with traceTopicEnable=true",
+    ),
+    "changing a group that there is not": (
+        lambda names: change_group(names, "nobody"),
+        GroupNotFound, r"no broker has settings of the group 'nobody'; cometmq group create, or Admin.create_group, makes them",
+    ),
+    "changing a topic that there is not": (
+        lambda names: change_topic(names, "nothing"),
+        TopicNotFound, r"no broker has the topic 'nothing'; cometmq topic create, or Admin.create_topic, makes it",
     ),
     "a topic's name that cannot be": (
         lambda _: Message("or ders", b"x"), MessageError, "'or ders' contains illegal characters, allowing only",

@@ -252,11 +252,6 @@ def change(
         return sorted(await clients.admin.change_group(group, changes))
 
     changed = ask(nameserver, work)
-    if not changed:
-        raise typer.BadParameter(
-            f"no broker has settings of {visible(group)}; cometmq group create makes them",
-            param_hint="GROUP",
-        )
     notes().print(f"{visible(group)} is changed at {', '.join(changed)}.", markup=False)
 
 

@@ -55,7 +55,7 @@ def trace(
         _print_tree(message_id, found)
     if not found:
         notes().print(
-            "[dim]No trace of it. Do its producer and its consumers trace, and does their broker take traces?"
+            "[dim]No trace of it. Do its producer and its consumers trace (trace=True), and do brokers take traces (traceTopicEnable=true)?"
         )
         raise typer.Exit(ExitStatus.FOUND)
 

@@ -74,8 +74,7 @@ def print_summary(summary: "Summary") -> None:
             ("on the device until", _time_text(summary.known_flushed_ms or None)),
             (
                 "index",
-                f"{summary.index_files} {plural(summary.index_files, 'file')}, "
-                f"{summary.index_keys} {plural(summary.index_keys, 'key')}",
+                f"{summary.index_files} {plural(summary.index_files, 'file')}, {summary.index_keys} {plural(summary.index_keys, 'key')}",
             ),
             ("copies of cut tails", str(summary.cut_copies)),
         ],
@@ -159,9 +158,9 @@ def print_comparison(found: "CopyComparison") -> None:
     )
     if found.damages:
         word += f" beside {len(found.damages)} damaged {plural(len(found.damages), 'piece')}"
-    queues, rows = found.queues, min(found.rows)
+    queues, count = found.queues, min(found.rows)
     screen().print(
-        f"{word}: {queues} {plural(queues, 'queue')}, {rows} {plural(rows, 'message')} compared"
+        f"{word}: {queues} {plural(queues, 'queue')}, {count} {plural(count, 'message')} compared"
     )
 
 

@@ -156,10 +156,23 @@ def moment_fault(ms: int) -> str | None:
 
 def moment(text: str) -> int:
     """The parser of times in ms since 1970."""
-    ms = whole()(text)
+    try:
+        ms = whole()(text)
+    except ValueError:
+        if (told := _as_ms(text)) is None:
+            raise
+        raise ValueError(f"{text!r} is text; times are ms since 1970, here {told}") from None
     if fault := moment_fault(ms):
         raise ValueError(fault)
     return ms
+
+
+def _as_ms(text: str) -> int | None:
+    """The ms since 1970 that a text in ISO 8601 says (local time unless it says otherwise); None: it is none."""
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return None
 
 
 def time_ms(text: str, what: str) -> int:
@@ -168,16 +181,11 @@ def time_ms(text: str, what: str) -> int:
     Raises:
         SettingsError: it is neither; `what` is the option's name.
     """
-    try:
-        ms = (
-            int(text)
-            if text.isdecimal()
-            else int(datetime.fromisoformat(text).timestamp() * 1000)
-        )
-    except (ValueError, OverflowError):
+    ms = int(text) if text.isdecimal() else _as_ms(text)
+    if ms is None:
         raise SettingsError(
             f"{what} {text!r} is no time like 2026-05-01T12:00, nor ms since 1970"
-        ) from None
+        )
     if fault := moment_fault(ms):
         raise SettingsError(f"{what}: {fault}")
     return ms

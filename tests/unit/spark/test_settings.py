@@ -63,6 +63,11 @@ def test_names_work_in_any_case_and_as_in_older_connectors(alias):
         ({"startingTimestamp": "1700000000"}, "seconds.* In ms that is 1700000000000"),
         ({"endingTimestamp": "1700000000000000"}, "micros.* In ms that is 1700000000000"),
         ({"endingTimestamp": "1700000000000000000"}, "nanos.* In ms that is 1700000000000"),
+        (
+            {"startingTimestamp": "2026-11-27T15:40+00:00"},
+            "'2026-11-27T15:40.00:00' is text; times are ms since 1970, here 1795794000000",
+        ),
+        ({"endingTimestamp": "yesterday"}, "'yesterday' is no whole number"),
         ({"startingTimestamp": "20261123"}, "1970-01-01, when there were no messages"),
         ({"startingOffsetsByTimestamp": '{"t": {"b": 1700000000}}'}, "Timestamp: .*seconds"),
         ({"startingOffsetsByTimestamp": '{"t": -1}'}, "-1 is no time"),

@@ -28,7 +28,7 @@ from cometmq.codec.bodies.cluster import ClusterInfo
 from cometmq.codec.bodies.connection import ClientConnection, ConsumerConnections
 from cometmq.codec.bodies.stats import QueueProgress
 from cometmq.codec.recall_handle import decode_recall_handle
-from cometmq.model.errors import BrokerNotFound
+from cometmq.model.errors import BrokerNotFound, GroupNotFound, TopicNotFound
 from cometmq.model.group import GroupConfig
 from cometmq.model.message import StoredMessage
 from cometmq.model.names import check_group, check_topic
@@ -227,15 +227,20 @@ class AsyncAdmin(AsyncClient):
         """Change fields of `TopicConfig`, but attributes, at each master that has a topic, and leave the others as they are there.
 
         Returns:
-            Its settings now, by broker name; empty where no broker has it.
+            Its settings now, by broker name.
 
         Raises:
             BrokerNotFound: no broker is there.
+            TopicNotFound: no broker has it.
         """
-        topic = self._full(topic)
+        name, topic = topic, self._full(topic)
         changed = await self._each_master(
             lambda address: self._brokers.change_topic(address, topic, changes), None
         )
+        if not any(changed.values()):
+            raise TopicNotFound(
+                f"no broker has the topic {name!r}; cometmq topic create, or Admin.create_topic, makes it"
+            )
         self._live.routes.drop(topic)
         return self._short_configs(changed)
 
@@ -351,15 +356,20 @@ class AsyncAdmin(AsyncClient):
         """Change fields of `GroupConfig` at each master that has a group, and leave the others as they are there.
 
         Returns:
-            Its settings now, by broker name; empty where no broker has it.
+            Its settings now, by broker name.
 
         Raises:
             BrokerNotFound: no broker is there.
+            GroupNotFound: no broker has it.
         """
-        group = self._full(group)
+        name, group = group, self._full(group)
         changed = await self._each_master(
             lambda address: self._brokers.change_group(address, group, changes), None
         )
+        if not any(changed.values()):
+            raise GroupNotFound(
+                f"no broker has settings of the group {name!r}; cometmq group create, or Admin.create_group, makes them"
+            )
         return self._short_configs(changed)
 
     async def delete_group(

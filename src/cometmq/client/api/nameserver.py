@@ -29,6 +29,7 @@ from cometmq.model.errors import (
     CometError,
     TopicNotFound,
 )
+from cometmq.model.names import TRACE_TOPIC
 from cometmq.model.route import MASTER_ID, TopicRoute
 
 
@@ -50,9 +51,13 @@ class NameserverApi:
         answer = await self._nameservers.call(command)
         current = self._nameservers.current
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            cure = (
+                "brokers make it with traceTopicEnable=true in broker.conf"
+                if topic == TRACE_TOPIC
+                else "create it (cometmq topic create), or send to it where brokers create topics themselves"
+            )
             raise TopicNotFound(
-                f"the nameserver {current} has no route of the topic {topic!r}; create it "
-                "(cometmq topic create), or send to it where brokers create topics themselves"
+                f"the nameserver {current} has no route of the topic {topic!r}; {cure}"
             )
         if answer.code != ResponseCode.SUCCESS:
             raise BrokerRefused(answer.code, answer.remark or "", current)

@@ -134,10 +134,11 @@ class Admin(BlockingClient[AsyncAdmin]):
         """Change fields of `TopicConfig`, but attributes, at each master that has a topic, and leave the others as they are there.
 
         Returns:
-            Its settings now, by broker name; empty where no broker has it.
+            Its settings now, by broker name.
 
         Raises:
             BrokerNotFound: no broker is there.
+            TopicNotFound: no broker has it.
         """
         result: dict[str, TopicConfig] = self._portal.call(
             self._client.change_topic, topic, changes
@@ -236,10 +237,11 @@ class Admin(BlockingClient[AsyncAdmin]):
         """Change fields of `GroupConfig` at each master that has a group, and leave the others as they are there.
 
         Returns:
-            Its settings now, by broker name; empty where no broker has it.
+            Its settings now, by broker name.
 
         Raises:
             BrokerNotFound: no broker is there.
+            GroupNotFound: no broker has it.
         """
         result: dict[str, GroupConfig] = self._portal.call(
             self._client.change_group, group, changes
