@@ -1,11 +1,10 @@
-"""Background work of a store: flushes, files ahead, checkpoints; its owner lends the threads.
+"""Background work of a store: flushes, files made ahead, checkpoints. The owner provides the threads.
 
-- each 100 ms at most: `tick`; each second while the store `is_at_rest`.
-- `flush_target` says that a flush is due; it runs in the flusher thread (`flush_files`) and ends
-  in `flushed` or `flush_failed`.
-- `file_ahead_needed` and `checkpoint_due` give jobs for the file maker's thread (`make_file`,
-  `CheckpointJob.run`), which end in `adopt` and `checkpointed`.
-- `clean_due` gives steps for any thread that may wait, one after the other.
+- Call `tick` at least every 100 ms, or every second while `is_at_rest`.
+- If `flush_target` returns an offset, run `flush_files` in the flusher thread, then `flushed` or `flush_failed`.
+- `file_ahead_needed` and `checkpoint_due` return jobs for the file maker's thread (`make_file`, `CheckpointJob.run`).
+  After them call `adopt` or `checkpointed`.
+- `clean_due` returns steps for any thread that may block, to be run one after the other.
 
 Everything else runs on the thread that owns the store.
 """
@@ -33,17 +32,16 @@ logger = logging.getLogger(__name__)
 
 
 class Background:
-    """The recurring work of one store, and the parts that do it.
+    """Recurring work of one store, and the parts that do it.
 
     Attributes:
-        flushing: when the log is flushed, and who waits.
-        upkeep: writes tails, plans checkpoints, watches the disk.
-        cleaner: lets old files go.
+        flushing: Decides when to flush the log, and keeps the waiters.
+        upkeep: Writes tails, plans checkpoints, checks the disk.
+        cleaner: Deletes old files.
     """
 
-    _failed_ahead = (
-        -1
-    )  # Start of the log file of which it was said that it could not be made ahead.
+    # Start of the log file whose failed creation was already logged.
+    _failed_ahead = -1
 
     def __init__(
         self,
@@ -88,20 +86,21 @@ class Background:
     # --- flush
 
     def flush_target(self) -> int | None:
-        """Up to which physical offset a flush is due; None while none is, or one is under way."""
+        """Return the physical offset up to which a flush is due; None if none is due or one is running."""
         if self._acceptance.is_over or self._acceptance.is_held:
             return None
         return self.flushing.target(self._appender.store_ms)
 
     def flushed(self, upto: int) -> bool:
-        """A flush has ended: tell who waited, and show what is on disk now; gives whether one waited, alone."""
+        """Handle a finished flush: notify waiters and dispatch; return whether exactly one caller had waited."""
         is_alone = self.flushing.done(upto)
         self._dispatcher.dispatch()
         return is_alone
 
     def flush_failed(self, error: OSError) -> None:
-        """A flush failed; it is not tried again, for the next one would prove nothing."""
-        if error.errno in NO_DESCRIPTOR:  # It has not begun: no sync says this.
+        """Handle a failed flush, which is final: a later flush would prove nothing."""
+        # The flush has not begun; a sync never reports these errors.
+        if error.errno in NO_DESCRIPTOR:
             self.flushing.put_off()
             return
         self.poison(f"a flush of the log failed ({error.strerror or error})")
@@ -109,46 +108,47 @@ class Background:
     # --- files ahead, checkpoints, timer
 
     def file_ahead_needed(self) -> FilePlan | None:
-        """The next log file to be made, when it is time; cheap to ask."""
+        """Return the plan for the next log file when it should be made; cheap to call."""
         if self._acceptance.flags.refusal is not None:
             return None
         return self._log.ahead.needed(self._log.positions.written)
 
     def make_file(self, plan: FilePlan) -> Exception | None:
-        """Make the next log file; gives why it could not be made; any thread; raises nothing."""
+        """Make the next log file; return the exception if that failed, and never raise. Any thread."""
         return self._log.ahead.make(plan)
 
     def adopt(self, plan: FilePlan, error: Exception | None) -> None:
-        """The plan has been carried out. One that failed is tried again when a put needs it."""
+        """Handle the outcome of `make_file`; after an error, a put that needs the file creates it."""
         if error is None:
             self._log.ahead.plan_done()
-        elif plan.start != self._failed_ahead:  # It is tried again each second.
+        elif plan.start != self._failed_ahead:
+            # Logged once, although it is retried every second.
             self._failed_ahead = plan.start
             logger.warning("The log file %s could not be made ahead: %s", plan.paths[0], error)
         if error is not None:
             self.upkeep.file_ahead_failed()
 
     def checkpoint_due(self) -> CheckpointJob | None:
-        """A checkpoint to be made, when there is one."""
+        """Return a checkpoint job if one is ready."""
         return None if self._acceptance.is_held else self.upkeep.checkpoint_due()
 
     def clean_due(self) -> Step | None:
-        """The next step of letting old files go, when there is one; the one before has ended."""
+        """Return the next step of deleting old files, if any; the previous step must have ended."""
         if self._acceptance.is_over or self._acceptance.is_held:
             return None
         return self.cleaner.due()
 
     def tick(self) -> None:
-        """Do what is due: late waiters, tails to write, a look at the disk; called each 100 ms or so."""
+        """Do the work that is due: expire waiters, write tails, check the disk. Call it about every 100 ms."""
         self.flushing.expire()
         if not (self._acceptance.is_over or self._acceptance.is_held):
             if self._log.positions.replicated is not None:
-                self._dispatcher.dispatch()  # What replicas have not in time is shown without.
+                self._dispatcher.dispatch()  # Shows messages that replicas did not get in time.
             self._commit_staged()
             self.upkeep.tick()
 
     def is_at_rest(self) -> bool:
-        """Whether `tick` has nothing to do but to look at the disk, until something is written."""
+        """Return whether `tick` has nothing to do except checking the disk until something is written."""
         positions = self._log.positions
         if self._acceptance.is_over:
             return True
@@ -156,7 +156,7 @@ class Background:
         return is_flushed and self.upkeep.is_at_rest and not self.flushing.is_awaited
 
     def _commit_staged(self) -> None:
-        """Write what waits in the transient pool, when it is time, and show it."""
+        """Write batches from the transient pool when it is time, and dispatch them."""
         now = self._clock.monotonic()
         if (
             self._log.positions.committed == self._log.positions.written
@@ -167,7 +167,7 @@ class Background:
         try:
             self._log.commit_staged()
         except OSError as error:
-            if lack_of(error) is not None:  # All of it waits still.
+            if lack_of(error) is not None:  # Nothing was lost: all of it is still staged.
                 reason = failed("the log cannot be written", error)
                 self.upkeep.room.file_failed(f"{reason}; sending goes on when it can")
                 return
@@ -177,11 +177,11 @@ class Background:
 
     @property
     def needs_restart(self) -> bool:
-        """Whether no message will be taken any more: unlike a full disk, that does not pass."""
+        """Whether the store accepts no messages until a restart; a full disk, in contrast, can recover."""
         return self._acceptance.is_over or self._acceptance.flags.has(RunningFlag.QUEUE_ERROR)
 
     def poison(self, reason: str) -> StorePoisoned:
-        """Never call anything durable again; who waits is told."""
+        """Declare the store unable to make anything durable, and fail all waiters."""
         error = self._acceptance.poison(reason)
         self.flushing.fail()
         return error

@@ -1,11 +1,10 @@
-"""Batch consume queues of topics that a Java broker made with `queue.type=BatchCQ`.
+"""Batch consume queues: queues of topics that a Java broker created with `queue.type=BatchCQ`.
 
     batchconsumequeue/TOPIC/QUEUE_ID/00000000000013800000     46 bytes a record
 
-A record of such a topic is a batch: several messages with queue offsets of their own. We read these
-queues and keep them in step with the log (cometmq.store.derived); batches
-of this kind themselves we do not write, and say so (cometmq.broker.send.admission). There are few such
-topics, and nothing here is fast: every look goes to the file, in a thread that may wait.
+A record of such a topic is a batch of several messages with a queue offset each. CometMQ reads these queues and keeps
+them in step with the log (cometmq.store.derived), but refuses such sends (cometmq.broker.send.admission). Such
+topics are rare, so nothing here is fast: each access reads the file, in a thread that may block.
 """
 
 from bisect import bisect_right
@@ -41,13 +40,13 @@ _NO_ENTRY = BatchEntry(0, 0, 0, 0, 0, 0)
 
 
 class BatchQueue(ConsumeQueue):
-    """A batch queue: its offsets count messages, its entries records.
+    """A batch queue, whose offsets count messages and whose entries stand for records.
 
     Attributes:
-        first_entry: number of the first entry that there is a file for.
-        end_entry: number behind the last.
-        file_size: bytes of its files.
-        physical_offset: of the last record that has an entry; -1 without one.
+        first_entry: Number of the first entry that has a file.
+        end_entry: Number after the last entry.
+        file_size: Size of its files in bytes.
+        physical_offset: Physical offset of the last record with an entry; -1 if there is none.
     """
 
     __slots__ = ("end_entry", "file_size", "first_entry", "physical_offset")
@@ -62,13 +61,12 @@ class BatchQueue(ConsumeQueue):
 
 
 class _Cut(NamedTuple):
-    """The new end of a queue that is cut.
+    """The new end of a queue that is truncated.
 
     Attributes:
-        queue: which.
-        kept: number behind its last entry.
-        end: queue offset behind its last message.
-        physical_offset: of its last record; -1 without one.
+        kept: Entry number after the last one kept.
+        end: Queue offset after the last message.
+        physical_offset: Physical offset of the last record; -1 if there is none.
     """
 
     queue: BatchQueue
@@ -78,7 +76,7 @@ class _Cut(NamedTuple):
 
 
 class BatchQueues:
-    """All batch queues of a store; found in the table of all queues."""
+    """All batch queues of a store; the table of all queues contains them."""
 
     def __init__(
         self, disk: Disk, root: str, log: CommitLog, table: QueueTable, *, read_only: bool
@@ -88,25 +86,26 @@ class BatchQueues:
         self._log = log
         self._read_only = read_only
         self._table = table
-        self._hidden: list[_Cut] = []  # Their entries from there on are in files still.
+        # Truncated queues whose files still hold the hidden entries.
+        self._hidden: list[_Cut] = []
 
     def __iter__(self) -> Iterator[BatchQueue]:
         return (queue for queue in self._table if isinstance(queue, BatchQueue))
 
     def find(self, topic: str, queue_id: int) -> BatchQueue | None:
-        """A batch queue, if there is one."""
+        """Return a batch queue, or None if there is none with this number."""
         queue = self._table.find(topic, queue_id)
         return queue if isinstance(queue, BatchQueue) else None
 
     def topics(self) -> list[str]:
-        """Topics that have one."""
+        """Return the topics with batch queues."""
         return list(dict.fromkeys(queue.topic for queue in self))
 
     def delete_topic(self, topic: str) -> None:
-        """Remove a topic's batch queues.
+        """Delete the batch queues of a topic.
 
         Raises:
-            OSError: a file could not be removed; the queues are forgotten all the same.
+            OSError: A file could not be removed; the queues are forgotten nevertheless.
         """
         for queue in self._table.of_topic(topic):
             if queue.is_batch:
@@ -114,10 +113,10 @@ class BatchQueues:
         remove_topic(self._disk, f"{self._root}/{topic}")
 
     def delete_queue(self, queue: BatchQueue) -> None:
-        """Remove one batch queue.
+        """Delete one batch queue.
 
         Raises:
-            OSError: a file could not be removed; the queue is forgotten all the same.
+            OSError: A file could not be removed; the queue is forgotten nevertheless.
         """
         self._table.remove(queue)
         remove_tree(self._disk, self._directory(queue))
@@ -125,7 +124,7 @@ class BatchQueues:
     # --- derived from the log
 
     def load(self, *, is_clean: bool, log_start: int) -> int | None:
-        """Load what is there; see `cometmq.store.derived`."""
+        """Load the existing batch queues; see `cometmq.store.derived`."""
         for topic in self._disk.list_names(self._root):
             for name in self._disk.list_names(f"{self._root}/{topic}"):
                 if name.isdigit() and self.find(topic, int(name)) is None:
@@ -137,7 +136,7 @@ class BatchQueues:
         return min((queue.physical_offset for queue in self), default=None)
 
     def feed(self, batch: Batch) -> None:
-        """Add the entries that their queues lack."""
+        """Add entries for the batch records of a batch received as bytes."""
         if batch.raw is None or not batch.raw.kinds & INNER_BATCH:
             return
         fresh: dict[BatchQueue, list[BatchEntry]] = {}
@@ -150,7 +149,7 @@ class BatchQueues:
 
     @property
     def feed_put(self) -> None:
-        """A put has no such entries, for we write no such record."""
+        """None, because this broker never puts such records."""
 
     def _feed_one(self, record: Record, fresh: dict[BatchQueue, list[BatchEntry]]) -> None:
         entry = entry_of(record)
@@ -170,11 +169,11 @@ class BatchQueues:
         queue.max_offset = queue.next_offset = entry.first_offset + entry.message_count
 
     def hide_from(self, offset: int) -> Iterator[Step]:
-        """Find the messages of records behind an offset no more; see `cometmq.store.derived`."""
+        """Hide the messages of records from an offset on; see `cometmq.store.derived`."""
         if self._read_only:
             return
         found: list[_Cut] = []
-        # In the thread, too, for it goes over queues of all kinds to find the few of this one.
+        # Also runs in the thread, because it goes over all queues to find the few batch queues.
         yield partial(self._find_cuts, offset, found)
         for cut in found:
             queue = cut.queue
@@ -200,7 +199,7 @@ class BatchQueues:
             found.append(_Cut(queue, kept, end, place))
 
     def truncate(self, offset: int) -> Iterator[Step]:
-        """Drop the entries that were hidden from the files."""
+        """Remove the hidden entries from the files."""
         hidden, self._hidden = self._hidden, []
         if hidden:
             yield partial(self._clear, hidden)
@@ -210,7 +209,8 @@ class BatchQueues:
 
     def _clear(self, cuts: Sequence[_Cut]) -> None:
         for queue, kept, _, _ in cuts:
-            # The last first, each on the device: a stop leaves no hole before one, which a start would take.
+            # From the last one back, each synced: a stop must not leave a hole before an entry that a start would
+            # accept.
             for number in reversed(range(kept, queue.end_entry)):
                 path, at = self._place(queue, number)
                 fd = self._disk.open(path)
@@ -221,7 +221,7 @@ class BatchQueues:
                     self._disk.close(fd)
 
     def _load(self, queue: BatchQueue, log_start: int) -> None:
-        """Find out where a queue begins and ends."""
+        """Determine where a queue begins and ends."""
         directory = self._directory(queue)
         names = [name for name in self._disk.list_names(directory) if len(name) == NAME_DIGITS]
         if not names:
@@ -248,14 +248,14 @@ class BatchQueues:
     def _border(
         self, queue: BatchQueue, start: int, stop: int, is_before: Callable[[BatchEntry], bool]
     ) -> int:
-        """The first entry that is not before a border; they are in order."""
+        """Return the number of the first entry for which `is_before` is false; entries are in order."""
         numbers = range(start, stop)
         return start + bisect_right(
             numbers, 0, key=lambda number: int(not is_before(self._entry(queue, number)))
         )
 
     def _append(self, queue: BatchQueue, entries: list[BatchEntry]) -> None:
-        """Write entries behind the last, a file's at a time."""
+        """Append entries, one file at a time."""
         self._disk.make_directory(self._directory(queue))
         while entries:
             path, at = self._place(queue, queue.end_entry)
@@ -275,9 +275,9 @@ class BatchQueues:
     # --- cleaning
 
     def delete_before(self, offset: int) -> Iterator[Step]:
-        """Let go what points before an offset of the log; see `cometmq.store.derived`.
+        """Delete entries that point before an offset of the log; see `cometmq.store.derived`.
 
-        Whoever reads meanwhile finds no entry where a file is gone, and goes on behind.
+        Concurrent readers that find no entry, because its file is gone, continue with later entries.
         """
         firsts: list[tuple[BatchQueue, int, int]] = []
         yield partial(self._find_firsts, offset, firsts)
@@ -291,7 +291,7 @@ class BatchQueues:
             queue.first_entry += queue.file_size // BATCH_ENTRY_SIZE
 
     def _find_firsts(self, log_start: int, firsts: list[tuple[BatchQueue, int, int]]) -> None:
-        """Find (queue, number of its first living entry, queue offset that this begins at)."""
+        """Find (queue, number of its first entry whose record exists, queue offset of that entry)."""
         for queue in self:
             first, least = self._first_living(queue, log_start), queue.max_offset
             if first < queue.end_entry:
@@ -308,7 +308,7 @@ class BatchQueues:
                 self._disk.sync_directory(self._directory(queue))
 
     def files_before(self, offset: int) -> list[str]:
-        """The files that `delete_before` would remove."""
+        """Return the paths of the files that `delete_before` would delete."""
         return [
             path
             for queue in self
@@ -316,10 +316,10 @@ class BatchQueues:
         ]
 
     def sync(self) -> None:
-        """Nothing: entries are brought to the device as they come."""
+        """Return None: entries are synced as they are written."""
 
     def _first_living(self, queue: BatchQueue, log_start: int) -> int:
-        """Number of the first entry whose record is in the log still."""
+        """Return the number of the first entry whose record is still in the log."""
         return self._border(
             queue,
             queue.first_entry,
@@ -328,7 +328,7 @@ class BatchQueues:
         )
 
     def _paths_before(self, queue: BatchQueue, first: int) -> list[str]:
-        """Files that lie before an entry, but for the newest, which says where the queue goes on."""
+        """Return the files before an entry, except the newest, which records where the queue continues."""
         last = min(first, queue.end_entry - 1)
         if last < 0:
             return []
@@ -348,10 +348,11 @@ class BatchQueues:
         max_bytes: int,
         match: Match | None,
     ) -> GetResult:
-        """Records that hold the messages from an offset on; always a cold result.
+        """Return a cold result that reads the records with the messages from an offset on.
 
-        The first may begin before the offset, as in DefaultMessageStore.getMessage of RocketMQ
-        5.3.3: clients pass over what they did not ask for.
+        The first record may begin before the offset, as in DefaultMessageStore.getMessage of RocketMQ 5.3.3: clients
+        skip
+        messages that they did not request.
         """
         read = partial(
             self._read, queue, offset, max_count=max_count, max_bytes=max_bytes, match=match
@@ -369,7 +370,7 @@ class BatchQueues:
         max_bytes: int,
         match: Match | None,
     ) -> GetResult:
-        """Read messages of a batch queue, waiting for the device; any thread."""
+        """Read messages of a batch queue, blocking on the device; any thread."""
         number = self._number_at(queue, offset)
         records: list[memoryview] = []
         count = size = 0
@@ -399,19 +400,19 @@ class BatchQueues:
         )
 
     def store_time_at(self, queue: BatchQueue, offset: int) -> int:
-        """Store time of a message in ms; -1 where there is none. May wait for the device."""
+        """Return the store time of a message in ms, or -1 if there is none; may block on the device."""
         if not queue.min_offset <= offset < queue.max_offset:
             return -1
         return self._entry(queue, self._number_at(queue, offset)).store_timestamp
 
     def living_entries(self, queue: BatchQueue) -> list[BatchEntry]:
-        """The entries of a queue whose records are in the log still."""
+        """Return the entries of a queue whose records are still in the log."""
         numbers = range(queue.first_entry, queue.end_entry)
         entries = [self._entry(queue, number) for number in numbers]
         return [entry for entry in entries if entry.first_offset >= queue.min_offset]
 
     def _number_at(self, queue: BatchQueue, offset: int) -> int:
-        """Number of the entry whose record holds a queue offset."""
+        """Return the number of the entry whose record contains a queue offset."""
         behind = self._border(
             queue,
             queue.first_entry,
@@ -421,7 +422,7 @@ class BatchQueues:
         return max(behind - 1, queue.first_entry)
 
     def _entry(self, queue: BatchQueue, number: int) -> BatchEntry:
-        """An entry by its number; one that is not written where there is none."""
+        """Return an entry by its number; an unwritten entry if its file is missing."""
         path, at = self._place(queue, number)
         try:
             fd = self._disk.open(path, write=False)
@@ -434,7 +435,7 @@ class BatchQueues:
         return decode_batch_entry(content.ljust(BATCH_ENTRY_SIZE, b"\0"))
 
     def _place(self, queue: BatchQueue, number: int) -> tuple[str, int]:
-        """The file of an entry, and the place in it."""
+        """Return the file of an entry, and its position in the file."""
         at = number * BATCH_ENTRY_SIZE
         start = at // queue.file_size * queue.file_size
         return f"{self._directory(queue)}/{start:020d}", at - start
@@ -444,7 +445,7 @@ class BatchQueues:
 
 
 def entry_of(record: Record) -> BatchEntry | None:
-    """The batch entry of a record; None for one without its numbers (setBatchSizeIfNeeded), or with some that cannot be."""
+    """Return the batch entry of a record; None if its numbers are missing (setBatchSizeIfNeeded) or impossible."""
     block = record.property_block
     try:
         first = find_property(block, INNER_BASE.encode())

@@ -1,19 +1,18 @@
-"""Checkpoints, which say what is on the device for certain: RocketMQ's `checkpoint`, and our exact one.
+"""Checkpoints, which record what is certainly on the device: RocketMQ's `checkpoint` and our own exact one.
 
-`checkpoint` has times (cometmq.codec.checkpoint); Java recovers by it. `checkpoint.cometmq` has
-offsets, so that after a kill we look at the last second of the log and not at its last file:
+`checkpoint` contains times (cometmq.codec.checkpoint), which Java uses for its recovery. `checkpoint.cometmq`
+contains
+offsets, so that after a kill only the last second of the log is checked and not its whole last file:
 
 | mark "CMQ1" 4 | CRC-32 of the rest 4 | dispatched 8 | flushed 8 | entries 8 |
 | index file 8 | index count 8 | log time 8 |
 
-`dispatched`: every record before it has its entries in queue and index on the device. `flushed`: so
-is the log up to here. `entries`: sum of the queues' max offsets at `dispatched`; index file and
-count: the newest index file, and how far it was. Log time: that of the `checkpoint` beside it; where
-it has another, a Java broker had the directory since. Neither file ever passes an entry that is not
-in its file. Both stay true then, for what they say is on the device is never taken back.
+The fields are those of `Progress`. The log time is that of the `checkpoint` file beside it. If that file has another
+one, a Java broker has used the directory since. Neither file ever refers to an entry that is not in its file, and the
+values stay true because nothing that they cover is undone.
 
-Both are written in place: one sector each, which a disk writes whole or not at all; a torn one
-has a wrong CRC and counts as missing.
+Both files are written in place: each is one sector, which a disk writes completely or not at all. A torn file has a
+wrong CRC and counts as missing.
 """
 
 from collections.abc import Sequence
@@ -38,15 +37,15 @@ PROGRESS_SIZE = _PROGRESS_HEAD.size + _PROGRESS.size  # 56
 
 
 class Progress(NamedTuple):
-    """Content of our own file; all in bytes or entries.
+    """Content of `checkpoint.cometmq`.
 
     Attributes:
-        dispatched: physical offset up to which the queue entries are on the device.
-        flushed: physical offset up to which the log is.
-        entries: sum of the queues' max offsets at `dispatched`.
-        index_file: the name of the newest index file as a number; 0: there is none.
-        index_count: the number of the next entry there; all before it are on the device.
-        log_ms: log timestamp of RocketMQ's checkpoint that was written with it.
+        dispatched: Physical offset before which every record's queue and index entries are on the device.
+        flushed: Physical offset up to which the log is on the device.
+        entries: Sum of the queues' max offsets at `dispatched`.
+        index_file: Name of the newest index file as a number; 0 if there is none.
+        index_count: Number of the next entry in that file; all earlier ones are on the device.
+        log_ms: Log timestamp of RocketMQ's checkpoint that was written with it, ms.
     """
 
     dispatched: int
@@ -57,7 +56,7 @@ class Progress(NamedTuple):
     log_ms: int = 0
 
     def without(self, entries: int) -> "Progress":
-        """The progress after a topic's queues, with so many entries, are deleted."""
+        """Return the progress after queues with this many entries were deleted."""
         return self._replace(entries=max(self.entries - entries, 0))
 
 
@@ -65,13 +64,13 @@ NOTHING_DONE = Progress(0, 0, 0)
 
 
 def encode_progress(progress: Progress) -> bytes:
-    """The bytes of our file."""
+    """Encode `checkpoint.cometmq`."""
     content = _PROGRESS.pack(*progress)
     return _PROGRESS_HEAD.pack(_MARK, crc32(content)) + content
 
 
 def decode_progress(content: bytes) -> Progress | None:
-    """Decode `checkpoint.cometmq`; None where it is torn or something else."""
+    """Decode `checkpoint.cometmq`; return None if it is torn or something else."""
     if len(content) < PROGRESS_SIZE:
         return None
     mark, crc = _PROGRESS_HEAD.unpack_from(content)
@@ -82,14 +81,12 @@ def decode_progress(content: bytes) -> Progress | None:
 
 
 class CheckpointFiles:
-    """The two files.
+    """The two checkpoint files of a store.
 
     Attributes:
-        disk: where they are.
-        root: the store directory.
-        times: Java's, as last read or written. The index time is kept as it was found.
-        progress: ours; None where there is none to be trusted.
-        master_flushed: how far a slave's master had flushed, physical offset; goes into Java's with the next checkpoint.
+        times: Content of RocketMQ's checkpoint as last read or written.
+        progress: Content of our own checkpoint; None if there is no valid one.
+        master_flushed: Physical offset to which a slave's master has flushed; written with the next checkpoint.
     """
 
     def __init__(self, disk: Disk, root: str) -> None:
@@ -102,7 +99,7 @@ class CheckpointFiles:
         self.master_flushed = 0
 
     def load(self) -> None:
-        """Read what is there; a missing or torn file says nothing."""
+        """Read both files; missing or torn files are ignored."""
         with suppress(FileNotFoundError, CodecError):
             self.times = decode_checkpoint(read_file(self.disk, self._times_path))
             self.master_flushed = self.times.master_flushed_offset
@@ -110,10 +107,10 @@ class CheckpointFiles:
             self.progress = decode_progress(read_file(self.disk, self._progress_path))
 
     def write(self, times: Checkpoint, progress: Progress) -> None:
-        """Write both, and bring them to the device. Any thread.
+        """Write and sync both files. Any thread.
 
         Raises:
-            OSError: one could not be written; what they said before is still true.
+            OSError: A file could not be written; the previous content remains true.
         """
         times = replace(times, master_flushed_offset=self.master_flushed)
         self._overwrite(self._times_path, encode_checkpoint(times))
@@ -133,13 +130,12 @@ class CheckpointFiles:
 
 
 class CheckpointJob:
-    """One checkpoint, for a lent thread: sync what is built from the log, then say so.
+    """Makes one checkpoint, in a thread lent by the owner: syncs everything built from the log, then records it.
 
     Attributes:
-        progress: what it will say.
-        error: why it could not; None when it has.
-        is_synced: whether all of it is on the device. What could not be synced
-            never counts as synced again in this process.
+        progress: Progress to record.
+        error: Why it failed; None if it succeeded.
+        is_synced: Whether everything is on the device. Data whose sync failed never counts as synced in this process.
     """
 
     def __init__(
@@ -159,11 +155,11 @@ class CheckpointJob:
 
     @property
     def is_lacking(self) -> bool:
-        """Whether a file could not be opened for want of a descriptor: nothing is lost, and it can be run again."""
+        """Whether the job failed for lack of a descriptor; nothing is lost then, and it can be run again."""
         return self.error is not None and self.error.errno in NO_DESCRIPTOR
 
     def run(self) -> None:
-        """Make the checkpoint, again where it was put off; any thread; raises nothing."""
+        """Make the checkpoint, or retry a postponed one; never raises. Any thread."""
         self.error = None
         try:
             for sync in self._syncs:
@@ -174,6 +170,6 @@ class CheckpointJob:
             self.error = error
 
     def done(self) -> None:
-        """Tell all that is built from the log that the checkpoint was made."""
+        """Notify everything built from the log that the checkpoint has been made."""
         for sync in self._syncs:
             sync.done()

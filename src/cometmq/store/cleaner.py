@@ -1,9 +1,9 @@
-"""Lets old files go: of the log, then of what is built from it.
+"""Deletes old files: first of the log, then of everything built from it.
 
-A round is a generator: what it yields runs in a thread that may wait, what stands between the yields
-runs on the thread that owns the store. So there is no lock, and a stop at any step leaves a store
-that opens: a file leaves the chain, then its name goes, and only then the next; entries that point
-before the log's start are passed over by every reader and by the next start (docs/design/0007).
+A round is a generator. The steps that it yields run in a thread that may block; the code between them runs on the
+thread that owns the store, so no lock is needed. The store can be opened after a stop at any step: a file leaves the
+chain, then its name is removed, and only then the next file follows. Entries that point before the log's start are
+skipped by all readers and by the next start (docs/design/0007).
 """
 
 import logging
@@ -31,11 +31,11 @@ ASKED_ROUNDS = 20  # CleanCommitLogService.MAX_MANUAL_DELETE_FILE_TIMES
 
 
 class DeletableFile(NamedTuple):
-    """A file that would go.
+    """A file that cleaning would delete.
 
     Attributes:
-        path: its name.
-        cause: why.
+        path: Path of the file.
+        cause: Reason for deleting it.
     """
 
     path: str
@@ -43,13 +43,13 @@ class DeletableFile(NamedTuple):
 
 
 class Cleaner:
-    """The rounds over one store.
+    """Cleaning rounds over one store.
 
     Attributes:
-        pause_ms: how long to wait before the next step; it is for who takes the steps.
-        is_step_out: a step was given and has not ended.
-        next_round_at: monotonic seconds at which the next round is due.
-        clock_watch: says whether anything may go for its age.
+        pause_ms: Time for the caller to wait before the next step, ms.
+        is_step_out: Whether a step was returned and has not ended.
+        next_round_at: Monotonic time in seconds at which the next round is due.
+        clock_watch: Decides whether the wall clock can be trusted, so that files may be deleted for their age.
     """
 
     def __init__(
@@ -77,35 +77,35 @@ class Cleaner:
         self.next_round_at = clock.monotonic() + self._rules.interval_ms / 1000
         self.clock_watch = ClockWatch(clock)
         self._asked_rounds = 0
-        self._hanged: LogFile | None = None  # Its name could not be removed.
+        self._hanged: LogFile | None = None  # File whose name could not be removed.
         self._retry_at = 0.0
-        self._held: WeakSet[LogFile] = WeakSet()  # Removed, and still read by somebody.
-        self._followed_to = -1  # Up to which start of the log the others have followed.
+        self._held: WeakSet[LogFile] = WeakSet()  # Deleted files that readers still use.
+        self._followed_to = -1  # Start of the log that the derived structures have followed.
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether nothing can go, whatever the time is, until the log has one more file or somebody asks."""
+        """Whether nothing can be deleted at any time until the log has another file or an operator requests it."""
         chain = self._log.chain
         is_over = self._round is None and self._hanged is None and not self._asked_rounds
         return is_over and len(chain.files) < 2 and chain.start == self._followed_to
 
     def wake_with(self, wake: Callable[[], None]) -> None:
-        """Call this when there is a file more, and so perhaps one that can go."""
+        """Set the callback for a new log file, after which another one may be deletable."""
         self._log.chain.on_append = wake
 
     def change_rules(self, rules: Retention) -> None:
-        """Other rules, from the next look on."""
+        """Set the retention rules for later rounds."""
         self._rules = rules
 
     def ask(self) -> None:
-        """Let expired files go whatever the hour is, for some rounds; the first begins at once."""
+        """Delete expired files at any hour during the next rounds; the first one is due immediately."""
         self._asked_rounds = ASKED_ROUNDS
         self.next_round_at = self._clock.monotonic()
 
     def due(self) -> Step | None:
-        """The next step, for a thread that may wait; None while there is none.
+        """Return the next step, for a thread that may block; None if there is none.
 
-        The step before must have ended. A step raises nothing.
+        The previous step must have ended. Steps never raise.
         """
         if self._round is None:
             now = self._clock.monotonic()
@@ -127,7 +127,7 @@ class Cleaner:
             self.is_step_out = False
 
     def _clean(self) -> Iterator[Step]:
-        """One round."""
+        """Run one round."""
         self._room.look()
         self.pause_ms = self._rules.pause_ms
         yield from self._log_files()
@@ -152,7 +152,7 @@ class Cleaner:
     # --- the log
 
     def _log_files(self) -> Iterator[Step]:
-        """Let log files go, the oldest first; one that stays ends the round."""
+        """Delete log files, oldest first; one that must stay ends the round."""
         if self._hanged is not None:
             if self._clock.monotonic() < self._retry_at:
                 return
@@ -162,7 +162,7 @@ class Cleaner:
         known = self._checkpoints.progress
         settled = min(known.dispatched, self._log.positions.flushed) if known is not None else 0
         most = self._rules.batch_max
-        # A file's age is nothing to go by while the wall clock has run away.
+        # While the wall clock is wrong, ages of files mean nothing.
         cause = self._cause(is_asked=is_asked) if self.clock_watch.trusts() else None
         doomed = self._doomed(most, settled=settled, cause=cause)
         if doomed and self._rules.is_archive_guarded:
@@ -172,14 +172,14 @@ class Cleaner:
         for file, why in self._doomed(most, settled=settled, cause=cause):
             files = self._log.chain.files
             if self._hanged is not None or file is not files[0] or file is files[-1]:
-                return  # The last two: a truncation came between.
+                return  # In the last two cases a truncation came between.
             logger.info("%s goes: %s", file.path, why)
             self._log.chain.drop_first()
             self._held.add(file)
             yield from self._unlink(file)
 
     def _unlink(self, file: LogFile) -> Iterator[Step]:
-        """Remove a file's name, or keep it in mind for later."""
+        """Remove a file's name, or remember it for a retry."""
         failures: list[OSError] = []
         yield partial(_try, failures, file.unlink)
         self._hanged = None
@@ -195,7 +195,7 @@ class Cleaner:
             )
 
     def _cause(self, *, is_asked: bool) -> DeletionCause | None:
-        """The reason why expired files go now; None: they do not."""
+        """Return the reason why expired files are deleted now; None if they are not."""
         return self._rules.cause(
             now_ms=self._clock.now_ms(),
             used_percent=self._room.used_percent,
@@ -205,12 +205,12 @@ class Cleaner:
     def _doomed(
         self, most: int, *, settled: int, cause: DeletionCause | None
     ) -> list[tuple[LogFile, DeletionCause]]:
-        """Log files that go, and why.
+        """Return the log files to delete, with the reason for each.
 
         Args:
-            most: of them.
-            settled: only what lies before this physical offset.
-            cause: why expired files go; None: they do not.
+            most: Maximum number of files.
+            settled: Physical offset; only files that end at or before it are deleted.
+            cause: Reason for deleting expired files; None to keep them.
         """
         now_ms, rules = self._clock.now_ms(), self._rules
         forced = self._forced_count()
@@ -227,7 +227,7 @@ class Cleaner:
         return doomed
 
     def _forced_count(self) -> int:
-        """The number of files that must go, expired or not, to bring the disk below the forced ratio."""
+        """Return the number of files to delete, expired or not, to bring the disk below the forced ratio."""
         if not self._rules.is_forced:
             return 0
         ratio, file_size = self._rules.forced_ratio, self._log.chain.file_size
@@ -235,12 +235,12 @@ class Cleaner:
         for space in (self._room.log, self._room.queues):
             if space.used_percent > ratio:
                 over = max(over, space.used - space.total * ratio // 100)
-        # What somebody still reads is given back without our doing.
+        # Files that are still being read free their space later without further deletions.
         over -= len(self._held) * file_size
         return max(-(-over // file_size), 0)
 
     def _follow(self, derived: Derived, start: int, failures: list[OSError]) -> Iterator[Step]:
-        """Have something follow the log's start; note what failed."""
+        """Delete the part of a derived structure before the log's start, collecting failures."""
         steps = derived.delete_before(start)
         while True:
             try:
@@ -255,10 +255,10 @@ class Cleaner:
     # --- what would go
 
     def plan(self) -> list[DeletableFile]:
-        """All that would go if it were the hour, over as many rounds as it takes; changes nothing.
+        """List all files that would be deleted at the hour of deletion, over as many rounds as needed; changes nothing.
 
         Raises:
-            OSError: the disk failed.
+            OSError: The disk failed.
         """
         self._room.look()
         most, end = len(self._log.chain.files), self._log.positions.written
@@ -276,15 +276,15 @@ class Cleaner:
 
 
 class _Guard:
-    """Looks which part of a log is in an archive, and so may go.
+    """Finds the part of a log that an archive holds and that may therefore be deleted.
 
     Args:
-        disk: all files.
-        root: the store.
-        read: reads the log.
+        disk: File system.
+        root: The store directory.
+        read: Reads bytes of the log.
 
     Attributes:
-        settled: the log before this physical offset is in an archive that holds it.
+        settled: Physical offset before which an archive holds the log.
     """
 
     def __init__(self, disk: Disk, root: str, read: ReadLog) -> None:
@@ -295,7 +295,7 @@ class _Guard:
         self._reasons: Mapping[str, str] = {}
 
     def look(self, start: int, end: int) -> None:
-        """Look how far a range of the log is archived. Any thread; without an answer nothing may go."""
+        """Determine how much of a range of the log is archived; on errors nothing may be deleted. Any thread."""
         self.settled = 0
         try:
             found = guarded_to(self._disk, self._root, (start, end), self._read)
@@ -316,7 +316,7 @@ class _Guard:
 
 
 def _try(failures: list[OSError], do: Callable[..., object], *arguments: object) -> None:
-    """Do something; note why it failed."""
+    """Run a function and collect its OSError."""
     try:
         do(*arguments)
     except OSError as error:

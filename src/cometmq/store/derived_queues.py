@@ -1,13 +1,13 @@
-"""The plain queues as the log makes them: what a start finds of them, and what is added and cut.
+"""Builds the consume queues (except batch queues) from the log: recovers them at start, extends and truncates them.
 
-A put knows its queue entries; for records that came as bytes they are made here. At a start:
+A put brings its queue entries along; for records received as bytes they are computed here. A start works as follows:
 
-1. `dispatched`, the offset before which every record is in its queue for certain: what our own
-   checkpoint file says; after a clean stop the end of the newest message that any queue knows (as
-   RocketMQ 5.x), where that is later; without our file the start of the newest log file that
-   begins before RocketMQ's checkpoint (CommitLog.recoverAbnormally); else the oldest record.
-2. The queues are loaded, and entries of records behind `dispatched` are dropped.
-3. The log from there on is fed.
+1. Determine `dispatched`, the offset before which every record is certainly in its queue: the value in our own
+   checkpoint file, or after a clean stop the end of the newest message in any queue (as RocketMQ 5.x), if later.
+   Without our file it is the start of the newest log file that begins before RocketMQ's checkpoint
+   (CommitLog.recoverAbnormally), else the oldest record.
+2. Load the queues and drop the entries of records after `dispatched`.
+3. Feed the log from `dispatched` on.
 """
 
 import logging
@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 OnArrival = Callable[[ConsumeQueue, list[int]], None]
 
 TAIL_SIZE_MAX = 4096  # A tail of one page is written out; see consume_queues.
-# Of those that come as bytes, many at a time: a write costs as much as what it writes, four pages or one.
+# Tails of records received as bytes grow larger, because a write costs the same for four pages as for one.
 _TAIL_SIZE_MAX_OF_RAW = 16 << 10
 _TAIL_SIZE_MAX_AT_START = 64 << 10
 _HIDDEN_AT_ONCE = 2048  # Queues; about 3 ms of the loop.
@@ -53,12 +53,11 @@ _UNQUEUED_MAX = 1000  # Topics without a queue that are counted by name.
 
 
 def _wrong_size(size: int) -> str:
-    """The fault of a file of a wrong size, in words."""
     return "is a directory" if size < 0 else f"has {size} bytes, which is no queue file"
 
 
 def _rest() -> None:
-    """A step in which the loop has its turn."""
+    """Do nothing; a step that lets the loop run."""
 
 
 def _raise(error: OSError) -> None:
@@ -66,11 +65,11 @@ def _raise(error: OSError) -> None:
 
 
 class DerivedQueues:
-    """The plain queues as something that is `cometmq.store.derived.Derived`.
+    """The consume queues as a structure derived from the log (`cometmq.store.derived.Derived`).
 
     Attributes:
-        on_arrival: told (queue, tags codes of its new messages) for each queue that is watched.
-        on_error: told when a full tail could not be written; the tail keeps its entries.
+        on_arrival: Called with (queue, tags codes of its new messages) for each watched queue.
+        on_error: Called if a full tail could not be written; the tail keeps its entries.
     """
 
     def __init__(
@@ -96,17 +95,16 @@ class DerivedQueues:
         self._levels_ms = settings.delay_levels_ms
         self._tail_size_max = _TAIL_SIZE_MAX_AT_START
         self._fed_to = 0  # Records before it have their queue entries.
-        self._begun: WeakSet[ConsumeQueue] = WeakSet()  # Queues of which an entry is known.
-        self._hidden: list[
-            tuple[ConsumeQueue, int]
-        ] = []  # Their entries from there on are in files still.
+        self._begun: WeakSet[ConsumeQueue] = WeakSet()  # Queues with at least one known entry.
+        # Queues with the offset from which their files still hold hidden entries.
+        self._hidden: list[tuple[ConsumeQueue, int]] = []
         self._doubted: dict[ConsumeQueue, tuple[int, QueueEntry]] = {}
-        self._unqueued: Counter[str] = Counter()  # Records of topics that can have no queue.
+        self._unqueued: Counter[str] = Counter()  # Records of topics that cannot have a queue.
 
     # --- feeding
 
     def feed(self, batch: Batch) -> None:
-        """Append queue entries, and tell who waits for them."""
+        """Append queue entries and notify the watchers of their queues."""
         if batch.raw is None:
             self.feed_put(batch)
             return
@@ -117,7 +115,7 @@ class DerivedQueues:
             self._tell(watched)
 
     def feed_put(self, batch: Batch) -> None:
-        """See `feed`."""
+        """Append the queue entries of a put and notify the watchers of their queues."""
         watched: dict[ConsumeQueue, list[int]] = {}
         full: list[ConsumeQueue] = []
         queues = self._queues
@@ -134,7 +132,7 @@ class DerivedQueues:
             self._tell(watched)
 
     def _tell(self, watched: dict[ConsumeQueue, list[int]]) -> None:
-        """Tell who waits at these queues, once a queue."""
+        """Notify the watchers, once per queue."""
         if self.on_arrival is not None:
             for queue, tags_codes in watched.items():
                 self.on_arrival(queue, tags_codes)
@@ -146,7 +144,7 @@ class DerivedQueues:
             self.on_error(error)
 
     def _feed_raw(self, raw: RawRecords, watched: dict[ConsumeQueue, list[int]]) -> None:
-        """Make the queue entries of records that came as bytes; of those that have theirs none."""
+        """Append the entries of records received as bytes, except of those that have entries already."""
         queues, content = self._queues, raw.content
         position = raw.place_of(self._fed_to)
         while position < len(content):
@@ -164,7 +162,7 @@ class DerivedQueues:
                 position += record.store_size
 
     def _feed_one(self, record: Record, watched: dict[ConsumeQueue, list[int]]) -> None:
-        """Make the entries of a record that is not plain, or not the next of its queue."""
+        """Append the entries of a record that is special, or not the next one of its queue."""
         topic = record.topic
         if not is_directory_name(topic) and (
             topic in self._unqueued or len(self._unqueued) < _UNQUEUED_MAX
@@ -173,7 +171,8 @@ class DerivedQueues:
         places = places_of(record, self._levels_ms)
         for number, (topic, queue_id, offset, code) in enumerate(places):
             if queue_id < 0 or not 0 <= offset < QUEUE_OFFSET_MAX:
-                if not number:  # Of the others its sender may name very many.
+                # Logged for the first queue only, since a sender can name very many others.
+                if not number:
                     logger.warning(
                         "A record at %d says it is message %d of queue %d of topic %.300r; passed over",
                         record.physical_offset, offset, queue_id, topic,
@@ -184,7 +183,8 @@ class DerivedQueues:
                 continue
             before = queue.max_offset
             if number and offset < before and not topic.startswith(LMQ_PREFIX):
-                continue  # Any message can name a topic; that one's queue is not taken back for it.
+                # Any message can name a topic, so it must not truncate that topic's queue.
+                continue
             entry = QueueEntry(record.physical_offset, record.store_size, code)
             if queue not in self._begun and not before:
                 self._begun.add(queue)
@@ -198,7 +198,7 @@ class DerivedQueues:
             self._appended(queue, code, watched)
 
     def _queue_of(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """The queue that a record's entry goes to; None where that is a batch queue: the log alone has it."""
+        """Return the queue for a record's entry; None for a batch queue, which gets no entry (the log keeps the record)."""
         table = self._queues.table
         queue = table.find(topic, queue_id)
         if queue is None:
@@ -213,18 +213,18 @@ class DerivedQueues:
     def _appended(
         self, queue: ConsumeQueue, code: int, watched: dict[ConsumeQueue, list[int]]
     ) -> None:
-        """An entry was appended, which had come as bytes."""
         if queue.watched:
             watched.setdefault(queue, []).append(code)
         if len(queue.tail) >= self._tail_size_max and not self._read_only:
             self._write_full([queue])
 
     def _go_on_elsewhere(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> None:
-        """A record whose queue offset is not the next one.
+        """Handle a record whose queue offset is not the next one of its queue.
 
-        No CRC covers it. That a queue begins again at 0 is what a deleted topic leaves, but that it
-        goes back to somewhere else needs a second record that says so: one alone was damaged, and
-        has the place that is empty when the queue goes on as before.
+        No CRC covers the queue offset. A queue that begins at 0 again belonged to a deleted topic. Any other step
+        back must
+        be confirmed by a second record; if the queue continues as before, the first was damaged and gets the missing
+        offset.
         """
         doubted = self._doubted.pop(queue, None)
         if doubted is not None and offset == queue.max_offset + 1:
@@ -242,16 +242,16 @@ class DerivedQueues:
     # --- a start
 
     def load(self, *, is_clean: bool, log_start: int) -> int | None:
-        """Fill the table of queues; gives `dispatched`.
+        """Fill the table of queues and return `dispatched`.
 
         Raises:
-            StoreDamaged: files of a wrong size.
-            OSError: the disk failed.
+            StoreDamaged: Files have a wrong size.
+            OSError: The disk failed.
         """
         if not self._log.chain.files:
             self._forget_queues()
             if self._checkpoints.progress is None and not self._read_only:
-                # From now on offsets that are committed here speak of no log (store.opening).
+                # Offsets that are committed from now on belong to no log (store.opening).
                 self._checkpoints.write(self._checkpoints.times, NOTHING_DONE)
             return None
         self._fed_to = self._load(is_clean=is_clean, log_start=log_start)
@@ -271,13 +271,13 @@ class DerivedQueues:
         if dispatched is None:
             dispatched = max((entry.physical_end for entry in loaded), default=log_start)
             if progress is not None and progress.dispatched <= log_end:
-                # Else the newest messages of a topic that was deleted would come back. A Java
-                # broker in between may have cut what was not flushed.
+                # Otherwise the newest messages of a deleted topic would reappear. The minimum: a Java broker may have
+                # cut the rest.
                 dispatched = max(dispatched, min(progress.dispatched, progress.flushed))
         entries = sum(entry.stored_end for entry in loaded)
         is_short = progress is not None and entries < progress.entries
         if progress is not None and wanted == progress.dispatched:
-            # Fewer than the checkpoint counted: bisection met an entry that is damaged.
+            # Fewer entries than the checkpoint counted: the bisection met a damaged entry.
             is_short |= sum(entry.queue.max_offset for entry in loaded) < progress.entries
         if dispatched > log_end or is_short or any(entry.has_gap for entry in loaded):
             logger.warning(
@@ -292,7 +292,7 @@ class DerivedQueues:
         return max(dispatched, log_start)
 
     def _drop_untrusted(self, loaded: list[LoadedQueue], dispatched: int) -> None:
-        """Remove what stands behind the entries taken, in files; first say that it is gone."""
+        """Delete entries after the trusted ones from the files, after lowering the checkpoint accordingly."""
         entries = sum(entry.queue.max_offset for entry in loaded)
         known = self._checkpoints.progress or NOTHING_DONE
         flushed = max(dispatched, known.flushed)
@@ -301,12 +301,12 @@ class DerivedQueues:
         files = self._queues.files
         for entry in loaded:
             files.clear_from(entry.queue, entry.queue.max_offset)
-            # Who was killed may have made them, and not brought their names to the device.
+            # A killed process may have created them without syncing their names.
             self._is_fresh(entry.queue)
         files.fresh_directories.add(files.directory)
 
     def _dispatched_before_stop(self) -> int:
-        """Before which offset every entry is on the device, after an unclean stop."""
+        """Return the offset before which all entries are on the device after an unclean stop."""
         progress, chain = self._checkpoints.progress, self._log.chain
         if progress is not None:
             known = min(progress.dispatched, progress.flushed)
@@ -315,9 +315,9 @@ class DerivedQueues:
         return start_before(chain, self._checkpoints.times.recovery_timestamp(with_index=False))
 
     def _forget_queues(self) -> None:
-        """Begin with no queue at all; on disk too, unless that must not be touched.
+        """Start without any queue, and delete the queue files unless the store is read-only.
 
-        The checkpoint goes first: a stop in between must not make the rest look whole.
+        The checkpoint is reset first, so that a stop in between does not make the remaining files look complete.
         """
         root = self._queues.files.directory
         topics = self._disk.list_names(root)
@@ -334,7 +334,7 @@ class DerivedQueues:
     # --- truncation
 
     def hide_from(self, offset: int) -> Iterator[Step]:
-        """Forget the entries of records behind an offset, in memory; see `cometmq.store.derived`."""
+        """Drop the entries of records from an offset on, in memory only; see `cometmq.store.derived`."""
         self._tail_size_max = _TAIL_SIZE_MAX_OF_RAW
         if offset >= self._fed_to:
             return
@@ -352,14 +352,14 @@ class DerivedQueues:
             yield _rest
 
     def _find_ends(self, offset: int, ends: list[tuple[ConsumeQueue, int]]) -> None:
-        """Find the queues that have entries of records at or behind an offset, and where these begin."""
+        """Find the queues with entries of records at or after an offset, and the queue offset of the first."""
         for queue in self._queues:
             end = end_before(self._queues.files, queue, offset)
             if end < queue.max_offset:
                 ends.append((queue, end))
 
     def truncate(self, offset: int) -> Iterator[Step]:
-        """Remove what was hidden from the files."""
+        """Remove the hidden entries from the files."""
         files = self._queues.files
         hidden, self._hidden = self._hidden, []
         for at in range(0, len(hidden), QUEUES_PER_STEP):
@@ -379,7 +379,7 @@ class DerivedQueues:
             cleared.append(self._queues.files.clear_end(queue, end))
 
     def _is_fresh(self, queue: ConsumeQueue) -> None:
-        """Names in a queue's directory have changed: the next checkpoint brings them to the device."""
+        """Note that names in a queue's directory changed and must be synced by the next checkpoint."""
         files = self._queues.files
         directory = files.queue_directory(queue.topic, queue.queue_id)
         files.fresh_directories.update((directory, directory.rpartition("/")[0]))
@@ -387,23 +387,23 @@ class DerivedQueues:
     # --- following the log's start, and to the device
 
     def delete_before(self, offset: int) -> Iterator[Step]:
-        """Let entries of records before an offset go, with what they lead to; see `cometmq.store.derived`."""
+        """Delete files with entries of records before an offset, and their extended units; see `cometmq.store.derived`."""
         yield from self._trimming.delete_before(offset)
         yield from self._unit_trimming.delete_before(offset)
 
     def files_before(self, offset: int) -> list[str]:
-        """Paths of the files that `delete_before` would remove."""
+        """Return the paths of the files that `delete_before` would delete."""
         return self._trimming.files_before(offset) + self._unit_trimming.files_before(offset)
 
     def sync(self) -> QueueSync:
-        """The files that were written since the last call, and names that changed."""
+        """Return the files written and the names changed since the last call."""
         files = self._queues.files
         unsynced, files.unsynced = files.unsynced, set()
         directories, files.fresh_directories = files.fresh_directories, set()
         return QueueSync(self._disk, self._checkpoints.root, unsynced, directories)
 
     def say_unqueued(self) -> None:
-        """Say of which topics there are records that no queue can have."""
+        """Log the topics whose records cannot be in any queue."""
         for topic, count in self._unqueued.items():
             logger.error(
                 "in the log and in no queue: %d %s of the topic %.300r: a topic of this name can have no "

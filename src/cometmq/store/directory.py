@@ -1,4 +1,4 @@
-"""A store directory: taken, read and recovered at the start, given up at the end.
+"""A store directory: locked, read and recovered at start, released at the end.
 
     lock, abort            who has it, and whether the last stop was clean
     checkpoint*            what is on the device for certain
@@ -10,8 +10,8 @@
     config/                the broker's own files
     cut/                   copies of invalid tails of the log that were cut
 
-The log and the queues are made here, empty, and filled by `recover`; the store's working parts
-are built around them.
+This module creates an empty log and queues, and `recover` fills them. The working parts of the store are built
+around them.
 """
 
 import logging
@@ -39,21 +39,21 @@ logger = logging.getLogger(__name__)
 
 
 class StoreDirectory:
-    """The parts of one store directory: log, queues, index.
+    """The parts of one store directory: log, queues and everything else built from the log.
 
     Attributes:
-        path: storePathRootDir.
-        read_only: nothing is written and nothing locked.
-        log: its log; without a file before `recover`.
-        table: its queues of all kinds; none before `recover`.
-        queues: the plain ones of them.
-        batches: the batch queues of them, which a Java broker made.
-        extended: tags codes that a Java broker keeps elsewhere.
-        checkpoints: its checkpoint files.
-        abort: the marker of a stop that was not clean.
-        was_clean: whether the last stop was.
-        derived_queues: how the log makes the queues.
-        derived: all that is built from the log; to be filled in before `recover`.
+        path: The directory (storePathRootDir).
+        read_only: Whether nothing is written or locked.
+        log: The log; has no files before `recover`.
+        table: Queues of all kinds; empty before `recover`.
+        queues: The queues that are not batch queues.
+        batches: Batch queues, which a Java broker created.
+        extended: Tags codes that a Java broker keeps in separate files.
+        checkpoints: Checkpoint files.
+        abort: The abort file, which marks an unclean stop.
+        was_clean: Whether the last stop was clean.
+        derived_queues: Builds the queues from the log.
+        derived: Everything built from the log; must be complete before `recover`.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class StoreDirectory:
         self.derived: list[Derived] = [self.derived_queues, self.batches]
 
     def derive_index(self, index: Index) -> DerivedIndex:
-        """Have an index follow the log, too; before `recover`."""
+        """Make an index follow the log as well; must be called before `recover`."""
         derived_index = DerivedIndex(
             self._disk,
             index,
@@ -101,15 +101,15 @@ class StoreDirectory:
         return derived_index
 
     def recover(self) -> RecoveryResult:
-        """Take the directory and find out what is in it.
+        """Lock the directory and recover its content.
 
         Raises:
-            StoreLocked: it is open, here or in another process.
-            StoreDamaged: a file's size does not fit the settings, a log file is missing, a part is
-                of a kind that is not read, or there is no store to be read.
-            OSError: the disk failed.
+            StoreLocked: The store is already open, in this process or another.
+            StoreDamaged: A file size does not fit the settings, a log file is missing, a part is of an unsupported
+                kind, or there is no store to read.
+            OSError: The disk failed.
         """
-        # Before anything is made or locked: what is refused here is not touched.
+        # Checked before anything is created or locked, so that a refused directory is not touched.
         self.checkpoints.load()
         check_kind(self._disk, self.path, is_for_messages=self.read_only)
         check_log(self._disk, self.path, self.log.chain.directories, self.checkpoints)
@@ -137,7 +137,7 @@ class StoreDirectory:
         return found
 
     def _take(self) -> None:
-        """Make what is missing and lock it; for reading only, see that it is there."""
+        """Create missing directories and lock the store; if read-only, only check that it exists."""
         chain = self.log.chain
         if self.read_only:
             if not any(self._disk.exists(path) for path in chain.directories):
@@ -153,7 +153,7 @@ class StoreDirectory:
         self._lock.take()
 
     def release(self) -> None:
-        """Close every file and give the directory up."""
+        """Close all files and release the directory."""
         try:
             self.queues.files.close()
             self.log.close()

@@ -1,11 +1,12 @@
-"""The interface of a disk: all calls of the store to the file system.
+"""Interface of a disk: all file system calls of the store.
 
-Every byte that the store reads or writes goes through a `Disk`, so that a test can lend one that
-forgets what was not synced, is full, or fails at the nth call (tests/support/fake_disk.py). File
-names are absolute strings, files are small ints; errors are OSError with the system's errno.
+The store reads and writes all bytes through a `Disk`. A test can therefore pass one that forgets unsynced data, is
+full, or fails at the nth call (tests/support/fake_disk.py). File names are absolute strings, files are small ints;
+errors are OSError with the system's errno.
 
-There is no write through a map: on a full disk that is SIGBUS, the death of the process, where a
-`pwrite` is an error that a sender can be told (docs/design/0002).
+Nothing is written through a map: on a full disk that raises SIGBUS, which kills the process, whereas a failed
+`pwrite`
+is an error that can be reported to the sender (docs/design/0002).
 """
 
 import errno
@@ -17,7 +18,7 @@ from cometmq.store.page_lock import Unlock
 
 Buffer = bytes | bytearray | memoryview
 
-# What only one path has: its name is too long, or something else lies where it should.
+# Errors caused by one path: a name that is too long, or something else at its place.
 _OF_ONE_PATH = frozenset(
     (
         errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY,
@@ -27,11 +28,11 @@ _OF_ONE_PATH = frozenset(
 
 
 def is_of_one_path(error: OSError) -> bool:
-    """Whether an error tells of one path alone, so that what has another name is well."""
+    """Return whether an error only concerns one path, so that other paths can still be used."""
     return error.errno in _OF_ONE_PATH
 
 
-# What is missing for the moment, of the disk or of the process: the same call works when it is there again.
+# Temporary lacks of the disk or the process: the same call succeeds once the resource is available.
 NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT))
 NO_DESCRIPTOR = frozenset((errno.EMFILE, errno.ENFILE))
 _LACKS = {
@@ -44,27 +45,27 @@ _LACKS = {
 
 
 def lack_of(error: OSError) -> str | None:
-    """The thing that a call lacked for the moment, such as room, in words; None for any other failure.
+    """Return a description of the resource that a call lacked for now, such as room; None for other errors.
 
-    Of what opens, makes or writes a file. A sync that fails has lost something, whatever it says.
+    Only for calls that open, create or write a file. A failed sync has lost data, whatever its error is.
     """
     return _LACKS.get(error.errno or 0)
 
 
 def failed(what: str, error: OSError) -> str:
-    """The message for a call that failed, with what is lacking in front."""
+    """Return the message for a failed call, beginning with the lacking resource if there is one."""
     lack = lack_of(error)
     said = f"{what} ({error.strerror or error})"
     return said if lack is None else f"{lack}: {said}"
 
 
 class Space(NamedTuple):
-    """Room of a file system as `df` counts it.
+    """Space of a file system, as `df` counts it.
 
     Attributes:
-        used: bytes in use.
-        available: bytes that a normal user may still take.
-        inodes: files that he may still make; 1 where the file system does not count them.
+        used: Bytes in use.
+        available: Bytes that a normal user can still allocate.
+        inodes: Files that a normal user can still create; 1 if the file system does not count them.
     """
 
     used: int
@@ -73,17 +74,17 @@ class Space(NamedTuple):
 
     @property
     def total(self) -> int:
-        """Bytes that a normal user could have at most."""
+        """Bytes that a normal user could use in total."""
         return self.used + self.available
 
     @property
     def used_percent(self) -> int:
-        """Used part of it, rounded up, as `df` prints it."""
+        """Used percentage, rounded up as `df` does."""
         return -(-100 * self.used // self.total) if self.total else 100
 
 
 class Disk(Protocol):
-    """The calls; every implementation passes tests/unit/store/test_disk.py."""
+    """File system calls; every implementation passes tests/unit/store/test_disk.py."""
 
     def open(
         self, path: str, *, create: bool = False, write: bool = True, is_new: bool = False
@@ -91,10 +92,9 @@ class Disk(Protocol):
         """Open a file and return its descriptor.
 
         Args:
-            path: of the file.
-            create: make it where it is missing, for its owner alone.
-            write: also for writing.
-            is_new: with `create`: fail where the name is taken, by a link too.
+            create: Create it if it is missing, with access for its owner only.
+            write: Open it for writing, too.
+            is_new: With `create`: fail if the name exists, also as a link.
         """
         ...
 
@@ -103,87 +103,87 @@ class Disk(Protocol):
         ...
 
     def size(self, fd: int) -> int:
-        """Bytes of the file."""
+        """Return the size of a file in bytes."""
         ...
 
     def modified_ms(self, fd: int) -> int:
-        """The time of the file's last write, ms since 1970."""
+        """Return the time of the file's last write, ms since 1970."""
         ...
 
     def resize(self, fd: int, size: int) -> None:
-        """Set the size of a file; what is added is a hole."""
+        """Set the size of a file; an added part is a hole."""
         ...
 
     def allocate(self, fd: int, size: int) -> None:
-        """Give a file `size` bytes that really exist; ENOSPC when they do not."""
+        """Allocate `size` bytes for a file; raises ENOSPC if there is no room."""
         ...
 
     def pwrite(self, fd: int, piece: Buffer, offset: int) -> int:
-        """Write at an offset; gives the bytes written, which may be fewer."""
+        """Write at an offset and return the number of bytes written, which may be smaller."""
         ...
 
     def pread(self, fd: int, size: int, offset: int) -> bytes:
-        """Read at an offset; fewer bytes only at the end of the file."""
+        """Read at an offset; returns fewer bytes only at the end of the file."""
         ...
 
     def pread_nowait(self, fd: int, size: int, offset: int) -> Buffer | None:
-        """Read from a file if that need not wait for the device, else None."""
+        """Read from a file if that does not block on the device, else return None."""
         ...
 
     def will_need(self, fd: int, offset: int, size: int) -> None:
-        """Tell the system what will be read next."""
+        """Announce a range that will be read next."""
         ...
 
     def read_randomly(self, fd: int) -> None:
-        """Have the system read no more of the file than is asked for."""
+        """Turn off the system's read-ahead for a file."""
         ...
 
     def read_normally(self, fd: int) -> None:
-        """Let the system read ahead in a file again."""
+        """Turn on the system's read-ahead for a file."""
         ...
 
     def written(self, fd: int, offset: int) -> list[tuple[int, int]]:
-        """(start, end) of what lies behind an offset and is more than a hole; maybe zeros."""
+        """Return the (start, end) ranges after an offset that are not holes; they may contain zeros."""
         ...
 
     def clear_from(self, fd: int, offset: int) -> None:
-        """Make everything from an offset to the end read as zeros; the size stays."""
+        """Zero a file from an offset to its end, keeping its size."""
         ...
 
     def begin_writing(self, fd: int, offset: int, size: int) -> None:
-        """Send what is dirty in a range on its way to the device; `fdatasync` waits, and tells of errors."""
+        """Start writing the dirty part of a range to the device; `fdatasync` waits for it and reports errors."""
         ...
 
     def fdatasync(self, fd: int) -> None:
-        """Bring the file's bytes to the device."""
+        """Sync the file's bytes to the device."""
         ...
 
     def sync_all(self, path: str) -> None:
-        """Bring all that the file system of a directory holds to the device, names too."""
+        """Sync the whole file system of a directory to the device, including names."""
         ...
 
     def map_readonly(self, fd: int, size: int, *, is_random: bool = False) -> memoryview:
-        """The file's bytes as they are at each moment; nothing is read around what `is_random`."""
+        """Return a live view of the file's bytes; with `is_random`, the system does not read ahead."""
         ...
 
     def lock_pages(self, fd: int, size: int) -> Unlock:
-        """Keep a file in memory until the function that this gives is called."""
+        """Keep a file in memory until the returned function is called."""
         ...
 
     def lock(self, fd: int) -> bool:
-        """Lock byte 0 against other processes, Java's too; False when one holds it."""
+        """Lock byte 0 against other processes, including Java; return False if another one holds it."""
         ...
 
     def exists(self, path: str) -> bool:
-        """Whether a file or directory has this name."""
+        """Return whether a file or directory has this name."""
         ...
 
     def list_names(self, path: str) -> list[str]:
-        """Names in a directory, sorted; none where there is no directory of this name."""
+        """Return the names in a directory, sorted; empty if there is no such directory."""
         ...
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and its parents, if they are missing."""
+        """Create a directory and its parents if they are missing."""
         ...
 
     def remove_directory(self, path: str) -> None:
@@ -191,11 +191,11 @@ class Disk(Protocol):
         ...
 
     def sync_directory(self, path: str) -> None:
-        """Bring a directory's names to the device."""
+        """Sync a directory's names to the device."""
         ...
 
     def rename(self, source: str, target: str) -> None:
-        """Give a file another name, replacing what had it."""
+        """Rename a file, replacing an existing target."""
         ...
 
     def unlink(self, path: str) -> None:
@@ -203,19 +203,19 @@ class Disk(Protocol):
         ...
 
     def space(self, path: str) -> Space:
-        """Room of the file system that holds a directory."""
+        """Return the space of the file system that contains a directory."""
         ...
 
     def real_path(self, path: str) -> str:
-        """The one name of a directory, whatever links lead there."""
+        """Return the path of a directory with all links resolved."""
         ...
 
 
 def write_whole(disk: Disk, fd: int, piece: Buffer, offset: int) -> None:
-    """Write all of a piece, in as many calls as the disk takes.
+    """Write all bytes, in as many calls as needed.
 
     Raises:
-        OSError: the disk failed; part of the piece may be written.
+        OSError: The disk failed; a part may be written.
     """
     count = disk.pwrite(fd, piece, offset)
     if count < len(piece):
@@ -223,10 +223,10 @@ def write_whole(disk: Disk, fd: int, piece: Buffer, offset: int) -> None:
 
 
 def write_rest(disk: Disk, fd: int, piece: Buffer, offset: int, count: int) -> None:
-    """Write what is left of a piece of which the disk has taken so many bytes, as `write_whole`.
+    """Write the rest after the first `count` bytes were written, as `write_whole` does.
 
     Raises:
-        OSError: the disk failed; part of the piece may be written.
+        OSError: The disk failed; a part may be written.
     """
     view = memoryview(piece)
     while True:
@@ -240,10 +240,10 @@ def write_rest(disk: Disk, fd: int, piece: Buffer, offset: int, count: int) -> N
 
 
 def open_anew(disk: Disk, path: str) -> int:
-    """Make an empty file in the place of what has its name, and return its descriptor; a link is replaced, never followed.
+    """Create an empty file, replacing anything of that name (a link is not followed), and return its descriptor.
 
     Raises:
-        OSError: it could not be made.
+        OSError: It could not be created.
     """
     with suppress(FileNotFoundError):
         disk.unlink(path)
@@ -251,10 +251,10 @@ def open_anew(disk: Disk, path: str) -> int:
 
 
 def write_file(disk: Disk, path: str, content: bytes) -> None:
-    """Replace a small file so that it has the old content or the new one, never a piece.
+    """Replace a small file atomically: it has either the old content or the new.
 
     Raises:
-        OSError: it could not be written; the old content stands.
+        OSError: It could not be written; the old content remains.
     """
     fresh = path + ".tmp"
     fd = open_anew(disk, fresh)
@@ -272,10 +272,10 @@ def write_file(disk: Disk, path: str, content: bytes) -> None:
 
 
 def file_size(disk: Disk, path: str) -> int:
-    """Return the size of a file, bytes.
+    """Return the size of a file in bytes.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: The file does not exist.
     """
     fd = disk.open(path, write=False)
     try:
@@ -285,10 +285,10 @@ def file_size(disk: Disk, path: str) -> int:
 
 
 def read_file(disk: Disk, path: str) -> bytes:
-    """The content of a small file.
+    """Return the content of a small file.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: The file does not exist.
     """
     fd = disk.open(path, write=False)
     try:

@@ -1,10 +1,10 @@
-"""Decides when the log is flushed, and keeps those who wait for it.
+"""Decides when to flush the log, and keeps the callers that wait for a flush.
 
-Asynchronous flush follows FlushRealTimeService of RocketMQ 5.3.3: each flushIntervalCommitLog
-when at least flushCommitLogLeastPages pages are dirty, and any byte after
-flushCommitLogThoroughInterval; without flushCommitLogTimed the pages alone decide. With
-synchronous flush, and where somebody waits, whatever is written is due, and one flush serves
-everybody who waits (cometmq.store.position_waiters).
+Asynchronous flush follows FlushRealTimeService of RocketMQ 5.3.3: every flushIntervalCommitLog if at least
+flushCommitLogLeastPages pages are dirty, and any dirty byte after flushCommitLogThoroughInterval. Without
+flushCommitLogTimed only the number of pages counts. With synchronous flush, or if a caller waits, all written bytes
+are
+due, and one flush serves all waiters (cometmq.store.position_waiters).
 """
 
 from cometmq.model.clock import Clock
@@ -12,15 +12,15 @@ from cometmq.store.commitlog import CommitLog
 from cometmq.store.position_waiters import OnDone, PositionWaiters
 from cometmq.store.settings import StoreSettings
 
-PAGE_SIZE = 4096  # What flushCommitLogLeastPages counts (MappedFile.OS_PAGE_SIZE).
+PAGE_SIZE = 4096  # Unit of flushCommitLogLeastPages (MappedFile.OS_PAGE_SIZE).
 
 
 class Flushing:
     """Flushes of the log, one at a time.
 
     Attributes:
-        log: what is flushed.
-        flushed_ms: store time of a record that is known to be flushed.
+        log: The log.
+        flushed_ms: Store time of a record that is known to be flushed, ms.
     """
 
     def __init__(self, log: CommitLog, settings: StoreSettings, clock: Clock) -> None:
@@ -29,30 +29,31 @@ class Flushing:
         self._clock = clock
         self._positions = log.positions
         self._waiters = PositionWaiters(log.positions)
-        self._began: tuple[int, int] | None = None  # Target and store time of one under way.
+        # Target and store time of the running flush.
+        self._began: tuple[int, int] | None = None
         self._ended_at = clock.monotonic()
         self.flushed_ms = 0
 
     def wait_confirmed(self, end_offset: int, on_done: OnDone) -> None:
-        """Call back when the log is confirmed up to an offset, or will not be in time."""
+        """Call back when the log is confirmed up to an offset, or when the time limit has passed."""
         self._waiters.wait_confirmed(end_offset, deadline=self._deadline(), on_done=on_done)
 
     def wait_flushed(self, end_offset: int, on_done: OnDone) -> None:
-        """Call back when the log is on the device up to an offset, or will not be in time."""
+        """Call back when the log is flushed up to an offset, or when the time limit has passed."""
         self._waiters.wait_flushed(end_offset, deadline=self._deadline(), on_done=on_done)
 
     def change_replica_timeout(self, timeout_ms: int) -> None:
-        """Set the longest wait for replicas (slaveTimeout), ms."""
+        """Set the maximum wait for replicas (slaveTimeout), ms."""
         late = timeout_ms - self._settings.sync_flush_timeout_ms
         self._waiters.replica_seconds = late / 1000
 
     @property
     def is_awaited(self) -> bool:
-        """Whether somebody waits for anything."""
+        """Whether any caller is waiting."""
         return len(self._waiters) > 0
 
     def replicated(self, end: int | None, replica_count: int) -> None:
-        """Replicas have the log up to an offset: tell who waited for it (`Positions.replicated_to`)."""
+        """Record how far replicas have the log, and notify waiters (`Positions.replicated_to`)."""
         self._positions.replicated_to(end, replica_count)
         self._waiters.advance()
 
@@ -60,10 +61,10 @@ class Flushing:
         return self._clock.monotonic() + self._settings.sync_flush_timeout_ms / 1000
 
     def target(self, store_ms: int) -> int | None:
-        """Up to which offset a flush is due, beginning now; None: none is.
+        """Return the offset up to which to flush, and mark the flush as running; None if no flush is due.
 
         Args:
-            store_ms: store time of the last record written.
+            store_ms: Store time of the last written record, ms.
         """
         target = self._positions.committed
         dirty = target - self._positions.flushed
@@ -76,7 +77,7 @@ class Flushing:
         return target
 
     def _is_worth_it(self, dirty: int) -> bool:
-        """Whether enough bytes are dirty to flush by now."""
+        """Return whether enough bytes are dirty, or have been for long enough, to flush now."""
         settings = self._settings
         waited_ms = (self._clock.monotonic() - self._ended_at) * 1000
         if dirty >= settings.flush_least_pages * PAGE_SIZE:
@@ -84,20 +85,20 @@ class Flushing:
         return waited_ms >= settings.flush_thorough_interval_ms
 
     def flush_files(self, upto: int) -> None:
-        """Bring the log to the device up to an offset. Any thread.
+        """Flush the log to the device up to an offset. Any thread.
 
         Raises:
-            OSError: it failed, which is final.
+            OSError: The flush failed, which is final.
         """
         for file in self.log.files_between(self._positions.flushed, upto):
             file.flush()
 
     def done(self, upto: int, *, store_ms: int = 0) -> bool:
-        """A flush has ended: tell who waited for it; gives whether one did, alone.
+        """Record a finished flush and notify waiters; return whether exactly one caller had waited.
 
         Args:
-            upto: its target.
-            store_ms: store time of the last record flushed, where `target` was not asked.
+            upto: Physical offset that was flushed to.
+            store_ms: Store time of the last flushed record, ms; only used if `target` was not called.
         """
         if self._began is not None:
             store_ms = self._began[1]
@@ -105,30 +106,30 @@ class Flushing:
         self.flushed_ms = store_ms or self.flushed_ms
         self._positions.flushed_to(upto)
         self._ended_at = self._clock.monotonic()
-        # Who waited alone sends alone again: what comes next goes to the device while we still count it.
-        # With several, each page would go there once a batch, and they all wait for the last time.
+        # A sender that waited alone will send alone again, so its next batch can start towards the device at once.
+        # With several waiters, each page would be written once per batch, and all would wait for the last write.
         is_alone = self._waiters.advance() == 1
         self.log.is_flush_next = is_alone and self._positions.needs_flush
         return is_alone
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a flush has begun and not ended."""
+        """Whether a flush is running."""
         return self._began is not None
 
     def go_back(self, end: int, store_ms: int) -> None:
-        """The log was truncated: who waits for what is gone is told."""
+        """Adjust to a truncated log: notify callers that wait for a removed part."""
         self.flushed_ms = min(self.flushed_ms, store_ms)
         self._waiters.go_back(end)
 
     def put_off(self) -> None:
-        """The flush under way could not begin: the next `target` is asked for it again."""
+        """Forget a flush that could not begin; the next `target` requests it again."""
         self._began = None
 
     def expire(self) -> None:
-        """Tell who has waited too long."""
+        """Notify callers whose time limit has passed."""
         self._waiters.expire(self._clock.monotonic())
 
     def fail(self) -> None:
-        """No flush counts any more: tell everybody."""
+        """Fail all waiters, because no flush counts any more."""
         self._waiters.fail()

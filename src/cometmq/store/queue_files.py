@@ -1,11 +1,11 @@
-"""The files of the queues: sparse, opened when they are needed, a few of them open at a time.
+"""Files of the consume queues: sparse, opened on demand, with a limited number open at a time.
 
     consumequeue/TOPIC/QUEUE_ID/00000000000006000000    name = first byte's place in the queue
 
-A file has its whole size from the start, but is a hole where nothing has been written: 80,000
-queues of 6 MB could be neither allocated nor all open. Java reads up to the first entry of size
-0, so a queue that begins in the middle of a file is filled up to there with blank entries
-(ConsumeQueue.fillPreBlank of RocketMQ 5.3.3; docs/format/store-directory.md).
+A file has its full size from the start, but its unwritten part is a hole: 80,000 queues of 6 MB could be neither
+allocated nor all kept open. Java reads up to the first entry of size 0, so a queue that begins in the middle of a
+file is filled up to there with blank entries (ConsumeQueue.fillPreBlank of RocketMQ 5.3.3;
+docs/format/store-directory.md).
 """
 
 from collections import OrderedDict
@@ -18,19 +18,19 @@ from cometmq.kernel.rows import KeptEntries, PlacedEntries
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.disk import Disk, write_whole
 
-# Descriptors kept open: what a default limit of 1024 leaves beside connections and log files.
+# Open descriptors: the part of the default limit of 1024 that connections and log files leave.
 OPEN_FILES_MAX = 256
-# Of so many queues what was read last is kept, up to this size each: a page, or a little more than one read wants.
+# Cached reads: number of queues, and bytes per queue (a page, or slightly more than one read wants).
 KEPT_MAX, KEPT_SIZE_MAX = 256, 20 << 10
-_PAGE_SIZE = 4096  # What the system keeps of a file, or does not keep.
+_PAGE_SIZE = 4096  # Unit of the page cache.
 
 
 class ClearedQueue(NamedTuple):
-    """The files of a queue that were cut or removed.
+    """The files of a queue that was cut or removed.
 
     Attributes:
-        path: the file that ends earlier now; None where there is none.
-        removed: the files behind it, which are gone.
+        path: File that now ends earlier; None if there is none.
+        removed: The deleted files after it.
     """
 
     path: str | None
@@ -38,36 +38,35 @@ class ClearedQueue(NamedTuple):
 
 
 class QueueFiles:
-    """Reads and writes entries by queue offset.
+    """Reads and writes queue entries by queue offset.
 
     Attributes:
-        kept: of some queues what was read last, before their tails.
-        unsynced: files written since the last checkpoint.
-        fresh_directories: directories that got a name since then.
+        kept: Last read entries of recently read queues; never entries of a tail.
+        unsynced: Files written since the last checkpoint.
+        fresh_directories: Directories in which a file was created since then.
     """
 
     def __init__(
         self, disk: Disk, directory: str, entries_per_file: int, *, read_only: bool = False
     ) -> None:
-        """With `read_only` they may lie where nothing can be written."""
+        """Create an object that, with `read_only`, also works on files that cannot be written."""
         self._disk = disk
         self._read_only = read_only
         self.directory = directory
         self.entries_per_file = entries_per_file
         self._file_size = entries_per_file * QUEUE_ENTRY_SIZE
         self._open: OrderedDict[str, int] = OrderedDict()
-        # Another dict takes its place behind each change of what is kept, by whatever thread: a read that had begun before
-        # puts what it found into the old one.
+        # Any thread that changes files replaces this dict; a read that began before stores its result in the old one.
         self.kept: dict[ConsumeQueue, KeptEntries] = {}
         self.unsynced: set[str] = set()
         self.fresh_directories: set[str] = set()
 
     def queue_directory(self, topic: str, queue_id: int) -> str:
-        """The directory of a queue's files."""
+        """Return the directory of a queue's files."""
         return f"{self.directory}/{topic}/{queue_id}"
 
     def path(self, queue: ConsumeQueue, offset: int) -> str:
-        """The file that holds a queue offset."""
+        """Return the path of the file that contains a queue offset."""
         start = offset // self.entries_per_file * self._file_size
         return f"{self.directory}/{queue.topic}/{queue.queue_id}/{start:020d}"
 
@@ -77,14 +76,14 @@ class QueueFiles:
         """Write entries from a queue offset on.
 
         Args:
-            queue: whose they are.
-            offset: queue offset of the first.
-            entries: their bytes.
-            is_kept: keep the file open for the next time; of no use to one who goes over more files
-                than may be open, and who would close those that others will write again soon.
+            queue: Queue of the entries.
+            offset: Queue offset of the first entry.
+            entries: Encoded entries.
+            is_kept: Keep the file open; pass False when writing more files than may be open, to keep others' files
+                open.
 
         Raises:
-            OSError: the disk failed or is full; a part of them may be written.
+            OSError: The disk failed or is full; a part of the entries may be written.
         """
         index = offset % self.entries_per_file
         room = (self.entries_per_file - index) * QUEUE_ENTRY_SIZE
@@ -115,19 +114,19 @@ class QueueFiles:
             self._disk.close(fd)
 
     def _writable(self, path: str, index: int) -> int:
-        """A new descriptor of a file whose next entry is written at `index`."""
+        """Open a file for writing, creating it if needed for a first entry at `index`."""
         try:
             fd = self._disk.open(path)
             if self._disk.size(fd):
                 return fd
-            self._disk.close(fd)  # A stop while it was made.
+            self._disk.close(fd)  # The process stopped while creating it.
         except FileNotFoundError:
             pass
         self._make(path, index)
         return self._disk.open(path)
 
     def _make(self, path: str, index: int) -> None:
-        """Make a file whose first entry comes at `index`; nothing is left if that fails."""
+        """Create a file whose first entry is at `index`; remove it if that fails."""
         directory = path.rpartition("/")[0]
         topic_directory = directory.rpartition("/")[0]
         if not self._disk.exists(directory):
@@ -147,7 +146,7 @@ class QueueFiles:
         self.fresh_directories.add(directory)
 
     def _remember(self, path: str, fd: int) -> int:
-        """Keep a descriptor, in place of the one that was not used for longest."""
+        """Keep a descriptor open, and close the least recently used one if there are too many."""
         self._open[path] = fd
         if len(self._open) > OPEN_FILES_MAX:
             _, oldest = self._open.popitem(last=False)
@@ -155,13 +154,13 @@ class QueueFiles:
         return fd
 
     def read_nowait(self, queue: ConsumeQueue, offset: int, count: int) -> PlacedEntries | None:
-        """Up to `count` entries of one file that stand before the tail; None where the device must be waited for.
+        """Return up to `count` entries of one file, all before the tail; None if reading would block.
 
-        The page in which they end is read whole, and kept for who reads on from there.
+        The page in which they end is read completely and cached for the next read.
 
         Raises:
-            FileNotFoundError: the file is gone.
-            OSError: the disk failed.
+            FileNotFoundError: The file is gone.
+            OSError: The disk failed.
         """
         kept = self.kept
         piece = kept.get(queue)
@@ -177,10 +176,10 @@ class QueueFiles:
         path = known[1]
         fd = self._open.get(path)
         if fd is None:
-            # Who writes to the queue goes on with the same descriptor.
+            # Opened for writing, so that the next write to the queue uses the same descriptor.
             fd = self._remember(path, self._disk.open(path, write=not self._read_only))
         end = index + min(count, self.entries_per_file - index)
-        # Never what is not written yet: a hole reads as zeros.
+        # Never read unwritten entries: holes read as zeros.
         stop = min(_end_of_page(end), self.entries_per_file, index + queue.tail_start - offset)
         size = (stop - index) * QUEUE_ENTRY_SIZE
         found = self._disk.pread_nowait(fd, size, index * QUEUE_ENTRY_SIZE)
@@ -193,11 +192,11 @@ class QueueFiles:
         return found, 0, (end - index) * QUEUE_ENTRY_SIZE
 
     def read(self, queue: ConsumeQueue, offset: int, count: int) -> bytes:
-        """Read entries from the file of a queue, waiting; any thread, with a descriptor of its own.
+        """Read entries from the file of a queue, blocking; any thread, as it uses its own descriptor.
 
         Raises:
-            FileNotFoundError: the file is gone.
-            OSError: the disk failed.
+            FileNotFoundError: The file is gone.
+            OSError: The disk failed.
         """
         fd = self._disk.open(self.path(queue, offset), write=False)
         try:
@@ -208,12 +207,12 @@ class QueueFiles:
             self._disk.close(fd)
 
     def rewrite(self, queue: ConsumeQueue, offset: int, entries: bytes) -> None:
-        """Replace entries of one file that stand before the tail. Any thread.
+        """Replace entries of one file, all before the tail; any thread.
 
-        Nobody brings them to the device: where a power cut takes them, they are mended again.
+        The change is not synced. If a power cut undoes it, the entries are repaired again.
 
         Raises:
-            OSError: the disk failed, or the file is gone.
+            OSError: The disk failed, or the file is gone.
         """
         fd = self._disk.open(self.path(queue, offset))
         try:
@@ -224,12 +223,12 @@ class QueueFiles:
             self._disk.close(fd)
 
     def clear_from(self, queue: ConsumeQueue, offset: int) -> None:
-        """Remove every entry from an offset on: zeros in its file, and no file behind it."""
+        """Remove all entries from an offset on: zero the rest of its file and delete later files."""
         self.forget(queue)
         self.cleared(self.clear_end(queue, offset))
 
     def clear_end(self, queue: ConsumeQueue, offset: int) -> ClearedQueue:
-        """Do that for files that are not open; `cleared` follows. Any thread."""
+        """Do the file work of `clear_from` for files that are not open; call `cleared` afterwards. Any thread."""
         path = self.path(queue, offset)
         directory, _, wanted = path.rpartition("/")
         removed = [
@@ -248,13 +247,13 @@ class QueueFiles:
         return ClearedQueue(path, removed)
 
     def cleared(self, end: ClearedQueue) -> None:
-        """The end of a queue was cleared: the next checkpoint brings it to the device."""
+        """Note the files changed by `clear_end` for the next checkpoint."""
         self.unsynced.difference_update(end.removed)
         if end.path is not None:
             self.unsynced.add(end.path)
 
     def names_before(self, queue: ConsumeQueue, offset: int) -> list[str]:
-        """Paths of the files that end at or before an offset, without the newest. Any thread."""
+        """Return the paths of files that end at or before an offset, except the newest file; any thread."""
         directory = self.queue_directory(queue.topic, queue.queue_id)
         names = [name for name in self._disk.list_names(directory) if name.isdigit()]
         return [
@@ -264,7 +263,7 @@ class QueueFiles:
         ]
 
     def forget_paths(self, paths: Iterable[str]) -> None:
-        """Close what is open of these files, which are gone."""
+        """Close the descriptors of deleted files."""
         self.kept = {}
         for path in paths:
             fd = self._open.pop(path, None)
@@ -272,17 +271,17 @@ class QueueFiles:
                 self._disk.close(fd)
 
     def forget(self, *queues: ConsumeQueue) -> None:
-        """Close what is open of queues, whose files will change or go."""
+        """Close the open files of queues that are about to change or be deleted."""
         self.kept = {}
         directories = {self.queue_directory(queue.topic, queue.queue_id) for queue in queues}
         for path in [path for path in self._open if path.rpartition("/")[0] in directories]:
             self._disk.close(self._open.pop(path))
 
     def remove(self, queue: ConsumeQueue) -> None:
-        """Remove a queue's files and directory.
+        """Delete a queue's files and directory.
 
         Raises:
-            OSError: the disk failed.
+            OSError: The disk failed.
         """
         self.forget(queue)
         directory = self.queue_directory(queue.topic, queue.queue_id)

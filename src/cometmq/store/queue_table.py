@@ -1,10 +1,10 @@
-"""The one table of a store's queues, of whatever kind they are.
+"""Table of all queues of a store, whatever their kind.
 
     plain    20 bytes a message; of a Java broker's some have their tags codes elsewhere (`extended_queues`)
     batch    46 bytes a record (`batch_queues`)
 
-A reader finds a queue, or finds that there is none: it makes nothing. Only who writes opens one. Who
-waits for the first message of a queue gets what that queue will be, and nobody else finds it.
+Readers only look queues up; only writers create them. A reader that waits for the first message of a missing queue
+gets the object that this queue will use, which nobody else finds until then.
 """
 
 import logging
@@ -21,51 +21,51 @@ logger = logging.getLogger(__name__)
 
 
 def _nothing(_queue: ConsumeQueue) -> None:
-    """Nobody keeps anything of a queue that is put aside."""
+    """Do nothing; the default of `on_set_aside`."""
 
 
 class QueueTable:
-    """The queues by topic and number; a number of a topic has one queue.
+    """Queues by topic and queue id; each id has one queue.
 
     Attributes:
-        on_set_aside: told of a plain queue that a batch queue takes the place of.
+        on_set_aside: Called with a standard queue that a batch queue replaces.
     """
 
     def __init__(self) -> None:
         self.on_set_aside: Callable[[ConsumeQueue], None] = _nothing
         self._topics: dict[str, dict[int, ConsumeQueue]] = {}
-        # As many as somebody keeps, who waits: the broker bounds the number of these.
+        # As many as there are waiting readers keeping them, which the broker limits.
         self._awaited: WeakValueDictionary[tuple[str, int], ConsumeQueue] = (
             WeakValueDictionary()
         )
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
-        # Of copies: any thread may go over them while the owner opens others.
+        # Iterates over copies, because any thread may do so while the owner adds queues.
         for queues in list(self._topics.values()):
             yield from list(queues.values())
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """A queue of any kind; None where nothing was ever written."""
+        """Return a queue of any kind; None if nothing was ever written to it."""
         queues = self._topics.get(topic)
         return queues.get(queue_id) if queues is not None else None
 
     def queues_of(self, topic: str) -> dict[int, ConsumeQueue] | None:
-        """A topic's queues by their numbers, as they are now and later; None where it has none."""
+        """Return the live dict of a topic's queues by id; None if the topic has none."""
         return self._topics.get(topic)
 
     def topics(self) -> list[str]:
-        """Topics that have a queue."""
+        """Return the topics with queues."""
         return list(self._topics)
 
     def of_topic(self, topic: str) -> list[ConsumeQueue]:
-        """The queues of a topic."""
+        """Return a list of the queues of a topic."""
         return list(self._topics.get(topic, {}).values())
 
     def open_for_append(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """The plain queue of this number, for its writer; a new one has no file until it has a message.
+        """Return the queue to append to, creating it if needed; a new queue has no file before its first message.
 
         Raises:
-            RecordIllegal: there can be no such queue, or it is a batch queue.
+            RecordIllegal: No such queue can exist, or it is a batch queue.
         """
         queue = self.find(topic, queue_id)
         if queue is None:
@@ -83,10 +83,11 @@ class QueueTable:
         return queue
 
     def add(self, queue: ConsumeQueue) -> None:
-        """Have a queue found from now on.
+        """Add a queue to the table.
 
-        A batch queue takes the place of a plain one, which would hide its messages: older brokers made
-        such. Its own messages are in the log alone then.
+        A batch queue replaces a standard one of its id, which older brokers created by mistake and which would hide
+        its
+        messages. Messages of the replaced queue remain in the log only.
         """
         queues = self._topics.setdefault(queue.topic, {})
         hiding = queues.get(queue.queue_id)
@@ -100,7 +101,7 @@ class QueueTable:
             self._let_go(self._awaited.pop((queue.topic, queue.queue_id), None))
 
     def remove(self, queue: ConsumeQueue) -> None:
-        """Have a queue found no more; whoever keeps it must ask for it anew."""
+        """Remove a queue and mark it as deleted, so that holders of the object look it up again."""
         queue.deleted = True
         queues = self._topics[queue.topic]
         assert queues[queue.queue_id] is queue
@@ -111,10 +112,7 @@ class QueueTable:
     # --- queues that are not there yet
 
     def awaited(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """The future queue of a name without one; nobody finds it before `open_for_append` has made it.
-
-        It lasts as long as somebody keeps it.
-        """
+        """Return the object that a missing queue will use while anybody holds it; `find` only returns it once it is opened."""
         assert self.find(topic, queue_id) is None
         queue = self._awaited.get((topic, queue_id))
         if queue is None:
@@ -122,7 +120,7 @@ class QueueTable:
         return queue
 
     def end_waiting(self, topic: str) -> None:
-        """A topic is deleted: who waits for its queues has nothing to wait for."""
+        """Mark the awaited queues of a deleted topic as deleted."""
         for key in [key for key in self._awaited if key[0] == topic]:
             self._let_go(self._awaited.pop(key, None))
 
@@ -132,7 +130,7 @@ class QueueTable:
 
 
 def say_set_aside(queue: ConsumeQueue) -> None:
-    """Say that a plain queue is not found, for it would hide a batch queue."""
+    """Log that a standard queue was set aside because it would hide a batch queue."""
     logger.warning(
         "%r is put aside, for it hid the batch queue of its number: in the log alone: %d %s",
         queue,

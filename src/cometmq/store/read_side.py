@@ -1,7 +1,6 @@
-"""The reading side of a store: its queues, messages and their times.
+"""Reading interface of a store: its queues, its messages and their times.
 
-Nothing here changes anything. What may wait for the device says so; the broker runs it in a
-reader thread.
+Nothing here changes the store. Methods that may block on the device say so; the broker runs them in a reader thread.
 """
 
 from collections.abc import Mapping
@@ -19,10 +18,10 @@ from cometmq.store.time_search import TimeSearch, offset_by_time
 
 
 class ReadSide:
-    """Answers what is asked of one store.
+    """Answers queries on one store.
 
     Attributes:
-        pull: see `Reader.pull`.
+        pull: See `Reader.pull`.
     """
 
     def __init__(self, directory: StoreDirectory, settings: StoreSettings) -> None:
@@ -38,34 +37,34 @@ class ReadSide:
         self._times = TimeSearch(log, queues.files)
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """A queue of any kind; None where nothing was ever written."""
+        """Return a queue of any kind; None if nothing was ever written to it."""
         return self._table.find(topic, queue_id)
 
     def queue_to_watch(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """A queue of any kind, to be told of its messages; for one that is not there, what it will be."""
+        """Return a queue to watch for new messages; if it does not exist, the object that it will use."""
         return self._table.find(topic, queue_id) or self._table.awaited(topic, queue_id)
 
     def queues_of(self, topic: str) -> list[ConsumeQueue]:
-        """The queues of a topic."""
+        """Return a list of the queues of a topic."""
         return self._table.of_topic(topic)
 
     def queues_by_number(self, topic: str) -> Mapping[int, ConsumeQueue] | None:
-        """A topic's queues as they are now and later, until it has none; None where it has none."""
+        """Return the live mapping of a topic's queues by id, valid while it has queues; None if it has none."""
         return self._table.queues_of(topic)
 
     def topics(self) -> list[str]:
-        """Topics that have a queue."""
+        """Return the topics with queues."""
         return self._table.topics()
 
     def queue_counts(self) -> dict[str, int]:
-        """The number of queues that each topic needs for those that exist: the highest number and one."""
+        """Return the number of queues that each topic needs: its highest queue id plus one."""
         return {
             topic: 1 + max((queue.queue_id for queue in self.queues_of(topic)), default=0)
             for topic in self.topics()
         }
 
     def batch_topics(self) -> list[str]:
-        """Topics that have batch queues."""
+        """Return the topics with batch queues."""
         return self._batches.topics()
 
     def get(
@@ -78,7 +77,7 @@ class ReadSide:
         max_bytes: int = 1 << 28,
         match: Match | None = None,
     ) -> GetResult:
-        """Messages of a queue from an offset on (see `Reader.get`)."""
+        """Read messages of a queue from an offset on (see `Reader.get`)."""
         queue = self._table.find(topic, queue_id)
         if isinstance(queue, BatchQueue) and queue.min_offset <= offset < queue.max_offset:
             return self._batches.get(
@@ -91,42 +90,42 @@ class ReadSide:
         )
 
     def has_extended(self, topic: str) -> bool:
-        """Whether tags codes of a topic's queues stand elsewhere, so that only `get` finds them."""
+        """Return whether a topic has tags codes in extended files, so that only `get` can filter by them."""
         return self._extended.has(topic)
 
     def entries(self, queue: ConsumeQueue, offset: int, count: int) -> list[QueueEntry]:
-        """Up to `count` entries from a queue offset on. May wait for the device; any thread.
+        """Return up to `count` entries from a queue offset on; may block on the device; any thread.
 
         Raises:
-            FileNotFoundError: the file of the first one is gone.
+            FileNotFoundError: The file of the first entry is gone.
         """
         return self._queues.read_entries(queue, offset, count)
 
     def mended_entry(self, queue: ConsumeQueue, offset: int) -> QueueEntry | None:
-        """An entry that led to no record, built again; None where the log has no message for it.
+        """Repair an entry that points to no record; return None if the log has no message for it.
 
-        May wait for the device; any thread.
+        May block on the device; any thread.
         """
         return self._mending.entry(queue, offset)
 
     def truncated(self, _end: int) -> None:
-        """The log's end is cut: what reads that have begun would keep of it goes."""
+        """Drop cached results that may refer to messages after the truncated log's end."""
         self._mending.truncated()
 
     def change_limits(self, settings: StoreSettings) -> None:
-        """Bound what one pull may take as these settings say, from now on; nothing else changes."""
+        """Apply the pull limits of these settings from now on; other settings are ignored."""
         self._reader.change_limits(settings)
 
     def change_read_ahead(self, *, is_wanted: bool) -> None:
-        """Whether the system may read more of the log than is asked for, from now on."""
+        """Set whether the system may read ahead in the log."""
         self._log.chain.change_reading(is_random=not is_wanted)
 
     def read_record(self, physical_offset: int, size: int | None = None) -> bytes | None:
-        """The record at a physical offset; None where none begins. May wait; any thread.
+        """Return the record at a physical offset; None if none begins there. May block; any thread.
 
         Args:
-            physical_offset: where.
-            size: bytes that it must have, where that is known; it takes one read less.
+            physical_offset: Offset of the record.
+            size: Size of the record in bytes, if known; saves one read.
         """
         if size is not None:
             record = self._log.read(physical_offset, size)
@@ -144,17 +143,17 @@ class ReadSide:
         return self._log.read(physical_offset, size) if size >= RECORD_SIZE_MIN else None
 
     def store_time_at(self, queue: ConsumeQueue, offset: int) -> int:
-        """Store time of a message in ms; -1 where there is none. May wait for the device."""
+        """Return the store time of a message in ms, or -1 if there is none; may block on the device."""
         if isinstance(queue, BatchQueue):
             return self._batches.store_time_at(queue, offset)
         return self._times.store_time_at(queue, offset)
 
     def earliest_store_time(self, queue: ConsumeQueue) -> int:
-        """Store time of a queue's oldest message in ms; -1 without one."""
+        """Return the store time of a queue's oldest message in ms, or -1 if it has none."""
         return self.store_time_at(queue, queue.min_offset)
 
     def offset_by_time(
         self, queue: ConsumeQueue, timestamp_ms: int, *, upper: bool = False
     ) -> int:
-        """Queue offset of a time (see `time_search.offset_by_time`). May wait for the device."""
+        """Return the queue offset for a time (see `time_search.offset_by_time`); may block on the device."""
         return offset_by_time(queue, timestamp_ms, upper=upper, time_at=self.store_time_at)

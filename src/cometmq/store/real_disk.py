@@ -1,4 +1,4 @@
-"""The disk of this machine: each deed of `cometmq.store.disk.Disk` as a system call."""
+"""The disk of this machine: each method of `cometmq.store.disk.Disk` as a system call."""
 
 import ctypes
 import errno
@@ -20,7 +20,7 @@ class RealDisk:
     def open(
         self, path: str, *, create: bool = False, write: bool = True, is_new: bool = False
     ) -> int:
-        """Open a file; a new one is its owner's alone, since it holds bodies."""
+        """Open a file; a new one is accessible to its owner only, because it holds message bodies."""
         flags = os.O_CLOEXEC | (os.O_RDWR if write else os.O_RDONLY)
         made = (os.O_CREAT if create else 0) | (os.O_EXCL | os.O_NOFOLLOW if is_new else 0)
         return os.open(path, flags | made, 0o600)
@@ -30,13 +30,12 @@ class RealDisk:
         os.close(fd)
 
     def size(self, fd: int) -> int:
-        """Bytes of the file."""
-        # A fifth of the time of `fstat`, which makes an object of twenty; no read or write here goes by
-        # the position that this moves.
+        """Return the size of a file in bytes."""
+        # Five times as fast as `fstat`. No read or write here uses the file position that this moves.
         return os.lseek(fd, 0, os.SEEK_END)
 
     def modified_ms(self, fd: int) -> int:
-        """The time of the file's last write, ms since 1970."""
+        """Return the time of the file's last write, ms since 1970."""
         return os.fstat(fd).st_mtime_ns // 1_000_000
 
     def resize(self, fd: int, size: int) -> None:
@@ -47,16 +46,15 @@ class RealDisk:
         """Reserve the blocks of a file."""
         os.posix_fallocate(fd, 0, size)
 
-    # Without a frame of its own: each message that comes alone goes through here.
+    # Without a Python frame, because each single send calls it.
     pwrite = staticmethod(os.pwrite)
 
     def pread(self, fd: int, size: int, offset: int) -> bytes:
         """Read at an offset."""
         try:
             piece = os.pread(fd, size, offset)
-        except (
-            OverflowError
-        ):  # Some file systems say of a directory that it has 2^63 - 1 bytes.
+        except OverflowError:
+            # Some file systems report a size of 2^63 - 1 bytes for a directory.
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)) from None
         while 0 < len(piece) < size:
             more = os.pread(fd, size - len(piece), offset + len(piece))
@@ -66,19 +64,19 @@ class RealDisk:
         return piece
 
     def pread_nowait(self, fd: int, size: int, offset: int) -> Buffer | None:
-        """Read from the page cache alone."""
+        """Read from the page cache only."""
         piece = bytearray(size)
         try:
             count = os.preadv(fd, [piece], offset, os.RWF_NOWAIT)
         except BlockingIOError:
             return None
         except OSError as error:
-            if error.errno == errno.EOPNOTSUPP:  # A file system that lives in memory.
+            if error.errno == errno.EOPNOTSUPP:  # A file system in memory.
                 return self.pread(fd, size, offset)
             raise
         if count == size:
             return piece
-        # The rest may be not cached, or behind the end of the file; only a waiting read knows.
+        # The rest is either not cached or after the end of the file; only a blocking read can tell.
         return None
 
     def will_need(self, fd: int, offset: int, size: int) -> None:
@@ -86,15 +84,15 @@ class RealDisk:
         os.posix_fadvise(fd, offset, size, os.POSIX_FADV_WILLNEED)
 
     def read_randomly(self, fd: int) -> None:
-        """Say so of the open file; its maps are told by themselves."""
+        """Turn off read-ahead for reads of the file; maps have their own setting."""
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
 
     def read_normally(self, fd: int) -> None:
-        """Tell the system to read ahead in the file, as it does by itself."""
+        """Turn on read-ahead, the system's default."""
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_NORMAL)
 
     def written(self, fd: int, offset: int) -> list[tuple[int, int]]:
-        """The ranges behind an offset that the file system does not hold as holes."""
+        """Return the ranges after an offset that the file system does not store as holes."""
         pieces = []
         end = os.fstat(fd).st_size
         while offset < end:
@@ -110,25 +108,25 @@ class RealDisk:
         return pieces
 
     def clear_from(self, fd: int, offset: int) -> None:
-        """Overwrite what is written behind the offset with zeros."""
+        """Overwrite the written ranges after the offset with zeros."""
         for start, stop in self.written(fd, offset):
             while start < stop:
                 start += self._clear_piece(fd, start, stop)  # noqa: PLW2901
 
     def _clear_piece(self, fd: int, offset: int, stop: int) -> int:
-        """Zero one piece, if it is not zero already; gives its size."""
+        """Zero one piece unless it is zero already; return its size."""
         size = min(stop - offset, len(_ZEROS))
         zeros = memoryview(_ZEROS)[:size]
         if os.pread(fd, size, offset) != zeros:
             return os.pwrite(fd, zeros, offset)
         return size
 
-    # As pwrite: a sender waits for them.
+    # Without Python frames, like `pwrite`: senders wait for them.
     begin_writing = staticmethod(begin_writing)
     fdatasync = staticmethod(os.fdatasync)
 
     def sync_all(self, path: str) -> None:
-        """Call syncfs, which Python does not offer; since Linux 5.8 it tells of lost writes."""
+        """Call syncfs, which Python does not offer; since Linux 5.8 it reports lost writes."""
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             if _libc.syncfs(fd) != 0:
@@ -138,7 +136,7 @@ class RealDisk:
             os.close(fd)
 
     def map_readonly(self, fd: int, size: int, *, is_random: bool = False) -> memoryview:
-        """Map a file; the map lives as long as a view of it does."""
+        """Map a file; the map lives as long as a view of it."""
         mapped = mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ)
         if is_random:
             mapped.madvise(mmap.MADV_RANDOM)
@@ -163,7 +161,7 @@ class RealDisk:
         return os.path.lexists(path)
 
     def list_names(self, path: str) -> list[str]:
-        """Names in a directory, sorted; a file has none."""
+        """Return the names in a directory, sorted; empty if it is a file or missing."""
         try:
             return sorted(os.listdir(path))  # noqa: PTH208  # 80,000 queues: no Path objects.
         except (FileNotFoundError, NotADirectoryError):
@@ -174,7 +172,7 @@ class RealDisk:
             raise
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and its parents, for their owner alone."""
+        """Create a directory and its parents, accessible to their owner only."""
         parent = os.path.dirname(path)  # noqa: PTH120
         if parent and not os.path.isdir(parent):  # noqa: PTH112
             self.make_directory(parent)
@@ -185,7 +183,7 @@ class RealDisk:
         os.rmdir(path)  # noqa: PTH106  # as above
 
     def sync_directory(self, path: str) -> None:
-        """Bring a directory's names to the device."""
+        """Sync a directory's names to the device."""
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
@@ -193,7 +191,7 @@ class RealDisk:
             os.close(fd)
 
     def rename(self, source: str, target: str) -> None:
-        """Give a file another name."""
+        """Rename a file, replacing an existing target."""
         os.replace(source, target)  # noqa: PTH105  # as above
 
     def unlink(self, path: str) -> None:
@@ -201,12 +199,12 @@ class RealDisk:
         os.unlink(path)  # noqa: PTH108  # as above
 
     def space(self, path: str) -> Space:
-        """Room of the file system."""
+        """Return the space of the file system."""
         state = os.statvfs(path)
         used = (state.f_blocks - state.f_bfree) * state.f_frsize
         inodes = state.f_favail if state.f_files else 1
         return Space(used, state.f_bavail * state.f_frsize, inodes)
 
     def real_path(self, path: str) -> str:
-        """The path without links."""
+        """Return the path with all links resolved."""
         return os.path.realpath(path)

@@ -1,8 +1,8 @@
-"""After a stop, clean or not: where the log ends, and what is built from it still lacks.
+"""Recovery at start: finds the end of the log and completes everything built from it.
 
-1. Whatever is `Derived` from the log is loaded, and says from where on it lacks records.
-2. The log is walked from the first of these places, every record checked, and fed to all of them.
-3. Where no valid record follows the log ends (cometmq.store.log_end).
+1. Each `Derived` structure is loaded and returns the offset from which it lacks records.
+2. The log is walked from the smallest of these offsets; every record is checked and fed to all structures.
+3. The log ends before the first invalid record (cometmq.store.log_end).
 """
 
 from collections.abc import Sequence
@@ -27,9 +27,9 @@ class RecoveryResult(NamedTuple):
     """The result of a recovery.
 
     Attributes:
-        end: physical offset behind the last record.
-        store_ms: store time of the last record walked over; 0 if none was.
-        damage: what is wrong, for people; None when the store may be written.
+        end: Physical offset of the end of the last record.
+        store_ms: Store time of the last checked record, ms; 0 if none was checked.
+        damage: Description of damage, for people; None if the store may be written.
     """
 
     end: int
@@ -38,7 +38,7 @@ class RecoveryResult(NamedTuple):
 
 
 class Recovery:
-    """One recovery of a directory that is locked, or opened for reading only."""
+    """One recovery of a directory that is locked or opened read-only."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Recovery:
         derived: Sequence[Derived],
         read_only: bool,
     ) -> None:
-        """`derived`: the queues first."""
+        """Create a recovery; `derived` must begin with the consume queues."""
         self._disk = disk
         self._log = log
         self._checkpoints = checkpoints
@@ -61,14 +61,14 @@ class Recovery:
         self._store_ms = 0
 
     def run(self, *, is_clean: bool) -> RecoveryResult:
-        """Bring the log and what is built from it into step.
+        """Bring the log and everything built from it into agreement.
 
         Args:
-            is_clean: the last stop was clean.
+            is_clean: Whether the last stop was clean.
 
         Raises:
-            StoreDamaged: files of a wrong size, or missing at the log's end.
-            OSError: the disk failed.
+            StoreDamaged: Files have a wrong size, or are missing at the log's end.
+            OSError: The disk failed.
         """
         chain = self._log.chain
         if chain.files:
@@ -89,9 +89,9 @@ class Recovery:
         return RecoveryResult(end, self._store_ms, damage)
 
     def _load(self, *, is_clean: bool) -> list[int]:
-        """Load what is built from the log; gives from where on each lacks records, the queues last.
+        """Load everything built from the log; return the offsets from which each lacks records, the queues last.
 
-        The queues come last, for forgetting them takes back what the checkpoint says.
+        The queues are loaded last because forgetting them resets the checkpoint.
         """
         log_start = self._log.chain.start
         lacked = [
@@ -104,7 +104,7 @@ class Recovery:
         """Refuse a log whose newest files are missing.
 
         Raises:
-            StoreDamaged: it was on the device beyond the end of the newest file.
+            StoreDamaged: The log had been flushed beyond the end of the newest file.
         """
         progress, chain = self._checkpoints.progress, self._log.chain
         if progress is not None and progress.flushed > chain.end:
@@ -115,7 +115,7 @@ class Recovery:
             )
 
     def _walk(self, start: int) -> tuple[int, WalkEnd]:
-        """Check every record from an offset on; gives where the log ends, and how."""
+        """Check every record from an offset on; return where the log ends, and why."""
         chain, position = self._log.chain, start
         why = WalkEnd.EMPTY
         while (file := chain.find(position)) is not None:
@@ -126,7 +126,7 @@ class Recovery:
         return position, why
 
     def _walk_file(self, file: LogFile, position: int) -> tuple[int, WalkEnd]:
-        """Check the rest of one file; gives where the records end in it, and how."""
+        """Check the rest of one file; return where its records end, and why."""
         size = _CHUNK_SIZE
         while True:
             chunk = file.read(position, min(size, file.end - position))
@@ -134,14 +134,14 @@ class Recovery:
             position += walked
             if why not in (WalkEnd.WHOLE, WalkEnd.SHORT):
                 return position, why
-            # The chunk's end cut a record: read on from its start, at least all of it.
+            # The chunk ended within a record: read again from its start, at least all of it.
             left = chunk[walked : walked + 4]
             size = max(_CHUNK_SIZE, int.from_bytes(left) if len(left) == 4 else 0)
             if size > file.end - position and len(chunk) - walked == file.end - position:
                 return position, WalkEnd.SHORT
 
     def _take_chunk(self, chunk: bytes, offset: int) -> tuple[int, WalkEnd]:
-        """Feed the records of a piece; gives the bytes walked over, and why not further."""
+        """Feed the records of a chunk; return the number of bytes processed, and why it ended there."""
         walked, kinds, store_ms, why = self._check(chunk, offset)
         if walked:
             batch = raw_batch(RawRecords(offset, chunk[:walked], kinds), store_ms)

@@ -1,4 +1,4 @@
-"""A store as its copies see it: what they may have of its log, and what follows from what they have."""
+"""The part of a store that replication uses: the bytes that slaves may have, and the effects of their progress."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,7 +13,7 @@ from cometmq.store.flushing import Flushing
 
 
 class ReplicaSide:
-    """The part of a store that replication needs besides `append_raw` and `read_log`."""
+    """Everything that replication needs of a store besides `append_raw` and `read_log`."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class ReplicaSide:
 
     @property
     def file_size(self) -> int:
-        """Bytes of a log file."""
+        """Size of a log file in bytes."""
         return self._log.chain.file_size
 
     @property
@@ -43,60 +43,60 @@ class ReplicaSide:
 
     @property
     def sendable(self) -> int:
-        """Physical offset up to which copies may have the log, and a copy may acknowledge it (`Positions.sendable`)."""
+        """Physical offset up to which slaves may get the log and may acknowledge it (`Positions.sendable`)."""
         return self._positions.sendable
 
     @property
     def dispatched_ms(self) -> int:
-        """The store time of the newest visible message, ms since 1970; 0: not known."""
+        """Store time of the newest visible message, ms since 1970; 0 if unknown."""
         return self._dispatcher.dispatched_ms
 
     @property
     def undispatched(self) -> int:
-        """Bytes that are written and not in their queues yet."""
+        """Number of bytes that are written but not in their queues yet."""
         return self._positions.written - self._positions.dispatched
 
     @property
     def master_flushed(self) -> int:
-        """The physical offset to which the master of this copy had flushed, as was noted last."""
+        """Physical offset up to which this slave's master had flushed, as last noted."""
         return self._checkpoints.master_flushed
 
     def note_master_flushed(self, offset: int) -> None:
-        """Note how far the master had flushed; the next checkpoint has it, for a Java broker."""
+        """Store the master's flushed offset in the next checkpoint, for a Java broker."""
         self._checkpoints.master_flushed = offset
 
     def begin_copying(self) -> None:
-        """From now on the log is a copy of a master's: it grows by `append_raw` alone, and puts are refused."""
+        """Make the log a copy of a master's: it only grows by `append_raw`, and puts are refused."""
         self._appender.is_copy = True
 
     def on_moved(self, told: Callable[[], None] | None) -> None:
-        """Have somebody told whenever the log may have been written or flushed, before anything is shown; None: nobody."""
+        """Set the callback for when the log may have been written or flushed; it runs before anything is dispatched."""
         self._dispatcher.on_moved = told
 
     def read_nowait(self, offset: int, size_max: int) -> Buffer | None:
-        """Bytes of the log that need not wait for the device; None: they must be read in a thread.
+        """Return bytes of the log without blocking on the device; None if they must be read in a thread.
 
         Args:
-            offset: physical offset of the first, which the log has.
-            size_max: most of them; fewer where the file ends.
+            offset: Physical offset of the first byte, which must be in the log.
+            size_max: Maximum number of bytes; fewer are returned at the end of a file.
         """
         file = self._log.chain.find(offset)
         if file is None:
             return None
         size = min(size_max, file.end - offset)
-        if self._log.is_warm(offset):  # As pulls have it: neither copied nor asked for.
-            with suppress(OSError):  # A file that cannot be mapped can be read.
+        if self._log.is_warm(offset):  # As for pulls: neither copied nor read by a system call.
+            with suppress(OSError):  # A file that cannot be mapped can still be read.
                 place = offset - file.start
                 return file.view[place : place + size]
         return file.read_nowait(offset, size)
 
     def last_messages(self, topic: str) -> list[tuple[ConsumeQueue, int]]:
-        """The queues of a topic, and the physical offset of the last message of each; -1: it has none."""
+        """Return the queues of a topic with the physical offset of each one's last message; -1 if it has none."""
         queues = self._queues.table.of_topic(topic)
         return [(queue, self._last_of(queue)) for queue in queues]
 
     def queue_counts(self, offset: int) -> dict[str, int]:
-        """Return the topics with messages from a physical offset on, and the number of queues that these need."""
+        """Return the topics with messages from a physical offset on, and the number of queues that they need."""
         counts: dict[str, int] = {}
         for queue in self._queues.table:
             if queue.queue_id >= counts.get(queue.topic, 0) and self._last_of(queue) >= offset:
@@ -112,19 +112,19 @@ class ReplicaSide:
         return last[0].physical_offset if last else -1
 
     def replicated(self, end: int | None, replica_count: int) -> None:
-        """Copies have the log up to an offset: tell who waited for it, and show it.
+        """Record how far replicas have the log; notify waiters and dispatch.
 
         Args:
-            end: physical offset that all have that must; None: nobody waits for copies.
-            replica_count: how many are in sync; 0: fewer than must be.
+            end: Physical offset that all required replicas have; None if none are required.
+            replica_count: Number of replicas in sync; 0 if there are fewer than required.
         """
         self._flushing.replicated(end, replica_count)
         self._dispatcher.dispatch()
 
     def refuse(self, reason: str | None) -> None:
-        """Sends that would wait for copies are not stored, and why; None: they are again."""
+        """Set the reason for refusing sends that need replicas; None to accept them."""
         self._positions.refusal = reason
 
     def change_timeout(self, timeout_ms: int) -> None:
-        """Set the longest wait for copies (slaveTimeout), ms."""
+        """Set the maximum wait for replicas (slaveTimeout), ms."""
         self._flushing.change_replica_timeout(timeout_ms)

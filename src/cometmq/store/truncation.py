@@ -1,9 +1,9 @@
-"""Takes back the end of the log while the store is open, and all that was built from it.
+"""Truncates the log of an open store, and everything built from it.
 
-The steps and why a stop behind each leaves a store that opens, with the old end or with the new one,
-are in docs/design/0036. Nothing that goes is lost: a copy stays in the folder `cut`. What waits for the
-device is done in a lent thread, as in cleaning; meanwhile nothing is appended, flushed or dispatched,
-and readers find the queues as they will be.
+docs/design/0036 describes the steps and why a stop after any of them leaves a store that opens, with either the old
+end
+or the new one. The removed part is copied into the folder `cut`. Blocking work runs in a lent thread, as in
+cleaning. Meanwhile nothing is appended, flushed or dispatched, and readers already see the queues as they will be.
 """
 
 from collections import deque
@@ -35,8 +35,7 @@ class Truncation:
     """Truncations of one store, one at a time.
 
     Attributes:
-        on_truncated: each is called with the new end before anything goes: whoever keeps something of
-            messages behind it lets that go. Readers find none of them any more.
+        on_truncated: Callbacks that receive the new end before anything is removed, to drop data of later messages.
     """
 
     def __init__(
@@ -59,10 +58,11 @@ class Truncation:
         self._background = background
         self._acceptance = acceptance
         self._checked = check_of(settings)
-        self._waiting: deque[Batch] = deque()  # What was not visible yet when it began,
-        self._kept: list[Batch] = []  # and what of it stays.
+        self._waiting: deque[Batch] = deque()  # Batches that were not visible when it began,
+        self._kept: list[Batch] = []  # and the part of them that stays.
         self._store_ms = (
-            0  # Of the first record that goes; 0: a blank end of a file comes first.
+            # Store time of the first removed record; 0 if the removed part begins with a file's blank end.
+            0
         )
 
     def steps(self, end: int) -> Generator[Step, None, None]:
@@ -83,7 +83,7 @@ class Truncation:
             raise self._background.poison(
                 f"the log could not be truncated to {end} ({error.strerror or error})"
             ) from error
-        except BaseException:  # Who takes the steps has given up, too.
+        except BaseException:  # Also when the caller has stopped running the steps.
             if is_begun:
                 self._background.poison(f"a truncation of the log to {end} was not finished")
             raise
@@ -94,7 +94,7 @@ class Truncation:
         self._dispatcher.dispatch()
 
     def _check_free(self) -> None:
-        """Refuse while something else is at work on the files."""
+        """Refuse to begin while other work uses the files."""
         if self._acceptance.is_over:
             raise self._acceptance.refusal()
         background = self._background
@@ -107,7 +107,7 @@ class Truncation:
             raise StoreBusy("a flush, a checkpoint, cleaning or a truncation is under way")
 
     def _hold(self, end: int) -> None:
-        """Nothing comes, nothing becomes visible, and no key is entered until `_let_go`."""
+        """Accept nothing, dispatch nothing and enter no keys until `_let_go`."""
         self._acceptance.hold(f"the log is being truncated to {end}")
         self._index.index.is_held = True
         self._waiting, self._dispatcher.waiting = self._dispatcher.waiting, deque()
@@ -124,11 +124,11 @@ class Truncation:
         yield partial(self._keep_copy, end)
 
     def _keep_copy(self, end: int) -> None:
-        """Copy what goes into the folder `cut`.
+        """Copy the part to be removed into the folder `cut`.
 
         Raises:
-            RecordIllegal: no record begins there.
-            OSError: there is no room, or the disk failed.
+            RecordIllegal: No record begins at `end`.
+            OSError: There is no room, or the disk failed.
         """
         self._log.commit_staged()
         self._log.mend()
@@ -137,11 +137,11 @@ class Truncation:
         log_end.keep_copies(end, self._log.positions.written)
 
     def _check(self, end: int) -> None:
-        """Refuse to cut where no record begins.
+        """Refuse an offset at which no record begins.
 
         Raises:
-            RecordIllegal: there is none.
-            OSError: the disk failed.
+            RecordIllegal: No record begins there.
+            OSError: The disk failed.
         """
         log = self._log
         start, written = log.chain.start, log.positions.written
@@ -159,7 +159,7 @@ class Truncation:
     # --- the steps that count
 
     def _run(self, end: int) -> Iterator[Step]:
-        """Truncate to the start of a record that was found; all memory is in files."""
+        """Truncate to the start of a record that was found; everything staged in memory has been written to files."""
         written, derived = self._log.positions.written, self._directory.derived
         for each in derived:
             yield from _each(each.hide_from(end))
@@ -177,7 +177,7 @@ class Truncation:
         yield partial(self._take_checkpoint_back, end)
 
     def _take_checkpoint_back(self, end: int) -> None:
-        """Say of no record behind the new end that it is on the device, or in a queue."""
+        """Lower the checkpoint, so that it covers no record after the new end."""
         file = self._log.chain.find(end)
         assert file is not None
         record = record_at(file, end)
@@ -204,7 +204,7 @@ class Truncation:
         )
 
     def _show_kept(self) -> None:
-        """Put batches that were not visible and stay back into the line; queues go on behind them."""
+        """Queue invisible batches that stay for dispatch again; the queues continue after them."""
         kept = self._kept
         self._dispatcher.waiting = deque(kept)
         self._dispatcher.raw_end = kept[-1].end_offset if kept and kept[-1].raw else 0
@@ -217,7 +217,7 @@ class Truncation:
         self._waiting, self._kept = deque(), []
 
     def _before(self, batch: Batch, end: int) -> list[Batch]:
-        """The part of an invisible batch before the new end."""
+        """Return the part of an invisible batch before the new end."""
         if batch.end_offset <= end:
             return [batch]
         start = batch.start
@@ -232,7 +232,7 @@ class Truncation:
 
 
 def _each(steps: Iterator[Step]) -> Iterator[Step]:
-    """Run steps such that what one raises is raised where they go on, on the thread that owns the store."""
+    """Wrap steps so that their exceptions are raised on the owner's thread, when the next step is requested."""
     for step in steps:
         failures: list[Exception] = []
         yield partial(_try, failures, step)

@@ -1,9 +1,9 @@
-"""Upkeep of a store: write tails, plan checkpoints, watch the disk, accept messages again.
+"""Upkeep of a store: writes tails, plans checkpoints, checks the disk, and resumes accepting messages.
 
-`tick` is called by the broker's timer and does a little each time. A full disk, noticed by a file
-that cannot be made, a tail that cannot be written or by `df`, stops senders with a reason and
-nothing else; each tick looks whether there is room again. (RocketMQ deletes messages that nobody
-has read at that point; we never do: docs/compatibility.md.)
+The broker's timer calls `tick`, which does a little work each time. If the disk is full (a file cannot be made, a
+tail
+cannot be written, or `df` reports it), only sends are refused, with a reason. Each tick checks whether there is room
+again. (RocketMQ deletes unread messages in this case; we never do: docs/compatibility.md.)
 """
 
 import logging
@@ -27,22 +27,21 @@ from cometmq.store.settings import StoreSettings
 logger = logging.getLogger(__name__)
 
 DISK_LOOK_INTERVAL_S = 1.0
-# A checkpoint costs a sync of each queue written; it takes at most this part of the time.
+# A checkpoint syncs each written queue, so the pause after it is at least this many times its duration.
 CHECKPOINT_SHARE = 10
-# The loop writes tails for at most so long a tick of 50 ms: a fifth of its time while messages come,
-# half of it while none do.
+# Time for writing tails in a tick of 50 ms: a fifth of it while messages arrive, half of it while none do.
 TAILS_SECONDS_PER_TICK = 0.01
 TAILS_SECONDS_IDLE = 0.025
 
 
 class Upkeep:
-    """The store's recurring work; driven by `tick`, on the thread that owns the store.
+    """The store's recurring work, driven by `tick` on the thread that owns the store.
 
     Attributes:
-        room: of the disk.
+        room: Free space of the disk.
     """
 
-    _is_job_late = False  # Whether it was said that a checkpoint waits.
+    _is_job_late = False  # Whether a waiting checkpoint was logged.
 
     def __init__(
         self,
@@ -78,14 +77,15 @@ class Upkeep:
         self._is_plan_given_up = False
         self._disk_look_at = self._checkpoint_at = self._job_began = 0.0
         self._job_out: CheckpointJob | None = None
-        self._job_put_off: CheckpointJob | None = None  # It waits to be tried again.
+        self._job_put_off: CheckpointJob | None = None  # Postponed, to be retried.
         self._is_checkpoint_over = False
         self._dispatched_before = -1
-        self._noted: tuple[Progress, Checkpoint] | None = None  # When the round began.
-        self._ready: tuple[Progress, Checkpoint] | None = None  # When it was through.
+        self._noted: tuple[Progress, Checkpoint] | None = None  # State when the round began.
+        # The same state once the round has finished.
+        self._ready: tuple[Progress, Checkpoint] | None = None
 
     def tick(self) -> None:
-        """Do what is due."""
+        """Do the work that is due."""
         now = self._clock.monotonic()
         self._index.tick()
         if self._queues.dirty or self._is_in_round or self._is_checkpoint_old():
@@ -101,7 +101,7 @@ class Upkeep:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether nothing is to do but to look at the disk, until something is dispatched or flushed."""
+        """Whether `tick` has nothing to do except checking the disk until something is dispatched or flushed."""
         has_job = self._ready or self._job_out or self._job_put_off or self._is_plan_given_up
         has_tails = self._queues.dirty or self._is_in_round or self._index.has_work
         return not (has_job or has_tails or self._is_checkpoint_old())
@@ -117,17 +117,17 @@ class Upkeep:
         return self._queues.is_in_round or self._index.is_in_round
 
     def _is_checkpoint_old(self) -> bool:
-        """Whether a flush alone has brought something new since the last checkpoint."""
+        """Return whether anything changed since the last checkpoint, if only by a flush."""
         return self.progress() != (self._checkpoints.progress or NOTHING_DONE)
 
     def _write_tails(self, now: float) -> None:
-        """Begin or continue a round over the queues' tails, and then the index."""
+        """Begin or continue a round over the queues' tails, then the index."""
         if not self._is_in_round:
             is_mending = self._flags.has(RunningFlag.QUEUE_DISK_FULL)
             if (now < self._checkpoint_at or self._ready is not None) and not is_mending:
                 return
             if self._index.is_failing:
-                return  # It lacks keys of what is dispatched.
+                return  # It lacks keys of dispatched messages.
             self._noted = (self.progress(), self.times())
             self._queues.begin_round()
         try:
@@ -142,10 +142,10 @@ class Upkeep:
             self.queue_write_failed(error)
 
     def _continue_tails(self, now: float) -> bool:
-        """Write tails for as long as this tick may; True when the round is through.
+        """Write tails within this tick's time limit; return True when the round has finished.
 
         Raises:
-            OSError: the disk failed or is full.
+            OSError: The disk failed or is full.
         """
         is_idle = self._positions.dispatched == self._dispatched_before
         self._dispatched_before = self._positions.dispatched
@@ -155,7 +155,7 @@ class Upkeep:
         )
 
     def queue_write_failed(self, error: OSError) -> None:
-        """A tail could not be written; it is kept, and no message is taken until it is."""
+        """Refuse messages because a tail could not be written; the tail is kept and retried."""
         if not self._flags.has(RunningFlag.QUEUE_DISK_FULL):
             logger.error("Queue entries cannot be written: %s; sends are refused", error)
         self._flags.raise_flag(
@@ -165,13 +165,13 @@ class Upkeep:
         )
 
     def queue_stuck(self, queue: ConsumeQueue) -> None:
-        """A queue alone cannot be written: the checkpoint goes on without the entries of its tail."""
+        """Exclude the tail of a stuck queue from the checkpoint of the current round."""
         if self._noted is not None:
             count = len(queue.tail) // QUEUE_ENTRY_SIZE
             self._noted = (self._noted[0].without(count), self._noted[1])
 
     def index_write_failed(self, error: OSError) -> None:
-        """The index could not be written; it waits in memory, and no message is taken until it can."""
+        """Refuse messages because the index could not be written; it is kept in memory and retried."""
         if not self._flags.has(RunningFlag.INDEX_ERROR):
             logger.error("The index cannot be written: %s; sends are refused", error)
         self._flags.raise_flag(
@@ -181,11 +181,11 @@ class Upkeep:
         )
 
     def index_written(self) -> None:
-        """The index could be written again."""
+        """Accept messages again, as the index could be written."""
         self._flags.clear(RunningFlag.INDEX_ERROR)
 
     def progress(self) -> Progress:
-        """The progress of dispatch and flush."""
+        """Return how far dispatch and flush are, in offsets."""
         return Progress(
             self._positions.dispatched,
             self._positions.flushed,
@@ -195,9 +195,9 @@ class Upkeep:
         )
 
     def times(self) -> Checkpoint:
-        """The progress of dispatch and flush in store times, as Java keeps it.
+        """Return how far dispatch and flush are in store times, as Java's checkpoint records them.
 
-        A clock that was set back sets them back: Java's recovery then looks at more, never at less.
+        They follow a clock that is set back: Java's recovery then checks more, never less.
         """
         known = self._checkpoints.times
         return Checkpoint(
@@ -207,18 +207,18 @@ class Upkeep:
         )
 
     def _make_ready(self) -> None:
-        """Everything noted when the round began is written: it can be made a checkpoint."""
+        """Make the state noted at the round's start available as a checkpoint, as it is now in files."""
         if not self._is_checkpoint_over:
             self._ready = self._noted
         self._noted = None
 
     def job(self, progress: Progress, times: Checkpoint) -> CheckpointJob:
-        """A checkpoint of what has been written to files so far."""
+        """Return a checkpoint job for everything written to files so far."""
         syncs = [sync for derived in self._derived if (sync := derived.sync()) is not None]
         return CheckpointJob(self._checkpoints, times=times, progress=progress, syncs=syncs)
 
     def checkpoint_due(self) -> CheckpointJob | None:
-        """A checkpoint that is ready to be made; one at a time."""
+        """Return a checkpoint job if one is ready; only one runs at a time."""
         again = self._job_put_off
         if again is not None and self._clock.monotonic() >= self._checkpoint_at:
             self._job_put_off = None
@@ -230,7 +230,7 @@ class Upkeep:
         return self._job_out
 
     def checkpointed(self, job: CheckpointJob) -> None:
-        """A checkpoint was made, or could not be."""
+        """Handle the outcome of a checkpoint job."""
         now = self._clock.monotonic()
         if job.is_lacking:
             if not self._is_job_late:
@@ -247,8 +247,8 @@ class Upkeep:
             return
         logger.error("No checkpoint could be made: %s", job.error)
         if not job.is_synced:
-            # What a failed sync lost no later one brings back: the log has it, and a restart
-            # builds it again from the last checkpoint that was made.
+            # Data lost by a failed sync is not recovered by a later one. The log still has it, and a restart rebuilds
+            # it from the last successful checkpoint.
             self._is_checkpoint_over = True
             self._flags.raise_flag(
                 RunningFlag.QUEUE_ERROR,
@@ -258,20 +258,20 @@ class Upkeep:
 
     @property
     def is_job_out(self) -> bool:
-        """Whether a checkpoint is being made."""
+        """Whether a checkpoint job is running."""
         return self._job_out is not None
 
     def go_back(self, store_ms: int) -> None:
-        """The log was truncated behind a record of this store time: no checkpoint follows from before."""
+        """Discard the planned checkpoint after a truncation to a record of this store time (ms)."""
         self._noted = self._ready = None
         self._queues.end_round()
         self._dispatcher.dispatched_ms = min(self._dispatcher.dispatched_ms, store_ms)
 
     def finish_job(self) -> None:
-        """Make the checkpoint that was put off, before the last one.
+        """Run the postponed checkpoint, before the final one.
 
         Raises:
-            OSError: it cannot be made still.
+            OSError: It failed again.
         """
         job, self._job_put_off = self._job_put_off, None
         if job is not None:
@@ -280,10 +280,10 @@ class Upkeep:
                 raise job.error
 
     def forget_entries(self, count: int) -> None:
-        """A topic with so many entries is about to be deleted.
+        """Subtract the entries of a topic or queue that is about to be deleted from all checkpoints.
 
         Raises:
-            OSError: the checkpoint could not be written.
+            OSError: The checkpoint could not be written.
         """
         if self._noted is not None:
             self._noted = (self._noted[0].without(count), self._noted[1])
@@ -296,5 +296,5 @@ class Upkeep:
             self._checkpoints.write(self._checkpoints.times, known.without(count))
 
     def file_ahead_failed(self) -> None:
-        """A file could not be made ahead; it is planned again at the next look at the disk."""
+        """Plan the file that could not be made ahead again, at the next check of the disk."""
         self._is_plan_given_up = True
