@@ -22,7 +22,7 @@ from cometmq.codec.remoting import JSON, ROCKETMQ, Command, decode_command, enco
 from cometmq.model.codes import RequestCode as Code
 from cometmq.model.codes import ResponseCode, request_name
 from cometmq.model.credentials import Credentials
-from cometmq.model.flags import ONEWAY
+from cometmq.model.flags import ONEWAY, RESPONSE
 from cometmq.nameserver import requests as nameserver_table
 from cometmq.net.requests import RequestRule
 from tests.attacks.stranger import Answered, Stranger
@@ -142,7 +142,7 @@ def frame_of(request: Request, kind: int, opaque: int, flag: int = 0) -> bytes:
 def read_answer(peer: Stranger) -> Answered:
     """The next answer, in either coding."""
     command = Command(*decode_command(*parts_of(read_frame(peer.socket))))
-    assert command.is_response
+    assert command.flag & RESPONSE
     return Answered(
         command.code, command.remark or "", command.fields, command.body, command.opaque
     )

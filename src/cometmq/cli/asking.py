@@ -36,22 +36,25 @@ def ask(nameserver: str, work: Callable[[Clients], Awaitable[Result]]) -> Result
 
 
 def ask_again(
-    nameserver: str, look: Callable[[Clients], Awaitable[None]], *, is_watched: bool
-) -> None:
-    """Look once, or every 2 s until Ctrl-C, which is then the normal end.
+    nameserver: str, look: Callable[[Clients], Awaitable[Result]], *, is_watched: bool
+) -> Result | None:
+    """Look once, or every 2 s until Ctrl-C, which is then the normal end; return what the last look gave, if one was made.
 
     The first look must succeed. A later one that fails, because a broker restarts say, is told of once, and the next one
     is made all the same: who watches should not have to begin again.
     """
     from cometmq.net.loop import run
 
+    last: Result | None = None
+
     async def work(clients: Clients) -> None:
-        await look(clients)
+        nonlocal last
+        last = await look(clients)
         said = ""
         while is_watched:
             await asyncio.sleep(WATCH_SECONDS)
             try:
-                await look(clients)
+                last = await look(clients)
             except (NetError, BrokerRefused) as error:
                 if str(error) != said:
                     print_error(f"{error}; looking again")
@@ -60,6 +63,7 @@ def ask_again(
                 said = ""
 
     run(until_stopped(_with_clients(nameserver, work)))
+    return last
 
 
 async def _with_clients(

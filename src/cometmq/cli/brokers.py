@@ -86,18 +86,18 @@ def list_brokers(
     Raises:
         typer.Exit: with that status.
     """
-    lines: list[BrokerLine] = []
 
-    async def look(clients: Clients) -> None:
+    async def look(clients: Clients) -> list[BrokerLine]:
         now_ms = clients.instance.clock.now_ms()
         states = await clients.inspector.brokers()
-        lines[:] = [broker_line(state, now_ms) for state in states]
+        lines = [broker_line(state, now_ms) for state in states]
         print_lines(
             BrokerLine, lines, as_json=as_json, nothing="The nameserver knows no broker."
         )
+        return lines
 
-    ask_again(nameserver, look, is_watched=watch)
-    if any(line.error for line in lines):
+    lines = ask_again(nameserver, look, is_watched=watch)
+    if any(line.error for line in lines or ()):
         raise typer.Exit(ExitStatus.FOUND)
 
 

@@ -63,18 +63,18 @@ def replicas(
     Raises:
         typer.Exit: with that status.
     """
-    lines: list[ReplicaLine] = []
 
-    async def look(clients: Clients) -> None:
+    async def look(clients: Clients) -> list[ReplicaLine]:
         from cometmq.client.admin.copies import settled_replicas
 
-        lines[:] = lines_of(await settled_replicas(clients.admin.replicas))
+        lines = lines_of(await settled_replicas(clients.admin.replicas))
         print_lines(
             ReplicaLine, lines, as_json=as_json, nothing="The nameserver knows no broker."
         )
+        return lines
 
-    ask_again(nameserver, look, is_watched=watch)
-    if not all(line.is_well for line in lines):
+    lines = ask_again(nameserver, look, is_watched=watch)
+    if not all(line.is_well for line in lines or ()):
         raise typer.Exit(ExitStatus.FOUND)
 
 

@@ -143,10 +143,8 @@ def list_groups(
     Raises:
         typer.Exit: with that status.
     """
-    is_partial = False
 
-    async def look(clients: Clients) -> None:
-        nonlocal is_partial
+    async def look(clients: Clients) -> bool:
         states = await clients.inspector.groups()
         missing = await clients.inspector.missing()
         lines = [group_line(each) for each in states if all_ or not is_system_group(each.name)]
@@ -156,10 +154,9 @@ def list_groups(
             as_json=as_json,
             nothing="No group yet. The first member of one makes it.",
         )
-        is_partial = note_absent(chain(missing, *(each.absent for each in states)))
+        return note_absent(chain(missing, *(each.absent for each in states)))
 
-    ask_again(nameserver, look, is_watched=watch)
-    exit_if_partial(is_partial)
+    exit_if_partial(ask_again(nameserver, look, is_watched=watch))
 
 
 @groups.command()
@@ -181,10 +178,8 @@ def show(
     Raises:
         typer.Exit: with that status.
     """
-    is_partial = False
 
-    async def look(clients: Clients) -> None:
-        nonlocal is_partial
+    async def look(clients: Clients) -> bool:
         state = await clients.inspector.group(group)
         said: list[dict[str, Any]] = []
         if running or threads:
@@ -196,10 +191,9 @@ def show(
             print_json(group_json(state, said))
         else:
             _print_group(state, said)
-        is_partial = note_absent(state.absent)
+        return note_absent(state.absent)
 
-    ask_again(nameserver, look, is_watched=watch)
-    exit_if_partial(is_partial)
+    exit_if_partial(ask_again(nameserver, look, is_watched=watch))
 
 
 @groups.command()

@@ -111,10 +111,8 @@ def show_offsets(
     Raises:
         typer.Exit: with that status.
     """
-    is_partial = False
 
-    async def look(clients: Clients) -> None:
-        nonlocal is_partial
+    async def look(clients: Clients) -> bool:
         missing = await clients.inspector.missing()
         if group is None:
             states = [
@@ -131,10 +129,9 @@ def show_offsets(
             for line in progress_lines(state, topic)
         ]
         print_lines(OffsetLine, lines, as_json=as_json, nothing="No offset is stored.")
-        is_partial = note_absent(chain(missing, *(each.absent for each in states)))
+        return note_absent(chain(missing, *(each.absent for each in states)))
 
-    ask_again(nameserver, look, is_watched=watch)
-    exit_if_partial(is_partial)
+    exit_if_partial(ask_again(nameserver, look, is_watched=watch))
 
 
 class MoveLine(NamedTuple):

@@ -141,7 +141,7 @@ def note_absent(absent: "Iterable[AbsentBroker]") -> bool:
     return bool(found)
 
 
-def exit_if_partial(is_partial: bool) -> None:
+def exit_if_partial(is_partial: bool | None) -> None:
     """End with status 1 if what was printed is without a broker.
 
     Raises:

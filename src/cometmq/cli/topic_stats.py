@@ -92,17 +92,14 @@ def queues(
     Raises:
         typer.Exit: with that status.
     """
-    is_partial = False
 
-    async def look(clients: Clients) -> None:
-        nonlocal is_partial
+    async def look(clients: Clients) -> bool:
         held = await clients.inspector.topic_stats(topic)
         lines = queue_lines(await clients.admin.route(topic), held)
         print_lines(QueueStateLine, lines, as_json=as_json, nothing="It has no queues.")
-        is_partial = note_absent(held.absent)
+        return note_absent(held.absent)
 
-    ask_again(nameserver, look, is_watched=watch)
-    exit_if_partial(is_partial)
+    exit_if_partial(ask_again(nameserver, look, is_watched=watch))
 
 
 def stats(
@@ -117,10 +114,8 @@ def stats(
     Raises:
         typer.Exit: with that status.
     """
-    is_partial = False
 
-    async def look(clients: Clients) -> None:
-        nonlocal is_partial
+    async def look(clients: Clients) -> bool:
         found, absent = await _stats(clients, topic)
         if as_json:
             print_json(found)
@@ -130,10 +125,9 @@ def stats(
             if found["groups"]:
                 rows = [list(each.values()) for each in found["groups"]]
                 print_totals(ReaderLine._fields, rows)
-        is_partial = note_absent(absent)
+        return note_absent(absent)
 
-    ask_again(nameserver, look, is_watched=watch)
-    exit_if_partial(is_partial)
+    exit_if_partial(ask_again(nameserver, look, is_watched=watch))
 
 
 def perm(

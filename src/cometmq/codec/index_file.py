@@ -89,13 +89,6 @@ def key_hash(topic: str, key: str) -> int:
     return 0 if value == _INT_MIN else abs(value)
 
 
-def entry_seconds(store_timestamp: int, begin_timestamp: int) -> int:
-    """The entry's time field: s from the file's begin time (ms), held within 0 and 2**31 - 1."""
-    if begin_timestamp <= 0:
-        return 0
-    return max(0, min((store_timestamp - begin_timestamp) // 1000, _INT_MAX))
-
-
 def encode_header(header: IndexHeader) -> bytes:
     """The 40 bytes of a header."""
     return INDEX_HEADER.pack(*header)

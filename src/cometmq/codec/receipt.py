@@ -112,19 +112,3 @@ def decode_starts(text: str) -> dict[tuple[str, int], int]:
     except ValueError:
         raise CodecError(f"startOffsetInfo {text!r:.120} means nothing") from None
     return starts
-
-
-def decode_order_counts(text: str) -> dict[tuple[str, str], int]:
-    """Deliveries in vain by (kind, queue) or (kind, `qo<queue>%<offset>`), of orderCountInfo.
-
-    Raises:
-        CodecError: it means nothing.
-    """
-    counts = {}
-    try:
-        for part in text.split(";") if text else ():
-            kind, place, count = part.split(" ")
-            counts[kind, place] = int(count)
-    except ValueError:
-        raise CodecError(f"orderCountInfo {text!r:.120} means nothing") from None
-    return counts

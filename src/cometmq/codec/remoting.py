@@ -21,7 +21,7 @@ from cometmq.codec.header_json import decode_json_command, encode_json_header
 from cometmq.kernel import layouts
 from cometmq.model.codes import VERSION, Language
 from cometmq.model.errors import CodecError
-from cometmq.model.flags import ONEWAY, RESPONSE
+from cometmq.model.flags import ONEWAY
 
 JSON = header_json.JSON
 ROCKETMQ = 1
@@ -62,11 +62,6 @@ class Command(NamedTuple):
     def without_content(self) -> "Command":
         """The parts of a waiting request that its answer needs; a header may have 64 KB that nobody asked for."""
         return Command(self.code, self.flag, self.opaque)
-
-    @property
-    def is_response(self) -> bool:
-        """Whether the command is a response."""
-        return self.flag & RESPONSE != 0
 
     @property
     def is_oneway(self) -> bool:

@@ -16,7 +16,6 @@ import logging
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
-from cometmq.codec.record import BLANK_TAIL_SIZE
 from cometmq.codec.remoting import FRAME_SIZE_MAX
 from cometmq.model.clock import Clock
 from cometmq.model.errors import (
@@ -268,11 +267,6 @@ class MessageStore:
     @store_host.setter
     def store_host(self, host: bytes) -> None:
         self._appender.set_store_host(host)
-
-    @property
-    def record_size_max(self) -> int:
-        """Size of the largest record that fits into a log file, in bytes."""
-        return self.settings.commitlog_file_size - BLANK_TAIL_SIZE
 
     @property
     def refusal(self) -> str | None:

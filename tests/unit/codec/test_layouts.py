@@ -1,5 +1,7 @@
 """The smaller layouts: hosts, properties, batches, queue entries, index files, checkpoints."""
 
+from array import array
+
 import pytest
 
 from cometmq.codec import index_file
@@ -20,6 +22,7 @@ from cometmq.codec.queue_entry import (
     encode_entries,
     encode_entry,
 )
+from cometmq.kernel import insert_keys
 from cometmq.model.errors import CodecError
 
 
@@ -202,7 +205,9 @@ def test_a_key_hash_is_never_negative():
     [(5999, 1000, 4), (1000, 0, 0), (500, 1000, 0), (1 << 62, 1, 0x7FFFFFFF)],
 )
 def test_an_index_entry_counts_seconds_from_the_files_begin(store, begin, seconds):
-    assert index_file.entry_seconds(store, begin) == seconds
+    slots = memoryview(array("i", [0]))
+    made, _ = insert_keys(slots, 1, array("q", [5, 0, store]), begin, bytearray(1), 0, 1)
+    assert index_file.decode_entry(made, 0).seconds == seconds
 
 
 def test_a_checkpoint_has_4096_bytes_and_comes_back():

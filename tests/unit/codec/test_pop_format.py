@@ -27,7 +27,6 @@ from cometmq.codec.bodies.pop_journal import (
 )
 from cometmq.codec.receipt import (
     Receipt,
-    decode_order_counts,
     decode_starts,
     encode_offsets,
     encode_starts,
@@ -135,9 +134,7 @@ def test_what_an_answer_says_of_its_queues_is_read_back():
     assert starts == "0 1 7;1 0 3"
     assert decode_starts(starts) == {("0", 1): 7, ("1", 0): 3}
     assert encode_offsets([("0", 1, [7, 9]), ("1", 0, [3])]) == "0 1 7,9;1 0 3"
-    assert decode_order_counts("0 qo0%5 2;0 0 1") == {("0", "qo0%5"): 2, ("0", "0"): 1}
     assert decode_starts("") == {}
-    assert decode_order_counts("") == {}
 
 
 @pytest.mark.parametrize("bad", ["", "1 2", "a b c d e f g h", "1 2 3 4 0 b x 5"])
@@ -150,7 +147,6 @@ def test_what_is_no_handle_is_refused(bad):
     ("read", "bad"),
     [
         (decode_starts, "0 1"),
-        (decode_order_counts, "0 1 x"),
         (decode_check_point, b"{}"),
         (decode_check_point, b'{"t":"T","c":"g","d":["x"]}'),
         (decode_ack, b'{"t":"T","c":"g","aol":5}'),

@@ -118,7 +118,7 @@ def test_a_record_leaves_room_for_the_blank_mark(left):
 
 def test_a_record_longer_than_a_file_is_refused_and_nothing_of_its_batch_stored():
     store = open_store(disk=FakeDisk())
-    longest = store.record_size_max - put(store, b"")
+    longest = SMALL.commitlog_file_size - BLANK_TAIL_SIZE - put(store, b"")
     with pytest.raises(RecordIllegal, match="mappedFileSizeCommitLog"):
         store.put_many([make_put(store), make_put(store, body=b"x" * (longest + 1))])
     assert store.refusal is None

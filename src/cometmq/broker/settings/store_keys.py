@@ -3,14 +3,16 @@
 from enum import Enum
 from pathlib import Path
 
-from cometmq.broker.settings.index_keys import IndexKeys
+from cometmq.broker.settings.delay_keys import DelayKeys
+from cometmq.codec.index_file import ENTRIES_DEFAULT, SLOTS_DEFAULT
 from cometmq.model.delay_levels import delay_levels_ms
 from cometmq.model.errors import SettingsError
 from cometmq.model.frozen import dataclass
 from cometmq.model.settings import setting
 from cometmq.store.retention import Retention
-from cometmq.store.settings import StoreSettings
+from cometmq.store.settings import IndexSettings, StoreSettings
 
+_INT_MAX = 0x7FFFFFFF
 _LOG_FILE_SIZE = 1 << 30
 _HOUR_MS = 3_600_000
 _HOURS = 24
@@ -24,7 +26,7 @@ class FlushDiskType(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class StoreKeys(IndexKeys):
+class StoreKeys(DelayKeys):
     """MessageStoreConfig of RocketMQ 5.3.3, as far as used.
 
     Attributes:
@@ -75,6 +77,13 @@ class StoreKeys(IndexKeys):
         transfer_count_in_memory: most messages of it.
         transfer_bytes_on_disk: most bytes of a pull of older messages.
         transfer_count_on_disk: most messages of it.
+        is_index_built: the keys of new messages go to the index.
+        is_index_safe: after an unclean stop of a Java broker recovery begins as early as the index
+            needs; after one of ours the index lacks nothing.
+        index_slots: slots of an index file.
+        index_entries: entries of an index file, the first of which is not used.
+        query_count_max: most messages that a query gives.
+        query_count_unique: as many, for a query by unique key, whatever it asks for.
     """
 
     store_path: str = setting("~/store", key="storePathRootDir")
@@ -137,6 +146,12 @@ class StoreKeys(IndexKeys):
     transfer_count_on_disk: int = setting(
         8, key="maxTransferCountOnMessageInDisk", least=1, is_remote=True
     )
+    is_index_built: bool = setting(default=True, key="messageIndexEnable")
+    is_index_safe: bool = setting(default=False, key="messageIndexSafe")
+    index_slots: int = setting(SLOTS_DEFAULT, key="maxHashSlotNum", least=1, most=_INT_MAX)
+    index_entries: int = setting(ENTRIES_DEFAULT, key="maxIndexNum", least=2, most=_INT_MAX)
+    query_count_max: int = setting(64, key="maxMsgsNumBatch", least=1)
+    query_count_unique: int = setting(32, key="defaultQueryMaxNum", least=1)
 
     @property
     def store_directory(self) -> str:
@@ -177,7 +192,7 @@ class StoreKeys(IndexKeys):
             transfer_count_on_disk=self.transfer_count_on_disk,
             access_in_memory_ratio=self.access_in_memory_ratio,
             delay_levels_ms=delay_levels_ms(self.delay_levels),
-            index=self.index_settings(),
+            index=self._index(),
             warm_files=self.is_warmed,
             warm_flush_pages=self.warm_flush_pages,
             read_ahead=self.is_read_ahead,
@@ -187,6 +202,15 @@ class StoreKeys(IndexKeys):
             pool_buffers=0 if is_sync or not self.is_pool_used else self.pool_buffers,
             commit_interval_ms=self.commit_interval_ms,
             retention=self._retention(),
+        )
+
+    def _index(self) -> IndexSettings:
+        return IndexSettings(
+            is_built=self.is_index_built,
+            is_safe=self.is_index_safe,
+            slots=self.index_slots,
+            entries=self.index_entries,
+            answer_count_max=self.query_count_max,
         )
 
     def _retention(self) -> Retention:

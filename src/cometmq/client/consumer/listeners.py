@@ -13,14 +13,14 @@ import asyncio
 import inspect
 import logging
 import threading
+import types
 from bisect import bisect_left
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Generator
 from contextvars import copy_context
 from datetime import timedelta
 from enum import Enum, auto
 from typing import Any, NamedTuple, TypeAlias
 
-from cometmq.client.consumer.own_context import run_in_own_context
 from cometmq.model.delay_levels import (
     BROKERS_CHOICE,
     DEAD_LETTER,
@@ -163,12 +163,39 @@ class ListenerCall(NamedTuple):
         """
         try:
             if self.is_async:
-                return verdict_of(await run_in_own_context(self.function, messages))
+                return verdict_of(await _run_in_own_context(self.function, messages))
             return verdict_of(copy_context().run(self.function, messages))
         except BaseException as error:
             if _is_for_the_worker(error):
                 raise
             return _verdict_of_error(error, messages)
+
+
+@types.coroutine
+def _run_in_own_context(
+    function: Callable[..., Awaitable[Any]], *args: Any
+) -> Generator[Any, Any, Any]:
+    """Await what a function returns, each step of it in one copy of the caller's context.
+
+    What a listener sets for one message is not seen with the next. A task for each call would do the same and cost a turn of the loop more.
+    """
+    context = copy_context()
+    steps = context.run(function, *args).__await__()
+    try:
+        awaited = context.run(next, steps)
+        while True:
+            try:
+                yield awaited
+            except BaseException as error:  # noqa: BLE001  A cancellation, or what the task was given.
+                awaited = context.run(_throw, steps, error)
+            else:
+                awaited = context.run(next, steps)
+    except StopIteration as end:
+        return end.value
+
+
+def _throw(steps: Generator[Any, Any, Any], error: BaseException) -> Any:
+    return steps.throw(error)
 
 
 def _is_for_the_worker(error: BaseException) -> bool:

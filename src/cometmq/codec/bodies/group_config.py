@@ -5,7 +5,7 @@ Source: SubscriptionGroupConfig, SubscriptionGroupWrapper and SubscriptionGroupM
 groupSysFlag and forbiddenTable; each form is read.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
@@ -69,11 +69,6 @@ def decode_group_config(content: bytes | str) -> GroupConfig:
         CodecError: it is none; the message names the field.
     """
     return _group(load_request(content, "subscription group"))
-
-
-def encode_group_configs(groups: Iterable[GroupConfig]) -> bytes:
-    """The body of UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST 225."""
-    return fastjson.dumps({"groupConfigList": [_group_json(group) for group in groups]})
 
 
 def decode_group_configs(content: bytes | str) -> tuple[GroupConfig, ...]:

@@ -4,7 +4,7 @@ Source: TopicConfig, TopicConfigSerializeWrapper and TopicConfigManager of Rocke
 neither `attributes` nor `stateVersion`; each form is read.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
@@ -68,11 +68,6 @@ def decode_topic_config(content: bytes | str) -> TopicConfig:
         CodecError: it is no topic; the message names the field.
     """
     return topic(load_object(content, "topic"))
-
-
-def encode_topic_configs(topics: Iterable[TopicConfig]) -> bytes:
-    """The body of UPDATE_AND_CREATE_TOPIC_LIST 18."""
-    return fastjson.dumps({"topicConfigList": [topic_json(each) for each in topics]})
 
 
 def decode_topic_configs(content: bytes | str) -> tuple[TopicConfig, ...]:
