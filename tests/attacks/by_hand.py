@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.attacks.stranger import Answered, Stranger
 from tests.support.frames import json_frame
 from tests.support.load import send_frame
+from tests.support.request_fields import pull_fields
 
 PULL = 11
 _SUBSCRIBED, _SUSPENDED = 4, 2
@@ -36,7 +37,9 @@ def pull(
     stranger: Stranger, topic: str, queue_id: int, offset: int = 0, *, hold_ms: int = 0
 ) -> Answered:
     """Pull from an offset on, waiting for a message if that is asked for."""
-    return stranger.ask(PULL, pull_fields(topic, queue_id, offset, hold_ms))
+    flags = _SUBSCRIBED | (_SUSPENDED if hold_ms else 0)
+    fields = pull_fields(topic, queue_id, offset, sysFlag=flags, suspendTimeoutMillis=hold_ms)
+    return stranger.ask(PULL, fields)
 
 
 def begin_pull(stranger: Stranger, topic: str, queue_id: int, offset: int = 0) -> int:
@@ -45,17 +48,6 @@ def begin_pull(stranger: Stranger, topic: str, queue_id: int, offset: int = 0) -
     fields = pull_fields(topic, queue_id, offset)
     stranger.socket.sendall(json_frame(PULL, fields, opaque=stranger._opaque))
     return stranger._opaque
-
-
-def pull_fields(topic: str, queue_id: int, offset: int, hold_ms: int = 0) -> dict[str, str]:
-    """What a pull asks."""
-    return {
-        "consumerGroup": "reader", "topic": topic, "queueId": str(queue_id),
-        "queueOffset": str(offset), "maxMsgNums": "32", "commitOffset": "0",
-        "sysFlag": str(_SUBSCRIBED | (_SUSPENDED if hold_ms else 0)),
-        "suspendTimeoutMillis": str(hold_ms), "subscription": "*", "subVersion": "0",
-        "expressionType": "TAG",
-    }  # fmt: skip
 
 
 def pull_all(stranger: Stranger, topic: str, queue_id: int) -> bytes:

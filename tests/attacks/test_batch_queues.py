@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from tests.attacks.by_hand import pull, send
 from tests.attacks.stranger import Stranger
 from tests.golden.test_store_kinds import EXPECTED, SOURCE
 from tests.support import processes
+from tests.support.request_fields import pop_fields
 
 TOPIC, QUEUE = "KindsBatches", 1
 OK, MESSAGE_ILLEGAL, NOT_FOUND, POP = 0, 13, 19, 200050
@@ -57,11 +57,9 @@ def test_a_long_poll_at_the_end_of_a_batch_queue_leaves_it_readable(broker):
 
 
 def test_a_pop_that_waits_leaves_a_batch_queue_readable(broker):
-    fields = {
-        "consumerGroup": "popper", "topic": TOPIC, "queueId": str(QUEUE), "maxMsgNums": "1",
-        "invisibleTime": "60000", "pollTime": "300", "bornTime": str(int(time.time() * 1000)),
-        "initMode": "1", "expType": "TAG", "exp": "*", "order": "false",
-    }  # fmt: skip
+    fields = pop_fields(
+        TOPIC, QUEUE, consumerGroup="popper", maxMsgNums=1, pollTime=300, initMode=1
+    )
     with Stranger(broker.address) as stranger:
         for _ in range(MESSAGES):
             if stranger.ask(POP, fields).code != OK:  # It has waited at the end.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import time
 
 import pytest
 
@@ -12,6 +11,7 @@ from tests.support.frames import read_frame
 from tests.support.good_client import GoodClient
 from tests.support.load import send_frame
 from tests.support.memory import MIB, MemoryWatch
+from tests.support.request_fields import send_fields
 
 SEND_BATCH, GET_MAX_OFFSET = 320, 30
 SUCCESS, MESSAGE_ILLEGAL = 0, 13
@@ -31,11 +31,7 @@ def item(body: bytes, properties: bytes = b"") -> bytes:
 
 
 def send(peer: Stranger, topic: str, body: bytes) -> Answered:
-    fields = {
-        "a": "by_hand", "b": topic, "c": "TBW102", "d": "1", "e": "0", "f": "0",
-        "g": str(int(time.time() * 1000)), "h": "0", "i": "", "j": "0", "k": "false", "m": "true",
-        "n": "broker-a",
-    }  # fmt: skip
+    fields = send_fields(topic, a="by_hand", d=1, m="true", n="broker-a")
     return peer.ask(SEND_BATCH, fields, body)
 
 

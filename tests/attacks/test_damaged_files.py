@@ -14,15 +14,12 @@ from tests.attacks.test_starts import TOPIC, filled_store, refused
 from tests.support import processes
 from tests.support.frames import ask
 from tests.support.processes import Program, wait_until
+from tests.support.request_fields import pull_fields, word_send_fields
 
 
 def read_count(program: Program, topic: str) -> int:
     """How many messages the first queue of a topic is said to have, by a pull."""
-    fields = {
-        "consumerGroup": "g", "topic": topic, "queueId": "0", "queueOffset": "0",
-        "maxMsgNums": "32", "sysFlag": "4", "commitOffset": "0", "suspendTimeoutMillis": "0",
-        "subscription": "*", "subVersion": "0", "expressionType": "TAG",
-    }  # fmt: skip
+    fields = pull_fields(topic)
     header, _ = ask(program.address, RequestCode.PULL_MESSAGE, fields)
     assert header["code"] == 0, header
     return int(header["extFields"]["maxOffset"])
@@ -137,11 +134,9 @@ def test_damaged_derived_files_are_put_aside_and_built_again(tmp_path, damage):
     """Index, queue, timer wheel and timer log: the broker starts, says so, and has every message and key."""
     store = filled_store(tmp_path)
     with processes.broker(tmp_path, "") as program, Stranger(program.address) as peer:
-        fields = {
-            "producerGroup": "p", "topic": TOPIC, "defaultTopic": "TBW102", "defaultTopicQueueNums": "1",
-            "queueId": "0", "sysFlag": "0", "bornTimestamp": "1", "flag": "0",
-            "properties": "TIMER_DELAY_SEC\x013600\x02",
-        }  # fmt: skip
+        fields = word_send_fields(
+            TOPIC, properties="TIMER_DELAY_SEC\x013600\x02", defaultTopicQueueNums=1
+        )
         assert peer.ask(RequestCode.SEND_MESSAGE, fields, b"later").code == 0
         wait_until(lambda: timer_facts(program) == ("0", "1"), seconds=10, what="the timer")
     [index] = (store / "index").iterdir()

@@ -17,6 +17,7 @@ from tests.support import processes
 from tests.support.command_line import run
 from tests.support.good_client import GoodClient
 from tests.support.processes import Program, wait_until
+from tests.support.request_fields import pop_fields, pull_fields, word_send_fields
 
 COUNT = 200
 ENTRY = struct.Struct(">qiq")
@@ -27,21 +28,17 @@ DELAY_QUEUE = "SCHEDULE_TOPIC_XXXX/3"  # Of level 4, 30 s.
 
 def send(peer: Stranger, topic: str, number: int, **properties: str) -> None:
     more = {"TAGS": f"t{number % 2}", "n": str(number), **properties}
-    fields = {
-        "producerGroup": "p", "topic": topic, "defaultTopic": "TBW102", "defaultTopicQueueNums": "1",
-        "queueId": "0", "sysFlag": "0", "bornTimestamp": "1", "flag": "0",
-        "properties": "".join(f"{key}\x01{value}\x02" for key, value in more.items()),
-    }  # fmt: skip
+    fields = word_send_fields(
+        topic,
+        properties="".join(f"{key}\x01{value}\x02" for key, value in more.items()),
+        defaultTopicQueueNums=1,
+    )
     answer = peer.ask(RequestCode.SEND_MESSAGE, fields, b"%d" % number)
     assert answer.code == 0, answer
 
 
 def pull(peer: Stranger, topic: str, offset: int, expression: str, kind: str) -> Answered:
-    fields = {
-        "consumerGroup": "g", "topic": topic, "queueId": "0", "queueOffset": str(offset),
-        "maxMsgNums": "32", "sysFlag": "4", "commitOffset": "0", "suspendTimeoutMillis": "0",
-        "subscription": expression, "subVersion": "0", "expressionType": kind,
-    }  # fmt: skip
+    fields = pull_fields(topic, offset=offset, subscription=expression, expressionType=kind)
     return peer.ask(RequestCode.PULL_MESSAGE, fields)
 
 
@@ -155,11 +152,7 @@ def test_pops_reach_what_stands_behind_zeros(damaged):
     deadline = time.monotonic() + 10
     with Stranger(damaged.address, seconds=5) as peer:
         while len(found) < COUNT and time.monotonic() < deadline:
-            fields = {
-                "consumerGroup": "pops", "topic": ZEROS, "queueId": "-1", "maxMsgNums": "32",
-                "invisibleTime": "60000", "pollTime": "0", "bornTime": str(int(time.time() * 1000)),
-                "initMode": "0", "expType": "TAG", "exp": "*",
-            }  # fmt: skip
+            fields = pop_fields(ZEROS, consumerGroup="pops")
             answer = peer.ask(RequestCode.POP_MESSAGE, fields)
             found += [int(record.body) for record in decode_records(answer.body)]
     assert found == [*range(COUNT)]

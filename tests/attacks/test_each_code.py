@@ -41,6 +41,7 @@ from tests.support.accounts import (
 from tests.support.auth_users import auth_settings, signed
 from tests.support.frames import parts_of, read_frame
 from tests.support.processes import Program
+from tests.support.request_fields import send_fields
 
 MALLORY = Credentials("mallory", f"{CANARY}-mallory")
 WRONG = Credentials(ADMIN.access_key, "a-guessed-password")
@@ -167,7 +168,7 @@ def request_of(
     return who, int(rule.code), fields, body
 
 
-SEND = {"a": "p", "b": OWNED, "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "5", "h": "0", "i": "", "j": "0", "k": "false"}  # fmt: skip
+SEND = send_fields(OWNED)
 
 
 def neighbours(server: str) -> list[Request]:

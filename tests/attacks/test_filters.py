@@ -12,6 +12,7 @@ from tests.support.frames import parts_of, read_frame
 from tests.support.good_client import GoodClient
 from tests.support.load import send_frame
 from tests.support.memory import MemoryWatch
+from tests.support.request_fields import pop_fields, pull_fields
 
 PULL, CHECK_CLIENT_CONFIG, POP = 11, 46, 200050
 SUCCESS, PULL_NOT_FOUND, PULL_RETRY_IMMEDIATELY, PARSE_FAILED, POLLING_TIMEOUT = (
@@ -31,22 +32,17 @@ LONGEST = " OR ".join(f"q={number}" for number in range(1, 256))
 def pull(
     expression: str, offset: int = 0, *, topic: str = "Small", kind: str = "SQL92"
 ) -> dict[str, str]:
-    return {
-        "consumerGroup": "g", "topic": topic, "queueId": "0", "queueOffset": str(offset),
-        "maxMsgNums": "32", "sysFlag": IN_REQUEST, "commitOffset": "0",
-        "suspendTimeoutMillis": "0", "subVersion": "0", "subscription": expression,
-        "expressionType": kind,
-    }  # fmt: skip
+    return pull_fields(
+        topic, offset=offset, sysFlag=IN_REQUEST, subscription=expression, expressionType=kind
+    )
 
 
 def pop(expression: str) -> dict[str, str]:
     """By a group that has popped nothing yet, so that it begins at the first message, run again or not."""
     group = f"popping{time.time_ns()}"
-    return {
-        "consumerGroup": group, "topic": TOPIC, "queueId": "-1", "maxMsgNums": "32",
-        "invisibleTime": "60000", "pollTime": "10000", "bornTime": str(int(time.time() * 1000)),
-        "initMode": "0", "expType": "SQL92", "exp": expression, "order": "false",
-    }  # fmt: skip
+    return pop_fields(
+        TOPIC, consumerGroup=group, pollTime=10000, expType="SQL92", exp=expression
+    )
 
 
 def check(expression: str) -> bytes:

@@ -21,6 +21,7 @@ from tests.support import certificates, processes
 from tests.support.accounts import ADMIN, CANARY, NO_SLAVES, account, write_accounts
 from tests.support.auth_users import ROOT, auth_settings, signed
 from tests.support.processes import Program
+from tests.support.request_fields import send_fields
 
 SECRET = "a-secret-of-the-group"
 GUARDS = {"acl": ADMIN, "auth": ROOT}  # And who may do everything.
@@ -106,7 +107,7 @@ def greeting(broker: Program, context: ssl.SSLContext | None) -> bytes:
     return b""
 
 
-SEND = {"a": "payers", "b": "orders", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "5", "h": "0", "i": "", "j": "0", "k": "false"}  # fmt: skip
+SEND = send_fields("orders", a="payers")
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from tests.support.frames import json_frame, read_frame
 from tests.support.good_client import GoodClient
 from tests.support.load import send_frame
 from tests.support.memory import MIB, MemoryWatch
+from tests.support.request_fields import pop_fields, pull_fields
 
 PULL, POP = 11, 200050
 SUCCESS, SYSTEM_BUSY, PULL_NOT_FOUND = 0, 2, 19
@@ -33,20 +34,19 @@ def send(address: str, topic: str, tag: str) -> None:
 
 
 def pull(topic: str, tag: str, *, millis: int = 60_000, **more: str) -> dict[str, str]:
-    return {
-        "consumerGroup": "g", "topic": topic, "queueId": "0", "queueOffset": "1",
-        "maxMsgNums": "32", "sysFlag": SUSPENDED, "commitOffset": "0",
-        "suspendTimeoutMillis": str(millis), "subVersion": "0", "subscription": tag,
-        "expressionType": "TAG", **more,
-    }  # fmt: skip
+    return pull_fields(
+        topic,
+        offset=1,
+        sysFlag=SUSPENDED,
+        suspendTimeoutMillis=millis,
+        subscription=tag,
+        **more,
+    )
 
 
 def pop(topic: str, *, millis: int, **more: str) -> dict[str, str]:
-    return {
-        "consumerGroup": "popping", "topic": topic, "queueId": "0", "maxMsgNums": "1",
-        "invisibleTime": "60000", "pollTime": str(millis), "bornTime": "0", "initMode": "0",
-        "expType": "TAG", "exp": "never", "order": "false", **more,
-    }  # fmt: skip
+    fields = {"consumerGroup": "popping", "maxMsgNums": "1", "bornTime": "0", "exp": "never"}
+    return pop_fields(topic, 0, pollTime=millis, **fields | more)
 
 
 def send_some(peer: Stranger, code: int, fields: list[dict[str, str]]) -> None:

@@ -36,6 +36,7 @@ from tests.support.frames import json_frame
 from tests.support.good_client import GoodClient
 from tests.support.load import send_all
 from tests.support.memory import MIB, MemoryWatch
+from tests.support.request_fields import send_fields
 
 SOURCES = Path(__file__).resolve().parents[2] / "src" / "cometmq"
 # Of each of two tenants; a million in the long run: COMETMQ_TENANT_SENDS=500000 make attacks ARGS="-k s11".
@@ -199,18 +200,7 @@ def half_sends(address: str) -> None:
     whole = [tenant_body("TenantB", number) for number in range(200)]
     for cut in range(1, 40):
         with Stranger(address) as stranger:
-            fields = {
-                "a": "p",
-                "b": "TenantA",
-                "c": "TBW102",
-                "d": "4",
-                "e": "0",
-                "f": "0",
-                "g": "1",
-                "h": "0",
-                "i": "",
-                "j": "0",
-            }
+            fields = send_fields("TenantA")
             frame = json_frame(310, fields, b"TenantA|half|0")
             stranger.socket.sendall(frame[:-cut])
         assert send_all(address, "TenantB", whole[cut * 5 : cut * 5 + 5]) in ([0] * 5, [])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 
@@ -15,6 +14,7 @@ from tests.attacks.stranger import Stranger
 from tests.support import processes
 from tests.support.load import send_frame
 from tests.support.processes import wait_until
+from tests.support.request_fields import pop_fields, pull_fields
 
 PULL, UPDATE_CONFIG, GET_CONFIG, ROUTE, POP = 11, 25, 26, 105, 200050
 NO_PERMISSION, POLLING_TIMEOUT = 16, 210
@@ -44,21 +44,21 @@ def change(peer: Stranger, **values: object) -> None:
 
 def pull(peer: Stranger, kind: str, expression: str) -> tuple[int, int]:
     """The answer's code, and how many messages it has."""
-    fields = {
-        "consumerGroup": "g", "topic": TOPIC, "queueId": "0", "queueOffset": "0", "maxMsgNums": "10",
-        "sysFlag": str(SUBSCRIPTION_IN_REQUEST), "commitOffset": "0", "suspendTimeoutMillis": "0",
-        "subscription": expression, "subVersion": "0", "expressionType": kind,
-    }  # fmt: skip
+    fields = pull_fields(
+        TOPIC,
+        maxMsgNums=10,
+        sysFlag=SUBSCRIPTION_IN_REQUEST,
+        subscription=expression,
+        expressionType=kind,
+    )
     answer = peer.ask(PULL, fields)
     return answer.code, len(decode_records(answer.body)) if answer.code == 0 else 0
 
 
 def pop(peer: Stranger, kind: str, expression: str, group: str) -> int:
-    fields = {
-        "consumerGroup": group, "topic": TOPIC, "queueId": "0", "maxMsgNums": "10",
-        "invisibleTime": "60000", "pollTime": "0", "bornTime": str(int(time.time() * 1000)),
-        "initMode": "0", "expType": kind, "exp": expression, "order": "false",
-    }  # fmt: skip
+    fields = pop_fields(
+        TOPIC, 0, consumerGroup=group, maxMsgNums=10, expType=kind, exp=expression
+    )
     answer = peer.ask(POP, fields)
     assert answer.code == 0, answer
     return len(decode_records(answer.body))

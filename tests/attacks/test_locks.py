@@ -8,6 +8,7 @@ from tests.attacks.stranger import Stranger
 from tests.support import processes
 from tests.support.good_client import GoodClient
 from tests.support.memory import MemoryWatch
+from tests.support.request_fields import topic_fields
 
 LOCK = 41
 CREATE_TOPIC = 17
@@ -67,10 +68,7 @@ def test_locks_with_names_of_8_mb_take_no_memory_and_no_file(broker, tmp_path):
 def test_one_group_that_locks_all_it_can_leaves_room_for_others(broker):
     with Stranger(broker.address) as peer:
         for topic in ("many", "few"):
-            fields = {
-                "topic": topic, "defaultTopic": "TBW102", "readQueueNums": "40000",
-                "writeQueueNums": "40000", "perm": "6", "topicFilterType": "SINGLE_TAG",
-            }  # fmt: skip
+            fields = topic_fields(topic, 40000)
             assert peer.ask(CREATE_TOPIC, fields).code == 0
         greedy = 0
         for first in range(0, 40_000, 2000):

@@ -16,6 +16,7 @@ from tests.attacks.by_hand import pull, send
 from tests.attacks.stranger import Answered, Stranger
 from tests.support import processes
 from tests.support.good_client import GoodClient
+from tests.support.request_fields import pop_fields
 from tests.support.store_puts import HOST_V4
 
 SEND_BACK, HEARTBEAT, POP, DELETE_TOPIC, DELETE_GROUP = 36, 34, 200050, 215, 207
@@ -65,11 +66,7 @@ def give_back(
 
 def pop(stranger: Stranger, topic: str, group: str) -> Answered:
     """Pop one message, to be acknowledged within a second."""
-    fields = {
-        "consumerGroup": group, "topic": topic, "queueId": "-1", "maxMsgNums": "1",
-        "invisibleTime": "1000", "pollTime": "0", "bornTime": str(int(time.time() * 1000)),
-        "initMode": "0", "expType": "TAG", "exp": "*", "order": "false",
-    }  # fmt: skip
+    fields = pop_fields(topic, consumerGroup=group, maxMsgNums=1, invisibleTime=1000)
     return stranger.ask(POP, fields)
 
 

@@ -13,6 +13,7 @@ import pytest
 from cometmq.model.codes import RequestCode, ResponseCode
 from tests.attacks.stranger import Stranger
 from tests.support.processes import wait_until
+from tests.support.request_fields import pull_fields
 
 # Numbers of RequestCode of RocketMQ 5.3.3 (and 4.9.8 where it removed them).
 BROKER_CODES = {
@@ -63,11 +64,9 @@ def test_requests_to_a_controller_are_refused_by_number(nameserver):
 
 
 def test_a_pull_through_a_filter_class_is_refused_by_name(broker):
-    wanted = {
-        "consumerGroup": "g", "topic": "TBW102", "queueId": "0", "queueOffset": "0", "maxMsgNums": "1",
-        "sysFlag": "4", "commitOffset": "0", "suspendTimeoutMillis": "0", "subVersion": "0",
-        "subscription": "org.example.Filter", "expressionType": "CLASS",
-    }  # fmt: skip
+    wanted = pull_fields(
+        "TBW102", maxMsgNums=1, subscription="org.example.Filter", expressionType="CLASS"
+    )
     with Stranger(broker.address) as stranger:
         refused = stranger.ask(RequestCode.PULL_MESSAGE, wanted)
     assert refused.code == ResponseCode.SYSTEM_ERROR

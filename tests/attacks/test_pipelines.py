@@ -17,6 +17,7 @@ from tests.support.load import (
     send_all,
     send_frame,
 )
+from tests.support.request_fields import pull_fields
 
 TOPIC = "Pipeline"
 COUNT = 12_000
@@ -30,19 +31,9 @@ def sends() -> bytes:
 
 
 def pulls() -> bytes:
-    fields = {
-        "consumerGroup": "by_hand",
-        "topic": TOPIC,
-        "queueId": "0",
-        "queueOffset": "0",
-        "maxMsgNums": "1",
-        "sysFlag": str(SUBSCRIPTION_IN_REQUEST),
-        "commitOffset": "0",
-        "suspendTimeoutMillis": "0",
-        "subscription": "*",
-        "subVersion": "0",
-        "expressionType": "TAG",
-    }
+    fields = pull_fields(
+        TOPIC, consumerGroup="by_hand", maxMsgNums=1, sysFlag=SUBSCRIPTION_IN_REQUEST
+    )
     return b"".join(json_frame(PULL_MESSAGE, fields, opaque=number) for number in range(COUNT))
 
 

@@ -10,6 +10,7 @@ from tests.attacks.stranger import Stranger
 from tests.support import processes
 from tests.support.frames import ask
 from tests.support.processes import wait_until
+from tests.support.request_fields import send_fields
 
 SEND = 310
 SYS_FLAG_AT = 36
@@ -27,10 +28,7 @@ def broker(tmp_path_factory, nameserver, access):
 
 
 def fields(topic: str, sys_flag: int, properties: str = "") -> dict[str, str]:
-    return {
-        "a": "group", "b": topic, "c": "TBW102", "d": "4", "e": "0", "f": str(sys_flag), "g": "1",
-        "h": "0", "i": properties, "j": "0", "k": "false", "l": "0", "m": "false", "n": "broker-a",
-    }  # fmt: skip
+    return send_fields(topic, properties=properties, a="group", f=sys_flag, l=0, n="broker-a")
 
 
 @pytest.mark.parametrize("sys_flag", CASES)

@@ -13,6 +13,7 @@ import pytest
 from tests.attacks.stranger import Stranger
 from tests.support import processes
 from tests.support.load import send_all
+from tests.support.request_fields import topic_fields
 
 CREATE_TOPIC, INVALID_PARAMETER, SLAVE_NOT_AVAILABLE = 17, 29, 11
 
@@ -99,10 +100,7 @@ def test_a_nameserver_that_should_speak_tls_does_not_start_in_the_clear(tmp_path
 
 @pytest.mark.parametrize("attribute", ["cleanup.policy=COMPACTION", "reserve.time=3600000"])
 def test_a_topic_that_should_be_kept_otherwise_is_refused(standing, attribute):
-    fields = {
-        "topic": "Kept", "defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1",
-        "perm": "6", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false",
-    }  # fmt: skip
+    fields = topic_fields("Kept")
     with Stranger(standing.address) as peer:
         refused = peer.ask(CREATE_TOPIC, {**fields, "attributes": f"+{attribute}"})
         assert refused.code == INVALID_PARAMETER

@@ -10,6 +10,7 @@ from tests.attacks.stranger import Stranger
 from tests.support import processes
 from tests.support.frames import ask
 from tests.support.processes import Program
+from tests.support.request_fields import word_send_fields
 
 TOPIC = "Kept"
 
@@ -35,11 +36,9 @@ def filled_store(folder: Path, count: int = 30) -> Path:
 def send(program: Program, count: int, **more: str) -> None:
     with Stranger(program.address) as peer:
         for number in range(count):
-            fields = {
-                "producerGroup": "p", "topic": TOPIC, "defaultTopic": "TBW102", "defaultTopicQueueNums": "1",
-                "queueId": "0", "sysFlag": "0", "bornTimestamp": "1", "flag": "0",
-                "properties": f"KEYS\x01k{number}\x02",
-            }  # fmt: skip
+            fields = word_send_fields(
+                TOPIC, properties=f"KEYS\x01k{number}\x02", defaultTopicQueueNums=1
+            )
             assert peer.ask(RequestCode.SEND_MESSAGE, fields, b"%d" % number).code == 0
 
 

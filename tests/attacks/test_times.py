@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from tests.attacks.stranger import Answered, Stranger
 from tests.support.frames import read_frame
 from tests.support.load import send_frame
+from tests.support.request_fields import pop_fields, pull_fields
 
 PULL, QUERY_OFFSET, UPDATE_OFFSET = 11, 14, 15
 POP, ACK, CHANGE_INVISIBLE_TIME = 200050, 200051, 200053
@@ -32,11 +31,9 @@ def fill(address: str, topic: str, count: int = 1) -> None:
 
 
 def pop(peer: Stranger, topic: str, invisible: str, *, order: str = "false") -> Answered:
-    fields = {
-        "consumerGroup": "g", "topic": topic, "queueId": "0", "maxMsgNums": "1",
-        "invisibleTime": invisible, "pollTime": ENDLESS, "bornTime": str(int(time.time() * 1000)),
-        "initMode": "0", "expType": "TAG", "exp": "*", "order": order,
-    }  # fmt: skip
+    fields = pop_fields(
+        topic, 0, maxMsgNums=1, invisibleTime=invisible, pollTime=ENDLESS, order=order
+    )
     return peer.ask(POP, fields)
 
 
@@ -98,10 +95,6 @@ def test_an_offset_far_beyond_the_end_skips_nothing(broker):
             assert answer.code == INVALID_PARAMETER, answer
             assert f"offset {beyond} is illegal" in answer.remark
             assert "ends at 10" in answer.remark
-        pull = {
-            **place, "queueOffset": "10", "maxMsgNums": "32", "sysFlag": "5",
-            "commitOffset": str(10**18), "suspendTimeoutMillis": "0", "subVersion": "0",
-            "subscription": "*", "expressionType": "TAG",
-        }  # fmt: skip
+        pull = pull_fields("Skipped", offset=10, sysFlag=5, commitOffset=10**18)
         peer.ask(PULL, pull)
         assert peer.ask(QUERY_OFFSET, place).fields["offset"] == "7"

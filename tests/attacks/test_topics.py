@@ -13,6 +13,7 @@ from tests.support import processes
 from tests.support.good_client import GoodClient
 from tests.support.load import send_frame
 from tests.support.processes import wait_until
+from tests.support.request_fields import topic_fields
 
 SYSTEM_ERROR = 1
 TOPICS = 300
@@ -89,15 +90,12 @@ def test_a_topic_that_would_make_the_table_too_large_to_register_is_refused(
     note = {"note": "x" * 60_000}
     table = {f"t{i}": TopicConfig(f"t{i}", 1, 1, 6, attributes=note) for i in range(260)}
     put_topics(tmp_path, table)
-    fields = {
-        "defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1", "perm": "6",
-        "topicFilterType": "SINGLE_TAG", "attributes": "+note=" + "x" * 60_000,
-    }  # fmt: skip
+    fields = topic_fields("last", attributes="+note=" + "x" * 60_000)
     with (
         processes.broker(tmp_path / "broker", nameserver.address) as broker,
         Stranger(broker.address) as peer,
     ):
-        assert peer.ask(17, {**fields, "topic": "last"}).code == 0
+        assert peer.ask(17, fields).code == 0
         refused = peer.ask(17, {**fields, "topic": "refused"})
         assert refused.code == SYSTEM_ERROR
         assert "nameservers can be told of 15728640; delete some" in refused.remark

@@ -21,6 +21,7 @@ from tests.support.accounts import CANARY
 from tests.support.auth_users import ROOT, auth_settings, policies, signed, user
 from tests.support.frames import json_frame
 from tests.support.processes import wait_until
+from tests.support.request_fields import send_fields, topic_fields
 
 ALICE = Credentials("alice", f"{CANARY}-alice")
 BOB = Credentials("bob", f"{CANARY}-bob")
@@ -92,10 +93,7 @@ class Member(Stranger):
         code: int = 310,
     ) -> Answered:
         properties = "".join(f"{key}\1{value}\2" for key, value in marks.items())
-        fields = {
-            "a": PAYERS, "b": topic, "c": "TBW102", "d": "4", "e": "0", "f": str(sys_flag), "g": str(int(time.time() * 1000)),
-            "h": "0", "i": properties, "j": "0", "k": "false",
-        }  # fmt: skip
+        fields = send_fields(topic, properties=properties, a=PAYERS, f=sys_flag)
         return self.asks(code, fields, body)
 
 
@@ -115,10 +113,7 @@ def cluster(tmp_path):
 
     with program, ExitStack() as open_now:
         root = member(ROOT)
-        fields = {
-            "topic": "orders", "defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1", "perm": "6",
-            "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false",
-        }  # fmt: skip
+        fields = topic_fields("orders")
         assert root.asks(Code.UPDATE_AND_CREATE_TOPIC, fields).code == OK
         for who in (ALICE, BOB, MALLORY):
             assert root.asks(3001, {"username": who.access_key}, user(who)).code == OK
@@ -201,17 +196,7 @@ def test_a_reply_reaches_who_asked_and_nobody_who_says_its_id(cluster):
 
     def replies() -> Answered:
         properties = "".join(f"{key}\1{value}\2" for key, value in marks.items())
-        fields = {
-            "a": "answers",
-            "b": REPLIES,
-            "c": "TBW102",
-            "d": "4",
-            "e": "0",
-            "f": "0",
-            "g": "5",
-            "h": "0",
-            "i": properties,
-        }
+        fields = send_fields(REPLIES, properties=properties, a="answers")
         number = responder.send(
             Code.SEND_REPLY_MESSAGE_V2,
             signed(ALICE, Code.SEND_REPLY_MESSAGE_V2, fields, b"secret"),

@@ -12,6 +12,7 @@ from tests.support import processes
 from tests.support.frames import ask
 from tests.support.iofault import Fault, FaultyDisk
 from tests.support.ledger import OK, Ledger
+from tests.support.request_fields import topic_fields
 
 TOPIC = "Routed"
 GET_ROUTE, CREATE_TOPIC = 105, 17
@@ -29,10 +30,7 @@ def permissions(nameserver: str) -> dict[str, int]:
 
 
 def make_topic(broker: str) -> None:
-    fields = {
-        "topic": TOPIC, "defaultTopic": "TBW102", "readQueueNums": "4", "writeQueueNums": "4",
-        "perm": "6", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false",
-    }  # fmt: skip
+    fields = topic_fields(TOPIC, 4)
     assert ask(broker, CREATE_TOPIC, fields)[0]["code"] == OK
 
 

@@ -23,6 +23,7 @@ from tests.support.frames import ask
 from tests.support.iofault import FaultyDisk
 from tests.support.ledger import OK, Ledger
 from tests.support.loop_disk import LoopDisk
+from tests.support.request_fields import topic_fields
 
 UPDATE_AND_CREATE_TOPIC = 17
 GET_TOPIC_CONFIG = 351
@@ -59,16 +60,7 @@ def cut(disk: LoopDisk, broker: processes.Program, ledger: Ledger) -> int:
 
 
 def create_topic(address: str, name: str) -> None:
-    fields = {
-        "topic": name,
-        "defaultTopic": "TBW102",
-        "readQueueNums": "2",
-        "writeQueueNums": "2",
-        "perm": "6",
-        "topicFilterType": "SINGLE_TAG",
-        "topicSysFlag": "0",
-        "order": "false",
-    }
+    fields = topic_fields(name, 2)
     assert ask(address, UPDATE_AND_CREATE_TOPIC, fields)[0]["code"] == OK
 
 

@@ -38,6 +38,7 @@ from cometmq.model.group import GroupConfig
 from tests.support import processes
 from tests.support.frames import json_frame, parts_of, read_frame
 from tests.support.load import read_queue, send_frame
+from tests.support.request_fields import topic_fields
 
 OK, TOPIC_NOT_EXIST, GROUP_NOT_EXIST = 0, 17, 26
 # `PROMOTIONS=20 make crash` is the long run; a round takes some 5 s.
@@ -177,12 +178,8 @@ class Actor:
         self.doubted = name
         answer = asker.ask(
             Code.UPDATE_AND_CREATE_TOPIC,
-            {
-                "topic": name, "defaultTopic": "TBW102", "readQueueNums": str(queues),
-                "writeQueueNums": str(queues), "perm": "6", "topicFilterType": "SINGLE_TAG",
-                "topicSysFlag": "0", "order": "false",
-            },
-        )  # fmt: skip
+            topic_fields(name, queues),
+        )
         assert answer["code"] == OK, answer
         life = self.topics.setdefault(name, Life(queues))
         life.queues = max(life.queues, queues)

@@ -13,6 +13,7 @@ from cometmq.dashboard.watcher import LAG_GROUPS_MAX
 from tests.dashboard.web import Served, Visitor, text_of, wait_for
 from tests.support import processes
 from tests.support.frames import json_frame, parts_of, read_frame
+from tests.support.request_fields import topic_fields
 
 TOPICS, MADE_AT_ONCE = 1_000, 100
 GROUPS = LAG_GROUPS_MAX + 50
@@ -40,9 +41,7 @@ def visitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
 
 
 def topic(name: str) -> bytes:
-    queues = {"readQueueNums": "1", "writeQueueNums": "1", "perm": "6"}
-    more = {"defaultTopic": "TBW102", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false"}  # fmt: skip
-    return json_frame(CREATE_TOPIC, {"topic": name, **queues, **more})
+    return json_frame(CREATE_TOPIC, topic_fields(name))
 
 
 def group(name: str) -> bytes:

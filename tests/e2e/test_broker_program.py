@@ -11,6 +11,7 @@ import pytest
 from tests.support import processes
 from tests.support.frames import ask
 from tests.support.processes import Program, wait_until
+from tests.support.request_fields import send_fields, topic_fields
 
 NOBODY = "127.0.0.1:1"  # A nameserver that is not there.
 
@@ -22,10 +23,7 @@ def broker(tmp_path):
 
 
 def send(address: str, body: bytes = b"hello") -> dict:
-    fields = {
-        "a": "p", "b": "Orders", "c": "TBW102", "d": "4", "e": "0", "f": "0", "h": "0",
-        "g": "1700000000000", "i": "UNIQ_KEY\x01K\x02", "j": "0", "k": "false", "m": "false",
-    }  # fmt: skip
+    fields = send_fields("Orders", properties="UNIQ_KEY\x01K\x02")
     header, _ = ask(address, 310, fields, body)
     return header
 
@@ -148,11 +146,7 @@ def test_a_topic_has_a_route_when_its_maker_is_answered(tmp_path):
     ):
         wait_until(lambda: booted(program), seconds=20, what="the boot line")
         for number in range(20):
-            fields = {
-                "topic": f"T{number}", "defaultTopic": "TBW102", "readQueueNums": "1",
-                "writeQueueNums": "1", "perm": "6", "topicFilterType": "SINGLE_TAG",
-                "topicSysFlag": "0", "order": "false",
-            }  # fmt: skip
+            fields = topic_fields(f"T{number}")
             made, _ = ask(program.address, 17, fields)
             assert made["code"] == 0
             route, _ = ask(nameserver.address, 105, {"topic": f"T{number}"})

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 from cometmq.codec.java_properties import decode_java_properties
 from tests.attacks.stranger import Stranger
 from tests.support import processes
+from tests.support.request_fields import send_fields
 
 UPDATE_CONFIG, GET_CONFIG, SEND, NOBODY = 25, 26, 310, "127.0.0.1:1"
 NO_PERMISSION, INVALID, TOPIC_NOT_EXIST = 16, 29, 17
@@ -26,10 +25,7 @@ def in_force(peer: Stranger) -> dict[str, str]:
 
 
 def send(peer: Stranger, topic: str) -> int:
-    fields = {
-        "a": "p", "b": topic, "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": str(int(time.time() * 1000)),
-        "h": "0", "i": "", "j": "0", "k": "false", "m": "false",
-    }  # fmt: skip
+    fields = send_fields(topic)
     return peer.ask(SEND, fields, b"x").code
 
 

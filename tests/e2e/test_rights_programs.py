@@ -34,6 +34,7 @@ from tests.support.accounts import (
 )
 from tests.support.frames import json_frame
 from tests.support.processes import wait_until
+from tests.support.request_fields import send_fields
 
 ALICE = Credentials("alice-the-sender", f"{CANARY}-alice")
 BOB = Credentials("bob-the-reader", f"{CANARY}-bob")
@@ -127,10 +128,9 @@ def test_the_straight_way_of_sends_does_not_go_round_the_gate(cluster):
     names, broker, _ = cluster
     with producer(names, ALICE) as alice:
         offset = alice.send(Message("orders", b"first")).queue_offset
-    plain = {
-        "a": "senders", "b": "orders", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": str(int(time.time() * 1000)),
-        "h": "0", "i": "UNIQ_KEY\x01" + "0" * 32 + "\x02", "j": "0", "k": "false", "m": "false", "n": "broker-a",
-    }  # fmt: skip
+    plain = send_fields(
+        "orders", properties="UNIQ_KEY\x01" + "0" * 32 + "\x02", a="senders", n="broker-a"
+    )
     frames, expected = [], []
     for number in range(300):
         body = b"body %d" % number

@@ -16,6 +16,7 @@ from cometmq.codec.remoting import Command
 from cometmq.codec.signer import Signer
 from cometmq.model.codes import ResponseCode
 from tests.attacks.stranger import Stranger
+from tests.support import request_fields
 from tests.support.accounts import ADMIN, CANARY, account, guarded_cluster
 
 EVE = Credentials("eve-the-reader", f"{CANARY}-eve")
@@ -77,11 +78,8 @@ def test_a_record_of_another_topic_is_not_shown_or_given_back(cluster):
 def test_a_transaction_of_another_topic_is_not_ended(cluster):
     """Whatever topic is named, or none, as by older clients."""
     _, broker = cluster
-    half = {
-        "a": "halves", "b": "secret", "c": "TBW102", "d": "4", "e": "0", "f": "4", "g": "1700000000000", "h": "0",
-        "i": "TRAN_MSG\x01true\x02PGROUP\x01halves\x02UNIQ_KEY\x01" + "A" * 32 + "\x02", "j": "0", "k": "false",
-        "m": "false", "n": "broker-a",
-    }  # fmt: skip
+    marks = "TRAN_MSG\x01true\x02PGROUP\x01halves\x02UNIQ_KEY\x01" + "A" * 32 + "\x02"
+    half = request_fields.send_fields("secret", 0, marks, a="halves", f=4, n="broker-a")
     with Stranger(broker.address) as asked:
 
         def ask(who, code, fields, body=b""):
@@ -102,23 +100,14 @@ def test_a_transaction_of_another_topic_is_not_ended(cluster):
 
 
 def send_fields(topic, key, properties="", flag="0"):
-    return {
-        "a": "g", "b": topic, "c": "TBW102", "d": "4", "e": "0", "f": flag, "g": "1700000000000", "h": "0",
-        "i": f"UNIQ_KEY\x01{key}\x02{properties}", "j": "0", "k": "false", "m": "false",
-    }  # fmt: skip
+    properties = f"UNIQ_KEY\x01{key}\x02{properties}"
+    return request_fields.send_fields(topic, 0, properties, a="g", f=flag)
 
 
 def reads_of(topic, key):
     """Requests that give messages of a topic."""
-    queue = {"consumerGroup": "mals", "topic": topic, "queueId": "0"}
-    pull = {
-        **queue, "queueOffset": "0", "maxMsgNums": "32", "sysFlag": "4", "commitOffset": "0",
-        "suspendTimeoutMillis": "0", "subVersion": "0", "subscription": "*", "expressionType": "TAG",
-    }  # fmt: skip
-    pop = {
-        **queue, "maxMsgNums": "32", "invisibleTime": "30000", "pollTime": "0", "bornTime": "0",
-        "initMode": "0", "exp": "*", "expType": "TAG", "order": "false",
-    }  # fmt: skip
+    pull = request_fields.pull_fields(topic, consumerGroup="mals")
+    pop = request_fields.pop_fields(topic, 0, consumerGroup="mals", invisibleTime=30_000)
     by_key = {
         "topic": topic,
         "key": key,

@@ -26,13 +26,11 @@ from tests.support.accounts import CANARY
 from tests.support.auth_users import ROOT, auth_settings
 from tests.support.command_line import run
 from tests.support.processes import Program, wait_until
+from tests.support.request_fields import pull_fields
 
 ALICE = Credentials("alice", f"{CANARY}-alice")
 TOPIC = "orders"
-PULL = {
-    "consumerGroup": "readers", "topic": TOPIC, "queueId": "0", "queueOffset": "0", "maxMsgNums": "32", "sysFlag": "4", "subscription": "*",
-    "commitOffset": "0", "suspendTimeoutMillis": "0", "subVersion": "0",
-}  # fmt: skip
+PULL = pull_fields(TOPIC, consumerGroup="readers")
 SECRET = "a-secret-of-the-group"
 
 

@@ -26,6 +26,7 @@ from cometmq.model.errors import CometError
 from tests.support import certificates, frames, processes
 from tests.support.frames import json_frame, read_frame
 from tests.support.processes import wait_until
+from tests.support.request_fields import send_fields
 
 CANARY = b"canary-body-51c2" * 8
 
@@ -118,17 +119,7 @@ def test_nothing_on_the_wire_can_be_read(cluster, ca):
             socket.create_connection((where, int(port)), timeout=10) as plain,
             client_context(ca).wrap_socket(plain, server_hostname="127.0.0.1") as peer,
         ):
-            fields = {
-                "a": "g",
-                "b": "TBW102",
-                "c": "TBW102",
-                "d": "4",
-                "e": "0",
-                "f": "0",
-                "g": "1",
-                "h": "0",
-                "i": "",
-            }
+            fields = send_fields("TBW102", a="g")
             for opaque in range(100):
                 peer.sendall(json_frame(310, fields, CANARY, opaque=opaque))
                 read_frame(peer)

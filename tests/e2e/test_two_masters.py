@@ -18,6 +18,7 @@ from tests.support.command_line import run
 from tests.support.frames import ask
 from tests.support.other_machine import OtherMachine
 from tests.support.processes import Program, wait_until
+from tests.support.request_fields import word_send_fields
 
 TOPIC = "orders"
 # A nameserver keeps a silent broker for 120 s; less than half of that is another rule.
@@ -44,11 +45,7 @@ def master_in_routes(nameserver: str) -> str | None:
 
 def send_to(address: str, body: bytes = b"x") -> tuple[int, str]:
     """Send a message to a broker, whatever routes say; code and remark of the answer."""
-    fields = {
-        "producerGroup": "p", "topic": TOPIC, "defaultTopic": "TBW102", "defaultTopicQueueNums": "4",
-        "queueId": "0", "sysFlag": "0", "bornTimestamp": "1", "flag": "0", "properties": "",
-        "reconsumeTimes": "0", "unitMode": "false", "batch": "false",
-    }  # fmt: skip
+    fields = word_send_fields(TOPIC)
     header, _ = ask(address, RequestCode.SEND_MESSAGE, fields, body)
     return header["code"], header.get("remark", "")
 

@@ -18,6 +18,7 @@ from cometmq.codec.batch import BatchItem, encode_item
 from tests.interop import reference
 from tests.support.frames import json_frame, parts_of, read_frame
 from tests.support.load import send_frame
+from tests.support.request_fields import send_fields
 
 SEND_BATCH_MESSAGE = 320
 SETTINGS = {
@@ -80,21 +81,9 @@ def send_batch(peer: socket.socket, number: int) -> dict[str, object]:
         for n, body in enumerate(bodies)
     ]
     properties = {"UNIQ_KEY": f"{number * 100:032X}", "TAGS": "batched"}
-    fields = {
-        "a": "by_hand",
-        "b": BATCHES,
-        "c": "TBW102",
-        "d": "2",
-        "e": str(number % 2),
-        "f": "0",
-        "g": "1700000000000",
-        "h": "0",
-        "i": text_of(properties),
-        "j": "0",
-        "k": "false",
-        "m": "true",
-        "n": "broker-a",
-    }
+    fields = send_fields(
+        BATCHES, number % 2, text_of(properties), a="by_hand", d=2, m="true", n="broker-a"
+    )
     frame = json_frame(
         SEND_BATCH_MESSAGE,
         fields,

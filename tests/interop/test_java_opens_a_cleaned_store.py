@@ -14,6 +14,7 @@ from tests.support import processes
 from tests.support.frames import ask
 from tests.support.load import send_all
 from tests.support.processes import wait_until
+from tests.support.request_fields import pull_fields
 
 TOPIC = "Cleaned"
 COUNT = 400  # Of 4,000 bytes: seven log files.
@@ -77,25 +78,17 @@ def read(address: str, queue_id: int) -> list[int]:
         int(ask(address, code, place)[0]["extFields"]["offset"])
         for code in (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET)
     )
-    early, _ = ask(address, RequestCode.PULL_MESSAGE, pull_fields(queue_id, 0))
+    early, _ = ask(address, RequestCode.PULL_MESSAGE, pull_fields(TOPIC, queue_id))
     assert early["code"] == ResponseCode.PULL_OFFSET_MOVED
     assert early["extFields"]["nextBeginOffset"] == str(first)
     records: list[Record] = []
     while first + len(records) < last:
-        fields = pull_fields(queue_id, first + len(records))
+        fields = pull_fields(TOPIC, queue_id, first + len(records))
         header, answer = ask(address, RequestCode.PULL_MESSAGE, fields)
         assert header["code"] == ResponseCode.SUCCESS, header
         records += decode_records(answer)
     assert [record.queue_offset for record in records] == [*range(first, last)]
     return [int(record.body[:5]) for record in records]
-
-
-def pull_fields(queue_id: int, offset: int) -> dict[str, str]:
-    return {
-        "consumerGroup": "GID_reader", "topic": TOPIC, "queueId": str(queue_id),
-        "queueOffset": str(offset), "maxMsgNums": "32", "sysFlag": "4", "commitOffset": "0",
-        "suspendTimeoutMillis": "0", "subscription": "*", "subVersion": "0",
-    }  # fmt: skip
 
 
 def map_bodies(start: int) -> list[bytes]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from cometmq.codec.record import Record, decode_records
 from tests.support.frames import json_frame, parts_of, read_frame
 from tests.support.load import send_frame
+from tests.support.request_fields import pull_fields
 
 PULL_MESSAGE = 11
 SEND_BACK = 36
@@ -71,12 +72,7 @@ def lying_in(address: str, topic: str, queues: int = QUEUES) -> list[Record]:
 
 def pull(peer: socket.socket, topic: str, queue_id: int, offset: int) -> list[Record]:
     """Up to 32 messages."""
-    fields = {
-        "consumerGroup": "by_hand", "topic": topic, "queueId": str(queue_id),
-        "queueOffset": str(offset), "maxMsgNums": "32", "sysFlag": "4", "commitOffset": "0",
-        "suspendTimeoutMillis": "0", "subscription": "*", "subVersion": "0",
-        "expressionType": "TAG",
-    }  # fmt: skip
+    fields = pull_fields(topic, queue_id, offset, consumerGroup="by_hand")
     peer.sendall(json_frame(PULL_MESSAGE, fields))
     _, header, body = parts_of(read_frame(peer))
     return decode_records(body) if json.loads(header)["code"] == 0 else []

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import socket
 import struct
-import time
 from collections.abc import Callable, Sequence
 
 from tests.support.frames import json_frame, parts_of, read_frame
+from tests.support.request_fields import pull_fields, send_fields
 
 SEND_MESSAGE_V2 = 310
 
@@ -24,21 +24,7 @@ def send_frame(
     broker_name: str = "broker-a",
 ) -> bytes:
     """One request as the official client frames it (SendMessageRequestHeaderV2: a letter a field)."""
-    fields = {
-        "a": "by_hand",
-        "b": topic,
-        "c": "TBW102",
-        "d": str(queues),
-        "e": str(queue_id),
-        "f": "0",
-        "g": str(int(time.time() * 1000)),
-        "h": "0",
-        "i": properties,
-        "j": "0",
-        "k": "false",
-        "m": "false",
-        "n": broker_name,
-    }
+    fields = send_fields(topic, queue_id, properties, a="by_hand", d=queues, n=broker_name)
     return json_frame(SEND_MESSAGE_V2, fields, body, opaque=opaque)
 
 
@@ -85,19 +71,9 @@ BODY_SIZE_AT = 84  # in a record with IPv4 hosts (docs/format/record.md)
 
 def pull_frame(topic: str, queue_id: int, offset: int, *, opaque: int = 1) -> bytes:
     """A pull of 32 messages that brings its subscription to all of them and does not wait."""
-    fields = {
-        "consumerGroup": "by_hand",
-        "topic": topic,
-        "queueId": str(queue_id),
-        "queueOffset": str(offset),
-        "maxMsgNums": "32",
-        "sysFlag": str(SUBSCRIPTION_IN_REQUEST),
-        "commitOffset": "0",
-        "suspendTimeoutMillis": "0",
-        "subscription": "*",
-        "subVersion": "0",
-        "expressionType": "TAG",
-    }
+    fields = pull_fields(
+        topic, queue_id, offset, consumerGroup="by_hand", sysFlag=SUBSCRIPTION_IN_REQUEST
+    )
     return json_frame(PULL_MESSAGE, fields, opaque=opaque)
 
 

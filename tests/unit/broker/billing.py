@@ -16,13 +16,13 @@ from cometmq.model.subscription import parse_subscription
 from cometmq.net.answer import Answer
 from cometmq.net.channels import Channels
 from cometmq.net.loop import loop_clock
+from tests.support import request_fields
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 
 
 async def send(served, body: bytes = b"body", topic: str = "orders", queue: str = "0") -> str:
-    fields = {"a": "p", "b": topic, "c": DEFAULT_TOPIC, "d": "2", "e": queue, "f": "0",
-              "g": "1", "h": "0", "i": "TAGS\1paid\2"}  # fmt: skip
+    fields = request_fields.send_fields(topic, queue, "TAGS\1paid\2", c=DEFAULT_TOPIC, d=2)
     answer = await served.ask(RequestCode.SEND_MESSAGE_V2, fields, body)
     assert answer.code == 0, answer.remark
     return answer.fields["msgId"]
@@ -35,12 +35,13 @@ async def commit(served, offset: int, group: str = "billing") -> None:
 
 
 def pull_fields(offset: int, *, suspend: bool = False) -> dict[str, str]:
-    return {
-        "consumerGroup": "billing", "topic": "orders", "queueId": "0",
-        "queueOffset": str(offset), "maxMsgNums": "32", "sysFlag": "6" if suspend else "4",
-        "commitOffset": "0", "suspendTimeoutMillis": "9000", "subscription": "*",
-        "subVersion": "0", "expressionType": "TAG",
-    }  # fmt: skip
+    return request_fields.pull_fields(
+        "orders",
+        offset=offset,
+        consumerGroup="billing",
+        sysFlag=6 if suspend else 4,
+        suspendTimeoutMillis=9000,
+    )
 
 
 class Client:

@@ -11,9 +11,10 @@ import pytest
 
 from cometmq.codec.record import decode_records
 from cometmq.model.codes import RequestCode, ResponseCode
+from tests.support.request_fields import pull_fields, topic_fields
 from tests.unit.broker.conftest import eventually, serve
 from tests.unit.broker.test_pulls import send
-from tests.unit.broker.test_sends import pull_fields, short_fields
+from tests.unit.broker.test_sends import short_fields
 
 FILE = 16_384
 BODY = b"x" * 3800  # Four fill a log file.
@@ -49,12 +50,8 @@ async def goes(served, path: Path, start: int) -> bool:
 async def make_topic(served, topic, attributes="", queues=1):
     return await served.ask(
         RequestCode.UPDATE_AND_CREATE_TOPIC,
-        {
-            "topic": topic, "defaultTopic": "TBW102", "readQueueNums": str(queues),
-            "writeQueueNums": str(queues), "perm": "6", "topicFilterType": "SINGLE_TAG",
-            "topicSysFlag": "0", "order": "false", "attributes": attributes,
-        },
-    )  # fmt: skip
+        topic_fields(topic, queues, attributes=attributes),
+    )
 
 
 async def test_expired_files_go_when_asked_and_a_consumer_crosses_the_gap(tmp_path):

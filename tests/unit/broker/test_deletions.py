@@ -22,9 +22,9 @@ from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.group import GroupConfig
 from cometmq.model.queue import MessageQueue
 from tests.support.hand_clock import HandClock
+from tests.support.request_fields import pull_fields
 from tests.unit.broker.conftest import eventually
 from tests.unit.broker.test_own_messages import half
-from tests.unit.broker.test_sends import pull_fields
 from tests.unit.broker.waiting import SCHEDULE, by_hand, delivered, lying_in, send, stays_empty
 
 TOPIC, GROUP = "dead-topic", "dead-group"

@@ -10,8 +10,9 @@ import pytest
 from cometmq.codec.record import decode_records
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
+from tests.support.request_fields import pull_fields
 from tests.unit.broker.conftest import eventually, serve
-from tests.unit.broker.test_sends import pull_fields, short_fields
+from tests.unit.broker.test_sends import short_fields
 
 PULL = RequestCode.PULL_MESSAGE
 CHECK = RequestCode.CHECK_CLIENT_CONFIG

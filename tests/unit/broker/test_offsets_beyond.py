@@ -15,6 +15,7 @@ from cometmq.model.codes import RequestCode as Code
 from cometmq.model.codes import ResponseCode
 from cometmq.model.data_version import DataVersion
 from cometmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANSACTION_GROUP
+from tests.support.request_fields import pop_fields
 from tests.unit.broker.billing import QUEUE, commit, pull_fields, send
 from tests.unit.broker.conftest import serve
 from tests.unit.broker.test_sends import long_fields
@@ -75,8 +76,7 @@ async def test_offsets_within_their_queues_stay_and_nothing_is_said(tmp_path, ca
 @pytest.mark.parametrize(("said", "kept"), [(5, {0: 0}), (1, {0: 0}), (0, {0: 0})])
 async def test_check_points_behind_a_lost_end_are_read_again(tmp_path, said, kept):
     """The offset is that of the last record that is done; one beyond the end passed over the next check point."""
-    fields = {"topic": "orders", "consumerGroup": "billing", "queueId": "0", "maxMsgNums": "1",
-              "invisibleTime": "60000", "pollTime": "0", "bornTime": "0", "initMode": "0"}  # fmt: skip
+    fields = pop_fields("orders", 0, consumerGroup="billing", maxMsgNums=1, bornTime=0)
     async with serve(tmp_path, revive_queues=1) as served:
         await send(served)
         assert (await served.ask(Code.POP_MESSAGE, fields)).code == ResponseCode.SUCCESS

@@ -13,8 +13,9 @@ from cometmq.codec.properties import decode_properties
 from cometmq.codec.record import decode_records
 from cometmq.model.codes import RequestCode, ResponseCode
 from tests.golden.test_store_kinds import EXPECTED, SOURCE
+from tests.support.request_fields import pull_fields, topic_fields
 from tests.unit.broker.conftest import serve
-from tests.unit.broker.test_sends import KEY, pull_fields, short_fields, stored
+from tests.unit.broker.test_sends import KEY, short_fields, stored
 
 CREATE = RequestCode.UPDATE_AND_CREATE_TOPIC
 SIZES: dict[str, Any] = {
@@ -73,16 +74,7 @@ async def test_batch_topics_are_consumed_and_a_send_to_one_is_refused_by_name(st
 
 
 def create_fields(attributes: str) -> dict[str, str]:
-    return {
-        "topic": "Fresh",
-        "defaultTopic": "TBW102",
-        "readQueueNums": "2",
-        "writeQueueNums": "2",
-        "perm": "6",
-        "topicFilterType": "SINGLE_TAG",
-        "order": "false",
-        "attributes": attributes,
-    }
+    return topic_fields("Fresh", 2, attributes=attributes)
 
 
 async def test_a_batch_topic_is_not_made(served):

@@ -14,6 +14,7 @@ from cometmq.codec.remoting import Command, encode_command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.flags import ONEWAY
 from cometmq.wire.connection import Connection
+from tests.support import request_fields
 from tests.unit.broker.conftest import eventually, serve
 from tests.unit.broker.test_sends import short_fields
 
@@ -32,12 +33,8 @@ async def send(served, *bodies, queue_id=0, topic="Orders", **properties):
         assert answer.code == ResponseCode.SUCCESS, answer.remark
 
 
-def pop_fields(**more):
-    fields = {
-        "consumerGroup": "g", "topic": "Orders", "queueId": "-1", "maxMsgNums": "32",
-        "invisibleTime": "60000", "pollTime": "0", "bornTime": "0", "initMode": "0",
-    }  # fmt: skip
-    return fields | {name: str(value) for name, value in more.items()}
+def pop_fields(topic="Orders", **more):
+    return request_fields.pop_fields(topic, **{"bornTime": 0} | more)
 
 
 async def pop(served, **more):

@@ -16,9 +16,9 @@ from cometmq.codec.remoting import Command, encode_command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.net import turn
 from cometmq.net.requests import Write
+from tests.support.request_fields import pull_fields
 from tests.unit.broker.conftest import Served, serve
 from tests.unit.broker.test_pulls import heartbeat, send
-from tests.unit.broker.test_sends import pull_fields
 
 PULL, UNKNOWN = RequestCode.PULL_MESSAGE, 9999
 COMMITS, SUBSCRIBED = 1, 4

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
 from cometmq.codec.record import decode_records
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
+from tests.support.request_fields import pull_fields
 from tests.unit.broker.conftest import eventually, serve
-from tests.unit.broker.test_sends import pull_fields, short_fields
+from tests.unit.broker.test_sends import short_fields
 
 PULL = RequestCode.PULL_MESSAGE
 SUSPEND, SUBSCRIBED = 2, 4
@@ -160,7 +162,7 @@ async def test_a_pull_may_commit_the_offset_so_far(served):
     assert answer.fields["offset"] == "2"
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[dict[str, Any], int]] = {
     "an unknown topic": ({"topic": "Nobody"}, 17),
     "a queue beyond the topic's": ({"queueId": "4"}, 29),
     "a queue below zero": ({"queueId": "-1"}, 29),
@@ -181,7 +183,7 @@ REFUSED = {
 async def test_a_pull_is_refused_by_code_and_words(served, case):
     await send(served)
     changes, code = REFUSED[case]
-    fields = pull_fields("Orders") | changes
+    fields: dict[str, Any] = {**pull_fields("Orders"), **changes}
     fields = {name: value for name, value in fields.items() if value is not None}
     answer = await served.ask(PULL, fields)
     assert answer.code == code

@@ -11,6 +11,7 @@ from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.net.answer import Answer
 from cometmq.net.channels import Channels
 from cometmq.net.loop import loop_clock
+from tests.support.request_fields import send_fields, word_send_fields
 from tests.unit.broker.conftest import serve
 
 TOPIC = "DefaultCluster_REPLY_TOPIC"
@@ -46,8 +47,7 @@ async def asker(served):
 
 
 def letters(properties: str = BACK, **changed: str) -> dict[str, str]:
-    return {"a": "answers", "b": TOPIC, "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "5",
-            "h": "3", "i": properties, **changed}  # fmt: skip
+    return send_fields(TOPIC, properties=properties, **{"a": "answers", "h": "3"} | changed)
 
 
 async def test_a_reply_reaches_who_asked_and_its_sender_is_told(served, asker):
@@ -65,9 +65,7 @@ async def test_a_reply_reaches_who_asked_and_its_sender_is_told(served, asker):
 
 
 async def test_the_long_form_does_the_same(served, asker):
-    fields = {"producerGroup": "answers", "topic": TOPIC, "defaultTopic": "TBW102",
-              "defaultTopicQueueNums": "4", "queueId": "-1", "sysFlag": "0",
-              "bornTimestamp": "5", "flag": "0", "properties": BACK}  # fmt: skip
+    fields = word_send_fields(TOPIC, -1, BACK, producerGroup="answers")
     assert (await served.ask(RequestCode.SEND_REPLY_MESSAGE, fields, b"yes")).code == 0
     assert asker.got[0].body == b"yes"
 

@@ -15,6 +15,7 @@ from cometmq.kernel import KERNEL
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.net.channels import Channels
 from cometmq.net.loop import loop_clock
+from tests.support.request_fields import pull_fields, topic_fields, word_send_fields
 from tests.unit.broker.conftest import serve, virtual_loop
 
 KEY = "7F0000010000000118B4AAC200000001"
@@ -27,13 +28,7 @@ LETTERS = {
 
 def long_fields(topic="Orders", queue_id=0, properties=None, **more):
     text = "" if properties is None else encode_properties(properties).decode()
-    fields = {
-        "producerGroup": "p", "topic": topic, "defaultTopic": "TBW102",
-        "defaultTopicQueueNums": "4", "queueId": str(queue_id), "sysFlag": "0",
-        "bornTimestamp": "1700000000000", "flag": "0", "properties": text,
-        "reconsumeTimes": "0", "unitMode": "false", "batch": "false",
-    }  # fmt: skip
-    return fields | more
+    return word_send_fields(topic, queue_id, text, **more)
 
 
 def in_letters(fields):
@@ -159,16 +154,6 @@ async def test_a_batch_is_stored_in_one_queue_and_answered_with_every_id(served)
     assert [r.flag for r in records] == list(range(30))
     assert decode_properties(records[3].property_block)["KEYS"] == "k3"
     assert [int(i[-16:], 16) for i in ids] == [r.physical_offset for r in records]
-
-
-def pull_fields(topic, queue_id=0, offset=0, **more):
-    fields = {
-        "consumerGroup": "g", "topic": topic, "queueId": str(queue_id),
-        "queueOffset": str(offset), "maxMsgNums": "32", "sysFlag": "4", "commitOffset": "0",
-        "suspendTimeoutMillis": "0", "subscription": "*", "subVersion": "0",
-        "expressionType": "TAG",
-    }  # fmt: skip
-    return fields | more
 
 
 async def test_a_oneway_send_is_stored_and_not_answered(served):
@@ -421,10 +406,7 @@ async def test_no_send_to_a_new_topic_is_answered_before_the_topic_is_on_disk(tm
 
 
 async def test_any_queue_of_a_topic_without_write_queues_is_refused_by_name(served):
-    topic = {
-        "topic": "Closed", "defaultTopic": "TBW102", "readQueueNums": "4", "writeQueueNums": "0",
-        "perm": "6", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false",
-    }  # fmt: skip
+    topic = topic_fields("Closed", 4, writeQueueNums=0)
     assert (await served.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, topic)).code == 0
     answer = await served.ask(
         RequestCode.SEND_MESSAGE_V2, short_fields("Closed", queue_id=-1), b"nowhere to go"

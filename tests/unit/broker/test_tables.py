@@ -15,16 +15,14 @@ from cometmq.model.group import GroupConfig
 from cometmq.net.channels import Channels
 from cometmq.net.loop import loop_clock
 from cometmq.net.peer import Peer
+from tests.support.request_fields import topic_fields
 from tests.unit.broker.conftest import eventually, serve
 
 CREATE = RequestCode.UPDATE_AND_CREATE_TOPIC
 
 
 def create_fields(topic="Made", **more):
-    return {
-        "topic": topic, "defaultTopic": "TBW102", "readQueueNums": "4", "writeQueueNums": "4",
-        "perm": "6", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false",
-    } | more  # fmt: skip
+    return topic_fields(topic, 4) | more
 
 
 def config(path: Path, name: str):

@@ -10,6 +10,7 @@ from cometmq.codec.properties import encode_properties
 from cometmq.codec.record import decode_record
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.net.answer import Answer
+from tests.support.request_fields import pop_fields, pull_fields
 from tests.unit.broker.test_replies import BACK, Asker
 from tests.unit.broker.test_sends import KEY, long_fields, short_fields
 
@@ -125,14 +126,10 @@ async def test_a_client_moved_the_brokers_own_notes_of_its_progress(served, grou
     })  # fmt: skip
     before = offsets.of(group, topic)
     place = {"consumerGroup": group, "topic": topic, "queueId": "0"}
-    pull = {
-        **place, "queueOffset": "0", "maxMsgNums": "1", "sysFlag": "5", "commitOffset": "9",
-        "suspendTimeoutMillis": "0", "subVersion": "0", "subscription": "*", "expressionType": "TAG",
-    }  # fmt: skip
-    pop = {
-        **place, "maxMsgNums": "1", "invisibleTime": "30000", "pollTime": "0", "bornTime": "0", "initMode": "0",
-        "exp": "*", "expType": "TAG", "order": "false",
-    }  # fmt: skip
+    pull = pull_fields(topic, consumerGroup=group, maxMsgNums=1, sysFlag=5, commitOffset=9)
+    pop = pop_fields(
+        topic, 0, consumerGroup=group, maxMsgNums=1, invisibleTime=30_000, bornTime=0
+    )
     refused = [
         (RequestCode.UPDATE_CONSUMER_OFFSET, {**place, "commitOffset": "9"}),
         (RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,

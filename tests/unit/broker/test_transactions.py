@@ -21,6 +21,7 @@ from cometmq.model.flags import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 from cometmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from cometmq.net.channels import Channels
 from cometmq.net.loop import loop_clock
+from tests.support.request_fields import pull_fields
 from tests.unit.broker.conftest import Served, eventually, serve
 from tests.unit.broker.test_sends import short_fields
 
@@ -69,11 +70,7 @@ async def end(served: Served, half: Half, how: str, **more: str) -> Command:
 
 
 async def messages(served: Served, topic: str, queue_id: int = 0) -> list[Record]:
-    fields = {
-        "consumerGroup": "readers", "topic": topic, "queueId": str(queue_id),
-        "queueOffset": "0", "maxMsgNums": "32", "sysFlag": "4", "commitOffset": "0",
-        "suspendTimeoutMillis": "0", "subVersion": "0", "subscription": "*",
-    }  # fmt: skip
+    fields = pull_fields(topic, queue_id, consumerGroup="readers")
     return decode_records((await served.ask(RequestCode.PULL_MESSAGE, fields)).body)
 
 

@@ -16,10 +16,11 @@ from cometmq.net.loop import loop_clock
 from cometmq.store.message_store import MessageStore
 from cometmq.store.settings import StoreSettings
 from tests.support.replica import log_of
+from tests.support.request_fields import pull_fields
 from tests.unit.broker.conftest import eventually, serve
 from tests.unit.broker.replication.test_slave import has_all, nameserver, pair, slave_of
 from tests.unit.broker.test_offsets_beyond import write_offsets
-from tests.unit.broker.test_sends import long_fields, pull_fields
+from tests.unit.broker.test_sends import long_fields
 from tests.unit.broker.test_tables import CREATE, create_fields
 
 QUEUES = 2

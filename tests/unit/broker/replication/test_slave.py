@@ -23,8 +23,9 @@ from cometmq.net.loop import loop_clock
 from cometmq.store.message_store import MessageStore
 from cometmq.store.settings import StoreSettings
 from tests.support.replica import append_all, log_of
+from tests.support.request_fields import pull_fields
 from tests.unit.broker.conftest import eventually, serve
-from tests.unit.broker.test_sends import long_fields, pull_fields
+from tests.unit.broker.test_sends import long_fields
 
 COMMIT = {"consumerGroup": "G", "topic": "Orders", "queueId": "0"}
 

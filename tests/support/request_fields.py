@@ -1,0 +1,63 @@
+"""The fields of requests that many tests write by hand, as official clients fill them; others are given by their names."""
+
+from __future__ import annotations
+
+import time
+
+
+def send_fields(
+    topic: str, queue_id: int | str = 0, properties: str = "", **more: object
+) -> dict[str, str]:
+    """A send in letters (SendMessageRequestHeaderV2)."""
+    fields = {
+        "a": "p", "b": topic, "c": "TBW102", "d": 4, "e": queue_id, "f": 0, "g": 1_700_000_000_000,
+        "h": 0, "i": properties, "j": 0, "k": "false", "m": "false",
+    }  # fmt: skip
+    return _texts(fields | more)
+
+
+def word_send_fields(
+    topic: str, queue_id: int | str = 0, properties: str = "", **more: object
+) -> dict[str, str]:
+    """A send in words (SendMessageRequestHeader)."""
+    fields = {
+        "producerGroup": "p", "topic": topic, "defaultTopic": "TBW102", "defaultTopicQueueNums": 4,
+        "queueId": queue_id, "sysFlag": 0, "bornTimestamp": 1_700_000_000_000, "flag": 0,
+        "properties": properties, "reconsumeTimes": 0, "unitMode": "false", "batch": "false",
+    }  # fmt: skip
+    return _texts(fields | more)
+
+
+def pull_fields(
+    topic: str, queue_id: int | str = 0, offset: int | str = 0, **more: object
+) -> dict[str, str]:
+    """A pull of 32 messages that brings its subscription to all of them and does not wait."""
+    fields = {
+        "consumerGroup": "g", "topic": topic, "queueId": queue_id, "queueOffset": offset, "maxMsgNums": 32,
+        "sysFlag": 4, "commitOffset": 0, "suspendTimeoutMillis": 0, "subscription": "*", "subVersion": 0,
+        "expressionType": "TAG",
+    }  # fmt: skip
+    return _texts(fields | more)
+
+
+def pop_fields(topic: str, queue_id: int | str = -1, **more: object) -> dict[str, str]:
+    """A pop of 32 messages that does not wait."""
+    fields = {
+        "consumerGroup": "g", "topic": topic, "queueId": queue_id, "maxMsgNums": 32, "invisibleTime": 60_000,
+        "pollTime": 0, "bornTime": int(time.time() * 1000), "initMode": 0, "expType": "TAG", "exp": "*",
+        "order": "false",
+    }  # fmt: skip
+    return _texts(fields | more)
+
+
+def topic_fields(topic: str, queues: int = 1, **more: object) -> dict[str, str]:
+    """A topic with so many queues that may be read and written."""
+    fields = {
+        "topic": topic, "defaultTopic": "TBW102", "readQueueNums": queues, "writeQueueNums": queues, "perm": 6,
+        "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": "false",
+    }  # fmt: skip
+    return _texts(fields | more)
+
+
+def _texts(fields: dict[str, object]) -> dict[str, str]:
+    return {name: str(value) for name, value in fields.items()}
