@@ -25,7 +25,7 @@ from struct import Struct
 
 ROOT = Path(__file__).resolve().parent.parent
 KERNEL = Path("src") / "cometmq" / "kernel"
-SUFFIXES = (".py", ".pyi", ".pyx", ".pxd")
+SUFFIXES = (".py", ".pyx", ".pxd")
 COMPILED = (".pyx", ".pxd")
 ALLOWED = ("cometmq.kernel", "cometmq.model")
 WELL = "the kernel imports and touches no object of store or broker"

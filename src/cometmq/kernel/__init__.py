@@ -7,6 +7,7 @@ COMETMQ_KERNEL=reference or =fast chooses one for certain (docs/design/0017).
 """
 
 import os
+from typing import TYPE_CHECKING
 
 from cometmq.kernel.layouts import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_SIZE_MIN
 from cometmq.kernel.reference import WalkEnd, split_frames, walk_records, why_no_record
@@ -17,52 +18,53 @@ WHY_PLAIN: str | None = None  # Why the plain kernel runs, where it does.
 try:
     if KERNEL == "reference":
         raise ImportError("COMETMQ_KERNEL=reference asks for it")  # noqa: TRY301
-    from cometmq.kernel._acks import plain_acks, take_acks
-    from cometmq.kernel._answers import encode_answers, encode_requests
-    from cometmq.kernel._calls import begin_writing
-    from cometmq.kernel._column_records import (
-        answer_columns,
-        pack_columns,
-        show_columns,
-        take_back,
-    )
-    from cometmq.kernel._columns import SendBatch
-    from cometmq.kernel._entries import choose_entries, gather, show_entries, show_records
-    from cometmq.kernel._frames import read_commands
-    from cometmq.kernel._index import (
-        index_keys,
-        insert_keys,
-        java_hash_many,
-        raw_keys,
-        record_keys,
-    )
-    from cometmq.kernel._lane_table import LaneTable
-    from cometmq.kernel._mapped_files import MappedFile
-    from cometmq.kernel._messages import plain_messages, plain_properties
-    from cometmq.kernel._packing import count_records, pack_records
-    from cometmq.kernel._pipelined_sends import (
-        PipelinedSends,
-        pack_pipelined_sends,
-        plain_answers,
-    )
-    from cometmq.kernel._pull_answers import pull_answer
-    from cometmq.kernel._pulls import split_pull
-    from cometmq.kernel._queue_ends import QueueEnd
-    from cometmq.kernel._reads import plain_fields, plain_read
-    from cometmq.kernel._signatures import KnownSigner
-    from cometmq.kernel._taking import take_sends
-    from cometmq.kernel._tallies import Tally, count_columns, count_puts
-    from cometmq.kernel._time_counts import TimeCounts
-    from cometmq.kernel._turn_reads import PeerEnd, TurnReads, answer_reads, take_reads
-    from cometmq.kernel._walk import (
-        check_records,
-        copy_pieces,
-        crcs_match,
-        plain_records,
-        record_places,
-        stored_keys,
-        wanted_entries,
-    )
+    if not TYPE_CHECKING:  # Their types are those of their plain twins.
+        from cometmq.kernel._acks import plain_acks, take_acks
+        from cometmq.kernel._answers import encode_answers, encode_requests
+        from cometmq.kernel._calls import begin_writing
+        from cometmq.kernel._column_records import (
+            answer_columns,
+            pack_columns,
+            show_columns,
+            take_back,
+        )
+        from cometmq.kernel._columns import SendBatch
+        from cometmq.kernel._entries import choose_entries, gather, show_entries, show_records
+        from cometmq.kernel._frames import read_commands
+        from cometmq.kernel._index import (
+            index_keys,
+            insert_keys,
+            java_hash_many,
+            raw_keys,
+            record_keys,
+        )
+        from cometmq.kernel._lane_table import LaneTable
+        from cometmq.kernel._mapped_files import MappedFile
+        from cometmq.kernel._messages import plain_messages, plain_properties
+        from cometmq.kernel._packing import count_records, pack_records
+        from cometmq.kernel._pipelined_sends import (
+            PipelinedSends,
+            pack_pipelined_sends,
+            plain_answers,
+        )
+        from cometmq.kernel._pull_answers import pull_answer
+        from cometmq.kernel._pulls import split_pull
+        from cometmq.kernel._queue_ends import QueueEnd
+        from cometmq.kernel._reads import plain_fields, plain_read
+        from cometmq.kernel._signatures import KnownSigner
+        from cometmq.kernel._taking import take_sends
+        from cometmq.kernel._tallies import Tally, count_columns, count_puts
+        from cometmq.kernel._time_counts import TimeCounts
+        from cometmq.kernel._turn_reads import PeerEnd, TurnReads, answer_reads, take_reads
+        from cometmq.kernel._walk import (
+            check_records,
+            copy_pieces,
+            crcs_match,
+            plain_records,
+            record_places,
+            stored_keys,
+            wanted_entries,
+        )
 
     KERNEL = "fast"
 except ImportError as error:

@@ -9,8 +9,7 @@ import pytest
 
 from cometmq.codec.queue_entry import BLANK_SIZE, QUEUE_ENTRY
 from cometmq.codec.record import decode_records
-from cometmq.kernel import reference
-from cometmq.kernel._packing import count_records
+from cometmq.kernel import count_records, reference
 from cometmq.model.java_hash import java_hash
 from cometmq.store.reader import GetStatus
 from tests.support.fake_disk import FakeDisk

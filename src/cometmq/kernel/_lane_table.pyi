@@ -1,1 +1,0 @@
-from cometmq.kernel.declines import LaneTable as LaneTable

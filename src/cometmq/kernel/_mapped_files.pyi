@@ -1,1 +1,0 @@
-from cometmq.kernel.mapped_files import MappedFile as MappedFile

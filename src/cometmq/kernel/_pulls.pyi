@@ -1,3 +1,0 @@
-from cometmq.kernel.rows import SplitPull
-
-def split_pull(data: bytes) -> SplitPull | None: ...

@@ -1,1 +1,0 @@
-from cometmq.kernel.queue_ends import QueueEnd as QueueEnd

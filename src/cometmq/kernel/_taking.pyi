@@ -1,1 +1,0 @@
-from cometmq.kernel.declines import take_sends as take_sends

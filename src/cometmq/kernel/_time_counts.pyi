@@ -1,1 +1,0 @@
-from cometmq.kernel.time_counts import TimeCounts as TimeCounts
