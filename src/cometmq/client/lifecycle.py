@@ -8,7 +8,6 @@ import asyncio
 import enum
 import logging
 from collections.abc import Awaitable, Callable
-from types import TracebackType
 from typing import Self
 
 from cometmq.client.connection.instance import ClientInstance
@@ -115,12 +114,7 @@ class AsyncClient:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         """Close the client."""
         await self.close()
 

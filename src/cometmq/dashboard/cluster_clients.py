@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 from cometmq.client import (
@@ -96,12 +95,7 @@ class ClusterClients:
         await self.own.start()
         return self
 
-    async def __aexit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         """Close all."""
         await self.keep_only(lambda _credentials: False)
         await self.own.close()

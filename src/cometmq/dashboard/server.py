@@ -12,7 +12,6 @@ import ssl
 from collections.abc import Coroutine, Iterator
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Self, cast
 
 import uvicorn
@@ -162,12 +161,7 @@ class Dashboard:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         """Close."""
         await self.close()
 

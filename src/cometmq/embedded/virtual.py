@@ -17,7 +17,6 @@ loop: one that blocks would stop the time for all.
 import asyncio
 from collections.abc import Coroutine, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from cometmq.embedded.pair import AsyncEmbedded
@@ -131,11 +130,6 @@ class Virtual:
             raise
         return self
 
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         """Close."""
         self.close()

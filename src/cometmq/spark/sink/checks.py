@@ -10,7 +10,6 @@ driver's own commits answer too while their process lives; this answers all the 
 import logging
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from cometmq.client import (
@@ -110,11 +109,6 @@ class TransactionChecks:
         self.producer.start()
         return self
 
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         """Leave the group."""
         self.producer.close()

@@ -13,7 +13,6 @@
 """
 
 from collections.abc import AsyncIterator, Iterable
-from types import TracebackType
 
 from cometmq.client.api.offsets import OffsetApi
 from cometmq.client.argument_checks import CAUSED, explain
@@ -98,14 +97,9 @@ class AsyncPullConsumer(AsyncGroupClient):
         not_quiet()  # Whoever fetches again and again waits for brokers, and sets no timer.
         super()._check_running()
 
-    async def __aexit__(
-        self,
-        _kind: type[BaseException] | None,
-        error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object = None, *_rest: object) -> None:
         """Close the consumer; what was being worked on when an error left the block comes again."""
-        if error is not None:
+        if kind is not None:
             self._inbox.forget()
         await self.close()
 

@@ -22,7 +22,6 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
-from types import TracebackType
 from typing import Any, Self, cast
 
 from cometmq.client.consumer.listeners import OrderlyStatus, Said, is_async_listener
@@ -151,12 +150,7 @@ class InProcesses:
         """Start nothing: the first process is there, the others come with messages."""
         return self
 
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         """Close the processes."""
         self.close()
 
