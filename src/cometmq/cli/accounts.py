@@ -160,11 +160,7 @@ def check_right(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Say whether a user may send a request about a resource, and which entry decides; status 1 where he may not.
-
-    Raises:
-        typer.Exit: with that status.
-    """
+    """Say whether a user may send a request about a resource, and which entry decides; status 1 where he may not."""
     access = asked_access(code, resource)
     known = _each(nameserver, lambda api, address: api.users(address))
     entries = _each(nameserver, lambda api, address: api.policies(address))

@@ -81,11 +81,7 @@ def list_brokers(
     as_json: AsJson = False,
     watch: Watch = False,
 ) -> None:
-    """Show each master and slave: rates, disk, version; status 1 when one does not answer.
-
-    Raises:
-        typer.Exit: with that status.
-    """
+    """Show each master and slave: rates, disk, version; status 1 when one does not answer."""
 
     async def look(clients: Clients) -> list[BrokerLine]:
         now_ms = clients.instance.clock.now_ms()

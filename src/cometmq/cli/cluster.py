@@ -58,11 +58,7 @@ def replicas(
     as_json: AsJson = False,
     watch: Watch = False,
 ) -> None:
-    """Show each master and slave, and how far its copy of the log is; status 1 when one is no good copy.
-
-    Raises:
-        typer.Exit: with that status.
-    """
+    """Show each master and slave, and how far its copy of the log is; status 1 when one is no good copy."""
 
     async def look(clients: Clients) -> list[ReplicaLine]:
         from cometmq.client.admin.copies import settled_replicas

@@ -129,11 +129,7 @@ def show(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Show dead letters of a group; status 1 when there is none.
-
-    Raises:
-        typer.Exit: with that status.
-    """
+    """Show dead letters of a group; status 1 when there is none."""
     wanted = _wanted(sql, key, since, until)
 
     async def work(clients: Clients) -> list[StoredMessage]:
@@ -201,9 +197,6 @@ def replay(
     """Send dead letters back to the topics where they came from, each once, however often this is run.
 
     Status 1 when some could not be sent.
-
-    Raises:
-        typer.Exit: with that status.
     """
     from cometmq.client.admin.replay import Replay, ReplayPlan
 

@@ -25,11 +25,7 @@ def doctor(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Look a cluster over, and say what is wrong and what to do; status 1 when something is bad.
-
-    Raises:
-        typer.Exit: with that status.
-    """
+    """Look a cluster over, and say what is wrong and what to do; status 1 when something is bad."""
     found = ask(nameserver, lambda clients: clients.inspector.examine(lag_max=lag))
     if as_json:
         print_json([each._asdict() for each in found])

@@ -47,11 +47,7 @@ def explain(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Say why a group has not consumed a message; status 1 when something is in its way, or no such message is found.
-
-    Raises:
-        typer.Exit: with that status.
-    """
+    """Say why a group has not consumed a message; status 1 when something is in its way, or no such message is found."""
     from cometmq.client import ClientSettings, Inspector
 
     with Inspector(nameserver, settings=patient(ClientSettings)) as inspector:
@@ -88,11 +84,7 @@ def conflicts(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Show groups whose members contradict each other, by subscription or client id; status 1 when some do.
-
-    Raises:
-        typer.Exit: with that status.
-    """
+    """Show groups whose members contradict each other, by subscription or client id; status 1 when some do."""
     from dataclasses import asdict
 
     from cometmq.client import ClientSettings, Inspector

@@ -138,11 +138,7 @@ def list_groups(
     as_json: AsJson = False,
     watch: Watch = False,
 ) -> None:
-    """Show consumer groups: topics, members, lag, rate; status 1 when a broker does not answer.
-
-    Raises:
-        typer.Exit: with that status.
-    """
+    """Show consumer groups: topics, members, lag, rate; status 1 when a broker does not answer."""
 
     async def look(clients: Clients) -> bool:
         states = await clients.inspector.groups()
@@ -173,11 +169,7 @@ def show(
     as_json: AsJson = False,
     watch: Watch = False,
 ) -> None:
-    """Show one group: its settings, members, and lag by queue; status 1 when a broker does not answer.
-
-    Raises:
-        typer.Exit: with that status.
-    """
+    """Show one group: its settings, members, and lag by queue; status 1 when a broker does not answer."""
 
     async def look(clients: Clients) -> bool:
         state = await clients.inspector.group(group)

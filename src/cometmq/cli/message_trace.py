@@ -32,11 +32,7 @@ def trace(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Show the way of a message as a tree: its send, and each call of a listener; status 1 without traces.
-
-    Raises:
-        typer.Exit: with that status.
-    """
+    """Show the way of a message as a tree: its send, and each call of a listener; status 1 without traces."""
     from cometmq.client.admin.message_traces import MessageTraces
     from cometmq.model.errors import TopicNotFound
 
@@ -76,11 +72,7 @@ def resend(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Send a copy of a message to its topic, or have one group consume it now; status 1 where that went wrong.
-
-    Raises:
-        typer.Exit: with that status.
-    """
+    """Send a copy of a message to its topic, or have one group consume it now; status 1 where that went wrong."""
 
     async def work(clients: Clients) -> dict[str, Any] | None:
         message = await clients.admin.message_by_id(topic, message_id)

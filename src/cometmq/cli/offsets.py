@@ -107,9 +107,6 @@ def show_offsets(
     """Show where a group, or each group, stands in each queue, and what it lacks; status 1 when a broker does not answer.
 
     With --json and --watch each look is a line: a history of lag, for a file.
-
-    Raises:
-        typer.Exit: with that status.
     """
 
     async def look(clients: Clients) -> bool:

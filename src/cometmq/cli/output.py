@@ -142,11 +142,7 @@ def note_absent(absent: "Iterable[AbsentBroker]") -> bool:
 
 
 def exit_if_partial(is_partial: bool | None) -> None:
-    """End with status 1 if what was printed is without a broker.
-
-    Raises:
-        typer.Exit: with that status.
-    """
+    """End with status 1 if what was printed is without a broker."""
     if is_partial:
         raise typer.Exit(ExitStatus.FOUND)
 

@@ -94,9 +94,6 @@ def compare_stores(
 
     Only what both should hold is compared, not what retention has deleted in one of them. Bytes of a log that are no
     record are findings; status 1 then, too.
-
-    Raises:
-        typer.Exit: with that status.
     """
     need_arrow()
     from cometmq.net.clock import SystemClock

@@ -87,11 +87,7 @@ def queues(
     as_json: AsJson = False,
     watch: Watch = False,
 ) -> None:
-    """Show each queue of a topic: who sees it, what it holds, when the last message came; status 1 when a broker does not answer.
-
-    Raises:
-        typer.Exit: with that status.
-    """
+    """Show each queue of a topic: who sees it, what it holds, when the last message came; status 1 when a broker does not answer."""
 
     async def look(clients: Clients) -> bool:
         held = await clients.inspector.topic_stats(topic)
@@ -109,11 +105,7 @@ def stats(
     as_json: AsJson = False,
     watch: Watch = False,
 ) -> None:
-    """Show what goes through a topic, and the groups that read it with their lag; status 1 when a broker does not answer.
-
-    Raises:
-        typer.Exit: with that status.
-    """
+    """Show what goes through a topic, and the groups that read it with their lag; status 1 when a broker does not answer."""
 
     async def look(clients: Clients) -> bool:
         found, absent = await _stats(clients, topic)

@@ -69,11 +69,7 @@ def list_topics(
     all_: Annotated[bool, typer.Option("--all", help="The system's own, too.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show topics, their queues and how many messages they hold; status 1 when a broker does not answer.
-
-    Raises:
-        typer.Exit: with that status.
-    """
+    """Show topics, their queues and how many messages they hold; status 1 when a broker does not answer."""
     lines, absent = ask(nameserver, lambda clients: _list(clients, with_system=all_))
     print_lines(
         TopicLine,
@@ -110,11 +106,7 @@ def create(
 def describe(
     topic: TopicName, *, nameserver: Nameserver = NAMESERVER_DEFAULT, as_json: AsJson = False
 ) -> None:
-    """Show the queues of a topic: broker, first offset, next offset, messages; status 1 when a broker does not answer.
-
-    Raises:
-        typer.Exit: with that status.
-    """
+    """Show the queues of a topic: broker, first offset, next offset, messages; status 1 when a broker does not answer."""
     held = ask(nameserver, lambda clients: clients.inspector.topic_bounds(topic))
     lines = [
         QueueLine(
