@@ -12,7 +12,7 @@ from cometmq.offline.index_shape import find_shape
 from cometmq.store.checkpoint import CheckpointFiles
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.directory import StoreDirectory
-from cometmq.store.disk import Disk, file_size
+from cometmq.store.disk import Disk, file_size, opened
 from cometmq.store.file_chain import NAME_DIGITS, FileChain
 from cometmq.store.index_file import IndexShape
 from cometmq.store.opening import check_kind
@@ -157,14 +157,11 @@ def _queue_file_size(disk: Disk, root: str) -> int | None:
 def _index_shape(disk: Disk, directory: str) -> IndexShape | None:
     """The shape of the first index file that shows one."""
     for name in _numbers(disk, directory, INDEX_NAME_DIGITS):
-        fd = disk.open(f"{directory}/{name}", write=False)
-        try:
+        with opened(disk, f"{directory}/{name}", write=False) as fd:
             head = disk.pread(fd, INDEX_HEADER_SIZE, 0)
             shape = None
             if len(head) == INDEX_HEADER_SIZE:
                 shape = find_shape(disk, fd, decode_header(head))
-        finally:
-            disk.close(fd)
         if shape is not None:
             return shape
     return None

@@ -23,7 +23,7 @@ from cometmq.model.text import plural
 from cometmq.offline.findings import Findings
 from cometmq.offline.found import FoundStore
 from cometmq.offline.index_shape import find_shape, read_slots
-from cometmq.store.disk import Disk
+from cometmq.store.disk import Disk, opened
 from cometmq.store.index_file import blank_slots
 
 _PIECE_ENTRIES = 4096  # About as many as a piece of the log asks for.
@@ -178,11 +178,8 @@ def judge_index(
 
 
 def _header_of(disk: Disk, path: str) -> IndexHeader:
-    fd = disk.open(path, write=False)
-    try:
+    with opened(disk, path, write=False) as fd:
         return decode_header(disk.pread(fd, INDEX_HEADER_SIZE, 0))
-    finally:
-        disk.close(fd)
 
 
 def _first_offset(store: FoundStore) -> int:
@@ -195,8 +192,7 @@ def _first_offset(store: FoundStore) -> int:
 
 def _keys_from(disk: Disk, path: str, floor: int) -> Iterator[bytes]:
     """The keys of a file from the first that points to an offset or behind it; its chains are not looked at."""
-    fd = disk.open(path, write=False)
-    try:
+    with opened(disk, path, write=False) as fd:
         header = decode_header(disk.pread(fd, INDEX_HEADER_SIZE, 0))
         shape = find_shape(disk, fd, header) if header.index_count > 1 else None
         if shape is None:
@@ -215,8 +211,6 @@ def _keys_from(disk: Disk, path: str, floor: int) -> Iterator[bytes]:
                 fd, count * INDEX_ENTRY_SIZE, entry_position(number, shape.slots)
             )
             yield stored_keys(slots, number, content)[0]
-    finally:
-        disk.close(fd)
 
 
 def file_keys(disk: Disk, path: str, findings: Findings, *, is_clean: bool) -> Iterator[bytes]:
@@ -231,8 +225,7 @@ def file_keys(disk: Disk, path: str, findings: Findings, *, is_clean: bool) -> I
     Raises:
         OSError: the disk failed.
     """
-    fd = disk.open(path, write=False)
-    try:
+    with opened(disk, path, write=False) as fd:
         header = decode_header(disk.pread(fd, INDEX_HEADER_SIZE, 0))
         shape = find_shape(disk, fd, header)
         if shape is None:
@@ -246,8 +239,6 @@ def file_keys(disk: Disk, path: str, findings: Findings, *, is_clean: bool) -> I
             if read_slots(disk, fd, shape) != slots:
                 what = "its slots do not lead to the newest entries"
                 findings.add("index", path, what, is_error=is_clean)
-    finally:
-        disk.close(fd)
 
 
 def _chained_keys(

@@ -16,6 +16,7 @@ from cometmq.model.errors import StoreDamaged
 from cometmq.offline.folder import StoreFolder
 from cometmq.offline.folder_disk import disk_of
 from cometmq.offline.index_shape import find_shape
+from cometmq.store.disk import opened
 
 _ENTRY = np.dtype(
     [("hash", ">i4"), ("at", ">i8"), ("seconds", ">i4"), ("previous", ">i4")]
@@ -55,11 +56,8 @@ def _shape(folder: StoreFolder, path: str, slots: int | None) -> tuple[IndexHead
     if slots is not None or not folder.is_local:
         return header, slots or SLOTS_DEFAULT
     disk = disk_of(folder)
-    fd = disk.open(path, write=False)
-    try:
+    with opened(disk, path, write=False) as fd:
         shape = find_shape(disk, fd, header)
-    finally:
-        disk.close(fd)
     if shape is None:
         raise StoreDamaged(f"{path}: no number of slots fits it; name it: indexSlots")
     return header, shape.slots

@@ -7,7 +7,7 @@ from cometmq.codec.record import Record
 from cometmq.offline.found import FoundStore
 from cometmq.offline.log_scan import LogScan
 from cometmq.store.consume_queues import ConsumeQueues
-from cometmq.store.disk import file_size
+from cometmq.store.disk import file_size, opened
 from cometmq.store.log_end import record_at
 from cometmq.store.queue_files import QueueFiles
 from cometmq.store.queue_loading import QueueLoader
@@ -124,9 +124,6 @@ def _key_count(store: FoundStore, path: str) -> int:
     """Keys in an index file; 0 where it is too short to say."""
     if file_size(store.disk, path) < INDEX_HEADER_SIZE:
         return 0
-    fd = store.disk.open(path, write=False)
-    try:
+    with opened(store.disk, path, write=False) as fd:
         header = decode_header(store.disk.pread(fd, INDEX_HEADER_SIZE, 0))
-    finally:
-        store.disk.close(fd)
     return max(header.index_count - 1, 0)

@@ -27,7 +27,7 @@ from cometmq.store.batch import Batch
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.derived import Step
-from cometmq.store.disk import Disk, write_whole
+from cometmq.store.disk import Disk, opened, write_whole
 from cometmq.store.file_chain import NAME_DIGITS
 from cometmq.store.queue_files import remove_topic, remove_tree
 from cometmq.store.queue_table import QueueTable
@@ -213,12 +213,9 @@ class BatchQueues:
             # accept.
             for number in reversed(range(kept, queue.end_entry)):
                 path, at = self._place(queue, number)
-                fd = self._disk.open(path)
-                try:
+                with opened(self._disk, path) as fd:
                     write_whole(self._disk, fd, bytes(BATCH_ENTRY_SIZE), at)
                     self._disk.fdatasync(fd)
-                finally:
-                    self._disk.close(fd)
 
     def _load(self, queue: BatchQueue, log_start: int) -> None:
         """Determine where a queue begins and ends."""
@@ -226,11 +223,8 @@ class BatchQueues:
         names = [name for name in self._disk.list_names(directory) if len(name) == NAME_DIGITS]
         if not names:
             return
-        fd = self._disk.open(f"{directory}/{names[0]}", write=False)
-        try:
+        with opened(self._disk, f"{directory}/{names[0]}", write=False) as fd:
             queue.file_size = self._disk.size(fd) or FILE_SIZE_DEFAULT
-        finally:
-            self._disk.close(fd)
         queue.first_entry = int(names[0]) // BATCH_ENTRY_SIZE
         stop = (int(names[-1]) + queue.file_size) // BATCH_ENTRY_SIZE
         queue.end_entry = self._border(queue, queue.first_entry, stop, lambda e: e.is_written)
@@ -261,14 +255,11 @@ class BatchQueues:
             path, at = self._place(queue, queue.end_entry)
             room = (queue.file_size - at) // BATCH_ENTRY_SIZE
             part, entries = entries[:room], entries[room:]
-            fd = self._disk.open(path, create=True)
-            try:
+            with opened(self._disk, path, create=True) as fd:
                 if self._disk.size(fd) == 0:
                     self._disk.resize(fd, queue.file_size)
                 write_whole(self._disk, fd, b"".join(map(encode_batch_entry, part)), at)
                 self._disk.fdatasync(fd)
-            finally:
-                self._disk.close(fd)
             queue.end_entry += len(part)
         self._disk.sync_directory(self._directory(queue))
 

@@ -25,7 +25,7 @@ from cometmq.codec.checkpoint import Checkpoint, decode_checkpoint, encode_check
 from cometmq.kernel.crc import crc32
 from cometmq.model.errors import CodecError
 from cometmq.store.derived import Sync
-from cometmq.store.disk import NO_DESCRIPTOR, Disk, read_file, write_whole
+from cometmq.store.disk import NO_DESCRIPTOR, Disk, opened, read_file, write_whole
 
 CHECKPOINT_FILE = "checkpoint"
 PROGRESS_FILE = "checkpoint.cometmq"
@@ -119,12 +119,9 @@ class CheckpointFiles:
 
     def _overwrite(self, path: str, content: bytes) -> None:
         is_new = not self.disk.exists(path)
-        fd = self.disk.open(path, create=True)
-        try:
+        with opened(self.disk, path, create=True) as fd:
             write_whole(self.disk, fd, content, 0)
             self.disk.fdatasync(fd)
-        finally:
-            self.disk.close(fd)
         if is_new:
             self.disk.sync_directory(path.rpartition("/")[0])
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from cometmq.model.errors import CodecError
-from cometmq.store.disk import Disk, read_file, write_file
+from cometmq.store.disk import Disk, opened, read_file, write_file
 from cometmq.store.put_aside import put_aside
 
 T = TypeVar("T")
@@ -92,11 +92,8 @@ class ConfigFile:
         kept = "nothing stood there"
         if self._disk.exists(self.path):
             kept = f"kept as {put_aside(self._disk, self.path, f'{self.path}.damaged')}"
-        fd = self._disk.open(self.path + ".bak", write=False)
-        try:
+        with opened(self._disk, self.path + ".bak", write=False) as fd:
             saved = datetime.fromtimestamp(self._disk.modified_ms(fd) / 1000, UTC)
-        finally:
-            self._disk.close(fd)
         logger.warning(
             "%s cannot be read: %s (%s). Its .bak of %s is used: what changed after that is missing",
             self.path, trouble, kept, saved.isoformat(timespec="seconds"),

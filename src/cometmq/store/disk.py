@@ -11,7 +11,8 @@ is an error that can be reported to the sender (docs/design/0002).
 
 import errno
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import NamedTuple, Protocol
 
 from cometmq.store.page_lock import Unlock
@@ -239,6 +240,16 @@ def write_rest(disk: Disk, fd: int, piece: Buffer, offset: int, count: int) -> N
         count = disk.pwrite(fd, view, offset)
 
 
+@contextmanager
+def opened(disk: Disk, path: str, *, write: bool = True, create: bool = False) -> Iterator[int]:
+    """Open a file for a block, which gets its descriptor (`Disk.open`)."""
+    fd = disk.open(path, write=write, create=create)
+    try:
+        yield fd
+    finally:
+        disk.close(fd)
+
+
 def open_anew(disk: Disk, path: str) -> int:
     """Create an empty file, replacing anything of that name (a link is not followed), and return its descriptor.
 
@@ -277,11 +288,8 @@ def file_size(disk: Disk, path: str) -> int:
     Raises:
         FileNotFoundError: The file does not exist.
     """
-    fd = disk.open(path, write=False)
-    try:
+    with opened(disk, path, write=False) as fd:
         return disk.size(fd)
-    finally:
-        disk.close(fd)
 
 
 def read_file(disk: Disk, path: str) -> bytes:
@@ -290,8 +298,5 @@ def read_file(disk: Disk, path: str) -> bytes:
     Raises:
         FileNotFoundError: The file does not exist.
     """
-    fd = disk.open(path, write=False)
-    try:
+    with opened(disk, path, write=False) as fd:
         return disk.pread(fd, disk.size(fd), 0)
-    finally:
-        disk.close(fd)

@@ -14,7 +14,7 @@ from cometmq.codec.other_queues import (
     is_extended_address,
 )
 from cometmq.model.errors import CodecError
-from cometmq.store.disk import Disk
+from cometmq.store.disk import Disk, opened
 from cometmq.store.file_chain import NAME_DIGITS
 from cometmq.store.queue_files import remove_topic
 from cometmq.store.reader import Match
@@ -99,9 +99,6 @@ class ExtendedQueues:
             names = self._disk.list_names(directory)
             if not names:
                 return 0
-            fd = self._disk.open(f"{directory}/{names[0]}", write=False)
-            try:
+            with opened(self._disk, f"{directory}/{names[0]}", write=False) as fd:
                 size = self._file_size[directory] = self._disk.size(fd)
-            finally:
-                self._disk.close(fd)
         return size

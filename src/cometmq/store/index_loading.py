@@ -21,7 +21,7 @@ from cometmq.store.batch import Batch, RawRecords
 from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.derived import FeedPut, Step
-from cometmq.store.disk import Disk
+from cometmq.store.disk import Disk, opened
 from cometmq.store.index import Index
 from cometmq.store.index_file import IndexFile
 from cometmq.store.index_slots import EntryReader, entry_reader, mend_slots, read_slots
@@ -247,12 +247,9 @@ class DerivedIndex:
     def _look(self, path: str) -> tuple[int, IndexHeader]:
         """A file's size, -1 for a directory, and its header."""
         try:
-            fd = self._disk.open(path, write=False)
-            try:
+            with opened(self._disk, path, write=False) as fd:
                 head = self._disk.pread(fd, INDEX_HEADER_SIZE, 0)
                 size = self._disk.size(fd)
-            finally:
-                self._disk.close(fd)
         except IsADirectoryError:
             return -1, IndexHeader()
         header = decode_header(head.ljust(INDEX_HEADER_SIZE, b"\0"))

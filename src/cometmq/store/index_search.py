@@ -20,7 +20,7 @@ from cometmq.codec.index_file import (
     entry_position,
     slot_position,
 )
-from cometmq.store.disk import Disk
+from cometmq.store.disk import Disk, opened
 
 # For a very frequent key, the chain is not followed step by step back to an old time: after this many steps in a row
 # that are too late, the entry closest to the wanted time is searched among this many entries.
@@ -104,11 +104,8 @@ class IndexSearch:
 
     def _look(self, view: IndexView) -> Iterator[int]:
         """Walk the chain of one file."""
-        fd = self._disk.open(view.path, write=False)
-        try:
+        with opened(self._disk, view.path, write=False) as fd:
             yield from self._matches(fd, view)
-        finally:
-            self._disk.close(fd)
 
     def _matches(self, fd: int, view: IndexView) -> Iterator[int]:
         """Yield physical offsets of matching entries, newest first."""

@@ -16,7 +16,7 @@ from cometmq.codec.index_file import (
     decode_entry,
     entry_position,
 )
-from cometmq.store.disk import Disk
+from cometmq.store.disk import Disk, opened
 from cometmq.store.index_file import IndexShape, blank_slots
 
 _PIECE_SIZE = 1 << 20
@@ -83,11 +83,8 @@ class EntryReader:
 @contextmanager
 def entry_reader(disk: Disk, path: str, shape: IndexShape) -> Iterator[EntryReader]:
     """Open a file to read entries."""
-    fd = disk.open(path, write=False)
-    try:
+    with opened(disk, path, write=False) as fd:
         yield EntryReader(disk, fd, shape)
-    finally:
-        disk.close(fd)
 
 
 def read_slots(reader: EntryReader, shape: IndexShape) -> "memoryview[int]":

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from cometmq.codec.queue_entry import BLANK_ENTRY, QUEUE_ENTRY_SIZE
 from cometmq.kernel.rows import KeptEntries, PlacedEntries
 from cometmq.store.consume_queue import ConsumeQueue
-from cometmq.store.disk import Disk, write_whole
+from cometmq.store.disk import Disk, opened, write_whole
 
 # Open descriptors: the part of the default limit of 1024 that connections and log files leave.
 OPEN_FILES_MAX = 256
@@ -198,13 +198,10 @@ class QueueFiles:
             FileNotFoundError: The file is gone.
             OSError: The disk failed.
         """
-        fd = self._disk.open(self.path(queue, offset), write=False)
-        try:
+        with opened(self._disk, self.path(queue, offset), write=False) as fd:
             index = offset % self.entries_per_file
             size = min(count, self.entries_per_file - index) * QUEUE_ENTRY_SIZE
             return self._disk.pread(fd, size, index * QUEUE_ENTRY_SIZE)
-        finally:
-            self._disk.close(fd)
 
     def rewrite(self, queue: ConsumeQueue, offset: int, entries: bytes) -> None:
         """Replace entries of one file, all before the tail; any thread.

@@ -23,7 +23,7 @@ from cometmq.codec.timer_files import (
 )
 from cometmq.model.errors import CodecError, StoreDamaged
 from cometmq.model.frozen import dataclass
-from cometmq.store.disk import Disk, read_file, write_whole
+from cometmq.store.disk import Disk, opened, read_file, write_whole
 from cometmq.store.put_aside import put_away
 from cometmq.store.timer.log import TimerLog
 from cometmq.store.timer.wheel import SLOTS_TOTAL, TimerWheel, WheelPage
@@ -315,15 +315,12 @@ class TimerFiles:
 
     def _write_check(self, check: TimerCheck) -> None:
         self._disk.make_directory(self._check_path.rpartition("/")[0])
-        fd = self._disk.open(self._check_path, create=True)
-        try:
+        with opened(self._disk, self._check_path, create=True) as fd:
             if self._disk.size(fd) < TIMER_CHECK_SIZE:
                 self._disk.resize(fd, TIMER_CHECK_SIZE)
                 self._disk.sync_directory(self._check_path.rpartition("/")[0])
             write_whole(self._disk, fd, encode_check(check), 0)
             self._disk.fdatasync(fd)
-        finally:
-            self._disk.close(fd)
 
     def saved(self, job: SaveJob) -> None:
         """A job has run."""

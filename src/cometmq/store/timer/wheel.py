@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from cometmq.codec.timer_files import EMPTY_SLOT, TIMER_SLOT, TIMER_SLOT_SIZE, TimerSlot
 from cometmq.model.errors import StoreDamaged
-from cometmq.store.disk import Disk, write_whole
+from cometmq.store.disk import Disk, opened, write_whole
 
 # TimerMessageStore: 7 days of seconds, and the wheel has room for twice as many.
 SLOTS_TOTAL = 7 * 24 * 3600
@@ -56,8 +56,7 @@ class TimerWheel:
         """
         if not self._disk.exists(self.path):
             return
-        fd = self._disk.open(self.path, write=False)
-        try:
+        with opened(self._disk, self.path, write=False) as fd:
             self._disk.pread(fd, 1, 0)  # A directory shows here, whatever size it has.
             size = self._disk.size(fd)
             if size not in (0, WHEEL_SIZE):
@@ -67,8 +66,6 @@ class TimerWheel:
                 )
             for offset in range(0, size, _READ_SIZE):
                 self._take(self._disk.pread(fd, min(_READ_SIZE, size - offset), offset), offset)
-        finally:
-            self._disk.close(fd)
 
     def _take(self, piece: bytes, offset: int) -> None:
         """Take a piece of the file; of most wheels most was never written."""
@@ -171,8 +168,7 @@ class TimerWheel:
         Raises:
             OSError: the disk failed; some of them may be written.
         """
-        fd = self._disk.open(self.path, create=True)
-        try:
+        with opened(self._disk, self.path, create=True) as fd:
             if self._disk.size(fd) == 0:
                 # First its size, then its name: a wheel of another size is refused.
                 self._disk.resize(fd, WHEEL_SIZE)
@@ -181,5 +177,3 @@ class TimerWheel:
             for page in pages:
                 write_whole(self._disk, fd, page.content, page.offset)
             self._disk.fdatasync(fd)
-        finally:
-            self._disk.close(fd)
