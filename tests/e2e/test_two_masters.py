@@ -153,75 +153,59 @@ def is_found(names: str, old: Program, new: Program) -> None:
     assert states[old.address] == "rival"
 
 
-def test_on_another_host_the_promoted_slave_has_the_name_once_the_old_master_does_not_answer(
-    tmp_path,
-):
+@contextmanager
+def pair_of_two_hosts(
+    folder: Path,
+) -> Iterator[tuple[str, Program, Program, dict[str, object]]]:
+    """The nameserver's address, a master on another host, its slave here that has all, and settings of this host."""
     with OtherMachine() as other:
-        nameserver = processes.nameserver(tmp_path, bindAddress=other.here)
+        nameserver = processes.nameserver(folder, bindAddress=other.here)
         nameserver.host = other.here
-        there = {"bindAddress": other.there, "brokerIP1": other.there}
-        here = {"bindAddress": other.here, "brokerIP1": other.here}
+        there: dict[str, object] = {"bindAddress": other.there, "brokerIP1": other.there}
+        here: dict[str, object] = {"bindAddress": other.here, "brokerIP1": other.here}
         with nameserver:
             names = nameserver.address
             old = processes.broker(
-                tmp_path / "master",
+                folder / "master",
                 names,
                 settings=settings_of("ASYNC_MASTER", **there),
                 host=other.there,
             )
             slave = processes.broker(
-                tmp_path / "slave",
-                names,
-                settings=settings_of("SLAVE", **here),
-                host=other.here,
+                folder / "slave", names, settings=settings_of("SLAVE", **here), host=other.here
             )
             other.call(old.start)
             with old, slave:
                 fill(names)
-                wait_until(lambda: copied(tmp_path), seconds=30, what="the copy")
-                with stopped(old):
-                    slave.stop()
-                    new = promoted(tmp_path, names, slave, **here)
-                    new.start()
-                with new:
-                    assert master_in_routes(names) == new.address
-                    is_left_alone(names, old, new)
+                wait_until(lambda: copied(folder), seconds=30, what="the copy")
+                yield names, old, slave, here
+
+
+def test_on_another_host_the_promoted_slave_has_the_name_once_the_old_master_does_not_answer(
+    tmp_path,
+):
+    with pair_of_two_hosts(tmp_path) as (names, old, slave, here):
+        with stopped(old):
+            slave.stop()
+            new = promoted(tmp_path, names, slave, **here)
+            new.start()
+        with new:
+            assert master_in_routes(names) == new.address
+            is_left_alone(names, old, new)
 
 
 def test_a_living_master_on_another_host_keeps_its_name_and_the_promoted_slave_takes_nothing(
     tmp_path,
 ):
     """Both run and answer: the one in the routes goes on, and the other one says so and refuses."""
-    with OtherMachine() as other:
-        nameserver = processes.nameserver(tmp_path, bindAddress=other.here)
-        nameserver.host = other.here
-        there = {"bindAddress": other.there, "brokerIP1": other.there}
-        here = {"bindAddress": other.here, "brokerIP1": other.here}
-        with nameserver:
-            names = nameserver.address
-            old = processes.broker(
-                tmp_path / "master",
-                names,
-                settings=settings_of("ASYNC_MASTER", **there),
-                host=other.there,
-            )
-            slave = processes.broker(
-                tmp_path / "slave",
-                names,
-                settings=settings_of("SLAVE", **here),
-                host=other.here,
-            )
-            other.call(old.start)
-            with old, slave:
-                fill(names)
-                wait_until(lambda: copied(tmp_path), seconds=30, what="the copy")
-                slave.stop()
-                new = promoted(tmp_path, names, slave, **here)
-                new.is_ready = new.has_booted
-                with new:
-                    is_left_alone(names, new, old)
-                    new.stop()
-                    assert send_to(old.address)[0] == 0
+    with pair_of_two_hosts(tmp_path) as (names, old, slave, here):
+        slave.stop()
+        new = promoted(tmp_path, names, slave, **here)
+        new.is_ready = new.has_booted
+        with new:
+            is_left_alone(names, new, old)
+            new.stop()
+            assert send_to(old.address)[0] == 0
 
 
 def test_two_that_run_as_masters_of_one_name_on_one_host_do_not_take_turns(tmp_path):
