@@ -82,7 +82,14 @@ def send_batch(peer: socket.socket, number: int) -> dict[str, object]:
     ]
     properties = {"UNIQ_KEY": f"{number * 100:032X}", "TAGS": "batched"}
     fields = send_fields(
-        BATCHES, number % 2, text_of(properties), a="by_hand", d=2, m="true", n="broker-a"
+        BATCHES,
+        number % 2,
+        text_of(properties),
+        a="by_hand",
+        d=2,
+        m="true",
+        n="broker-a",
+        g=1_700_000_000_000,
     )
     frame = json_frame(
         SEND_BATCH_MESSAGE,

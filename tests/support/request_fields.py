@@ -10,7 +10,7 @@ def send_fields(
 ) -> dict[str, str]:
     """A send in letters (SendMessageRequestHeaderV2)."""
     fields = {
-        "a": "p", "b": topic, "c": "TBW102", "d": 4, "e": queue_id, "f": 0, "g": 1_700_000_000_000,
+        "a": "p", "b": topic, "c": "TBW102", "d": 4, "e": queue_id, "f": 0, "g": _now_ms(),
         "h": 0, "i": properties, "j": 0, "k": "false", "m": "false",
     }  # fmt: skip
     return _texts(fields | more)
@@ -22,7 +22,7 @@ def word_send_fields(
     """A send in words (SendMessageRequestHeader)."""
     fields = {
         "producerGroup": "p", "topic": topic, "defaultTopic": "TBW102", "defaultTopicQueueNums": 4,
-        "queueId": queue_id, "sysFlag": 0, "bornTimestamp": 1_700_000_000_000, "flag": 0,
+        "queueId": queue_id, "sysFlag": 0, "bornTimestamp": _now_ms(), "flag": 0,
         "properties": properties, "reconsumeTimes": 0, "unitMode": "false", "batch": "false",
     }  # fmt: skip
     return _texts(fields | more)
@@ -44,7 +44,7 @@ def pop_fields(topic: str, queue_id: int | str = -1, **more: object) -> dict[str
     """A pop of 32 messages that does not wait."""
     fields = {
         "consumerGroup": "g", "topic": topic, "queueId": queue_id, "maxMsgNums": 32, "invisibleTime": 60_000,
-        "pollTime": 0, "bornTime": int(time.time() * 1000), "initMode": 0, "expType": "TAG", "exp": "*",
+        "pollTime": 0, "bornTime": _now_ms(), "initMode": 0, "expType": "TAG", "exp": "*",
         "order": "false",
     }  # fmt: skip
     return _texts(fields | more)
@@ -57,6 +57,10 @@ def topic_fields(topic: str, queues: int = 1, **more: object) -> dict[str, str]:
         "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": "false",
     }  # fmt: skip
     return _texts(fields | more)
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
 
 
 def _texts(fields: dict[str, object]) -> dict[str, str]:

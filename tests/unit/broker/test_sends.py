@@ -28,7 +28,7 @@ LETTERS = {
 
 def long_fields(topic="Orders", queue_id=0, properties=None, **more):
     text = "" if properties is None else encode_properties(properties).decode()
-    return word_send_fields(topic, queue_id, text, **more)
+    return word_send_fields(topic, queue_id, text, **{"bornTimestamp": "1700000000000"} | more)
 
 
 def in_letters(fields):
