@@ -1,1 +1,1 @@
-"""Bytes to values and back: every layout of disk and of wire, once. Pure; no I/O."""
+"""Encoding and decoding of all disk and wire formats, each defined once and without I/O."""

@@ -1,10 +1,10 @@
-"""The body of a batch send: several messages of one topic, one behind the other.
+"""The body of a batch send: the messages of one topic, concatenated.
 
 | item size 4 | magic 4 | body CRC 4 | flag 4 | body size 4 | body | properties size 2 | properties |
 
-Magic and CRC are 0 and nobody reads them; the broker computes the CRC itself. Each item becomes
-an ordinary record. An inner batch record carries the same bytes as its body. Source:
-MessageDecoder.encodeMessage of RocketMQ 5.3.3; docs/format/batch.md.
+Magic and CRC are 0 and not read; the broker computes the CRC itself. Each item becomes an ordinary record. An inner
+batch record carries the same bytes as its body. Source: MessageDecoder.encodeMessage of RocketMQ 5.3.3;
+docs/format/batch.md.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,12 +22,12 @@ BATCH_ITEM_SIZE_MIN = BATCH_HEAD_SIZE + PROPERTIES_SIZE.size  # 22
 
 
 class BatchItem(NamedTuple):
-    """One message of a batch.
+    """A message of a batch.
 
     Attributes:
-        flag: the user's number.
-        body: the payload, as it is stored.
-        property_block: its properties (`codec.properties`).
+        flag: Number set by the user.
+        body: Payload as stored.
+        property_block: Encoded properties (`codec.properties`).
     """
 
     flag: int
@@ -36,10 +36,10 @@ class BatchItem(NamedTuple):
 
 
 def encode_item(flag: int, body: bytes, property_block: bytes) -> bytes:
-    """One message of a batch.
+    """Encode one message of a batch.
 
     Raises:
-        CodecError: the properties are longer than 32767 bytes.
+        CodecError: The properties are longer than 32767 bytes.
     """
     properties_size = len(property_block)
     if properties_size > PROPERTIES_SIZE_MAX:
@@ -58,19 +58,19 @@ def encode_item(flag: int, body: bytes, property_block: bytes) -> bytes:
 
 
 def encode_batch(items: Iterable[tuple[int, bytes, bytes]]) -> bytes:
-    """The body of a batch of (flag, body, property block).
+    """Encode a batch body from (flag, body, property block) items.
 
     Raises:
-        CodecError: an item's properties are too long.
+        CodecError: The properties of an item are too long.
     """
     return b"".join([encode_item(flag, body, block) for flag, body, block in items])
 
 
 def decode_batch(body: bytes) -> list[BatchItem]:
-    """The messages of a batch.
+    """Decode the messages of a batch body.
 
     Raises:
-        CodecError: sizes that do not fit each other or the body, named with their position.
+        CodecError: An item is malformed; the message names its position.
     """
     items = []
     position = 0
@@ -97,14 +97,14 @@ def decode_batch(body: bytes) -> list[BatchItem]:
 
 
 def cut_batch(body: bytes, count_max: int) -> Iterator[int]:
-    """Cut a batch into pieces: the end of each piece; the last one is the batch's own.
+    """Yield the end position of each piece when cutting a batch body into pieces.
 
     Args:
-        body: the batch.
-        count_max: most messages of a piece.
+        body: The batch body.
+        count_max: Maximum number of messages per piece.
 
     Raises:
-        CodecError: sizes that do not fit each other or the body, named with their position.
+        CodecError: An item is malformed; the message names its position.
     """
     size, position, count = len(body), 0, 0
     while position < size:
@@ -134,5 +134,4 @@ def cut_batch(body: bytes, count_max: int) -> Iterator[int]:
 
 
 def _item_error(position: int, what: str) -> CodecError:
-    """The error for the item at a position."""
     return CodecError(f"the batch item at byte {position} has {what}")

@@ -1,10 +1,10 @@
-"""The `checkpoint` file: how far the store's files are known to be on disk.
+"""The `checkpoint` file: up to which point the store's files are known to be on disk.
 
 | log time 8 | queue time 8 | index time 8 | master flushed offset 8 | confirm offset 8 | zeros |
 
-4096 bytes in all. Times are store timestamps in ms of the newest message flushed; a recovery
-starts at a log file that begins before the least of them. Source: StoreCheckpoint of RocketMQ
-5.3.3 (4.9 has the three times only); docs/format/checkpoint.md.
+The file has 4096 bytes. Times are store timestamps in ms of the newest flushed message; recovery starts at a log file
+that begins before the earliest of them. Source: StoreCheckpoint of RocketMQ 5.3.3 (4.9 has only the three times);
+docs/format/checkpoint.md.
 """
 
 from struct import Struct
@@ -15,20 +15,20 @@ from cometmq.model.frozen import dataclass
 CHECKPOINT = Struct(">qqqqq")
 CHECKPOINT_SIZE = 4096
 
-# StoreCheckpoint.getMinTimestamp steps back this far, for records whose time ran ahead.
+# Safety margin of StoreCheckpoint.getMinTimestamp, for records with a time ahead of the clock.
 SAFETY_MS = 3000
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The store times up to which log, queues and index are known to be on disk.
+    """The positions up to which log, queues and index are known to be on disk.
 
     Attributes:
-        log_timestamp: store time of the newest record flushed to the commitlog, ms.
-        queue_timestamp: of the newest record whose queue entry is flushed, ms.
-        index_timestamp: of the newest record whose index entry is flushed, ms.
-        master_flushed_offset: how far the master had flushed when a slave last heard, bytes.
-        confirm_offset: how far every in-sync replica had confirmed, bytes.
+        log_timestamp: Store time of the newest record flushed to the commitlog, ms.
+        queue_timestamp: Store time of the newest record whose queue entry is flushed, ms.
+        index_timestamp: Store time of the newest record whose index entry is flushed, ms.
+        master_flushed_offset: Flushed offset of the master as last reported to a slave, bytes.
+        confirm_offset: Offset up to which every in-sync replica has confirmed, bytes.
     """
 
     log_timestamp: int = 0
@@ -38,17 +38,17 @@ class Checkpoint:
     confirm_offset: int = 0
 
     def recovery_timestamp(self, *, with_index: bool) -> int:
-        """The store time in ms before which everything is on disk (at least 0).
+        """Return the store time in ms before which everything is on disk; at least 0.
 
         Args:
-            with_index: whether the index must be whole too (`messageIndexSafe`).
+            with_index: Whether to include the index (`messageIndexSafe`).
         """
         oldest = max(min(self.log_timestamp, self.queue_timestamp) - SAFETY_MS, 0)
         return min(oldest, self.index_timestamp) if with_index else oldest
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
-    """The whole file, 4096 bytes."""
+    """Encode the whole file of 4096 bytes."""
     return CHECKPOINT.pack(
         checkpoint.log_timestamp,
         checkpoint.queue_timestamp,
@@ -59,10 +59,10 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
 
 
 def decode_checkpoint(content: bytes) -> Checkpoint:
-    """The checkpoint of a file's content.
+    """Decode a checkpoint file.
 
     Raises:
-        CodecError: it has fewer than 40 bytes.
+        CodecError: The content has fewer than 40 bytes.
     """
     if len(content) < CHECKPOINT.size:
         raise CodecError(

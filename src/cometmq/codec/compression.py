@@ -1,9 +1,9 @@
-"""Compressed bodies: zlib, LZ4 frames and Zstandard, named by bits of the record's sysFlag.
+"""Compression of message bodies: zlib, LZ4 frames and Zstandard, selected by bits of the record's sysFlag.
 
-`model.flags.COMPRESSED` says that a body is compressed, `COMPRESSION_MASK` how; 0 there is zlib
-too, from clients before 5.x. A producer compresses, consumers decompress, the broker stores
-bytes as they come. Whoever decompresses sets a bound: a few bytes can unpack to gigabytes.
-Source: CompressionType, MessageSysFlag, Lz4Compressor, ZstdCompressor of RocketMQ 5.3.3.
+`model.flags.COMPRESSED` marks a compressed body and `COMPRESSION_MASK` selects the algorithm; 0 means zlib as well
+(clients before 5.x). Producers compress, consumers decompress, and the broker stores bodies unchanged. Decompression
+always has a limit, because a few bytes can expand to gigabytes. Source: CompressionType, MessageSysFlag, Lz4Compressor,
+ZstdCompressor of RocketMQ 5.3.3.
 """
 
 import zlib
@@ -17,12 +17,12 @@ from cometmq.model.errors import BombError, CodecError
 
 LEVEL_DEFAULT = 5  # compressMsgLevel / rocketmq.message.compressLevel
 
-# What a Zstandard frame may ask for besides its output: RFC 8878 wants decoders to take 8 MiB.
+# Maximum window of a Zstandard frame in addition to its output; RFC 8878 asks decoders to support 8 MiB.
 ZSTD_WINDOW_MAX = 8 * 1024 * 1024
 
 
 class Compression(IntEnum):
-    """An algorithm, by its bits in sysFlag."""
+    """A compression algorithm; the value is its bits in sysFlag."""
 
     LZ4 = flags.COMPRESSION_LZ4
     ZSTD = flags.COMPRESSION_ZSTD
@@ -30,47 +30,47 @@ class Compression(IntEnum):
 
 
 def compressed_flag(sys_flag: int, algorithm: Compression) -> int:
-    """The sysFlag of a record whose body was compressed with this algorithm."""
+    """Return the sysFlag of a record whose body was compressed with an algorithm."""
     return sys_flag & ~flags.COMPRESSION_MASK | flags.COMPRESSED | algorithm
 
 
 def plain_flag(sys_flag: int) -> int:
-    """The sysFlag of the same record with its body decompressed, as RocketMQ's client clears it."""
+    """Return the sysFlag of a record after decompressing its body, cleared as RocketMQ's client does."""
     return sys_flag & ~flags.COMPRESSED
 
 
 def compress(
     body: bytes, algorithm: Compression = Compression.ZLIB, *, level: int = LEVEL_DEFAULT
 ) -> bytes:
-    """The compressed body; set `compressed_flag` in the record that carries it.
+    """Compress a body; its record needs the sysFlag of `compressed_flag`.
 
     Args:
-        body: what to compress.
-        algorithm: how.
-        level: of zlib and Zstandard; LZ4 has none, as in Java.
+        body: The uncompressed body.
+        algorithm: Compression algorithm.
+        level: Level of zlib and Zstandard; LZ4 has none, as in Java.
     """
     match algorithm:
         case Compression.ZLIB:
             return zlib.compress(body, level)
         case Compression.LZ4:
-            # lz4-java refuses frames whose blocks build on each other.
+            # lz4-java rejects frames with linked blocks.
             return bytes(lz4.frame.compress(body, block_linked=False))
         case Compression.ZSTD:
             return zstandard.ZstdCompressor(level=level).compress(body)
 
 
 def decompress(body: bytes, sys_flag: int, *, limit: int) -> bytes:
-    """The plain body of a record; the body itself when sysFlag does not call it compressed.
+    """Decompress the body of a record, or return it unchanged if its sysFlag does not mark it as compressed.
 
     Args:
-        body: as stored.
-        sys_flag: of the record.
-        limit: most bytes that the plain body may have; no more than about that are allocated
-            (Zstandard: and a window of at most 8 MiB).
+        body: Body as stored.
+        sys_flag: sysFlag of the record.
+        limit: Maximum size of the result in bytes; allocations do not exceed this much (Zstandard: except for a window
+            of at most 8 MiB).
 
     Raises:
-        BombError: the plain body would be longer.
-        CodecError: the bytes are broken, cut short, or of an unknown algorithm.
+        BombError: The result would be longer.
+        CodecError: The body is corrupt, truncated, or of an unknown algorithm.
     """
     if not sys_flag & flags.COMPRESSED:
         return body
@@ -94,24 +94,23 @@ def decompress(body: bytes, sys_flag: int, *, limit: int) -> bytes:
 
 
 def _bomb_text(body: bytes, limit: int) -> str:
-    """The message for a body that would grow beyond the limit."""
     return f"a body of {len(body)} bytes decompresses to more than {limit}"
 
 
 def _unpack_zlib(body: bytes, most: int) -> tuple[bytes, bool]:
-    """At most that many bytes, and whether the stream ended."""
+    """Return at most `most` bytes, and whether the stream is complete."""
     stream = zlib.decompressobj()
     return stream.decompress(body, most), stream.eof
 
 
 def _unpack_lz4(body: bytes, most: int) -> tuple[bytes, bool]:
-    """At most that many bytes, and whether the frame ended."""
+    """Return at most `most` bytes, and whether the frame is complete."""
     frame = lz4.frame.LZ4FrameDecompressor()
     return bytes(frame.decompress(body, max_length=most)), bool(frame.eof)
 
 
 def _unpack_zstd(body: bytes, limit: int) -> bytes:
-    """The content of a frame, refused by what its header announces where it announces it."""
+    """Decompress a frame, rejecting it by the content size or window in its header if possible."""
     header = zstandard.get_frame_parameters(body)
     is_size_known = header.content_size != zstandard.CONTENTSIZE_UNKNOWN
     if is_size_known and header.content_size > limit:
@@ -126,7 +125,7 @@ def _unpack_zstd(body: bytes, limit: int) -> bytes:
     try:
         return unpacker.decompress(body, max_output_size=limit)
     except zstandard.ZstdError:
-        # Too long and cut short fail alike: one byte more than the limit tells them apart.
+        # Too long and truncated fail in the same way; reading one byte more than the limit tells which.
         if len(unpacker.stream_reader(body).read(limit + 1)) > limit:
             raise BombError(_bomb_text(body, limit)) from None
         raise

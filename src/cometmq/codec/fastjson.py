@@ -1,11 +1,9 @@
-"""JSON as Java's RocketMQ writes and reads it: bodies of commands, and the files in `config/`.
+"""JSON as Java's RocketMQ reads and writes it, in command bodies and in the files in `config/`.
 
-fastjson is not quite JSON: number keys stand without quotes, objects can be keys, files are
-indented with tabs in a way of their own (docs/format/fastjson.md). `loads` takes strict JSON and
-all of that; `dumps` writes what fastjson 1.2.83 would write.
-
-A reader must be ready for both forms of a number key: `{0:1}` has the key 0, `{"0":1}` the key
-"0"; `int_keys` makes one of them.
+fastjson differs from JSON: numbers as keys have no quotes, objects can be keys, and files have a tab indentation of
+their own (docs/format/fastjson.md). `loads` accepts strict JSON and all of that; `dumps` writes what fastjson 1.2.83
+would write.
+Number keys come in two forms: `{0:1}` has the key 0, `{"0":1}` the key "0"; `int_keys` converts both to numbers.
 """
 
 import re
@@ -29,32 +27,32 @@ _SHORT_ESCAPES = {
 
 _KEYS_KEPT = 256
 
-_CONTAINERS = (dict, list)  # What the readers make.
-_HOLDERS = (Mapping, list, tuple, set, frozenset)  # What the writer takes.
+_CONTAINERS = (dict, list)  # Types made by the readers.
+_HOLDERS = (Mapping, list, tuple, set, frozenset)  # Types accepted by the writer.
 
 Value = TypeVar("Value")
 
 
 class JavaList(list[object]):
-    """An array that is a `List` in Java: the indented form gives each item a line of its own.
+    """An array that is a `List` in Java, which the indented form writes with one item per line.
 
-    Every other array is written on one line, as Java writes its sets and primitive arrays.
+    Other arrays are written on one line, as Java writes its sets and primitive arrays.
     """
 
 
-# ---------------------------------------------------------------- reading
+# --- reading
 
 
 def loads(content: bytes | str, *, lenient_size_max: int | None = None) -> Any:
-    """The value of a JSON or fastjson text; None for an empty one, as in fastjson.
+    """Parse a JSON or fastjson text; return None for an empty one, as fastjson does.
 
-    Objects are dicts; a key that is an object is a `FrozenObject`, one that is an array a tuple.
-    `$ref` is replaced by the object that it names. With `lenient_size_max` a longer text must be
-    strict JSON: the other reader takes up to 1.5 s for a MiB.
+    Objects become dicts. Keys that are objects become `FrozenObject`, those that are arrays become tuples. `$ref` is
+    replaced by the object it refers to. A text longer than `lenient_size_max` bytes must be strict JSON, because the
+    lenient parser takes up to 1.5 s per MiB.
 
     Raises:
-        CodecError: it is neither, is not UTF-8, is nested deeper than 32 levels, or a reference
-            names nothing or an object that contains it.
+        CodecError: The text is neither JSON nor fastjson, is not UTF-8, is nested deeper than 32 levels, or has a
+            reference to nothing or to an object that contains it.
     """
     raw = content.encode("utf-8", "replace") if isinstance(content, str) else content
     try:
@@ -73,7 +71,6 @@ def loads(content: bytes | str, *, lenient_size_max: int | None = None) -> Any:
 
 
 def _text(raw: bytes) -> str:
-    """The characters of a text."""
     try:
         return str(raw, "utf-8")
     except UnicodeDecodeError as error:
@@ -81,7 +78,7 @@ def _text(raw: bytes) -> str:
 
 
 def _check_nesting(value: object) -> None:
-    """Refuse what is nested too deeply; level by level, so without recursion."""
+    """Reject deep nesting, level by level to avoid recursion."""
     level = [value] if type(value) in _CONTAINERS else []
     for _ in range(NESTING_MAX):
         level = [
@@ -95,10 +92,10 @@ def _check_nesting(value: object) -> None:
 
 
 def int_keys(mapping: Mapping[Any, Value]) -> dict[int, Value]:
-    """A copy of a map with whole numbers as keys, however its writer wrote them.
+    """Return a copy of a map with integer keys, whether they were written as numbers or strings.
 
     Raises:
-        CodecError: a key is no whole number.
+        CodecError: A key is not an integer.
     """
     try:
         return {int(key): value for key, value in mapping.items()}
@@ -106,35 +103,34 @@ def int_keys(mapping: Mapping[Any, Value]) -> dict[int, Value]:
         raise CodecError(f"JSON: a key is no whole number: {list(mapping)[:5]!r}") from None
 
 
-# ---------------------------------------------------------------- writing
+# --- writing
 
 
 def dumps(
     value: object, *, pretty: bool = False, sort_keys: bool = False, quote_keys: bool = False
 ) -> bytes:
-    """The text of a value, as fastjson writes it; members that are None are left out.
+    """Write a value as fastjson does; object members that are None are omitted.
 
     Args:
-        value: dicts (keys: text, ints, `FrozenObject`), lists, tuples, sets, text, numbers,
-            booleans and None.
-        pretty: the indented form of the files in `config/`.
-        sort_keys: members in alphabetical order, as fastjson writes Java beans.
-        quote_keys: number keys in quotes: standard JSON, for peers that ask for it.
+        value: Dicts (keys: str, int, `FrozenObject`), lists, tuples, sets, str, numbers, bool and None.
+        pretty: Use the indented form of the files in `config/`.
+        sort_keys: Sort members by name, as fastjson writes Java beans.
+        quote_keys: Quote number keys: standard JSON, for peers that ask for it.
 
     Raises:
-        CodecError: it is nested deeper than 32 levels.
-        TypeError: something in it has no JSON form.
+        CodecError: The value is nested deeper than 32 levels.
+        TypeError: A part of the value has no JSON form.
     """
     if not pretty:
-        # orjson is twenty times as fast. It writes None members, which are looked for; and DEL
-        # unescaped and 1e300 for 1.0E300, which mean the same to every reader.
+        # orjson is twenty times as fast. It writes None members, hence the check below. It also writes DEL unescaped
+        # and 1e300 for 1.0E300, which every reader accepts.
         options = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
         options |= orjson.OPT_SORT_KEYS if sort_keys else 0
         options |= orjson.OPT_NON_STR_KEYS if quote_keys else 0
         try:
             raw = orjson.dumps(value, default=_plain, option=options)
         except TypeError:
-            pass  # A key that is a number or an object, most likely.
+            pass  # Probably a number or an object as a key.
         else:
             if b":null" not in raw:
                 return raw
@@ -144,7 +140,7 @@ def dumps(
 
 
 def _plain(value: object) -> object:
-    """A value that orjson knows in place of one that it does not."""
+    """Convert a value that orjson does not know to one that it knows."""
     if isinstance(value, set | frozenset):
         return list(value)
     if isinstance(value, Mapping):
@@ -153,7 +149,7 @@ def _plain(value: object) -> object:
 
 
 class _Writer:
-    """Collects the text of one value in `parts`. `line` is a new line with its indentation."""
+    """Collects the text of one value in `parts`; `line` arguments are a line break with indentation."""
 
     def __init__(self, *, is_pretty: bool, is_sorted: bool, is_quoted: bool) -> None:
         self.parts: list[str] = []
@@ -185,7 +181,7 @@ class _Writer:
                 raise TypeError(f"{type(value).__name__} has no JSON form")
 
     def _write_object(self, content: Mapping[Any, object], line: str, depth: int) -> None:
-        """Append an object, as MapSerializer does: only a text key begins a new line."""
+        """Append an object as MapSerializer does: only a string key starts a new line."""
         inner = line + "\t"
         parts, keys = self.parts, self._keys
         items = content.items()
@@ -197,7 +193,7 @@ class _Writer:
         for key, value in sorted(items, key=_key_order) if self._is_sorted else items:
             if value is None:
                 continue
-            # Tables of the files in config/ are tens of thousands of objects with the same keys.
+            # Cache the encoded keys: files in config/ hold tens of thousands of objects with the same keys.
             kind = type(value)
             known = keys.get((key, inner)) if type(key) is str else None
             if known is None:
@@ -221,7 +217,7 @@ class _Writer:
         parts.append("}")
 
     def _are_numbers(self, content: Mapping[Any, object]) -> bool:
-        """Whether a map has whole numbers for keys and values, as offset tables do."""
+        """Return whether all keys and values are integers, as in offset tables."""
         if (
             not content
             or self._is_quoted
@@ -232,7 +228,7 @@ class _Writer:
         return set(map(type, content)) == {int} == set(map(type, content.values()))
 
     def _key(self, key: object, line: str, depth: int) -> str:
-        """The text of a key with its colon, and the new line before it; those of beans are kept."""
+        """Return the line break, the key and a colon; string keys are cached."""
         if not isinstance(key, str):
             begin = len(self.parts)
             self._write_key(key, line, depth)
@@ -245,14 +241,13 @@ class _Writer:
         return text
 
     def _write_key(self, key: object, line: str, depth: int) -> None:
-        """Append a key that is no text."""
         if self._is_quoted:
             self.parts.append(_quoted(dumps(key).decode()))
         else:
             self.write(key, line, depth)
 
     def _write_array(self, items: Iterable[object], line: str, depth: int) -> None:
-        """Append an array, as ListSerializer (lines) or CollectionCodec (one line) does."""
+        """Append an array as ListSerializer (one item per line) or CollectionCodec (one line) does."""
         is_in_lines = self._is_pretty and isinstance(items, JavaList) and bool(items)
         inner = line + "\t" if is_in_lines else line
         before = inner if is_in_lines else ""
@@ -264,7 +259,7 @@ class _Writer:
 
 
 def _key_order(member: tuple[object, object]) -> tuple[int, int, str]:
-    """Numbers by size, then everything else by its text."""
+    """Sort integers by value, before everything else by its text."""
     key = member[0]
     if isinstance(key, int):
         return 0, key, ""
@@ -272,19 +267,18 @@ def _key_order(member: tuple[object, object]) -> tuple[int, int, str]:
 
 
 def _quoted(text: str) -> str:
-    """The text in quotes, escaped as SerializeWriter does."""
+    """Quote a string, escaped as SerializeWriter does."""
     if _SPECIAL.search(text):
         text = _SPECIAL.sub(_escaped, text)
     return f'"{text}"'
 
 
 def _escaped(special: re.Match[str]) -> str:
-    """The escape of one character."""
     return _SHORT_ESCAPES.get(special[0]) or f"\\u{ord(special[0]):04X}"
 
 
 def _java_double(value: float) -> str:
-    """The text of Java's `Double.toString`: 1.0E7 where Python has 10000000.0; null for NaN."""
+    """Format a float as Java's `Double.toString`: 1.0E7 instead of 10000000.0; null for NaN and infinity."""
     if value - value != 0:  # NaN or infinite.
         return "null"
     if value == 0 or 1e-3 <= abs(value) < 1e7:

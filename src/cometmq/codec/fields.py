@@ -1,8 +1,8 @@
-"""Custom headers: frozen dataclasses to and from the text fields of a command.
+"""Custom headers: conversion between frozen dataclasses and the text fields of a command.
 
-A header class (in `codec.headers`) is a frozen dataclass of `str`, `int`, `bool` and their
-`| None` forms. The wire name of an attribute is its camelCase, or what `wire("name")` says. A value
-of None is left out; a missing or wrong required field refuses the request by name.
+A header class (in `codec.headers`) is a frozen dataclass of `str`, `int`, `bool` and their `| None` forms. The wire
+name of an attribute is its camelCase form, unless `wire("name")` sets another. None is omitted. A missing or invalid
+required field refuses the request and is named.
 """
 
 from collections.abc import Callable
@@ -29,23 +29,23 @@ class _Field(NamedTuple):
 
 
 def wire(name: str) -> dict[str, str]:
-    """Metadata for a field whose wire name is not its camelCase: `field(metadata=wire("a"))`."""
+    """Return dataclass metadata that sets a field's wire name: `field(metadata=wire("a"))`."""
     return {"wire": name}
 
 
 def decode_fields(header: type[Header], values: dict[str, str]) -> Header:
-    """Read a custom header from a command's fields; unknown fields are left alone.
+    """Decode a custom header from a command's fields; unknown fields are ignored.
 
     Raises:
-        RequestError: INVALID_PARAMETER, naming the missing or wrong field.
+        RequestError: INVALID_PARAMETER, naming the missing or invalid field.
     """
-    # mypy takes the hash of a dataclass's values for that of the class.
+    # mypy mistakes the hash of a dataclass's values for that of the class.
     plain = plain_fields(values, _rows(header))  # type: ignore[arg-type]
     return header(*plain) if plain is not None else _decode_carefully(header, values)
 
 
 def _decode_carefully(header: type[Header], values: dict[str, str]) -> Header:
-    """Decode a header from any values; says what is wrong with one."""
+    """Decode a header with unusual or invalid values, naming the invalid one."""
     read: dict[str, Any] = {}
     for attribute, name, reader, _, is_required, _ in _layout(header):  # type: ignore[arg-type]
         text = values.get(name)
@@ -56,7 +56,7 @@ def _decode_carefully(header: type[Header], values: dict[str, str]) -> Header:
                     f"{header.__name__}: the field {name} is missing; send it",
                 )
         elif reader is _read_str and text.__class__ is str:
-            read[attribute] = text  # As in almost every header.
+            read[attribute] = text  # Almost every field.
         else:
             try:
                 read[attribute] = reader(text)
@@ -69,7 +69,7 @@ def _decode_carefully(header: type[Header], values: dict[str, str]) -> Header:
 
 
 def encode_fields(header: Any) -> dict[str, str]:
-    """The text fields of a custom header; None is left out."""
+    """Encode a custom header as text fields, omitting None."""
     written: dict[str, str] = {}
     for part in _layout(type(header)):  # type: ignore[arg-type]
         value = getattr(header, part.attribute)
@@ -80,7 +80,7 @@ def encode_fields(header: Any) -> dict[str, str]:
 
 @cache
 def _rows(header: type) -> tuple[FieldRow, ...]:
-    """The fields of a header as the kernel wants them."""
+    """Return the fields of a header in the form that the kernel needs."""
     return tuple(part.row for part in _layout(header))
 
 
@@ -108,7 +108,7 @@ def _camel(name: str) -> str:
 
 
 def _read_int(text: str | int) -> int:
-    # Peers other than Java send numbers and booleans unquoted now and then.
+    # Peers other than Java sometimes send numbers and booleans unquoted.
     if text.__class__ is bool:
         raise TypeError("a truth value is no number")
     value = int(text)

@@ -1,4 +1,4 @@
-"""The ROCKETMQ coding of a command's header: binary, chosen by the mark byte of each frame.
+"""The binary coding of command headers (ROCKETMQ), selected by the kind byte of each frame.
 
 | field | bytes |
 | --- | --- |
@@ -12,8 +12,8 @@
 | fields length | 4 |
 | fields: name length 2, name, value length 4, value, repeated | n |
 
-A code above 32767 is cut to 16 bits by Java (200050 becomes 3442); `FULL_CODES` gives those codes
-of the pop family back, so that pop works over this coding too (docs/format/remoting.md).
+Java truncates a code above 32767 to 16 bits (200050 becomes 3442). `FULL_CODES` restores those of the pop family, so
+that pop works with this coding (docs/format/remoting.md).
 """
 
 import struct
@@ -26,16 +26,16 @@ _HEAD = struct.Struct(">hbhiii")  # code, language, version, opaque, flag, remar
 _INT = struct.Struct(">i")
 _SHORT = struct.Struct(">h")
 
-# Codes that need more than 16 bits, by what Java makes of them (RequestCode 200050-200056, 200151).
+# Codes of more than 16 bits, by their truncated value (RequestCode 200050-200056, 200151).
 FULL_CODES = {code & 0xFFFF: code for code in (*range(200050, 200057), 200151)}
 _CODE_MAX = 0x7FFF
 
 
 def decode_binary_header(header: bytes) -> Header:
-    """(code, flag, opaque, language, version, remark, fields) of a binary header.
+    """Decode a binary header to (code, flag, opaque, language, version, remark, fields).
 
     Raises:
-        CodecError: when a length points outside the header or a text is no UTF-8.
+        CodecError: A length exceeds the header, or a text is not UTF-8.
     """
     try:
         code, language, version, opaque, flag, remark_size = _HEAD.unpack_from(header)
@@ -81,10 +81,10 @@ def _text(header: bytes, start: int, size: int) -> str:
 
 
 def encode_binary_header(header: Header) -> bytes:
-    """The binary header; fields with an empty name are left out, as Java does with null.
+    """Encode a binary header; fields with an empty name are omitted, as Java does with null.
 
     Raises:
-        CodecError: when a field name exceeds 32767 bytes.
+        CodecError: A field name exceeds 32767 bytes.
     """
     code, flag, opaque, language, version, remark, fields = header
     words = remark.encode() if remark else b""

@@ -1,8 +1,8 @@
-"""The JSON coding of a command's header: what every RocketMQ client speaks by default.
+"""The JSON coding of command headers, the default of every RocketMQ client.
 
-A header is one JSON object: code, flag, language, opaque, version, remark, extFields and
-serializeTypeCurrentRPC. Readers take any key order, unknown keys, missing or null extFields and
-values of extFields that are no text (docs/format/remoting.md).
+A header is a JSON object with code, flag, language, opaque, version, remark, extFields and serializeTypeCurrentRPC.
+Readers accept any key order, unknown keys, missing or null extFields, and extFields with values other than strings
+(docs/format/remoting.md).
 """
 
 from typing import Any
@@ -17,22 +17,22 @@ LANGUAGES = {language.name: int(language) for language in Language}
 _LANGUAGE_NAMES = {int(language): language.name for language in Language}
 _OTHER = int(Language.OTHER)
 
-JSON = 0  # This coding's mark in a frame.
+JSON = 0  # Number of this coding in a frame.
 
 # code, flag, opaque, language, version, remark, fields
 Header = tuple[int, int, int, int, int, str | None, dict[str, str]]
-# The same, then body and header coding: a command on the hot path.
+# The same, followed by body and header coding: a command on the hot path.
 RawCommand = rows.RawCommand
 
 
 def decode_json_command(header: bytes, body: bytes) -> RawCommand:
-    """The command of a JSON header and the body behind it.
+    """Decode a JSON header and combine it with the body into a command.
 
     Raises:
-        CodecError: when it is no JSON object or a value has the wrong type.
+        CodecError: The header is no JSON object, or a value has the wrong type.
     """
-    # What every official client sends comes out here: all keys, plain types, no remark. It is as
-    # much of a broker's time as storing the message is, hence the two ways (bench/README.md).
+    # Fast path for the headers of all official clients: all keys, plain types, no remark. Decoding takes as much of a
+    # broker's time as storing the message, hence the two paths (bench/README.md).
     try:
         values = orjson.loads(header)
         code, flag, opaque, version = (
@@ -51,7 +51,7 @@ def decode_json_command(header: bytes, body: bytes) -> RawCommand:
 
 
 def _decode_carefully(header: bytes) -> Header:
-    """Any header: missing keys have their defaults, wrong ones are named."""
+    """Decode any valid header, with defaults for missing keys; name wrong values."""
     try:
         values = orjson.loads(header)
         code = values["code"]
@@ -73,7 +73,7 @@ def _decode_carefully(header: bytes) -> Header:
 
 
 def encode_json_header(header: Header) -> bytes:
-    """The JSON header of (code, flag, opaque, language, version, remark, fields), keys sorted."""
+    """Encode a JSON header from (code, flag, opaque, language, version, remark, fields) with sorted keys."""
     code, flag, opaque, language, version, remark, fields = header
     values: dict[str, Any] = {"code": code}
     if fields:

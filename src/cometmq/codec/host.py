@@ -1,10 +1,9 @@
-"""Addresses as records and message ids hold them: the IP's bytes, then the port in four.
+"""Addresses as stored in records and message ids: the bytes of the IP, then the port in four bytes.
 
 IPv4: | address 4 | port 4 |        IPv6: | address 16 | port 4 |
 
-A record's sysFlag says which of the two it is (`model.flags.BORN_HOST_V6`, `STORE_HOST_V6`);
-by themselves the two are told apart by their length. As text IPv6 stands in brackets:
-"[fd00::2]:10911" (docs/format/host.md).
+A record's sysFlag tells which of the two it is (`model.flags.BORN_HOST_V6`, `STORE_HOST_V6`); elsewhere the length
+tells. In text form, IPv6 is in brackets: "[fd00::2]:10911" (docs/format/host.md).
 """
 
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
@@ -24,12 +23,12 @@ assert (HOST_V4.size, HOST_V6.size) == (HOST_V4_SIZE, HOST_V6_SIZE), "an address
 NO_HOST = bytes(HOST_V4_SIZE)  # 0.0.0.0:0
 
 
-@keep_short(4096)  # Peers repeat; the bound is what a scan of addresses can cost.
+@keep_short(4096)  # Peers repeat; the limit bounds memory during an address scan.
 def encode_host(address: str) -> bytes:
-    """The 8 or 20 bytes of "ip:port" or "[ip]:port".
+    """Encode "ip:port" or "[ip]:port" to 8 or 20 bytes.
 
     Raises:
-        CodecError: it is no IP address with a port; names are not looked up here.
+        CodecError: The text is no IP address with a port; host names are not resolved.
     """
     ip, colon, port = address.rpartition(":")
     if not colon or not (port.isascii() and port.isdigit()) or int(port) > PORT_MAX:
@@ -42,12 +41,12 @@ def encode_host(address: str) -> bytes:
         raise CodecError(f"{address!r} is no address: {error}") from None
 
 
-@keep_short(4096)  # One entry for each producer and broker seen; see encode_host.
+@keep_short(4096)  # One entry per producer and broker; see encode_host.
 def decode_host(host: bytes) -> str:
-    """The text of 8 or 20 bytes: "127.0.0.1:10911" or "[fd00::2]:10911".
+    """Decode 8 or 20 bytes to "127.0.0.1:10911" or "[fd00::2]:10911".
 
     Raises:
-        CodecError: of any other length.
+        CodecError: The length is neither 8 nor 20.
     """
     if len(host) == HOST_V4_SIZE:
         ip, port = HOST_V4.unpack(host)

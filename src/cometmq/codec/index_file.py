@@ -1,13 +1,13 @@
-"""An index file: a hash table from keys to records, in one file of fixed size.
+"""An index file: a hash table from message keys to records, in a file of fixed size.
 
 | header 40 | slot 0 4 | slot 1 4 | ... | entry 0 20 | entry 1 20 | ... |
 
 Header: | begin time 8 | end time 8 | begin offset 8 | end offset 8 | slots used 4 | index count 4 |
 Entry:  | key hash 4 | physical offset 8 | seconds 4 | previous entry 4 |
 
-A slot holds the number of the newest entry whose hash falls into it, and each entry the number
-of the one before it. Entry 0 is never used, so a number of 0 ends a chain and the index
-count of a fresh file is 1. Source: IndexFile, IndexHeader of RocketMQ 5.3.3; docs/format/index-file.md.
+A slot holds the number of the newest entry whose hash maps to it, and each entry holds the number of the previous one.
+Entry 0 is never used: the number 0 ends a chain, and the index count of a new file is 1. Source: IndexFile, IndexHeader
+of RocketMQ 5.3.3; docs/format/index-file.md.
 """
 
 from struct import Struct, error
@@ -25,7 +25,7 @@ INDEX_ENTRY = layouts.INDEX_ENTRY.struct
 INDEX_ENTRY_SIZE = INDEX_ENTRY.size  # 20
 
 SLOTS_DEFAULT = 5_000_000  # maxHashSlotNum
-ENTRIES_DEFAULT = 20_000_000  # maxIndexNum; entry 0 counts, unused
+ENTRIES_DEFAULT = 20_000_000  # maxIndexNum; includes the unused entry 0
 
 _INT_MIN = -0x80000000
 _INT_MAX = 0x7FFFFFFF
@@ -35,12 +35,12 @@ class IndexHeader(NamedTuple):
     """The first 40 bytes of an index file.
 
     Attributes:
-        begin_timestamp: store time of the first record indexed, ms.
-        end_timestamp: of the last one, ms.
-        begin_offset: commitlog offset of the first record indexed, bytes.
-        end_offset: of the last one, bytes.
-        slots_used: how many slots have an entry.
-        index_count: the number of the next entry; 1 in a fresh file.
+        begin_timestamp: Store time of the first indexed record, ms.
+        end_timestamp: Store time of the last indexed record, ms.
+        begin_offset: Commitlog offset of the first indexed record, bytes.
+        end_offset: Commitlog offset of the last indexed record, bytes.
+        slots_used: Number of slots with an entry.
+        index_count: Number of the next entry; 1 in a new file.
     """
 
     begin_timestamp: int = 0
@@ -52,13 +52,13 @@ class IndexHeader(NamedTuple):
 
 
 class IndexEntry(NamedTuple):
-    """One key of one record.
+    """An entry for one key of one record.
 
     Attributes:
         key_hash: `key_hash` of topic and key.
-        physical_offset: of the record, bytes.
-        seconds: store time of the record, in s after the file's begin time.
-        previous: number of the entry before it in its slot; 0 when it is the first.
+        physical_offset: Commitlog offset of the record, bytes.
+        seconds: Store time of the record, in s after the file's begin time.
+        previous: Number of the previous entry in the same slot; 0 if there is none.
     """
 
     key_hash: int
@@ -68,37 +68,37 @@ class IndexEntry(NamedTuple):
 
 
 def index_file_size(slots: int = SLOTS_DEFAULT, entries: int = ENTRIES_DEFAULT) -> int:
-    """Bytes of a whole index file; 420,000,040 with RocketMQ's defaults."""
+    """Return the size of an index file in bytes; 420,000,040 with RocketMQ's defaults."""
     return INDEX_HEADER_SIZE + slots * INDEX_SLOT_SIZE + entries * INDEX_ENTRY_SIZE
 
 
 def slot_position(slot: int) -> int:
-    """The position of slot number `slot`, from 0, in the file."""
+    """Return the byte position of slot number `slot`, counted from 0."""
     return INDEX_HEADER_SIZE + slot * INDEX_SLOT_SIZE
 
 
 def entry_position(number: int, slots: int) -> int:
-    """The position of entry `number`, from 1, in a file of that many slots."""
+    """Return the byte position of entry `number`, counted from 1, in a file with `slots` slots."""
     return INDEX_HEADER_SIZE + slots * INDEX_SLOT_SIZE + number * INDEX_ENTRY_SIZE
 
 
 def key_hash(topic: str, key: str) -> int:
-    """The hash under which a record's key stands: that of "topic#key", never negative."""
+    """Return the hash of a key of a topic: that of "topic#key", never negative."""
     value = java_hash(f"{topic}#{key}")
-    # Java's Math.abs leaves Integer.MIN_VALUE negative; IndexFile.indexKeyHashMethod makes it 0.
+    # Java's Math.abs leaves Integer.MIN_VALUE negative; IndexFile.indexKeyHashMethod maps it to 0.
     return 0 if value == _INT_MIN else abs(value)
 
 
 def encode_header(header: IndexHeader) -> bytes:
-    """The 40 bytes of a header."""
+    """Encode a header to 40 bytes."""
     return INDEX_HEADER.pack(*header)
 
 
 def decode_header(buffer: bytes | bytearray | memoryview) -> IndexHeader:
-    """The header of a file's beginning.
+    """Decode the header at the start of a file.
 
     Raises:
-        CodecError: fewer than 40 bytes.
+        CodecError: The buffer has fewer than 40 bytes.
     """
     try:
         return IndexHeader._make(INDEX_HEADER.unpack_from(buffer))
@@ -107,15 +107,15 @@ def decode_header(buffer: bytes | bytearray | memoryview) -> IndexHeader:
 
 
 def encode_entry(entry: IndexEntry) -> bytes:
-    """The 20 bytes of an entry."""
+    """Encode an entry to 20 bytes."""
     return INDEX_ENTRY.pack(*entry)
 
 
 def decode_entry(buffer: bytes | bytearray | memoryview, position: int = 0) -> IndexEntry:
-    """The entry at a byte position.
+    """Decode the entry at a byte position.
 
     Raises:
-        CodecError: fewer than 20 bytes stand there.
+        CodecError: Fewer than 20 bytes follow the position.
     """
     try:
         return IndexEntry._make(INDEX_ENTRY.unpack_from(buffer, position))

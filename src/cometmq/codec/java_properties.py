@@ -1,7 +1,7 @@
-r"""The text of a Java properties file (`broker.conf`, `namesrv.conf`) and its keys and values.
+r"""Java properties files (`broker.conf`, `namesrv.conf`) and their keys and values.
 
-Such a file is Latin-1 with `\uXXXX` escapes, as java.util.Properties reads it; the bodies of remote
-configuration have the same form without escapes. The parser is the package javaproperties.
+These files are Latin-1 with `\uXXXX` escapes, as java.util.Properties reads them. Bodies of remote configuration
+requests have the same form without escapes. The package javaproperties does the parsing.
 """
 
 from collections.abc import Mapping
@@ -10,12 +10,12 @@ from cometmq.model.errors import CodecError
 
 
 def decode_java_properties(content: bytes) -> dict[str, str]:
-    """Keys and values; of a key that stands twice, the last.
+    """Decode the keys and values of a file; the last value of a repeated key counts.
 
     Raises:
-        CodecError: an escape in it is broken.
+        CodecError: The content has an invalid escape.
     """
-    import javaproperties  # Brings XML and HTTP, which a command that reads no such file does without.
+    import javaproperties  # Lazy: it loads XML and HTTP modules that most commands do not need.
 
     try:
         return dict(javaproperties.loads(content))
@@ -24,12 +24,12 @@ def decode_java_properties(content: bytes) -> dict[str, str]:
 
 
 def encode_java_properties(values: Mapping[str, str]) -> bytes:
-    """A file that holds these values, without the comment that Java puts the time in."""
+    """Encode a properties file, without the time comment that Java writes."""
     import javaproperties
 
     return javaproperties.dumps(dict(values), timestamp=False).encode("latin-1")
 
 
 def encode_properties_text(values: Mapping[str, str]) -> bytes:
-    """The body of GET_NAMESRV_CONFIG 319 and GET_BROKER_CONFIG 26 (MixAll.properties2String)."""
+    """Encode the body of GET_NAMESRV_CONFIG 319 and GET_BROKER_CONFIG 26 (MixAll.properties2String)."""
     return "".join(f"{key}={value}\n" for key, value in values.items()).encode()

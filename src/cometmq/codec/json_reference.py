@@ -1,4 +1,4 @@
-r"""fastjson's references: `{"$ref":"$.a[0]"}` where an object of a body comes a second time.
+r"""fastjson's references: `{"$ref":"$.a[0]"}` for an object that occurs in a body a second time.
 
 | path | means |
 | --- | --- |
@@ -7,10 +7,9 @@ r"""fastjson's references: `{"$ref":"$.a[0]"}` where an object of a body comes a
 | `..` | the one that holds that one |
 | `$.a.b[0]` | from the whole body by names and numbers; `\` guards a special character |
 
-A reference is replaced by the very object that it names. `@`, `..` and `$` name an object that
-contains the reference; fastjson builds such circles, no body of RocketMQ has one, and here they
-are refused with everything else that has no end. Source: SerialContext, JSONPath of fastjson
-1.2.83.
+A reference is replaced by the object itself. `@`, `..` and `$` refer to an object that contains the reference. fastjson
+builds such cycles, but no body of RocketMQ has one; they are rejected here like every other infinite value. Source:
+SerialContext, JSONPath of fastjson 1.2.83.
 """
 
 import re
@@ -22,23 +21,23 @@ REFERENCE = "$ref"
 
 _STEP = re.compile(r"""\.((?:\\.|[^.\[\\])++)|\[(-?\d++)\]|\[["']([^"'\]]*+)["']\]""")
 _ESCAPE = re.compile(r"\\(.)")
-_HOPS_MAX = 32  # References to references; more are a circle.
+_HOPS_MAX = 32  # References to references; a longer chain is a cycle.
 
-# Containers that a body may have once its references are spelled out. A frame of 16 MiB has few
-# that repeat; thirty references to references could otherwise stand for a billion.
+# Maximum number of containers after expanding all references. Thirty references to references could otherwise expand to
+# a billion; a real frame of 16 MiB repeats few containers.
 SPELLED_OUT_MAX = 1_000_000
 
 
 def resolve_references(root: object) -> object:
-    """The value with every reference replaced, in place.
+    """Replace every reference in a value, in place, and return the value.
 
     Raises:
-        CodecError: a reference names nothing, or the value would have no end, more than 32 levels
-            or more than a million containers.
+        CodecError: A reference points to nothing, or the expanded value is infinite, has more than 32 levels or more
+            than a million containers.
     """
     if not isinstance(root, dict | list):
         return root
-    # Containers yet to be looked at, each with the one that holds it.
+    # Unvisited values, each with the container that holds its parent.
     waiting: list[tuple[object, object]] = [(root, root)]
     while waiting:
         holder, above = waiting.pop()
@@ -59,9 +58,9 @@ def resolve_references(root: object) -> object:
 
 
 def _check_extent(root: object) -> None:
-    """Refuse what is too deep or too large when each reference is followed.
+    """Reject a value that is too deep or too large once references are expanded.
 
-    Every container is looked at once a level, with the number of times it stands there.
+    Visits every container once per level, with the number of times it occurs there.
     """
     level: dict[int, tuple[object, int]] = {id(root): (root, 1)}
     total = 0
@@ -82,7 +81,7 @@ def _check_extent(root: object) -> None:
 
 
 def _path_of(value: object) -> str | None:
-    """The path when a value is a reference."""
+    """Return the path if a value is a reference."""
     if isinstance(value, dict) and len(value) == 1:
         path = value.get(REFERENCE)
         if isinstance(path, str):
@@ -91,7 +90,7 @@ def _path_of(value: object) -> str | None:
 
 
 def _target(path: str, root: object, holder: object, above: object) -> object:
-    """The value that a path names; when that is a reference itself, the value that it names."""
+    """Return the value that a path leads to, following further references."""
     for _ in range(_HOPS_MAX):
         target = _lookup(path, root, holder, above)
         next_path = _path_of(target)
@@ -102,7 +101,6 @@ def _target(path: str, root: object, holder: object, above: object) -> object:
 
 
 def _lookup(path: str, root: object, holder: object, above: object) -> object:
-    """The value that a path names."""
     if path in ("@", ".."):
         return holder if path == "@" else above
     if not path.startswith("$"):
@@ -118,7 +116,6 @@ def _lookup(path: str, root: object, holder: object, above: object) -> object:
 
 
 def _walk(value: object, step: re.Match[str], path: str) -> object:
-    """One step along a path."""
     name: str | int
     if step[2] is not None:
         name = int(step[2][:20])

@@ -1,12 +1,10 @@
-"""The reader for what fastjson writes and takes beyond JSON.
+"""Parser for the fastjson syntax that goes beyond JSON.
 
-Keys may be numbers (`{0:12}`, kept as ints), bare words, or whole objects and arrays
-(`{{"queueId":0}:12}`, kept as `FrozenObject` and tuples); strings may stand in single quotes;
-commas may be missing, doubled or trailing; comments may stand between tokens. `NaN` and
-`undefined` are None. Source: JSONLexerBase and DefaultJSONParser of fastjson 1.2.83, with its
-default features.
-
-`cometmq.codec.fastjson` is the front: it asks here only for what strict JSON is not.
+Keys may be numbers (`{0:12}`, kept as ints), bare words, or whole objects and arrays (`{{"queueId":0}:12}`, kept as
+`FrozenObject` and tuples). Strings may have single quotes; commas may be missing, doubled or trailing; comments may
+stand between tokens. `NaN` and `undefined` become None. Source: JSONLexerBase and DefaultJSONParser of fastjson 1.2.83,
+with its default features.
+`cometmq.codec.fastjson` calls this module only for texts that are not strict JSON.
 """
 
 import re
@@ -16,7 +14,7 @@ from cometmq.model.errors import CodecError
 
 NESTING_MAX = 32  # RocketMQ's deepest body (a consumer's running state) has 7 levels.
 
-# Possessive quantifiers (++, *+): a broken text is refused in one pass, without backtracking.
+# Possessive quantifiers (++, *+) reject a malformed text in one pass, without backtracking.
 _BETWEEN = re.compile(r"(?:[\s,]++|/\*[\s\S]*?\*/|//[^\n]*+)*+")
 _SPACE = re.compile(r"(?:\s++|/\*[\s\S]*?\*/|//[^\n]*+)*+")
 _STRING = re.compile(
@@ -24,7 +22,7 @@ _STRING = re.compile(
 )
 _NUMBER = re.compile(r"[-+]?\d++(\.\d*+)?([eE][-+]?\d++)?(?![\w.])")
 _WORD = re.compile(r"[A-Za-z_$][\w$]*+", re.ASCII)
-# An offset table, `{0:12,1:3}`, in one step: these are what large config files consist of.
+# Offset tables (`{0:12,1:3}`) are parsed in one step, because large config files consist of them.
 _INT_MAP = re.compile(r"\{(\d++:-?\d++(?:,\d++:-?\d++)*+)\s*+\}")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([\s\S]))")
 _ESCAPED = {
@@ -36,10 +34,10 @@ _WORDS = {"true": True, "false": False, "null": None, "NaN": None, "undefined": 
 
 
 class FrozenObject(Mapping[str, object]):
-    """A JSON object that can be a key: read it like a dict; equal objects are one key.
+    """An immutable JSON object that can be a key: usable as a dict; equal objects are the same key.
 
     Args:
-        content: its names and values; objects and arrays in it are frozen too.
+        content: Names and values; nested objects and arrays are frozen, too.
     """
 
     __slots__ = ("_content", "_hash")
@@ -70,7 +68,7 @@ class FrozenObject(Mapping[str, object]):
 
 
 def freeze(value: object) -> object:
-    """The value in a hashable form: objects as `FrozenObject`, arrays as tuples."""
+    """Return a hashable form of a value: objects as `FrozenObject`, arrays as tuples."""
     if isinstance(value, Mapping) and not isinstance(value, FrozenObject):
         return FrozenObject(value)
     if isinstance(value, list):
@@ -79,10 +77,10 @@ def freeze(value: object) -> object:
 
 
 def parse(text: str) -> object:
-    """The value of a text; None for an empty one, as in fastjson.
+    """Parse a text; return None for an empty one, as fastjson does.
 
     Raises:
-        CodecError: where the text stops making sense, or goes deeper than 32 levels.
+        CodecError: The text is malformed or nested deeper than 32 levels.
     """
     reader = _JsonReader(text)
     start = reader.skip(_BETWEEN, 0)
@@ -95,27 +93,27 @@ def parse(text: str) -> object:
 
 
 class _JsonReader:
-    """Recursive descent over one text; `depth` bounds the recursion.
+    """Recursive descent parser for one text; `depth` limits the recursion.
 
-    Each method takes a position and gives what it read and the position behind it.
+    Each method takes a position and returns the parsed value and the position after it.
     """
 
     def __init__(self, text: str) -> None:
         self._text = text
 
     def error(self, position: int, what: str) -> CodecError:
-        """The error at a position, with a few characters of the text."""
+        """Return the error for a position, quoting a few characters of the text."""
         return CodecError(
             f"JSON: {what} at character {position}: {self._text[position : position + 20]!r}"
         )
 
     def skip(self, gap: re.Pattern[str], position: int) -> int:
-        """The position behind a gap, which may be empty."""
+        """Return the position after a gap, which may be empty."""
         match = gap.match(self._text, position)
         return match.end() if match else position
 
     def value(self, position: int, depth: int) -> tuple[object, int]:
-        """Any value."""
+        """Parse a value of any type."""
         match self._text[position : position + 1]:
             case "{":
                 return self._object(position, depth)
@@ -131,7 +129,6 @@ class _JsonReader:
         return _WORDS[word[0]], word.end()
 
     def _object(self, position: int, depth: int) -> tuple[dict[object, object], int]:
-        """An object, from its opening brace."""
         self._check_depth(position, depth)
         if offsets := _INT_MAP.match(self._text, position):
             return self._int_map(offsets), offsets.end()
@@ -148,7 +145,6 @@ class _JsonReader:
         return content, position + 1
 
     def _int_map(self, found: re.Match[str]) -> dict[object, object]:
-        """The map of whole numbers to whole numbers that was found."""
         try:
             pairs = (pair.split(":") for pair in found[1].split(","))
             return {int(key): int(value) for key, value in pairs}
@@ -156,7 +152,7 @@ class _JsonReader:
             raise self.error(found.start(), "a number of too many digits") from None
 
     def _key(self, position: int, depth: int) -> tuple[object, int]:
-        """A key: a string, a bare word, a number, an object or an array."""
+        """Parse a key: a string, a bare word, a number, an object or an array."""
         word = _WORD.match(self._text, position)
         if word is not None:
             return word[0], word.end()
@@ -164,7 +160,6 @@ class _JsonReader:
         return freeze(key), position
 
     def _array(self, position: int, depth: int) -> tuple[list[object], int]:
-        """An array, from its opening bracket."""
         self._check_depth(position, depth)
         items: list[object] = []
         position = self.skip(_BETWEEN, position + 1)
@@ -175,12 +170,10 @@ class _JsonReader:
         return items, position + 1
 
     def _check_depth(self, position: int, depth: int) -> None:
-        """Refuse to go deeper than the bound."""
         if depth > NESTING_MAX:
             raise self.error(position, f"more than {NESTING_MAX} levels")
 
     def _string(self, position: int) -> tuple[str, int]:
-        """A quoted string, from its quote."""
         found = _STRING.match(self._text, position)
         if found is None:
             raise self.error(position, "a string without an end")
@@ -192,7 +185,6 @@ class _JsonReader:
         return content, found.end()
 
     def _unescape(self, escape: re.Match[str], position: int) -> str:
-        """The character that an escape stands for."""
         code = escape[1] or escape[2]
         if code:
             return chr(int(code, 16))
@@ -201,12 +193,12 @@ class _JsonReader:
         return _ESCAPED[escape[3]]
 
     def _number(self, position: int) -> tuple[int | float, int]:
-        """A number: an int unless it has a point or an exponent."""
+        """Parse a number: an int unless it has a point or an exponent."""
         found = _NUMBER.match(self._text, position)
         if found is None:
             raise self.error(position, "no number")
         try:
             is_float = found[1] is not None or found[2] is not None
             return (float(found[0]) if is_float else int(found[0])), found.end()
-        except ValueError:  # Python refuses ints of more than 4300 digits.
+        except ValueError:  # Python rejects ints of more than 4300 digits.
             raise self.error(position, "a number of too many digits") from None

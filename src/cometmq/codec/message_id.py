@@ -1,17 +1,16 @@
 """The two ids of a message.
 
-The offset message id says where a message lies; a broker finds it without any index:
+The offset message id holds the location of a message, so that a broker finds it without an index:
 
 | store host 8 or 20 | physical offset 8 |          as 32 or 56 upper-case hex digits
 
-The unique id (property UNIQ_KEY, "msgId" to users) is made by the producer:
+The unique id (property UNIQ_KEY, shown to users as "msgId") is made by the producer:
 
 | ip 4 or 16 | process 2 | loader 4 | time 4 | counter 2 |          as 32 or 56 digits
 
-Time is ms since the first of this month at 00:00 in the producer's time zone; with the counter
-it makes ids of one process differ, and the first three fields make processes differ. Source:
-MessageDecoder.createMessageId and MessageClientIDSetter of RocketMQ 5.3.3;
-docs/format/message-id.md.
+Time is in ms since the start of the current month in the producer's time zone. Time and counter distinguish the ids of
+one process; the first three fields distinguish processes. Source: MessageDecoder.createMessageId and
+MessageClientIDSetter of RocketMQ 5.3.3; docs/format/message-id.md.
 """
 
 from datetime import datetime, tzinfo
@@ -28,27 +27,27 @@ _OFFSET_SIZE = 8
 _LONG_MASK = (1 << 64) - 1
 
 UNIQUE_TAIL = Struct(">HIIH")  # process, loader, time, counter: what follows the ip
-# A format such as :04X takes longer than two looks here and the text together.
+# A format such as :04X takes longer than two lookups here plus joining.
 _BYTES = tuple(f"{byte:02X}" for byte in range(256))
 _UNIQUE_SIZES = (4 + UNIQUE_TAIL.size, 16 + UNIQUE_TAIL.size)  # 16, 28
 
 
 def encode_message_id(store_host: bytes, physical_offset: int) -> str:
-    """The offset message id: 32 hex digits for an IPv4 host, 56 for an IPv6 one.
+    """Encode an offset message id: 32 hex digits for an IPv4 host, 56 for IPv6.
 
     Args:
-        store_host: 8 or 20 bytes, as the record has them.
-        physical_offset: of the record, bytes.
+        store_host: 8 or 20 bytes, as stored in the record.
+        physical_offset: Commitlog offset of the record, bytes.
 
     Raises:
-        CodecError: a host of another length, or an offset out of range.
+        CodecError: The host has another length, or the offset is out of range.
     """
     if not -(1 << 63) <= physical_offset < 1 << 63:
         raise CodecError(f"physical offset {physical_offset} does not fit 8 bytes")
     return f"{_host_digits(store_host)}{physical_offset & _LONG_MASK:016X}"
 
 
-@keep_short(1024)  # Brokers are few; a consumer asks this for every message.
+@keep_short(1024)  # Few brokers, but one call per consumed message.
 def _host_digits(store_host: bytes) -> str:
     if len(store_host) not in (HOST_V4_SIZE, HOST_V6_SIZE):
         raise CodecError(f"a host of {len(store_host)} bytes; there are 8 (IPv4) and 20 (IPv6)")
@@ -56,10 +55,10 @@ def _host_digits(store_host: bytes) -> str:
 
 
 def decode_message_id(message_id: str) -> tuple[bytes, int]:
-    """The store host (8 or 20 bytes) and physical offset of an offset message id.
+    """Decode an offset message id to the store host (8 or 20 bytes) and the physical offset.
 
     Raises:
-        CodecError: it is not 32 or 56 hex digits.
+        CodecError: The id does not have 32 or 56 hex digits.
     """
     content = _from_hex(message_id, HOST_V4_SIZE + _OFFSET_SIZE, HOST_V6_SIZE + _OFFSET_SIZE)
     (physical_offset,) = _OFFSET.unpack(content[-_OFFSET_SIZE:])
@@ -67,8 +66,8 @@ def decode_message_id(message_id: str) -> tuple[bytes, int]:
 
 
 def _from_hex(message_id: str, *sizes: int) -> bytes:
-    """The bytes of a hex id that must have one of these sizes."""
-    # bytes.fromhex alone would pass over blanks.
+    """Decode a hex id that must have one of the given sizes in bytes."""
+    # bytes.fromhex alone would accept blanks.
     if len(message_id) in {2 * size for size in sizes} and message_id.isalnum():
         try:
             return bytes.fromhex(message_id)
@@ -79,46 +78,44 @@ def _from_hex(message_id: str, *sizes: int) -> bytes:
 
 
 def _month_start(now_ms: int, zone: tzinfo | None) -> datetime:
-    """The first of this month, 00:00, in that zone."""
+    """Return the start of the current month in a time zone."""
     now = datetime.fromtimestamp(now_ms / 1000, zone)
     return now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
 
 def _next_month(start: datetime) -> datetime:
-    """The first of the next month."""
     if start.month == 12:
         return start.replace(year=start.year + 1, month=1)
     return start.replace(month=start.month + 1)
 
 
 def _last_month(start: datetime) -> datetime:
-    """The first of the month before."""
     if start.month == 1:
         return start.replace(year=start.year - 1, month=12)
     return start.replace(month=start.month - 1)
 
 
 def _ms(moment: datetime) -> int:
-    """Ms since 1970."""
+    """Return a time in ms since 1970."""
     return int(moment.timestamp() * 1000)
 
 
 class UniqueIds:
-    """Makes unique ids; safe to share between threads.
+    """A thread-safe generator of unique message ids.
 
     Attributes:
-        numbers: the count, for those who make many ids of one front.
+        numbers: Counter of the ids, for callers that make many ids with one `front`.
 
     Args:
-        ip: this host's address, 4 or 16 bytes.
-        pid: of this process; its low 16 bits are used.
-        loader: 32 random bits, in place of Java's class loader hash: they keep apart containers
-            whose ip and pid are the same.
-        clock: where the time comes from.
-        zone: time zone of the month's start; None is the machine's, as in Java.
+        ip: Address of this host, 4 or 16 bytes.
+        pid: Process id; its low 16 bits are used.
+        loader: 32 random bits instead of Java's class loader hash; they distinguish containers with the same ip and
+            pid.
+        clock: Source of the time.
+        zone: Time zone of the month's start; None is the machine's, as in Java.
 
     Raises:
-        CodecError: the ip has neither 4 nor 16 bytes.
+        CodecError: The ip has neither 4 nor 16 bytes.
     """
 
     def __init__(
@@ -129,31 +126,34 @@ class UniqueIds:
         self._ip = ip
         self._clock = clock
         self._zone = zone
-        self.numbers = count()  # Its next() is one step under the interpreter's lock.
-        self._month = (0, 0)  # First ms of this month and of the next.
+        self.numbers = count()  # Atomic: next() is one step under the interpreter's lock.
+        self._month = (0, 0)  # Start of this and of the next month, ms.
         self.renew(pid=pid, loader=loader)
 
     def renew(self, *, pid: int, loader: int) -> None:
-        """Make ids of another process from now on, with the arguments of the constructor."""
+        """Make ids of another process from now on; the arguments are those of the constructor."""
         self._prefix = f"{self._ip.hex().upper()}{pid & 0xFFFF:04X}{loader & 0xFFFFFFFF:08X}"
-        self._stamp = (-1, "")  # The last ms, and all that ids of that ms have in common.
+        self._stamp = (-1, "")  # The last ms, and the front of its ids.
 
     def next_id(self, now_ms: int | None = None) -> str:
-        """A new id: 32 or 56 hex digits.
+        """Return a new id of 32 or 56 hex digits.
 
         Args:
-            now_ms: the time, for those who have just looked at the clock.
+            now_ms: Current time in ms, if the caller knows it already.
         """
         front = self.front(self._clock.now_ms() if now_ms is None else now_ms)
         number = next(self.numbers)
         return f"{front}{_BYTES[number >> 8 & 0xFF]}{_BYTES[number & 0xFF]}"
 
     def front(self, now_ms: int) -> str:
-        """The digits that ids of this time have in common: all but the last 16 bits of their number."""
+        """Return the digits that the ids of a time share: all but the last 16 bits (4 digits)."""
         stamped, front = self._stamp
         if now_ms != stamped:
             front = self._front_at(now_ms)
-            self._stamp = now_ms, front  # One step: other threads see both or neither.
+            self._stamp = (
+                now_ms,
+                front,
+            )  # In one step, for other threads.
         return front
 
     def _front_at(self, now: int) -> str:
@@ -161,25 +161,25 @@ class UniqueIds:
         if now >= end:
             month = _month_start(now, self._zone)
             self._month = start, end = _ms(month), _ms(_next_month(month))
-        # A clock set back behind the month's start: Java writes 0 too.
+        # If the clock was set back before the month's start, Java writes 0 as well.
         return f"{self._prefix}{max(now - start, 0):08X}"
 
 
 def unique_id_time(unique_id: str, *, now_ms: int, zone: tzinfo | None = None) -> int:
-    """The time when a unique id was made, ms since 1970, taken as within the month before now.
+    """Return when a unique id was made, in ms since 1970, assuming that it is less than a month old.
 
     Args:
         unique_id: 32 or 56 hex digits.
-        now_ms: the time now; the id tells no year or month.
-        zone: time zone of the producer; None is this machine's.
+        now_ms: Current time in ms, because the id contains neither year nor month.
+        zone: Time zone of the producer; None is this machine's.
 
     Raises:
-        CodecError: it is not 32 or 56 hex digits.
+        CodecError: The id does not have 32 or 56 hex digits.
     """
     content = _from_hex(unique_id, *_UNIQUE_SIZES)
     since = UNIQUE_TAIL.unpack_from(content, len(content) - UNIQUE_TAIL.size)[2]
     month = _month_start(now_ms, zone)
-    # Follows MessageClientIDSetter.getNearlyTimeFromID: what would lie ahead was last month.
+    # As MessageClientIDSetter.getNearlyTimeFromID does: a time in the future belongs to the last month.
     if _ms(month) + since >= now_ms:
         month = _last_month(month)
     return _ms(month) + int(since)

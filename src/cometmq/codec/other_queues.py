@@ -1,14 +1,13 @@
-"""Entries of the queues that only some topics have: batch queues, and extended units.
+"""Entries of queue files that only some topics have: batch queues and extended units.
 
 A batch queue (`batchconsumequeue`) has 46 bytes for each record of a batch topic:
 
 | physical offset 8 | size 4 | tags code 8 | store time 8 | first offset 8 | count 2 | compacted 4 | 0 4 |
 
-The record holds as many messages as the count says; their queue offsets begin at the first offset.
-The compacted offset is -1 where the topic is not compacted.
-
-An extended unit (`consumequeue_ext`) stands for one entry of an ordinary queue, whose tags code is
-then its address: its place in these files plus Long.MIN_VALUE.
+The record holds `count` messages, with queue offsets from the first offset on. The compacted offset is -1 if the topic
+is not compacted.
+An extended unit (`consumequeue_ext`) replaces an entry of an ordinary queue, whose tags code is then its address: its
+position in these files plus Long.MIN_VALUE.
 
 | unit size 2 | tags code 8 | store time 8 | bit map size 2 | bit map |
 
@@ -33,16 +32,16 @@ _LONG_MIN, _SHORT_MAX = -(1 << 63), (1 << 15) - 1
 
 
 class BatchEntry(NamedTuple):
-    """One record of a batch topic.
+    """A queue entry for one record of a batch topic.
 
     Attributes:
-        physical_offset: of the record in the log, bytes.
-        size: of the record, bytes; 0: nothing written yet.
-        tags_code: hash of its tag.
-        store_timestamp: of the record, ms.
-        first_offset: queue offset of its first message.
-        message_count: messages in it.
-        compacted_offset: -1 where the topic is not compacted.
+        physical_offset: Commitlog offset of the record, bytes.
+        size: Size of the record in bytes; 0 if the entry is unused.
+        tags_code: Hash of the tag.
+        store_timestamp: Store time of the record, ms.
+        first_offset: Queue offset of the first message in the record.
+        message_count: Number of messages in the record.
+        compacted_offset: -1 if the topic is not compacted.
         reserved: 0.
     """
 
@@ -57,7 +56,7 @@ class BatchEntry(NamedTuple):
 
     @property
     def is_written(self) -> bool:
-        """Whether an entry stands here at all (BatchConsumeQueue.recover), with numbers that may be."""
+        """Whether the entry is used (BatchConsumeQueue.recover) and its numbers are plausible."""
         is_counted = self.size > 0 and 0 < self.message_count <= _SHORT_MAX
         return (
             is_counted
@@ -67,12 +66,12 @@ class BatchEntry(NamedTuple):
 
 
 class ExtendedUnit(NamedTuple):
-    """A unit of an extended queue, which stands for an entry.
+    """A unit of an extended queue file, with the data of one queue entry.
 
     Attributes:
-        tags_code: hash of the message's tag.
-        store_timestamp: of its record, ms.
-        bit_map: which consumers' filters it passes, by their Bloom filters; may be empty.
+        tags_code: Hash of the message's tag.
+        store_timestamp: Store time of the record, ms.
+        bit_map: Bloom filter of the consumers whose filters accept the message; may be empty.
     """
 
     tags_code: int
@@ -81,15 +80,15 @@ class ExtendedUnit(NamedTuple):
 
 
 def encode_batch_entry(entry: BatchEntry) -> bytes:
-    """The 46 bytes of an entry."""
+    """Encode a batch entry to 46 bytes."""
     return BATCH_ENTRY.pack(*entry)
 
 
 def decode_batch_entry(buffer: bytes | bytearray | memoryview, position: int = 0) -> BatchEntry:
-    """The entry at a byte position.
+    """Decode the batch entry at a byte position.
 
     Raises:
-        CodecError: fewer than 46 bytes stand there.
+        CodecError: Fewer than 46 bytes follow the position.
     """
     if position + BATCH_ENTRY_SIZE > len(buffer):
         raise CodecError(f"no whole batch entry at {position} of {len(buffer)} bytes")
@@ -97,20 +96,20 @@ def decode_batch_entry(buffer: bytes | bytearray | memoryview, position: int = 0
 
 
 def is_extended_address(tags_code: int) -> bool:
-    """Whether a queue entry's tags code is the address of an extended unit."""
+    """Return whether a queue entry's tags code is the address of an extended unit."""
     return tags_code <= _ADDRESS_MAX
 
 
 def extended_place(tags_code: int) -> int:
-    """The place to which an address points: bytes from the start of the queue's extended files."""
+    """Convert an address to a byte position in the queue's extended files."""
     return tags_code - _LONG_MIN
 
 
 def decode_extended_unit(buffer: bytes | bytearray | memoryview) -> ExtendedUnit:
-    """The unit that a buffer begins with.
+    """Decode the extended unit at the start of a buffer.
 
     Raises:
-        CodecError: there is none, or it is not all there.
+        CodecError: The unit is invalid or incomplete.
     """
     if len(buffer) < EXTENDED_UNIT_SIZE_MIN:
         raise CodecError(f"an extended unit of {len(buffer)} bytes; it has at least 20")

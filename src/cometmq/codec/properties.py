@@ -1,13 +1,12 @@
-r"""A message's properties as the record stores them.
+r"""A message's properties as stored in a record.
 
-A block is UTF-8 text, each property as
+A property block is UTF-8 text, with each property as
 
 | name | 01 | value | 02 |
 
-without any escape, so neither name nor value may hold \x01 or \x02. A name that comes twice
-counts with its last value: a batch's properties follow those of its messages. The last \x02 may
-be missing (old writers leave it out). Source: MessageDecoder.messageProperties2String and
-string2messageProperties of RocketMQ 5.3.3; docs/format/properties.md.
+without escaping, so neither name nor value may contain \x01 or \x02. The last value of a repeated name counts: in a
+batch, its own properties follow those of the messages. The last \x02 may be missing (old writers omit it). Source:
+MessageDecoder.messageProperties2String and string2messageProperties of RocketMQ 5.3.3; docs/format/properties.md.
 """
 
 from collections.abc import Mapping
@@ -31,11 +30,11 @@ _VALUE_END = PROPERTY_SEPARATOR.encode()
 
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
-    """The block of these properties, in their order.
+    """Encode properties in the given order.
 
     Raises:
-        CodecError: a name or value is empty, holds a separator or cannot be UTF-8, or the block
-            has more than 32767 bytes.
+        CodecError: A name or value is empty, contains a separator or is no valid Unicode, or the block exceeds 32767
+            bytes.
     """
     text = "".join([f"{name}\x01{value}\x02" for name, value in properties.items()])
     count = len(properties)
@@ -59,7 +58,7 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
 
 
 def _property_error(properties: Mapping[str, str]) -> CodecError:
-    """Name the first property that cannot be stored."""
+    """Return an error that names the first invalid property."""
     for name, value in properties.items():
         if not name or not value:
             return CodecError(f"property {name!r}={value!r}: name and value must not be empty")
@@ -69,13 +68,12 @@ def _property_error(properties: Mapping[str, str]) -> CodecError:
 
 
 def decode_properties(block: bytes) -> dict[str, str]:
-    """The properties of a block; a later one of the same name wins.
+    """Decode a property block; the last value of a repeated name wins.
 
-    Follows RocketMQ: a piece without a name, a separator or a value is passed over, so that no
-    message becomes undeliverable by it.
+    As in RocketMQ, a piece without name, separator or value is skipped, so that it cannot make a message undeliverable.
 
     Raises:
-        CodecError: it is not UTF-8.
+        CodecError: The block is not UTF-8.
     """
     plain = plain_properties(block)
     if plain is not None:
@@ -93,14 +91,14 @@ def decode_properties(block: bytes) -> dict[str, str]:
 
 
 def find_property(block: bytes, name: bytes) -> str | None:
-    """One property of a block, without decoding the others; None when it is not there.
+    """Return the value of one property without decoding the others, or None if it is missing.
 
     Args:
-        block: an encoded block.
-        name: the name as UTF-8.
+        block: Encoded property block.
+        name: Name of the property in UTF-8.
 
     Raises:
-        CodecError: its value is not UTF-8.
+        CodecError: The value is not UTF-8.
     """
     value = find_value(block, name)
     if value is None:
@@ -112,10 +110,7 @@ def find_property(block: bytes, name: bytes) -> str | None:
 
 
 def join_blocks(first: bytes, second: bytes) -> bytes:
-    """Two blocks as one; where both have a name, `second` wins.
-
-    A separator is put between them when the first lacks its last one.
-    """
+    """Join two blocks, adding a missing separator; values in `second` override those in `first`."""
     if first and second and not first.endswith(_VALUE_END):
         return first + _VALUE_END + second
     return first + second

@@ -1,9 +1,9 @@
-r"""The CRC of a whole record, which a broker may append as the last of its properties.
+r"""The CRC of a whole record, which a broker may append as the last property.
 
     __CRC32# 8 | \1 | ten decimal digits, the lowest first | \2
 
-It covers every byte of the record before it, where the body's CRC covers the body alone. Java's
-MessageExtEncoder and MessageDecoder.createCrc32 (RocketMQ 5.3.3, `enabledAppendPropCRC`).
+It covers all bytes of the record before it, whereas the body CRC covers the body only. Source: MessageExtEncoder and
+MessageDecoder.createCrc32 of RocketMQ 5.3.3 (`enabledAppendPropCRC`).
 """
 
 from cometmq.kernel.crc import crc32
@@ -14,16 +14,16 @@ _START = NAME + b"\1"
 _DIGITS = 10
 TAIL_SIZE = len(_START) + _DIGITS + 1  # CommitLog.CRC32_RESERVED_LEN
 _ROOM = _START + b"0" * _DIGITS + b"\2"
-_PROPERTIES_SIZE_MAX = 0x7FFF  # Short.MAX_VALUE: Java reads the size with a sign.
+_PROPERTIES_SIZE_MAX = 0x7FFF  # Short.MAX_VALUE: Java reads a signed size.
 
 Buffer = bytes | bytearray | memoryview
 
 
 def with_room(block: Buffer) -> bytes:
-    """A property block with room for the CRC at its end, and without one that it had.
+    """Return a property block with space for the CRC at its end, after removing any old CRC.
 
     Raises:
-        RecordIllegal: it is too long then.
+        RecordIllegal: The result is too long.
     """
     kept = bytes(block)
     if NAME in kept:
@@ -40,7 +40,7 @@ def with_room(block: Buffer) -> bytes:
 
 
 def fill_in(records: bytearray, start: int, size: int) -> None:
-    """Write the CRC of a record into the room that its properties have."""
+    """Write the CRC of a record into the space reserved in its properties."""
     end = start + size
     crc = _crc(memoryview(records)[start : end - TAIL_SIZE])
     records[end - _DIGITS - 1 : end - 1] = b"%010d" % crc
@@ -48,12 +48,12 @@ def fill_in(records: bytearray, start: int, size: int) -> None:
 
 
 def is_crc_right(buffer: Buffer, start: int, size: int) -> bool | None:
-    """Whether a record is as its CRC says; None where it has none.
+    """Return whether a record matches its CRC, or None if it has none.
 
     Args:
-        buffer: with the record in it.
-        start: where.
-        size: of the record, bytes.
+        buffer: Buffer that contains the record.
+        start: Position of the record.
+        size: Size of the record in bytes.
     """
     end = start + size
     tail = bytes(buffer[end - TAIL_SIZE : end])
@@ -64,5 +64,5 @@ def is_crc_right(buffer: Buffer, start: int, size: int) -> bool | None:
 
 
 def _crc(piece: memoryview) -> int:
-    """CRC-32 without its sign bit (UtilAll.crc32)."""
+    """Return the CRC-32 without its sign bit (UtilAll.crc32)."""
     return crc32(piece) & 0x7FFF_FFFF

@@ -1,4 +1,4 @@
-r"""The JSON header of a pull, as text around what differs from one pull of a queue to the next.
+r"""The JSON header of a pull, as text pieces around the values that differ between pulls of a queue.
 
     {"code":11,"extFields":{"consumerGroup":"g","topic":"t","queueId":"1","queueOffset":"   front
     17                                                                                      the offset
@@ -7,7 +7,7 @@ r"""The JSON header of a pull, as text around what differs from one pull of a qu
     ","suspendTimeoutMillis":"15000", ...                                                   middle: behind
     ,"bname":"broker-a"},"flag":0,"language":"PYTHON","opaque":                             back
 
-It is what a send's header is (`codec.send_text`), and leaves the same way.
+Headers of sends work in the same way (`codec.send_text`).
 """
 
 from typing import NamedTuple
@@ -21,7 +21,7 @@ _OFFSET, _COMMIT = "queueOffset", "commitOffset"
 
 
 class PullText(NamedTuple):
-    """The text of all pulls that differ from one by their offsets alone."""
+    """The text shared by pulls that differ only in their offsets."""
 
     front: str
     before: str
@@ -29,15 +29,15 @@ class PullText(NamedTuple):
     back: str
 
     def pieces(self, offset: int, commit_offset: int) -> SendPieces:
-        """The header of the pull from one offset that commits another."""
+        """Return the header pieces of a pull from `offset` that also commits `commit_offset`."""
         return self.front, offset, f"{self.before}{commit_offset}{self.behind}", self.back
 
 
 def pull_text(header: PullRequest) -> PullText:
-    """The text of a pull, and of those from other offsets.
+    """Encode the shared text of a pull's header.
 
     Raises:
-        TypeError: a name in it cannot be UTF-8.
+        TypeError: A name is no valid Unicode.
     """
     fields = encode_fields(header)
     last, broker_name = fields.popitem()

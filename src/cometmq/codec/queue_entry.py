@@ -2,9 +2,9 @@
 
 | physical offset 8 | size 4 | tags code 8 |
 
-The tags code is Java's hash of the message's tag, sign-extended, or 0 without a tag; in the
-delay topic it is the time in ms at which the message is due. Entry n of a queue lies at byte
-n * 20. Source: ConsumeQueue of RocketMQ 5.3.3; docs/format/queue-entry.md.
+The tags code is Java's hash of the message's tag, sign-extended, or 0 without a tag. In the delay topic it is the time
+in ms when the message is due. Entry n of a queue is at byte n * 20. Source: ConsumeQueue of RocketMQ 5.3.3;
+docs/format/queue-entry.md.
 """
 
 from collections.abc import Sequence
@@ -19,27 +19,27 @@ from cometmq.model.names import SCHEDULE_TOPIC, WHEEL_TIMER_TOPIC
 QUEUE_ENTRY = layouts.QUEUE_ENTRY.struct
 QUEUE_ENTRY_SIZE = QUEUE_ENTRY.size  # 20
 
-# A queue whose first file begins in its middle has this before its first real entry
-# (ConsumeQueue.fillPreBlank): offset 0, size Integer.MAX_VALUE, tags code 0.
+# Filler before the first real entry of a queue whose first file begins in its middle (ConsumeQueue.fillPreBlank):
+# offset 0, size Integer.MAX_VALUE, tags code 0.
 BLANK_SIZE = layouts.BLANK_SIZE
 BLANK_ENTRY = QUEUE_ENTRY.pack(0, BLANK_SIZE, 0)
 GAP_CODE = layouts.GAP_CODE
-# So many lost messages in a row let a Java broker give the next one again; more than one answer
-# of a pull (maxTransferCountOnMessageInMemory) nobody should get of it.
+# Maximum number of consecutive lost messages for which a Java broker delivers the next one again. More duplicates than
+# one pull answer holds (maxTransferCountOnMessageInMemory) would be too many.
 DOUBLED_MAX = 32
-# No queue has so many messages, and the sum of some thousand such numbers fits into a checkpoint.
+# Larger than any real queue; the sum of some thousand such numbers still fits into a checkpoint.
 QUEUE_OFFSET_MAX = 1 << 48
-# A Java broker reads their entries one by one, so it passes over nothing behind a blank one.
+# A Java broker reads these topics entry by entry, so it skips nothing after a blank entry.
 _READ_BY_ENTRY = (SCHEDULE_TOPIC, WHEEL_TIMER_TOPIC)
 
 
 class QueueEntry(NamedTuple):
-    """An entry of a queue: the place of a message in the log, and the hash of its tag.
+    """An entry of a queue: the location of a message in the commitlog, and the hash of its tag.
 
     Attributes:
-        physical_offset: of its record in the commitlog, bytes.
-        size: of its record, bytes.
-        tags_code: hash of its tag; in the delay topic its due time, ms.
+        physical_offset: Commitlog offset of the record, bytes.
+        size: Size of the record in bytes.
+        tags_code: Hash of the tag; in the delay topic the due time in ms.
     """
 
     physical_offset: int
@@ -48,44 +48,44 @@ class QueueEntry(NamedTuple):
 
 
 def encode_entry(physical_offset: int, size: int, tags_code: int) -> bytes:
-    """One entry."""
+    """Encode one entry."""
     return QUEUE_ENTRY.pack(physical_offset, size, tags_code)
 
 
 def gap_entries(count: int, topic: str, next_offset: int, next_size: int) -> bytes:
-    """The entries of messages that are not in the log though a later one of their queue is.
+    """Encode the entries of messages that are missing in the log although later ones of their queue exist.
 
-    RocketMQ has nothing of the kind. They point to the queue's next record: it gives that one again,
-    and passes over nothing; their tags code says to us what they are. Many in a row, and those of topics
-    whose messages wait for a time, are blank ones (docs/format/queue-entry.md says why).
+    RocketMQ has no such entries. They point to the next record of the queue, so that RocketMQ delivers that one again
+    and skips nothing; our own code recognizes them by the tags code. Long gaps, and those in topics of delayed
+    messages, get blank entries instead (docs/format/queue-entry.md explains why).
 
     Args:
-        count: how many are missing in a row.
-        topic: of the queue.
-        next_offset: physical offset of the queue's next record.
-        next_size: of the same, bytes.
+        count: Number of consecutive missing messages.
+        topic: Topic of the queue.
+        next_offset: Physical offset of the queue's next record, bytes.
+        next_size: Size of the queue's next record, bytes.
     """
     if count > DOUBLED_MAX or topic in _READ_BY_ENTRY:
-        # The tags code keeps them in order among the others: `place_of_entry`.
+        # The tags code preserves the log order (see `place_of_entry`).
         return QUEUE_ENTRY.pack(0, BLANK_SIZE, next_offset) * count
     return QUEUE_ENTRY.pack(next_offset, next_size, GAP_CODE) * count
 
 
 def place_of_entry(physical_offset: int, size: int, tags_code: int) -> int:
-    """The place of an entry in the order of the log: its record's, or for a gap the next one's."""
+    """Return an entry's position in the order of the log: its record's, or for a gap the next record's."""
     return tags_code if size == BLANK_SIZE and not physical_offset else physical_offset
 
 
 def encode_entries(entries: Sequence[tuple[int, int, int]]) -> bytes:
-    """Entries one behind the other; one call of `struct` for all of them."""
+    """Encode several entries with one call of `struct`."""
     return pack(">" + "qiq" * len(entries), *chain.from_iterable(entries))
 
 
 def decode_entry(buffer: bytes | bytearray | memoryview, position: int = 0) -> QueueEntry:
-    """The entry at a byte position.
+    """Decode the entry at a byte position.
 
     Raises:
-        CodecError: fewer than 20 bytes stand there.
+        CodecError: Fewer than 20 bytes follow the position.
     """
     try:
         return QueueEntry._make(QUEUE_ENTRY.unpack_from(buffer, position))
@@ -94,10 +94,10 @@ def decode_entry(buffer: bytes | bytearray | memoryview, position: int = 0) -> Q
 
 
 def decode_entries(buffer: bytes | bytearray | memoryview) -> list[tuple[int, int, int]]:
-    """Every entry of a buffer as (physical offset, size, tags code).
+    """Decode all entries of a buffer to (physical offset, size, tags code).
 
     Raises:
-        CodecError: the buffer is no whole number of entries long.
+        CodecError: The size of the buffer is not a multiple of 20 bytes.
     """
     if len(buffer) % QUEUE_ENTRY_SIZE:
         raise CodecError(f"{len(buffer)} bytes are no whole number of 20-byte queue entries")

@@ -1,9 +1,9 @@
-"""The handle by which a timed message can be taken back: text in URL-safe base64.
+"""The handle for cancelling a timed message, as URL-safe base64 of these words.
 
     v1 TOPIC BROKER TIME KEY        separated by blanks
 
-TIME is the start of the message's second plus 1 ms, KEY its unique key. Source: RecallMessageHandle of
-RocketMQ 5.3.3; docs/format/timer.md.
+TIME is the start of the second in which the message is due plus 1 ms, KEY is its unique key. Source:
+RecallMessageHandle of RocketMQ 5.3.3; docs/format/timer.md.
 """
 
 import base64
@@ -19,10 +19,10 @@ class RecallHandle(NamedTuple):
     """The parts of a recall handle.
 
     Attributes:
-        topic: of the message.
-        broker_name: who keeps it.
-        time_ms: within the slot of its time.
-        unique_key: its UNIQ_KEY.
+        topic: Topic of the message.
+        broker_name: Broker that stores the message.
+        time_ms: A time in ms within the message's slot of the timer wheel.
+        unique_key: Property UNIQ_KEY of the message.
     """
 
     topic: str
@@ -32,7 +32,7 @@ class RecallHandle(NamedTuple):
 
 
 def encode_recall_handle(handle: RecallHandle) -> str:
-    """The text."""
+    """Encode a recall handle as text."""
     return base64.urlsafe_b64encode(" ".join((_VERSION, *handle)).encode()).decode()
 
 
@@ -40,7 +40,7 @@ def decode_recall_handle(text: str) -> RecallHandle:
     """Decode a recall handle.
 
     Raises:
-        CodecError: it is no such handle.
+        CodecError: The text is no recall handle.
     """
     try:
         words = base64.b64decode(text, altchars=b"-_", validate=True).decode().split(" ")

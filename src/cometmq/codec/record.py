@@ -1,13 +1,13 @@
-"""One stored message: the bytes in the commitlog, which a pull answer carries unchanged.
+"""A stored message: its bytes in the commitlog, which pull answers carry unchanged.
 
 | store size 4 | magic 4 | body CRC 4 | queue id 4 | flag 4 | queue offset 8 | physical offset 8 |
 | sysFlag 4 | born time 8 | born host 8 or 20 | store time 8 | store host 8 or 20 |
 | reconsume times 4 | prepared offset 8 | body size 4 | body | topic size 1 or 2 | topic |
 | properties size 2 | properties |
 
-The magic says how wide the topic size is: V1 one byte, V2 two (topics over 127 bytes). Two bits
-of sysFlag say which host is IPv6. So there are four fixed heads, of 88, 100 and 112 bytes:
-`RECORD_HEADS`. Source: MessageDecoder, MessageExtEncoder of RocketMQ 5.3.3; docs/format/record.md.
+The magic gives the width of the topic size: one byte for V1, two for V2 (topics over 127 bytes). Two bits of sysFlag
+tell which host is IPv6. There are therefore four fixed heads, of 88, 100 and 112 bytes: `RECORD_HEADS`. Source:
+MessageDecoder, MessageExtEncoder of RocketMQ 5.3.3; docs/format/record.md.
 """
 
 import struct
@@ -50,7 +50,7 @@ __all__ = [
 
 HOST_BITS = HOSTS_V6
 
-RECORD_HEAD = layouts.RECORD_HEAD.struct  # Both hosts IPv4.
+RECORD_HEAD = layouts.RECORD_HEAD.struct  # For two IPv4 hosts.
 _HOST_V6_TYPE = f"{HOST_V6_SIZE}s"
 RECORD_HEADS = {  # by sysFlag & HOST_BITS
     0: RECORD_HEAD,
@@ -61,7 +61,7 @@ RECORD_HEADS = {  # by sysFlag & HOST_BITS
     ).struct,
 }
 
-# Where the fields of the head lie, bytes from the record's start.
+# Positions of the fixed fields, in bytes from the record's start.
 _AT = layouts.RECORD_HEAD.at
 MAGIC_AT = _AT["magic"]
 BODY_CRC_AT = _AT["body_crc"]
@@ -73,13 +73,13 @@ SYS_FLAG_AT = _AT["sys_flag"]
 BORN_TIME_AT = _AT["born_time"]
 BORN_HOST_AT = _AT["born_host"]
 STORE_TIME_AT = _AT["store_time"]  # 68 when the born host is IPv6; see `store_time_at`.
-HOST_V6_EXTRA = HOST_V6_SIZE - HOST_V4_SIZE  # Bytes that an IPv6 host has more.
+HOST_V6_EXTRA = HOST_V6_SIZE - HOST_V4_SIZE  # Additional bytes of an IPv6 host.
 
 TOPIC_SIZE_V1_MAX = layouts.TOPIC_SIZE_V1_MAX
-TOPIC_SIZE_MAX = 32767  # V2's is a signed 16-bit number.
+TOPIC_SIZE_MAX = 32767  # V2 has a signed 16-bit size.
 
 _BLANK_TAIL = layouts.RECORD_MARK.struct
-# What an append leaves free at a log file's end for this mark.
+# Bytes that an append leaves free at the end of a log file for this mark.
 BLANK_TAIL_SIZE = _BLANK_TAIL.size
 
 _BODY_AT = RECORD_HEAD.size  # 88
@@ -87,26 +87,26 @@ _SHORT = Struct(">H")
 
 
 class Record(NamedTuple):
-    """A stored message, its fields in the order of their bytes.
+    """A stored message, with its fields in the order of their bytes.
 
     Attributes:
-        store_size: bytes of the whole record; `encode_record` computes it.
-        magic: MAGIC_V1 or MAGIC_V2; `encode_record` chooses it.
-        body_crc: CRC-32 of the stored body, 31 bits; `encode_record` computes it.
-        queue_id: of the topic.
-        flag: the user's number.
-        queue_offset: its place in its queue.
-        physical_offset: its place in the commitlog, bytes.
-        sys_flag: bits of `model.flags`.
-        born_timestamp: when the producer made it, ms.
-        born_host: the producer, 8 or 20 bytes (`codec.host`).
-        store_timestamp: when the broker stored it, ms.
-        store_host: the broker, 8 or 20 bytes.
-        reconsume_times: how often it has come back for a retry.
-        prepared_offset: of a committed message: physical offset of its half message.
-        body: as stored, maybe compressed (`codec.compression`).
-        topic: where it was sent.
-        property_block: as stored (`codec.properties`).
+        store_size: Size of the whole record in bytes; computed by `encode_record`.
+        magic: MAGIC_V1 or MAGIC_V2; chosen by `encode_record`.
+        body_crc: CRC-32 of the stored body, 31 bits; computed by `encode_record`.
+        queue_id: Queue of the topic.
+        flag: Number set by the user.
+        queue_offset: Position in the queue, in messages.
+        physical_offset: Position in the commitlog, bytes.
+        sys_flag: Bits of `model.flags`.
+        born_timestamp: Time when the producer made the message, ms since 1970.
+        born_host: Address of the producer, 8 or 20 bytes (`codec.host`).
+        store_timestamp: Time when the broker stored the message, ms since 1970.
+        store_host: Address of the broker, 8 or 20 bytes.
+        reconsume_times: Number of earlier deliveries that failed.
+        prepared_offset: For a committed message of a transaction, the physical offset of its half message.
+        body: Body as stored, possibly compressed (`codec.compression`).
+        topic: Topic that the message is stored in.
+        property_block: Encoded properties (`codec.properties`).
     """
 
     store_size: int = 0
@@ -128,24 +128,24 @@ class Record(NamedTuple):
     property_block: bytes = b""
 
     def properties(self) -> dict[str, str]:
-        """The properties, decoded anew at each call.
+        """Decode the properties; each call decodes them again.
 
         Raises:
-            CodecError: they are not UTF-8.
+            CodecError: The properties are not UTF-8.
         """
         return decode_properties(self.property_block)
 
 
 def body_crc(body: bytes | bytearray | memoryview) -> int:
-    """CRC-32 of a stored body with the sign bit cleared, as records hold it."""
+    """Return the CRC-32 of a stored body with the sign bit cleared, as in records."""
     return crc32(body) & CRC_MASK
 
 
 def topic_block(topic: bytes) -> tuple[int, bytes]:
-    """The magic that a topic asks for, and its bytes with their size in front.
+    """Return the magic for a topic, and its bytes preceded by their size.
 
     Raises:
-        CodecError: it has more than 32767 bytes.
+        CodecError: The topic has more than 32767 bytes.
     """
     size = len(topic)
     if size <= TOPIC_SIZE_V1_MAX:
@@ -156,28 +156,28 @@ def topic_block(topic: bytes) -> tuple[int, bytes]:
 
 
 def record_size(*, body: int, topic: int, properties: int, sys_flag: int = 0) -> int:
-    """Bytes of a record, from the sizes of its parts and the host bits of its sysFlag."""
+    """Return the size of a record from the sizes of its parts in bytes and the host bits of its sysFlag."""
     head = RECORD_HEADS[sys_flag & HOST_BITS].size
     topic += 1 if topic <= TOPIC_SIZE_V1_MAX else 2
     return head + body + topic + SHORT_SIZE + properties
 
 
 def store_time(record: bytes | memoryview) -> int:
-    """Return the store time of a record, ms since 1970; its first `STORE_TIME_AT` + 20 bytes are enough."""
+    """Return the store time of a record, ms since 1970; needs only its first `STORE_TIME_AT` + 20 bytes."""
     at = store_time_at(int.from_bytes(record[SYS_FLAG_AT : SYS_FLAG_AT + 4]))
     return int.from_bytes(record[at : at + 8], signed=True)
 
 
 def store_time_at(sys_flag: int) -> int:
-    """The position of the store time, bytes from the record's start."""
+    """Return the position of the store time in bytes from the record's start."""
     return STORE_TIME_AT + HOST_V6_EXTRA if sys_flag & BORN_HOST_V6 else STORE_TIME_AT
 
 
 def blank_tail(left: int) -> bytes:
-    """The mark that says a log file's last `left` bytes hold no record.
+    """Encode the mark for a log file whose last `left` bytes contain no record.
 
     Raises:
-        CodecError: fewer than 8 bytes are left; an append must never let that happen.
+        CodecError: Fewer than 8 bytes are left; appends must prevent that.
     """
     if left < BLANK_TAIL_SIZE:
         raise CodecError(
@@ -187,11 +187,10 @@ def blank_tail(left: int) -> bytes:
 
 
 def encode_record(record: Record) -> bytes:
-    """The bytes of a record; size, magic, CRC and host bits follow from the other fields.
+    """Encode a record; size, magic, CRC and host bits are derived from the other fields.
 
     Raises:
-        CodecError: topic or properties are too long, a host has neither 8 nor 20 bytes, or a
-            number does not fit its field.
+        CodecError: Topic or properties are too long, a host has neither 8 nor 20 bytes, or a number exceeds its field.
     """
     magic, topic = topic_block(record.topic.encode())
     if len(record.property_block) > PROPERTIES_SIZE_MAX:
@@ -221,7 +220,7 @@ def encode_record(record: Record) -> bytes:
 
 
 def _host_bit(host: bytes, bit: int) -> int:
-    """The sysFlag bit of a host with these bytes."""
+    """Return `bit` if the host is IPv6, otherwise 0."""
     if len(host) == HOST_V4_SIZE:
         return 0
     if len(host) == HOST_V4_SIZE + HOST_V6_EXTRA:
@@ -230,10 +229,10 @@ def _host_bit(host: bytes, bit: int) -> int:
 
 
 def decode_record(buffer: bytes | bytearray | memoryview, position: int = 0) -> Record:
-    """The record that starts at a position. Its CRC is not checked (`codec.record_check` does that).
+    """Decode the record at a position; `codec.record_check` verifies the CRC, this function does not.
 
     Raises:
-        CodecError: no whole, well-formed record starts there.
+        CodecError: No complete, well-formed record starts at the position.
     """
     try:
         size, magic = _BLANK_TAIL.unpack_from(buffer, position)
@@ -245,16 +244,16 @@ def decode_record(buffer: bytes | bytearray | memoryview, position: int = 0) -> 
         raise CodecError(
             f"the record at byte {position} has {size} bytes, {len(buffer) - position} are there"
         )
-    if type(buffer) is not bytes:  # Only what is needed is copied, out of a mapped file say.
+    if type(buffer) is not bytes:  # Copy only the record, for example out of a mapped file.
         buffer, position = bytes(buffer[position : position + size]), 0
     return _decode(buffer, position, size, magic)
 
 
 def property_block(record: bytes | memoryview) -> bytes:
-    """The properties of a record, without decoding the rest; any bytes behind it are ignored.
+    """Return the property block of a record without decoding the rest; bytes after the record are ignored.
 
     Raises:
-        CodecError: it ends within its fields.
+        CodecError: The record is truncated.
     """
     try:
         head_size = RECORD_HEADS[record[SYS_FLAG_AT + 3] & HOST_BITS].size
@@ -271,15 +270,15 @@ def property_block(record: bytes | memoryview) -> bytes:
 def decode_records(
     body: bytes | bytearray | memoryview, *, most: int = sys.maxsize
 ) -> list[Record]:
-    """Every record of a pull answer's body, or the first `most` of them.
+    """Decode the records in the body of a pull answer, at most `most`.
 
-    Differs from Java's MessageDecoder.decodes, which drops the rest of a body in silence: a
-    consumer that went on behind such a body would lose messages without a word.
+    Unlike Java's MessageDecoder.decodes, this does not silently drop the rest of a malformed body, because a consumer
+    that continued after it would lose messages.
 
     Raises:
-        CodecError: something else than whole records stands in it.
+        CodecError: The body contains anything other than complete records.
     """
-    body = bytes(body)  # No copy if it is bytes already.
+    body = bytes(body)  # No copy if it is already bytes.
     records: list[Record] = []
     append, unpack = records.append, RECORD_HEAD.unpack_from
     position, end = 0, len(body)
@@ -288,8 +287,8 @@ def decode_records(
         head = unpack(body, position)
         size, magic, sys_flag, body_size = head[0], head[1], head[7], head[14]
         after = position + size
-        # Most records are V1, with IPv4 hosts, of the topic before: these are taken apart here,
-        # in two thirds of the time. Invariant: no index below leaves the record.
+        # Most records are V1, with IPv4 hosts, and of the same topic as the previous one. They are decoded here in two
+        # thirds of the time. Invariant: no index below exceeds the record.
         if (
             magic == MAGIC_V1
             and not sys_flag & HOST_BITS
@@ -318,9 +317,9 @@ def decode_records(
 
 
 def _decode(buffer: bytes, position: int, size: int, magic: int) -> Record:
-    """The record of a known place, size and magic; everything inside is still doubted."""
+    """Decode a record of known position, size and magic, validating everything inside it."""
     try:
-        # The host bits choose the head; as a record mostly has IPv4 hosts, that one is tried.
+        # The host bits select the head. Most records have IPv4 hosts, so try that head first.
         head = RECORD_HEAD.unpack_from(buffer, position)
         start = position + _BODY_AT
         if head[7] & HOST_BITS:
@@ -350,7 +349,7 @@ def _decode(buffer: bytes, position: int, size: int, magic: int) -> Record:
         raise CodecError(f"the record at byte {position} ends within its fields") from None
     except UnicodeDecodeError as error:
         raise CodecError(f"the topic of the record at byte {position}: {error}") from None
-    # Record(*...) takes twice as long: it goes through a Python-level __new__.
+    # Record(*...) takes twice as long, because it calls a Python-level __new__.
     return _new(Record, head[:14] + parts)
 
 

@@ -1,6 +1,6 @@
-"""Whether the bytes at a place are a whole record: for verifying a store, and after a crash.
+"""Check whether bytes form a complete record, when verifying a store or after a crash.
 
-The sizes must add up and the body's CRC must hold; the topic and the properties are not read.
+The sizes must add up and the body CRC must match; topic and properties are not read.
 """
 
 from struct import Struct
@@ -29,10 +29,10 @@ _SYS_FLAG = Struct(">i")
 
 
 class NoRecordError(CodecError):
-    """Raised where no record stands; says what does, and why it is none.
+    """The bytes at a position are not a valid record; the message describes what they are.
 
     Attributes:
-        why: how the walk ends here; WalkEnd.UNKNOWN for a record whose parts or CRC are wrong.
+        why: Kind of end of the walk through the log; WalkEnd.UNKNOWN for a record with wrong sizes or CRC.
     """
 
     def __init__(self, why: WalkEnd, text: str) -> None:
@@ -43,18 +43,18 @@ class NoRecordError(CodecError):
 def check_record(
     buffer: bytes | bytearray | memoryview, position: int, *, is_crc_checked: bool = True
 ) -> int:
-    """Whether a whole record starts here, for recovery and for verifying a store.
+    """Check that a complete record starts at a position, for recovery and for verifying a store.
 
     Args:
-        buffer: a piece of a log.
-        position: where a record should start in it.
-        is_crc_checked: False: sizes only, the body is not read (`checkCRCOnRecover`).
+        buffer: A piece of the commitlog.
+        position: Position where a record should start.
+        is_crc_checked: Whether to verify the body CRC; otherwise the body is not read (`checkCRCOnRecover`).
 
     Returns:
-        Its size in bytes.
+        Size of the record in bytes.
 
     Raises:
-        NoRecordError: blank (go on in the next file), empty, short, or no valid record.
+        NoRecordError: Blank (continue in the next file), empty, short, or no valid record.
     """
     left = len(buffer) - position
     if left < BLANK_TAIL_SIZE:
@@ -91,7 +91,7 @@ def check_record(
 def _parts_end(
     buffer: bytes | bytearray | memoryview, *, start: int, body_end: int, end: int, magic: int
 ) -> int:
-    """The end of the properties by the sizes stored; 0 if these leave the record."""
+    """Return the end of the properties according to the stored sizes; 0 if they exceed the record."""
     width = 1 if magic == MAGIC_V1 else 2
     topic_start = body_end + width
     if body_end < start or topic_start > end:

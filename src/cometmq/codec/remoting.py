@@ -1,4 +1,4 @@
-"""A frame and the command in it: what requests and answers are on the wire.
+"""Frames and the commands in them: requests and answers on the wire.
 
 | field | bytes |
 | --- | --- |
@@ -8,9 +8,8 @@
 | header | n |
 | body | rest |
 
-Finding frames in a stream is `kernel.split_frames`; who waits for an answer is `wire.connection`.
-On the hot path a command is the plain tuple `RawCommand`; `Command` is the same nine values by
-name.
+`kernel.split_frames` finds frames in a stream; `wire.connection` matches answers to requests. The hot path uses the
+tuple `RawCommand`; `Command` has the same nine values as named fields.
 """
 
 from typing import NamedTuple
@@ -25,8 +24,8 @@ from cometmq.model.flags import ONEWAY
 
 JSON = header_json.JSON
 ROCKETMQ = 1
-# Netty's frame decoder of RocketMQ closes a connection over this (frameMaxLength), bytes of the whole
-# frame, its length field included.
+# RocketMQ's Netty frame decoder closes the connection above this size (frameMaxLength). In bytes of the whole frame,
+# including its length field.
 FRAME_SIZE_MAX = 16_777_216
 
 _PREFIX = layouts.FRAME_HEAD.struct
@@ -38,15 +37,15 @@ class Command(NamedTuple):
     """A request or an answer.
 
     Attributes:
-        code: request code, or response code in an answer.
+        code: Request code, or response code of an answer.
         flag: `model.flags.RESPONSE` and `ONEWAY`.
-        opaque: pairs an answer with its request, within one direction of one connection.
-        language: `model.codes.Language` number of the sender.
-        version: ordinal of the sender's RocketMQ version.
-        remark: words for people, or None.
-        fields: the custom header, all text.
-        body: bytes after the header.
-        kind: header coding, `JSON` or `ROCKETMQ`.
+        opaque: Number that matches an answer to its request, within one direction of a connection.
+        language: Number of the sender's language in `model.codes.Language`.
+        version: Ordinal of the sender's RocketMQ version.
+        remark: Text for people, or None.
+        fields: Custom header, all strings.
+        body: Bytes after the header.
+        kind: Header coding, `JSON` or `ROCKETMQ`.
     """
 
     code: int
@@ -55,25 +54,25 @@ class Command(NamedTuple):
     language: int = int(Language.PYTHON)
     version: int = VERSION
     remark: str | None = None
-    fields: dict[str, str] = {}  # noqa: RUF012  Nobody writes to it.
+    fields: dict[str, str] = {}  # noqa: RUF012  Never modified.
     body: bytes = b""
     kind: int = JSON
 
     def without_content(self) -> "Command":
-        """The parts of a waiting request that its answer needs; a header may have 64 KB that nobody asked for."""
+        """Return only the parts that an answer needs, to free the header (up to 64 KB) of a waiting request."""
         return Command(self.code, self.flag, self.opaque)
 
     @property
     def is_oneway(self) -> bool:
-        """Whether the sender waits for no answer."""
+        """Whether the sender expects no answer."""
         return self.flag & ONEWAY != 0
 
 
 def decode_command(kind: int, header: bytes, body: bytes) -> RawCommand:
-    """The command of one frame.
+    """Decode the command of one frame.
 
     Raises:
-        CodecError: on an unknown kind or a header that means nothing.
+        CodecError: The header kind is unknown or the header is malformed.
     """
     if kind == JSON:
         return decode_json_command(header, body)
@@ -83,13 +82,13 @@ def decode_command(kind: int, header: bytes, body: bytes) -> RawCommand:
 
 
 def encode_command(command: Command | RawCommand) -> bytes:
-    """The whole frame of a command, in the header coding that it names."""
+    """Encode a command as a frame, in the header coding that it names."""
     body = command[7]
     return encode_frame_head(command, len(body)) + body
 
 
 def encode_frame_head(command: Command | RawCommand, body_size: int) -> bytes:
-    """Prefix and header of a frame whose body of `body_size` bytes is written behind it."""
+    """Encode length prefix and header of a frame whose body of `body_size` bytes is written separately."""
     encode = encode_json_header if command[8] == JSON else encode_binary_header
     header = encode(command[:7])
     size = len(header)
@@ -98,13 +97,13 @@ def encode_frame_head(command: Command | RawCommand, body_size: int) -> bytes:
 
 
 def check_frame_size(size: int) -> None:
-    """Refuse a frame that no peer would take.
+    """Reject a frame that peers would not accept.
 
     Args:
-        size: of the whole frame, its length field included, bytes.
+        size: Size of the whole frame including its length field, bytes.
 
     Raises:
-        CodecError: it is too large.
+        CodecError: The frame is too large.
     """
     if size > FRAME_SIZE_MAX:
         raise CodecError(

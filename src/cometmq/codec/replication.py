@@ -1,12 +1,12 @@
-"""The protocol between a master and its slaves at the HA port.
+"""The protocol between a master and its slaves on the HA port.
 
 | direction | bytes |
 | --- | --- |
 | slave to master | end of its log 8 |
 | master to slave | physical offset 8, size 4, that many bytes of the log; size 0 is a heartbeat |
 
-Big-endian. Source: DefaultHAConnection and DefaultHAClient of RocketMQ 5.3.3. Before it, between two
-members that are ours (docs/design/0048):
+Numbers are big-endian. Source: DefaultHAConnection and DefaultHAClient of RocketMQ 5.3.3. If both are CometMQ, a
+handshake precedes it (docs/design/0048):
 
 | who | bytes |
 | --- | --- |
@@ -24,11 +24,11 @@ from struct import Struct
 MAGIC = b"CMHA"
 VERSION = 1
 CHANCE_SIZE = PROOF_SIZE = 32
-NEEDS_PROOF = 1  # A flag of the challenge.
+NEEDS_PROOF = 1  # Flag in the challenge.
 
 REPORT = Struct(">q")
 FRAME_HEAD = Struct(">qi")
-# DefaultHAClient.READ_MAX_BUFFER_SIZE, into which a frame must fit.
+# DefaultHAClient.READ_MAX_BUFFER_SIZE, which limits a whole frame.
 FRAME_BODY_MAX = (4 << 20) - FRAME_HEAD.size
 
 CHALLENGE = Struct(">4shh32s")
@@ -39,19 +39,19 @@ NO_PROOF = bytes(PROOF_SIZE)
 
 
 class Verdict(IntEnum):
-    """The verdict of a master on a slave of ours."""
+    """A master's decision about a slave's handshake."""
 
     WELCOME = 0
     NOT_PROVEN = 1
 
 
 def proof_of(secret: bytes | None, who: bytes, *parts: bytes) -> bytes:
-    """The proof that only a holder of the secret can make; zeros without a secret.
+    """Return the proof (HMAC-SHA256) that requires knowledge of the secret; zeros without a secret.
 
     Args:
-        secret: the bytes of haSecretFile.
-        who: `slave` or `master`, so that neither can send the other's proof back.
-        parts: both chances, and all that is to be believed.
+        secret: Content of haSecretFile.
+        who: `slave` or `master`, so that neither can replay the other's proof.
+        parts: The random bytes of both sides, and all values to be authenticated.
     """
     if secret is None:
         return NO_PROOF
@@ -59,5 +59,5 @@ def proof_of(secret: bytes | None, who: bytes, *parts: bytes) -> bytes:
 
 
 def is_proof(secret: bytes | None, proof: bytes, who: bytes, *parts: bytes) -> bool:
-    """Whether a proof is right; without a secret nothing is asked."""
+    """Return whether a proof is valid; always true without a secret."""
     return secret is None or hmac.compare_digest(proof, proof_of(secret, who, *parts))

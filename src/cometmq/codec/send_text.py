@@ -1,6 +1,6 @@
-r"""The JSON header of a send, as text around what differs from one send to the next.
+r"""The JSON header of a send, as text pieces around the values that differ between sends.
 
-A producer's headers are all but equal: a topic's sends share the front, those to one broker the back.
+The headers of a producer are nearly identical: sends to one topic share the front, sends to one broker the back.
 
     {"code":310,"extFields":{"a":"group","b":"topic","c":"TBW102","d":"4","e":"   front, of a topic
     3                                                                          the queue
@@ -9,8 +9,8 @@ A producer's headers are all but equal: a topic's sends share the front, those t
     17                                                                         the opaque
     ,"serializeTypeCurrentRPC":"JSON","version":479}                           END
 
-So a message costs one `str` of its middle and one of the whole, and no dictionary; a test holds this
-equal to what `encode_command` makes of the same fields (`codec.headers.send.SendRequestV2`).
+A message therefore costs one `str` for its middle and one for the whole, and no dictionary. A test checks that the
+result equals what `encode_command` makes of the same fields (`codec.headers.send.SendRequestV2`).
 """
 
 import orjson
@@ -18,30 +18,30 @@ import orjson
 from cometmq.model.bounded_cache import keep_short
 from cometmq.model.codes import VERSION, Language
 
-# Front, queue, middle, back.
+# Front, queue id, middle, back.
 SendPieces = tuple[str, int, str, str]
 
 END = f',"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
 
 
 def json_text(text: str) -> str:
-    """A text as JSON writes it, quotes included.
+    """Encode a string as JSON, including the quotes.
 
     Raises:
-        TypeError: it cannot be UTF-8.
+        TypeError: The string is no valid Unicode.
     """
     return orjson.dumps(text).decode()
 
 
 def front_text(code: int, group: str, topic: str, default_topic: str, queues: int) -> str:
-    """The text of a send's header before the queue's number.
+    """Return the start of a send's header, up to the queue id.
 
     Args:
-        code: SEND_MESSAGE_V2 or a request like it.
-        group: of the producer.
-        topic: where to.
-        default_topic: whose settings a topic gets that the broker does not know.
-        queues: how many it gets then.
+        code: SEND_MESSAGE_V2 or a similar request.
+        group: Producer group.
+        topic: Topic of the messages.
+        default_topic: Topic whose settings a broker uses to create an unknown topic.
+        queues: Number of queues of a created topic.
     """
     return (
         f'{{"code":{code},"extFields":{{"a":{json_text(group)},"b":{json_text(topic)},'
@@ -50,33 +50,29 @@ def front_text(code: int, group: str, topic: str, default_topic: str, queues: in
 
 
 def middle_text(sys_flag: int, born_ms: int, flag: int, properties: str, more: str = "") -> str:
-    """The text of a send's header behind the queue's number that belongs to the message.
+    """Return the part of a send's header after the queue id that depends on the message.
 
     Args:
-        sys_flag: bits of `model.flags`.
-        born_ms: when the message was made, ms since 1970.
-        flag: the user's number.
-        properties: as JSON writes them (`json_text`).
-        more: further fields as JSON writes them, each with a comma in front.
+        sys_flag: Bits of `model.flags`.
+        born_ms: Time when the message was made, ms since 1970.
+        flag: Number set by the user.
+        properties: Property block encoded as JSON (`json_text`).
+        more: Further fields encoded as JSON, each preceded by a comma.
     """
     return f'","f":"{sys_flag}","g":"{born_ms}","h":"{flag}","i":{properties}{more}'
 
 
 @keep_short(1024, length_max=255)  # Brokers are few.
 def back_text(broker_name: str, command_flag: int = 0) -> str:
-    """The text of a send's header between the message's own fields and the opaque.
+    """Return the part of a send's header between the message's fields and the opaque.
 
     Args:
-        broker_name: whom it goes to.
+        broker_name: Broker that the send goes to.
         command_flag: `model.flags.ONEWAY`, or 0.
     """
     return f',"n":{json_text(broker_name)}{tail_text(command_flag)}'
 
 
 def tail_text(command_flag: int = 0) -> str:
-    """The text between the last field of a request and its opaque.
-
-    Args:
-        command_flag: as in `back_text`.
-    """
+    """Return the text between a request's last field and its opaque; for `command_flag` see `back_text`."""
     return f'}},"flag":{command_flag},"language":"{Language.PYTHON.name}","opaque":'

@@ -1,4 +1,4 @@
-"""Signs the requests of one user, as they leave."""
+"""Signing of outgoing requests with one user's credentials."""
 
 import orjson
 
@@ -15,7 +15,7 @@ from cometmq.model.credentials import Credentials
 
 
 class Signer:
-    """Signs with one user's credentials."""
+    """Signs requests with one user's credentials."""
 
     def __init__(self, credentials: Credentials) -> None:
         self._secret = credentials.secret_key.encode()
@@ -30,20 +30,20 @@ class Signer:
         return signature(self._secret, signed_content(fields, body)).decode()
 
     def signed(self, command: Command) -> Command:
-        """A request with its signature.
+        """Return a request with its signature.
 
         Raises:
-            CodecError: a field is no text.
+            CodecError: A field is no string.
         """
         fields = {**command.fields, **self._own}
         fields[SIGNATURE] = self._signature(fields, command.body)
         return command._replace(fields=fields)
 
     def signed_pieces(self, pieces: SendPieces, body: bytes) -> SendPieces:
-        """Sign a send whose header is there as text (`codec.send_text`)."""
+        """Sign a send whose header is encoded as text (`codec.send_text`)."""
         front, queue_id, middle, back = pieces
         header = orjson.loads(f"{front}{queue_id}{middle}{back}0{END}")
         fields = {**header["extFields"], **self._own}
         signed = f'{self._own_text},"{SIGNATURE}":"{self._signature(fields, bytes(body))}"'
-        # Behind the message's own fields; the back goes on with the last of them.
+        # Insert after the message's fields; the back continues with the last field.
         return front, queue_id, middle, signed + back

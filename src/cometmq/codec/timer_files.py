@@ -1,7 +1,7 @@
-"""The files of the timer: a slot of `timerwheel`, a unit of `timerlog`, and `timercheck`.
+"""The files of the timer: slots of `timerwheel`, units of `timerlog`, and `timercheck`.
 
-A slot stands for one piece of time (timerPrecisionMs, 1 s) and names the first and the last of its
-units; each unit names the one before it in the same slot:
+A slot covers one time unit (timerPrecisionMs, 1 s) and holds the positions of its first and last log unit; each log
+unit holds the position of the previous one in the same slot:
 
 | size 4 | previous 8 | magic 4 | write time 8 | delay 4 | physical offset 8 | size 4 | hash 4 | 0 8 |
 
@@ -36,14 +36,14 @@ _NO_UNIT = -1
 
 
 class TimerSlot(NamedTuple):
-    """A slot.
+    """A slot of the timer wheel.
 
     Attributes:
-        time: what it stands for, in units of the precision since 1970.
-        first: position of its first unit in timerlog.
-        last: of its last unit.
-        unit_count: units that wait, less those that take one back.
-        magic: 0; RocketMQ keeps it for later.
+        time: The time that it covers, in units of the precision since 1970.
+        first: Position of its first unit in timerlog, bytes.
+        last: Position of its last unit in timerlog, bytes.
+        unit_count: Number of waiting units minus units that cancel one.
+        magic: 0; reserved by RocketMQ.
     """
 
     time: int
@@ -57,17 +57,17 @@ EMPTY_SLOT = TimerSlot(_NO_UNIT, _NO_UNIT, _NO_UNIT, 0)
 
 
 class TimerUnit(NamedTuple):
-    """A unit: one message that waits.
+    """A unit of timerlog: one waiting message.
 
     Attributes:
         size: 52.
-        previous: position of the unit before it in the same slot; -1: it is the first.
+        previous: Position of the previous unit in the same slot; -1 for the first.
         magic: UNIT_* bits.
-        write_ms: when it was written, rounded down to the precision.
-        delay_ms: behind `write_ms` comes the time at which it is due.
-        physical_offset: of the message in the commitlog.
-        message_size: of its record, bytes.
-        topic_hash: Java's hash of the real topic, for counting.
+        write_ms: Time of writing, ms since 1970, rounded down to the precision.
+        delay_ms: Time from `write_ms` until the message is due, ms.
+        physical_offset: Commitlog offset of the message, bytes.
+        message_size: Size of its record, bytes.
+        topic_hash: Java's hash of the real topic, for statistics.
         reserved: 0.
     """
 
@@ -83,21 +83,21 @@ class TimerUnit(NamedTuple):
 
     @property
     def time_ms(self) -> int:
-        """The time when the unit is due, ms since 1970."""
+        """Time when the message is due, ms since 1970."""
         return self.write_ms + self.delay_ms
 
 
 class TimerCheck(NamedTuple):
-    """The progress of the timer, as `timercheck` keeps it.
+    """The progress of the timer, as stored in `timercheck`.
 
     Attributes:
-        read_ms: slots before this time are delivered.
-        log_flushed: timerlog is on the device up to this position.
-        queue_offset: messages of the timer's topic before this one are in the wheel.
-        master_queue_offset: the same of the master, for a slave.
-        state_version: of its data version.
-        timestamp: the same, ms.
-        counter: the same.
+        read_ms: Slots before this time have been delivered, ms since 1970.
+        log_flushed: timerlog is flushed to the disk up to this position, bytes.
+        queue_offset: Messages of the timer topic before this queue offset are in the wheel.
+        master_queue_offset: On a slave, the master's `queue_offset`.
+        state_version: State version of the data version.
+        timestamp: Time of the data version, ms.
+        counter: Counter of the data version.
     """
 
     read_ms: int = 0
@@ -110,15 +110,15 @@ class TimerCheck(NamedTuple):
 
 
 def encode_unit(unit: TimerUnit) -> bytes:
-    """A unit's bytes."""
+    """Encode a unit to 52 bytes."""
     return TIMER_UNIT.pack(*unit)
 
 
 def decode_unit(buffer: bytes | memoryview, position: int = 0) -> TimerUnit:
-    """The unit at a position.
+    """Decode the unit at a position.
 
     Raises:
-        CodecError: none stands there.
+        CodecError: No valid unit is at the position.
     """
     if len(buffer) - position < TIMER_UNIT_SIZE:
         raise CodecError(f"no unit of the timer fits at byte {position} of {len(buffer)}")
@@ -129,19 +129,19 @@ def decode_unit(buffer: bytes | memoryview, position: int = 0) -> TimerUnit:
 
 
 def encode_blank(left: int) -> bytes:
-    """The mark that the last `left` bytes of a timerlog file hold no unit."""
+    """Encode the mark for a timerlog file whose last `left` bytes contain no unit."""
     return TIMER_BLANK.pack(left, 0, _BLANK_MAGIC)
 
 
 def is_blank(buffer: bytes | memoryview, position: int) -> bool:
-    """Whether the mark of a blank stands at a position."""
+    """Return whether no unit follows in the file: a blank mark is at the position, or too few bytes are left."""
     if len(buffer) - position < TIMER_BLANK_SIZE:
         return True
     return bool(TIMER_BLANK.unpack_from(buffer, position)[2] == _BLANK_MAGIC)
 
 
 def encode_check(check: TimerCheck) -> bytes:
-    """The 56 bytes that count; the file has zeros behind them."""
+    """Encode the 56 used bytes; the rest of the file is zeros."""
     return TIMER_CHECK.pack(*check)
 
 
@@ -149,7 +149,7 @@ def decode_check(content: bytes) -> TimerCheck:
     """Decode the file timercheck.
 
     Raises:
-        CodecError: it has fewer than 56 bytes.
+        CodecError: The content has fewer than 56 bytes.
     """
     if len(content) < TIMER_CHECK.size:
         raise CodecError(

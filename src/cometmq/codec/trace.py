@@ -7,8 +7,8 @@ r"""Records of message traces, as clients write them into the trace topic.
 | SubAfter | request id, message id, ms, success, keys, outcome, time, group |
 | EndTransaction | time, region, group, topic, message id, tags, keys, store host, message kind, transaction id, state, from a check |
 
-A field that is missing is written "null", as Java writes it. Readers take what older clients left out at
-the end. Source: TraceDataEncoder of RocketMQ 5.3.3; docs/format/trace.md.
+A missing field is written as "null", as in Java. Readers accept records of older clients, which lack fields at the end.
+Source: TraceDataEncoder of RocketMQ 5.3.3; docs/format/trace.md.
 """
 
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ class TraceKind(StrEnum):
 
 
 class TracedMessage(IntEnum):
-    """Kinds of messages (MessageType)."""
+    """The kind of a traced message (MessageType)."""
 
     NORMAL = 0
     HALF = 1
@@ -43,7 +43,7 @@ class TracedMessage(IntEnum):
 
 
 class TraceOutcome(IntEnum):
-    """The outcome of a listener (ConsumeReturnType)."""
+    """The outcome of a call of a listener (ConsumeReturnType)."""
 
     SUCCESS = 0
     TIME_OUT = 1
@@ -54,27 +54,27 @@ class TraceOutcome(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """One record. Fields that its kind has not are left as they are.
+    """One trace record; fields that its kind does not have keep their defaults.
 
     Attributes:
-        kind: what it tells of.
-        message_id: of the message that it tells of.
-        time_ms: when it happened, ms since 1970.
+        kind: Event that is recorded.
+        message_id: Id of the message.
+        time_ms: Time of the event, ms since 1970.
         region: regionId of the broker.
-        group: of the producer or consumer.
-        topic: of the message.
-        tags: of the message.
-        keys: of the message, with blanks between.
-        store_host: the broker, "ip:port".
-        body_size: bytes.
-        took_ms: the send, or the listener.
-        message_kind: what kind of message.
-        offset_message_id: where it lies.
-        is_success: whether it went well.
-        request_id: the same in SubBefore and SubAfter of one call of a listener.
-        tries: how often it had come before.
-        outcome: of the listener.
-        transaction_id: Id by which the broker knows the transaction.
+        group: Producer or consumer group.
+        topic: Topic of the message.
+        tags: Tags of the message.
+        keys: Keys of the message, separated by blanks.
+        store_host: Address of the broker, "ip:port".
+        body_size: Size of the body in bytes.
+        took_ms: Duration of the send or of the listener's call, ms.
+        message_kind: Kind of the message.
+        offset_message_id: Offset message id, which holds the location of the message.
+        is_success: Whether the operation succeeded.
+        request_id: Shared by SubBefore and SubAfter of one listener call.
+        tries: Number of earlier deliveries.
+        outcome: Outcome of the listener call.
+        transaction_id: Id of the transaction at the broker.
         state: How the transaction ended: COMMIT_MESSAGE, ROLLBACK_MESSAGE or UNKNOW.
         is_from_check: Whether the broker had asked how the transaction ended.
     """
@@ -102,21 +102,21 @@ class Trace:
 
 
 def encode_traces(traces: Iterable[Trace]) -> bytes:
-    """The body of a message in the trace topic; Recall is not written."""
+    """Encode the body of a message for the trace topic; records of kind RECALL cannot be written."""
     return "".join(_encode(trace) for trace in traces).encode()
 
 
 def trace_keys(traces: Iterable[Trace]) -> tuple[str, ...]:
-    """The keys of that message: all message ids and keys that it tells of, each once."""
+    """Return the keys of that message: all message ids and keys in the traces, without duplicates."""
     words = (word for trace in traces for word in (trace.message_id, *split_keys(trace.keys)))
     return tuple(dict.fromkeys(words))
 
 
 def decode_traces(body: bytes) -> list[Trace]:
-    """The records of a message in the trace topic; kinds that are not known are left out.
+    """Decode the records of a message in the trace topic; unknown kinds are skipped.
 
     Raises:
-        CodecError: a record is cut short, or a number is none.
+        CodecError: A record is truncated, or a number is malformed.
     """
     return [
         trace
@@ -226,5 +226,5 @@ def _text(field: str) -> str:
     return "" if field == _NULL else field
 
 
-def _flag(value: bool) -> str:  # noqa: FBT001  It is the value.
+def _flag(value: bool) -> str:  # noqa: FBT001  The value to write.
     return "true" if value else "false"

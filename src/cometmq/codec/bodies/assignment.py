@@ -1,8 +1,7 @@
-"""Queues that a broker shares out: bodies of QUERY_ASSIGNMENT 400 and of the modes, 401 and 402.
+"""Assignment of queues by a broker: bodies of QUERY_ASSIGNMENT 400, and of the modes, 401 and 402.
 
-Also messageRequestMode.json, which keeps the modes. Source: QueryAssignmentRequestBody,
-QueryAssignmentResponseBody, SetMessageRequestModeRequestBody and MessageRequestModeSerializeWrapper
-of RocketMQ 5.3.3.
+Includes messageRequestMode.json, which stores the modes. Source: QueryAssignmentRequestBody,
+QueryAssignmentResponseBody, SetMessageRequestModeRequestBody and MessageRequestModeSerializeWrapper of RocketMQ 5.3.3.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +19,7 @@ AVERAGELY, IN_CIRCLE = "AVG", "AVG_BY_CIRCLE"
 
 @dataclass(frozen=True, slots=True)
 class AssignmentQuery:
-    """A member of a group asks for its queues of a topic."""
+    """A group member's request for its queues of a topic."""
 
     topic: str
     group: str
@@ -31,7 +30,7 @@ class AssignmentQuery:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A queue to consume, and how: PULL or POP; queue id -1 stands for any of its broker."""
+    """A queue to consume, and the mode: PULL or POP; queue id -1 means any queue of the broker."""
 
     queue: MessageQueue
     mode: str = PULL
@@ -39,13 +38,13 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class RequestModeConfig:
-    """The way a group consumes a topic where the broker shares queues out.
+    """The mode in which a group consumes a topic whose queues the broker assigns.
 
     Attributes:
-        topic: the topic.
-        group: the group.
+        topic: The topic.
+        group: The consumer group.
         mode: PULL or POP.
-        share_queues: how many other members' queues a member pops, too.
+        share_queues: Number of other members whose queues a member also pops.
     """
 
     topic: str
@@ -55,7 +54,7 @@ class RequestModeConfig:
 
 
 def encode_assignment_query(query: AssignmentQuery) -> bytes:
-    """The body of 400."""
+    """Encode the body of QUERY_ASSIGNMENT 400."""
     return fastjson.dumps(
         {
             "clientId": query.client_id,
@@ -68,10 +67,10 @@ def encode_assignment_query(query: AssignmentQuery) -> bytes:
 
 
 def decode_assignment_query(content: bytes) -> AssignmentQuery:
-    """The question in a body.
+    """Decode the body of QUERY_ASSIGNMENT 400.
 
     Raises:
-        CodecError: it means nothing.
+        CodecError: The body is malformed.
     """
     body = load_request(content, "query of an assignment")
     return AssignmentQuery(
@@ -84,7 +83,7 @@ def decode_assignment_query(content: bytes) -> AssignmentQuery:
 
 
 def encode_assignments(assignments: Iterable[Assignment] | None) -> bytes:
-    """The answer to 400; None: there is none, and the client keeps what it has."""
+    """Encode the answer to 400; None means no assignment, so that the client keeps the queues it has."""
     if assignments is None:
         return b"{}"
     return fastjson.dumps(
@@ -105,10 +104,10 @@ def encode_assignments(assignments: Iterable[Assignment] | None) -> bytes:
 
 
 def decode_assignments(content: bytes) -> list[Assignment] | None:
-    """The queues in an answer; None where it says nothing of them.
+    """Decode the answer to 400; return None if it contains no assignment.
 
     Raises:
-        CodecError: it means nothing.
+        CodecError: The body is malformed.
     """
     body = load_object(content, "assignment")
     if "messageQueueAssignments" not in body:
@@ -122,15 +121,15 @@ def decode_assignments(content: bytes) -> list[Assignment] | None:
 
 
 def encode_request_mode(config: RequestModeConfig) -> bytes:
-    """The body of 401."""
+    """Encode the body of SET_MESSAGE_REQUEST_MODE 401."""
     return fastjson.dumps(_mode_json(config))
 
 
 def decode_request_mode(content: bytes) -> RequestModeConfig:
-    """The mode in a body.
+    """Decode the body of SET_MESSAGE_REQUEST_MODE 401.
 
     Raises:
-        CodecError: it means nothing.
+        CodecError: The body is malformed.
     """
     return _mode(load_request(content, "request mode"))
 
@@ -138,7 +137,7 @@ def decode_request_mode(content: bytes) -> RequestModeConfig:
 def encode_request_modes(
     modes: Mapping[tuple[str, str], RequestModeConfig], *, pretty: bool = True
 ) -> str:
-    """The text of messageRequestMode.json; not `pretty`: the body of the answer to 402."""
+    """Encode messageRequestMode.json, or without `pretty` the answer to 402."""
     table: dict[str, dict[str, Any]] = {}
     for config in modes.values():
         table.setdefault(config.topic, {})[config.group] = _mode_json(config)
@@ -146,10 +145,10 @@ def encode_request_modes(
 
 
 def decode_request_modes(text: str) -> dict[tuple[str, str], RequestModeConfig]:
-    """The modes in the file, by topic and group.
+    """Decode messageRequestMode.json to modes by topic and group.
 
     Raises:
-        CodecError: it means nothing.
+        CodecError: The text is malformed.
     """
     table = load_object(text, "messageRequestMode").member("messageRequestModeMap")
     modes = {}

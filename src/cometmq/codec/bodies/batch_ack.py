@@ -1,6 +1,6 @@
-"""Acknowledgements of many popped messages, the body of BATCH_ACK_MESSAGE 200151.
+"""Acknowledgements of many popped messages: the body of BATCH_ACK_MESSAGE 200151.
 
-Each names a check point and a set of bits, the lowest of the first byte for its start offset. Source:
+Each one names a check point and contains a bit set; the lowest bit of its first byte is the start offset. Source:
 BatchAckMessageRequestBody, BatchAck and BitSetSerializerDeserializer of RocketMQ 5.3.3.
 """
 
@@ -13,23 +13,23 @@ from cometmq.codec.bodies.json_object import JsonObject, load_request
 from cometmq.model.errors import CodecError
 from cometmq.model.frozen import dataclass
 
-_BITS_MAX = 1 << 16  # A pop gives 32 messages; what a filter passed over lies between them.
+_BITS_MAX = 1 << 16  # A pop returns 32 messages, spread over those that a filter skipped.
 
 
 @dataclass(frozen=True, slots=True)
 class BatchAck:
-    """Messages of one check point.
+    """Acknowledged messages of one check point.
 
     Attributes:
-        group: who acknowledges.
-        topic: that was asked for, not the retry topic.
-        kind: `codec.receipt.kind_of` of where they lie.
-        start_offset: of the check point.
-        queue_id: of the messages.
-        revive_queue: of the check point.
-        pop_time_ms: of the check point.
-        invisible_ms: of the check point.
-        offsets: queue offsets of the messages.
+        group: Consumer group that acknowledges.
+        topic: Topic that was popped, not its retry topic.
+        kind: Kind of the topic that contains the messages (`codec.receipt.kind_of`).
+        start_offset: Start offset of the check point.
+        queue_id: Queue of the messages.
+        revive_queue: Queue of the revive topic that holds the check point.
+        pop_time_ms: Time of the pop, ms since 1970.
+        invisible_ms: How long the messages are hidden, ms.
+        offsets: Queue offsets of the messages.
     """
 
     group: str
@@ -44,17 +44,17 @@ class BatchAck:
 
 
 def encode_batch_ack(broker_name: str, acks: Iterable[BatchAck]) -> bytes:
-    """The body."""
+    """Encode the body of BATCH_ACK_MESSAGE."""
     return fastjson.dumps(
         {"acks": [_ack_json(ack) for ack in acks], "brokerName": broker_name}, sort_keys=True
     )
 
 
 def decode_batch_ack(content: bytes) -> list[BatchAck]:
-    """The acknowledgements in a body.
+    """Decode the body of BATCH_ACK_MESSAGE.
 
     Raises:
-        CodecError: it means nothing.
+        CodecError: The body is malformed.
     """
     body = load_request(content, "batch of acknowledgements")
     return [_ack(part) for part in body.objects("acks")] if "acks" in body else []

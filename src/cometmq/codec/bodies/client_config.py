@@ -1,4 +1,4 @@
-"""A subscription that is to be checked, the body of CHECK_CLIENT_CONFIG 46.
+"""A subscription to be checked: the body of CHECK_CLIENT_CONFIG 46.
 
 Source: CheckClientRequestBody and ClientManageProcessor.checkClientConfig of RocketMQ 5.3.3.
 """
@@ -9,10 +9,10 @@ from cometmq.model.subscription import Subscription
 
 
 def decode_client_config(content: bytes) -> Subscription | None:
-    """The subscription in a body; None where it holds none.
+    """Return the subscription in a body, or None if it has none.
 
     Raises:
-        CodecError: it means nothing.
+        CodecError: The body is malformed.
     """
     if not content:
         return None
@@ -23,10 +23,10 @@ def decode_client_config(content: bytes) -> Subscription | None:
 
 
 def client_config_group(content: bytes) -> str | None:
-    """The group whose subscription a body holds.
+    """Return the consumer group in a body, or None if it has none.
 
     Raises:
-        CodecError: it means nothing.
+        CodecError: The body is malformed.
     """
     return (
         load_request(content, "client configuration").maybe_text("group") if content else None

@@ -1,4 +1,4 @@
-"""Clusters and their brokers, the answer to GET_BROKER_CLUSTER_INFO 106.
+"""Clusters and their brokers: the answer to GET_BROKER_CLUSTER_INFO 106.
 
 Source: ClusterInfo of RocketMQ 5.3.3.
 """
@@ -18,8 +18,8 @@ class ClusterInfo:
     """The brokers that a nameserver knows.
 
     Attributes:
-        brokers: each broker group by its name.
-        broker_names: the names of a cluster's broker groups, by cluster.
+        brokers: Broker groups by name.
+        broker_names: Names of the broker groups in each cluster.
     """
 
     brokers: Mapping[str, BrokerData] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class ClusterInfo:
 
 
 def encode_cluster_info(clusters: ClusterInfo) -> bytes:
-    """The body of the answer."""
+    """Encode the answer to 106."""
     return fastjson.dumps(
         {
             "brokerAddrTable": {
@@ -41,10 +41,10 @@ def encode_cluster_info(clusters: ClusterInfo) -> bytes:
 
 
 def decode_cluster_info(content: bytes | str) -> ClusterInfo:
-    """The clusters in a body.
+    """Decode the answer to 106.
 
     Raises:
-        CodecError: it is none; the message names the field.
+        CodecError: The body is malformed; the message names the field.
     """
     body = load_object(content, "cluster info")
     return ClusterInfo(

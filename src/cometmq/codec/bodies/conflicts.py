@@ -1,6 +1,6 @@
-"""Members of consumer groups that contradict each other: body of GET_GROUP_CONFLICTS, a request of our own.
+"""Conflicts between members of consumer groups: body of GET_GROUP_CONFLICTS, a request of CometMQ.
 
-docs/format/own-requests.md draws it.
+The format is described in docs/format/own-requests.md.
 """
 
 from collections.abc import Iterable
@@ -15,11 +15,11 @@ SUBSCRIPTION, CLIENT_ID = "SUBSCRIPTION", "CLIENT_ID"
 
 @dataclass(frozen=True, slots=True)
 class ConflictSide:
-    """Members that say the same.
+    """Members of a group that agree with each other.
 
     Attributes:
-        clients: who, "client id@ip:port" each.
-        says: what, for people: the message model and what is wanted of each topic.
+        clients: The members, "client id@ip:port" each.
+        says: Text that describes their message model and subscriptions.
     """
 
     clients: tuple[str, ...]
@@ -28,12 +28,12 @@ class ConflictSide:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A group whose members do not agree.
+    """A consumer group whose members contradict each other.
 
     Attributes:
-        group: the consumer group.
-        kind: SUBSCRIPTION, or CLIENT_ID: one id for several clients.
-        sides: all of them.
+        group: The consumer group.
+        kind: SUBSCRIPTION, or CLIENT_ID if several clients use the same id.
+        sides: All conflicting sides.
     """
 
     group: str
@@ -42,7 +42,7 @@ class Conflict:
 
 
 def encode_conflicts(conflicts: Iterable[Conflict]) -> bytes:
-    """The body."""
+    """Encode the body of GET_GROUP_CONFLICTS."""
     return fastjson.dumps({"conflicts": [_conflict_json(conflict) for conflict in conflicts]})
 
 
@@ -57,10 +57,10 @@ def _conflict_json(conflict: Conflict) -> dict[str, Any]:
 
 
 def decode_conflicts(content: bytes | str) -> tuple[Conflict, ...]:
-    """The conflicts in such a body.
+    """Decode the body of GET_GROUP_CONFLICTS.
 
     Raises:
-        CodecError: it is none; the message names the field.
+        CodecError: The body is malformed; the message names the field.
     """
     return tuple(
         Conflict(

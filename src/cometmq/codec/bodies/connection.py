@@ -1,4 +1,4 @@
-"""Connected clients: answers to GET_CONSUMER_CONNECTION_LIST 203, 204 (producers) and 328 (all of them).
+"""Connected clients: answers to GET_CONSUMER_CONNECTION_LIST 203, 204 (producers) and 328 (all producers).
 
 Source: ConsumerConnection, ProducerConnection, Connection and ProducerTableInfo of RocketMQ 5.3.3.
 """
@@ -23,13 +23,13 @@ from cometmq.model.subscription import Subscription
 
 @dataclass(frozen=True, slots=True)
 class ClientConnection:
-    """One client.
+    """A connected client.
 
     Attributes:
-        client_id: as it calls itself.
-        address: "ip:port" it connected from.
-        language: `model.codes.Language`.
-        version: ordinal of its RocketMQ version.
+        client_id: Id that the client has chosen.
+        address: "ip:port" that it connected from.
+        language: Number in `model.codes.Language`.
+        version: Ordinal of its RocketMQ version.
     """
 
     client_id: str
@@ -40,7 +40,7 @@ class ClientConnection:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerConnections:
-    """The clients of a consumer group, and what the group does."""
+    """The clients of a consumer group, and the group's subscriptions and modes."""
 
     connections: tuple[ClientConnection, ...] = ()
     subscriptions: Mapping[str, Subscription] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class ConsumerConnections:
 
 
 def encode_consumer_connections(group: ConsumerConnections) -> bytes:
-    """The body of the answer to 203."""
+    """Encode the answer to 203."""
     return fastjson.dumps(
         {
             "connectionSet": [_connection_json(each) for each in group.connections],
@@ -65,10 +65,10 @@ def encode_consumer_connections(group: ConsumerConnections) -> bytes:
 
 
 def decode_consumer_connections(content: bytes | str) -> ConsumerConnections:
-    """The group in such a body.
+    """Decode the answer to 203.
 
     Raises:
-        CodecError: it is none; the message names the field.
+        CodecError: The body is malformed; the message names the field.
     """
     body = load_object(content, "consumer connections")
     return ConsumerConnections(
@@ -81,15 +81,15 @@ def decode_consumer_connections(content: bytes | str) -> ConsumerConnections:
 
 
 def encode_producer_connections(connections: Iterable[ClientConnection]) -> bytes:
-    """The body of the answer to 204."""
+    """Encode the answer to 204."""
     return fastjson.dumps({"connectionSet": [_connection_json(each) for each in connections]})
 
 
 def decode_producer_connections(content: bytes | str) -> tuple[ClientConnection, ...]:
-    """The clients in such a body.
+    """Decode the answer to 204.
 
     Raises:
-        CodecError: it is none; the message names the field.
+        CodecError: The body is malformed; the message names the field.
     """
     body = load_object(content, "producer connections")
     return tuple(_connection(part) for part in body.objects("connectionSet"))
@@ -98,10 +98,10 @@ def decode_producer_connections(content: bytes | str) -> tuple[ClientConnection,
 def encode_all_producers(
     groups: Mapping[str, Iterable[tuple[ClientConnection, int]]],
 ) -> bytes:
-    """The body of the answer to GET_ALL_PRODUCER_INFO 328.
+    """Encode the answer to GET_ALL_PRODUCER_INFO 328.
 
     Args:
-        groups: by name: producers, and when each sent its last heartbeat, ms since 1970.
+        groups: Producers by group, with the time of their last heartbeat in ms since 1970.
     """
     return fastjson.dumps(
         {
@@ -118,7 +118,7 @@ def _producer_json(producer: ClientConnection, seen_ms: int) -> dict[str, Any]:
         "clientId": producer.client_id,
         "language": Language(producer.language).name,
         "lastUpdateTimestamp": seen_ms,
-        "remoteIP": f"/{producer.address}",  # As Java writes an address without a host's name.
+        "remoteIP": f"/{producer.address}",  # Java's form of an address without host name.
         "version": producer.version,
     }
 

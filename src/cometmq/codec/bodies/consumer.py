@@ -1,4 +1,4 @@
-"""The client ids of a consumer group, the answer to GET_CONSUMER_LIST_BY_GROUP 38.
+"""The client ids of a consumer group: the answer to GET_CONSUMER_LIST_BY_GROUP 38.
 
 Source: GetConsumerListByGroupResponseBody of RocketMQ 5.3.3.
 """
@@ -10,14 +10,14 @@ from cometmq.codec.bodies.json_object import load_object
 
 
 def encode_consumer_ids(client_ids: Iterable[str]) -> bytes:
-    """The body of the answer."""
+    """Encode the answer to 38."""
     return fastjson.dumps({"consumerIdList": list(client_ids)})
 
 
 def decode_consumer_ids(content: bytes | str) -> tuple[str, ...]:
-    """The client ids in a body.
+    """Decode the answer to 38.
 
     Raises:
-        CodecError: it holds no such list.
+        CodecError: The body has no list of client ids.
     """
     return load_object(content, "consumer ids").texts("consumerIdList")

@@ -1,11 +1,9 @@
 """Consumer offsets of a broker: the answer to GET_ALL_CONSUMER_OFFSET 43, and consumerOffset.json.
 
-Source: ConsumerOffsetManager and ConsumerOffsetSerializeWrapper of RocketMQ 5.3.3. An offset is the
-next one to consume. 4.9 writes the offset table alone; `groupTopicMap`, which newer brokers write
-beside it into the file, says nothing that the table does not, and is made from it.
-
-With light queues (`enableLmq`) a broker keeps all of it in lmqConsumerOffset.json instead
-(LmqConsumerOffsetManager): the same, and a table of light groups, whose topics have one queue each.
+Source: ConsumerOffsetManager and ConsumerOffsetSerializeWrapper of RocketMQ 5.3.3. An offset is the next one to
+consume. 4.9 writes the offset table only. Newer brokers add `groupTopicMap` to the file; it is derived from the table.
+With light queues (`enableLmq`) a broker uses lmqConsumerOffset.json instead (LmqConsumerOffsetManager), which has an
+additional table of light groups; their topics have one queue each.
 """
 
 from collections.abc import Mapping
@@ -19,7 +17,7 @@ from cometmq.model.frozen import dataclass
 from cometmq.model.names import LMQ_PREFIX
 
 TOPIC_GROUP_SEPARATOR = "@"
-_LIGHT_QUEUE = 0  # The only one of a light topic.
+_LIGHT_QUEUE = 0  # Queue id of a light topic.
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +25,8 @@ class OffsetTable:
     """All consumer offsets of a broker.
 
     Attributes:
-        version: of the table.
-        offsets: next queue offset to consume, by "topic@group" and queue id.
+        version: Version of the table.
+        offsets: Next queue offset to consume, by "topic@group" and queue id.
     """
 
     version: DataVersion
@@ -36,19 +34,19 @@ class OffsetTable:
 
 
 def encode_offset_table(table: OffsetTable) -> bytes:
-    """The body of the answer."""
+    """Encode the answer to 43."""
     return fastjson.dumps(
         {"dataVersion": table.version.to_json(), "offsetTable": _offsets_json(table)}
     )
 
 
 def encode_offsets_file(table: OffsetTable) -> str:
-    """The text of consumerOffset.json."""
+    """Encode consumerOffset.json."""
     return fastjson.dumps(_file_json(table), pretty=True).decode()
 
 
 def encode_light_offsets_file(table: OffsetTable) -> str:
-    """The text of lmqConsumerOffset.json."""
+    """Encode lmqConsumerOffset.json."""
     plain: dict[str, Mapping[int, int]] = {}
     light: dict[str, int] = {}
     for key, queues in table.offsets.items():
@@ -68,7 +66,7 @@ def encode_light_offsets_file(table: OffsetTable) -> str:
 
 
 def is_light(key: str) -> bool:
-    """Whether a "topic@group" is of a light group (MixAll.isLmq)."""
+    """Return whether a "topic@group" belongs to a light group (MixAll.isLmq)."""
     return key.partition(TOPIC_GROUP_SEPARATOR)[2].startswith(LMQ_PREFIX)
 
 
@@ -86,10 +84,10 @@ def _file_json(table: OffsetTable) -> dict[str, Any]:
 
 
 def decode_offset_table(content: bytes | str) -> OffsetTable:
-    """Decode a table of offsets, a body or the text of consumerOffset.json or lmqConsumerOffset.json.
+    """Decode a table of offsets from a body, consumerOffset.json or lmqConsumerOffset.json.
 
     Raises:
-        CodecError: it is no table of offsets; the message names the field.
+        CodecError: The content is malformed; the message names the field.
     """
     body = load_object(content, "consumer offsets")
     offsets = body.table("offsetTable", lambda part, key: part.numbered(key, JsonObject.int64))

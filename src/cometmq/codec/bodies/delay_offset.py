@@ -1,7 +1,7 @@
 """The delivered offset of each delay level: delayOffset.json, and the answer to GET_ALL_DELAY_OFFSET 45.
 
-Source: ScheduleMessageService and DelayOffsetSerializeWrapper of RocketMQ 5.3.3. An offset is the next
-one to deliver in the level's queue. 4.9 writes the offset table alone.
+Source: ScheduleMessageService and DelayOffsetSerializeWrapper of RocketMQ 5.3.3. An offset is the next one to deliver
+in the level's queue. 4.9 writes the offset table only.
 """
 
 from collections.abc import Mapping
@@ -15,11 +15,11 @@ from cometmq.model.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DelayOffsets:
-    """The delivery's progress.
+    """The progress of delivery per delay level.
 
     Attributes:
-        version: of the table.
-        offsets: next queue offset to deliver, by level.
+        version: Version of the table.
+        offsets: Next queue offset to deliver, by level.
     """
 
     version: DataVersion
@@ -27,7 +27,7 @@ class DelayOffsets:
 
 
 def encode_delay_offsets(table: DelayOffsets) -> str:
-    """The text of delayOffset.json."""
+    """Encode delayOffset.json."""
     return fastjson.dumps(
         {"dataVersion": table.version.to_json(), "offsetTable": dict(table.offsets)},
         pretty=True,
@@ -38,7 +38,7 @@ def decode_delay_offsets(text: bytes | str) -> DelayOffsets:
     """Decode the delivered offsets of delay levels.
 
     Raises:
-        CodecError: it is no such table; the message names the field.
+        CodecError: The content is malformed; the message names the field.
     """
     body = load_object(text, "delay offsets")
     return DelayOffsets(

@@ -1,4 +1,4 @@
-"""The topics that were deleted, in the file deletedTopics.json; see docs/format/deleted-topics.md."""
+"""The deleted topics, stored in deletedTopics.json (docs/format/deleted-topics.md)."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -13,8 +13,8 @@ class DeletedTopic(NamedTuple):
     """The deletion of a topic.
 
     Attributes:
-        end: Physical offset behind the last record that may be of the deleted topic.
-        deleted_ms: The time of the deletion, ms since 1970.
+        end: Physical offset after the last record that may belong to the deleted topic.
+        deleted_ms: Time of the deletion, ms since 1970.
     """
 
     end: int
@@ -22,7 +22,7 @@ class DeletedTopic(NamedTuple):
 
 
 def encode_deleted_topics(topics: Mapping[str, DeletedTopic]) -> str:
-    """Encode the table as the text of the file."""
+    """Encode deletedTopics.json."""
     members = {
         name: {"end": each.end, "timeStamp": each.deleted_ms} for name, each in topics.items()
     }
@@ -30,10 +30,10 @@ def encode_deleted_topics(topics: Mapping[str, DeletedTopic]) -> str:
 
 
 def decode_deleted_topics(text: str) -> dict[str, DeletedTopic]:
-    """Decode the text of the file.
+    """Decode deletedTopics.json.
 
     Raises:
-        CodecError: It is no such table.
+        CodecError: The text is malformed.
     """
     part = load_object(text, _MEMBER).member(_MEMBER)
     return {

@@ -1,8 +1,8 @@
-"""Consumer groups of a broker: bodies of 200, 201 and 352, and what subscriptionGroup.json holds.
+"""Consumer groups of a broker: bodies of 200, 201, 225 and 352, and subscriptionGroup.json.
 
-Source: SubscriptionGroupConfig, SubscriptionGroupWrapper and SubscriptionGroupManager of RocketMQ
-5.3.3. 4.9 lacks attributes, consumeMessageOrderly, consumeTimeoutMinute, groupRetryPolicy,
-groupSysFlag and forbiddenTable; each form is read.
+Source: SubscriptionGroupConfig, SubscriptionGroupWrapper and SubscriptionGroupManager of RocketMQ 5.3.3. 4.9 lacks
+attributes, consumeMessageOrderly, consumeTimeoutMinute, groupRetryPolicy, groupSysFlag and forbiddenTable; both forms
+can be decoded.
 """
 
 from collections.abc import Mapping
@@ -18,12 +18,12 @@ from cometmq.model.group import GroupConfig
 
 @dataclass(frozen=True, slots=True)
 class GroupTable:
-    """All groups of a broker.
+    """All consumer groups of a broker.
 
     Attributes:
-        version: changes with each change of the table.
-        groups: settings by group name.
-        forbidden: bits of what a group may not do with a topic, by group and topic (5.x).
+        version: Version of the table, which every change increases.
+        groups: Settings by group name.
+        forbidden: Bits of what a group may not do with a topic, by group and topic (5.x).
     """
 
     version: DataVersion
@@ -32,20 +32,20 @@ class GroupTable:
 
 
 def encode_group_table(table: GroupTable) -> bytes:
-    """The body of an answer to GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201."""
+    """Encode the answer to GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201."""
     return fastjson.dumps(_table_json(table))
 
 
 def encode_groups_file(table: GroupTable) -> str:
-    """The text of subscriptionGroup.json."""
+    """Encode subscriptionGroup.json."""
     return fastjson.dumps(_table_json(table), pretty=True).decode()
 
 
 def decode_group_table(content: bytes | str) -> GroupTable:
-    """Decode a table of groups, a body or the text of subscriptionGroup.json.
+    """Decode a table of groups from a body or subscriptionGroup.json.
 
     Raises:
-        CodecError: it is no table of groups; the message names the field.
+        CodecError: The content is malformed; the message names the field.
     """
     body = load_object(content, "group table")
     return GroupTable(
@@ -58,24 +58,24 @@ def decode_group_table(content: bytes | str) -> GroupTable:
 
 
 def encode_group_config(group: GroupConfig) -> bytes:
-    """The body of UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200 and of an answer to 352."""
+    """Encode the body of UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200 and of the answer to 352."""
     return fastjson.dumps(_group_json(group))
 
 
 def decode_group_config(content: bytes | str) -> GroupConfig:
-    """The group in such a body.
+    """Decode the body of UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200 or the answer to 352.
 
     Raises:
-        CodecError: it is none; the message names the field.
+        CodecError: The body is malformed; the message names the field.
     """
     return _group(load_request(content, "subscription group"))
 
 
 def decode_group_configs(content: bytes | str) -> tuple[GroupConfig, ...]:
-    """The groups in the body of UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST 225.
+    """Decode the body of UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST 225.
 
     Raises:
-        CodecError: it is no list of groups; the message names the field.
+        CodecError: The body is malformed; the message names the field.
     """
     body = load_request(content, "subscription groups")
     return tuple(_group(part) for part in body.objects("groupConfigList"))

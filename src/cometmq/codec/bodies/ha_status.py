@@ -1,7 +1,7 @@
-"""The state of the copies of a broker's log: the answer to GET_BROKER_HA_STATUS 907.
+"""The replication status of a broker: the answer to GET_BROKER_HA_STATUS 907.
 
-Source: HARuntimeInfo of RocketMQ 5.3.3, whose names these are. Its readers pass over what they do not know, so an
-answer of ours says more: why a member does not copy, ids, how old its newest record is, and how its metadata is.
+Source: HARuntimeInfo of RocketMQ 5.3.3, with its field names. RocketMQ ignores unknown fields, so CometMQ adds some:
+why a member does not replicate, ids, the age of the newest record, and the state of the metadata.
 """
 
 from collections.abc import Mapping
@@ -11,23 +11,23 @@ from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject, load_object
 from cometmq.model.frozen import dataclass
 
-# Between the reason why a slave has stopped copying, and the advice.
+# Text between the reason why a slave has stopped replicating and the advice.
 STOPPED_WORDS = ". Nothing is copied any more, and this slave stays readable. "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HaSlave:
-    """A slave, as its master sees it (HAConnectionRuntimeInfo).
+    """A slave as seen by its master (HAConnectionRuntimeInfo).
 
     Attributes:
         address: "ip:port" that it connects from.
-        acked: physical offset up to which it says to have the log.
-        gap: bytes that it lacks.
-        is_in_sync: whether sends may count on it.
-        bytes_per_second: that it is sent.
-        sent: physical offset of the next byte for it.
-        broker_id: its id; None: it did not say.
-        error: why the connection before ended; None: it did not, or no answer of ours.
+        acked: Physical offset up to which it has acknowledged the log.
+        gap: Bytes that it is behind.
+        is_in_sync: Whether it counts as in sync for sends.
+        bytes_per_second: Rate of bytes sent to it.
+        sent: Physical offset of the next byte to send.
+        broker_id: Its broker id, or None if not reported.
+        error: Why its previous connection ended, or None if unknown.
     """
 
     address: str
@@ -42,19 +42,19 @@ class HaSlave:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HaMaster:
-    """The master, as its slave sees it (HAClientRuntimeInfo).
+    """A master as seen by its slave (HAClientRuntimeInfo).
 
     Attributes:
-        address: of its HA port; empty: not known.
-        max_offset: physical offset behind the slave's last record.
-        master_flushed: how far the master's log is on its device, as it said.
-        bytes_per_second: that come.
-        read_ms: when bytes came last, ms since 1970.
-        written_ms: when the slave reported last, ms since 1970.
-        is_active: whether it copies; None: no answer of ours.
-        error: why it does not copy.
-        metadata_ms: when topics, groups and offsets were last copied, ms since 1970; None: no answer of ours.
-        metadata_error: why they are not.
+        address: Address of the master's HA port; empty if unknown.
+        max_offset: Physical offset after the slave's last record.
+        master_flushed: Flushed offset of the master's log, as last reported.
+        bytes_per_second: Rate of received bytes.
+        read_ms: When bytes last arrived, ms since 1970.
+        written_ms: When the slave last reported, ms since 1970.
+        is_active: Whether the slave replicates; None in answers of RocketMQ.
+        error: Why the slave does not replicate, or None.
+        metadata_ms: When topics, groups and offsets were last copied, ms since 1970; None in answers of RocketMQ.
+        metadata_error: Why the metadata is not copied, or None.
     """
 
     address: str
@@ -71,17 +71,17 @@ class HaMaster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HaStatus:
-    """The answer.
+    """The answer to GET_BROKER_HA_STATUS.
 
     Attributes:
-        is_master: whether others copy from it.
-        max_offset: physical offset behind the master's last record; of a slave 0.
-        in_sync_slaves: slaves that sends may count on.
-        slaves: of a master.
-        master: of a slave.
-        stored_ms: when the newest record was stored, ms since 1970; None: no answer of ours, or no record.
-        needed: members that a send waits for, the master counted; None: no answer of ours.
-        refused: connections that were turned away; None: no answer of ours.
+        is_master: Whether the broker is a master.
+        max_offset: Physical offset after the master's last record; 0 for a slave.
+        in_sync_slaves: Number of slaves that count as in sync for sends.
+        slaves: Slaves of a master.
+        master: Master of a slave.
+        stored_ms: When the newest record was stored, ms since 1970; None in answers of RocketMQ or without records.
+        needed: Members that a send waits for, including the master; None in answers of RocketMQ.
+        refused: Number of refused connections; None in answers of RocketMQ.
     """
 
     is_master: bool
@@ -95,7 +95,7 @@ class HaStatus:
 
 
 def encode_ha_status(status: HaStatus) -> bytes:
-    """The body of the answer."""
+    """Encode the answer to 907."""
     master = status.master or HaMaster(address="", max_offset=0)
     return fastjson.dumps(
         _known(
@@ -114,10 +114,10 @@ def encode_ha_status(status: HaStatus) -> bytes:
 
 
 def decode_ha_status(content: bytes) -> HaStatus:
-    """The status in a body, of ours or of Java's.
+    """Decode the answer to 907, from CometMQ or RocketMQ.
 
     Raises:
-        CodecError: it is none; the message names the field.
+        CodecError: The body is malformed; the message names the field.
     """
     body = load_object(content, "HA status")
     is_master = body.flag("master")
@@ -198,5 +198,5 @@ def _maybe_int(part: JsonObject, key: str) -> int | None:
 
 
 def _known(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what is None: Java's readers have no field for it."""
+    """Omit values of None, for which Java's readers have no field."""
     return {key: value for key, value in values.items() if value is not None}

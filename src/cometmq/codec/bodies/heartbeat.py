@@ -1,4 +1,4 @@
-"""Heartbeats of clients, the body of HEART_BEAT 34: who they are and what they subscribe to.
+"""Heartbeats of clients with their groups and subscriptions: the body of HEART_BEAT 34.
 
 Source: HeartbeatData, ProducerData, ConsumerData and SubscriptionData of RocketMQ 5.3.3.
 """
@@ -20,22 +20,22 @@ FROM_LAST = "CONSUME_FROM_LAST_OFFSET"
 
 @dataclass(frozen=True, slots=True)
 class ProducerPart:
-    """One producer group of a client."""
+    """A producer group of a client."""
 
     group: str
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerPart:
-    """One consumer group of a client.
+    """A consumer group of a client.
 
     Attributes:
-        group: its name.
-        subscriptions: what it wants, one a topic.
+        group: Name of the group.
+        subscriptions: One subscription per topic.
         consume_type: CONSUME_ACTIVELY, CONSUME_PASSIVELY or CONSUME_POP.
         model: CLUSTERING or BROADCASTING.
-        from_where: where a new group begins, such as CONSUME_FROM_LAST_OFFSET.
-        is_unit: unit mode, kept for the wire.
+        from_where: Where a new group starts, such as CONSUME_FROM_LAST_OFFSET.
+        is_unit: Unit mode; only passed on.
     """
 
     group: str
@@ -48,14 +48,14 @@ class ConsumerPart:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """A client's sign of life.
+    """A heartbeat of a client.
 
     Attributes:
-        client_id: unique among the clients of a group.
-        producers: groups it sends as.
-        consumers: groups it consumes as.
-        fingerprint: hash of the last full heartbeat, 0 from clients without heartbeat V2.
-        is_without_subscriptions: nothing changed since; the broker keeps what it has.
+        client_id: Unique among the clients of a group.
+        producers: Groups that it produces for.
+        consumers: Groups that it consumes for.
+        fingerprint: Hash of the last full heartbeat; 0 for clients without heartbeat V2.
+        is_without_subscriptions: Whether subscriptions are omitted because they have not changed.
     """
 
     client_id: str
@@ -66,7 +66,7 @@ class Heartbeat:
 
 
 def encode_heartbeat(heartbeat: Heartbeat) -> bytes:
-    """The body."""
+    """Encode the body of HEART_BEAT."""
     return fastjson.dumps(
         {
             "clientID": heartbeat.client_id,
@@ -79,10 +79,10 @@ def encode_heartbeat(heartbeat: Heartbeat) -> bytes:
 
 
 def decode_heartbeat(content: bytes | str) -> Heartbeat:
-    """The heartbeat in a body.
+    """Decode the body of HEART_BEAT.
 
     Raises:
-        CodecError: it is none; the message names the field.
+        CodecError: The body is malformed; the message names the field.
     """
     body = load_request(content, "heartbeat")
     return Heartbeat(
@@ -97,7 +97,7 @@ def decode_heartbeat(content: bytes | str) -> Heartbeat:
 
 
 def subscription_json(subscription: Subscription) -> dict[str, Any]:
-    """One subscription as JSON values."""
+    """Convert a subscription to JSON values."""
     return {
         "classFilterMode": False,
         "codeSet": sorted(subscription.codes),
@@ -110,10 +110,10 @@ def subscription_json(subscription: Subscription) -> dict[str, Any]:
 
 
 def subscription_of(part: JsonObject) -> Subscription:
-    """The subscription in a JSON object; tags and their hashes are made from its expression.
+    """Decode a subscription; tags and their hashes are computed from its expression.
 
     Raises:
-        CodecError: it is none, or wants a class filter, which RocketMQ has no more.
+        CodecError: The object is malformed, or asks for a class filter, which RocketMQ no longer has.
     """
     if part.flag("classFilterMode", default=False):
         raise CodecError(f"{part}: class filters are not supported; use tags or SQL92")

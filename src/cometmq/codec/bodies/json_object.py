@@ -1,8 +1,8 @@
-"""Objects of a JSON body, read so that whatever is wrong is named.
+"""Validated access to the objects of a JSON body, with errors that name the invalid field.
 
-A body comes from a peer: any field may be missing, null or of another kind. As Java's readers do,
-these take null for missing and a number written as text; everything else that does not fit is a
-CodecError which says which field of what.
+A body comes from a peer: any field may be missing, null or of another type. Like Java's readers, the accessors treat
+null as missing and accept numbers written as strings. Every other mismatch is a CodecError that names the object and
+the field.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,8 +14,8 @@ from cometmq.model.errors import CodecError
 
 Value = TypeVar("Value")
 
-# Bodies of requests. A broker reads them on its loop, where 4,096 subscriptions take 24 ms and an
-# official client sends a few dozen; one that is no strict JSON takes twenty times as long as one that is.
+# Limits for request bodies. A broker parses them on its loop: 4,096 subscriptions take 24 ms, an official client sends
+# a few dozen, and a body that is not strict JSON takes twenty times as long.
 REQUEST_SIZE_MAX = 1 << 20
 REQUEST_PARTS_MAX = 4096
 REQUEST_MEMBERS_MAX = 8 * REQUEST_PARTS_MAX
@@ -24,12 +24,12 @@ _PART_MARKS = (b"{", b"[", b"||")
 
 
 class JsonObject:
-    """One object, and where it stood: its text is the path that errors show."""
+    """A JSON object and its path, which errors show."""
 
     __slots__ = ("_above", "_name", "_values")
 
     def __init__(self, values: Any, name: str, above: "JsonObject | None" = None) -> None:
-        """An object called `name`, within the object `above`.
+        """Wrap `values`, called `name` within the object `above`.
 
         Raises:
             CodecError: `values` is no object.
@@ -41,14 +41,14 @@ class JsonObject:
         self._values = values
 
     def __str__(self) -> str:
-        # Made only when something is wrong: a registration has thousands of objects.
+        # Built only for errors, because a registration has thousands of objects.
         return self._name if self._above is None else f"{self._above}.{self._name}"
 
     def __contains__(self, key: str) -> bool:
         return self._values.get(key) is not None
 
     def text(self, key: str, default: str | None = None) -> str:
-        """A text; required where no default is given."""
+        """Return a string; without a default it is required."""
         value = self._values.get(key)
         if value is None:
             return self._required(key, default)
@@ -57,15 +57,15 @@ class JsonObject:
         return value
 
     def maybe_text(self, key: str) -> str | None:
-        """A text, or None where there is none."""
+        """Return a string, or None if it is missing."""
         return self.text(key) if key in self else None
 
     def int32(self, key: str, default: int | None = None) -> int:
-        """A Java int; required where no default is given."""
+        """Return a Java int; without a default it is required."""
         return self._integer(key, default, bits=32)
 
     def int64(self, key: str, default: int | None = None) -> int:
-        """A Java long; required where no default is given."""
+        """Return a Java long; without a default it is required."""
         return self._integer(key, default, bits=64)
 
     def _integer(self, key: str, default: int | None, *, bits: int) -> int:
@@ -77,8 +77,8 @@ class JsonObject:
             raise self._wrong(key, f"a number of {bits} bits", value)
         return number
 
-    def flag(self, key: str, default: bool | None = None) -> bool:  # noqa: FBT001  It is the value.
-        """A truth value; required where no default is given."""
+    def flag(self, key: str, default: bool | None = None) -> bool:  # noqa: FBT001  The value to return.
+        """Return a boolean; without a default it is required."""
         value = self._values.get(key)
         if value is None:
             return self._required(key, default)
@@ -89,17 +89,17 @@ class JsonObject:
         return value
 
     def member(self, key: str) -> "JsonObject":
-        """An object; empty where it is missing."""
+        """Return a nested object; empty if it is missing."""
         value = self._values.get(key)
         return JsonObject({} if value is None else value, key, self)
 
     def objects(self, key: str) -> Iterator["JsonObject"]:
-        """The objects of a list; none where it is missing."""
+        """Yield the objects of a list; none if it is missing."""
         for index, value in enumerate(self._list(key)):
             yield JsonObject(value, f"{key}[{index}]", self)
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """The texts of a list; none where it is missing."""
+        """Return the strings of a list; empty if it is missing."""
         values = self._list(key)
         for value in values:
             if not isinstance(value, str):
@@ -115,35 +115,35 @@ class JsonObject:
         return value
 
     def table(self, key: str, read: "Callable[[JsonObject, str], Value]") -> dict[str, Value]:
-        """A table with names; empty where it is missing. `read` takes the value of one name."""
+        """Return a table by name, empty if it is missing; `read` decodes the value of one name."""
         part = self.member(key)
         return {str(name): read(part, name) for name in part.names()}
 
     def numbered(
         self, key: str, read: "Callable[[JsonObject, str], Value]"
     ) -> dict[int, Value]:
-        """A table with numbers for names, as of addresses by broker id."""
+        """Return a table with numbers as names, such as addresses by broker id."""
         part = self.member(key)
         return {_as_key(name, part): read(part, name) for name in part.names()}
 
     def text_table(self, key: str) -> dict[str, str]:
-        """A table of texts; empty where it is missing."""
+        """Return a table of strings; empty if it is missing."""
         return self.table(key, JsonObject.text)
 
     def names(self) -> Iterator[Any]:
-        """The names whose value is not null, as the body has them: texts or numbers."""
+        """Return the names with values other than null, as strings or numbers like in the body."""
         return (name for name, value in self._values.items() if value is not None)
 
     def raw(self) -> Mapping[str, Any]:
-        """The whole object, for what is only kept and handed on."""
+        """Return the whole object without validation, to be passed on."""
         return self._values
 
     def version(self, key: str) -> DataVersion:
-        """A data version; zero where it is missing."""
+        """Return a data version; zero if it is missing."""
         return self.member(key).as_version()
 
     def as_version(self) -> DataVersion:
-        """Read this object as a data version; 4.9 has no stateVersion."""
+        """Return this object as a data version; 4.9 has no stateVersion."""
         return DataVersion(
             self.int64("timestamp", 0), self.int64("counter", 0), self.int64("stateVersion", 0)
         )
@@ -158,10 +158,10 @@ class JsonObject:
 
 
 def load_object(content: bytes | str, what: str) -> JsonObject:
-    """The object that a body is; `what` names it in errors.
+    """Parse a body that must be an object; errors call it `what`.
 
     Raises:
-        CodecError: it is no JSON, or no object.
+        CodecError: The body is no JSON or no object.
     """
     try:
         value = fastjson.loads(content)
@@ -171,12 +171,11 @@ def load_object(content: bytes | str, what: str) -> JsonObject:
 
 
 def load_request(content: bytes | str, what: str) -> JsonObject:
-    """The object that the body of a request is, which must be of a size that is soon read.
+    """Parse the body of a request like `load_object`, with limits so that parsing is fast.
 
     Raises:
-        CodecError: it is no JSON, no object, or too large: REQUEST_SIZE_MAX bytes, REQUEST_PARTS_MAX
-            objects, lists and tags, REQUEST_MEMBERS_MAX members, LENIENT_SIZE_MAX bytes where it is
-            no strict JSON.
+        CodecError: The body is no JSON, no object, or too large: more than REQUEST_SIZE_MAX bytes, REQUEST_PARTS_MAX
+            objects, lists and tags, REQUEST_MEMBERS_MAX members, or LENIENT_SIZE_MAX bytes if it is not strict JSON.
     """
     raw = content.encode() if isinstance(content, str) else content
     if len(raw) > REQUEST_SIZE_MAX:

@@ -1,4 +1,4 @@
-"""Key-value configuration: a namespace's table on the wire, and all of them in kvConfig.json.
+"""Key-value configuration: the table of a namespace on the wire, and all namespaces in kvConfig.json.
 
 Source: KVTable and KVConfigSerializeWrapper of RocketMQ 5.3.3.
 """
@@ -10,29 +10,29 @@ from cometmq.codec.bodies.json_object import JsonObject, load_object
 
 
 def encode_kv_table(table: Mapping[str, str]) -> bytes:
-    """The body of an answer to GET_KVLIST_BY_NAMESPACE 219, and of a registration's."""
+    """Encode the answer to GET_KVLIST_BY_NAMESPACE 219, also used in answers to registrations."""
     return fastjson.dumps({"table": dict(table)})
 
 
 def decode_kv_table(content: bytes | str) -> dict[str, str]:
-    """The table in such a body.
+    """Decode a table encoded by `encode_kv_table`.
 
     Raises:
-        CodecError: it is none; the message names the field.
+        CodecError: The body is malformed; the message names the field.
     """
     return load_object(content, "key-value table").text_table("table")
 
 
 def encode_kv_file(namespaces: Mapping[str, Mapping[str, str]]) -> str:
-    """The text of kvConfig.json: one line, as Java writes this file."""
+    """Encode kvConfig.json, on one line as Java does."""
     tables = {name: dict(table) for name, table in namespaces.items()}
     return fastjson.dumps({"configTable": tables}).decode()
 
 
 def decode_kv_file(content: bytes | str) -> dict[str, dict[str, str]]:
-    """The namespaces in the text of kvConfig.json.
+    """Decode the namespaces of kvConfig.json.
 
     Raises:
-        CodecError: it is none; the message names the field.
+        CodecError: The text is malformed; the message names the field.
     """
     return load_object(content, "kvConfig.json").table("configTable", JsonObject.text_table)

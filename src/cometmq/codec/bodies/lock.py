@@ -1,7 +1,7 @@
-"""Queues that a client locks or unlocks, bodies of LOCK_BATCH_MQ 41 and UNLOCK_BATCH_MQ 42; queueLocks.json.
+"""Locks on queues: bodies of LOCK_BATCH_MQ 41 and UNLOCK_BATCH_MQ 42, and queueLocks.json.
 
-Source: LockBatchRequestBody, UnlockBatchRequestBody and LockBatchResponseBody of RocketMQ 5.3.3. The file
-is our own (docs/format/queue-locks.md).
+Source: LockBatchRequestBody, UnlockBatchRequestBody and LockBatchResponseBody of RocketMQ 5.3.3. The file is specific
+to CometMQ (docs/format/queue-locks.md).
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from cometmq.model.queue import MessageQueue
 
 @dataclass(frozen=True, slots=True)
 class LockRequest:
-    """A client of a consumer group wants these queues for itself, or gives them back."""
+    """A client's request to lock or unlock queues for its consumer group."""
 
     group: str
     client_id: str
@@ -23,7 +23,7 @@ class LockRequest:
 
 
 def encode_lock_request(request: LockRequest) -> bytes:
-    """The body of 41 and 42."""
+    """Encode the body of LOCK_BATCH_MQ 41 and UNLOCK_BATCH_MQ 42."""
     return fastjson.dumps(
         {
             "clientId": request.client_id,
@@ -35,10 +35,10 @@ def encode_lock_request(request: LockRequest) -> bytes:
 
 
 def decode_lock_request(content: bytes | str) -> LockRequest:
-    """The request in such a body.
+    """Decode the body of LOCK_BATCH_MQ 41 or UNLOCK_BATCH_MQ 42.
 
     Raises:
-        CodecError: it is none; the message names the field.
+        CodecError: The body is malformed; the message names the field.
     """
     body = load_request(content, "lock request")
     return LockRequest(
@@ -49,27 +49,27 @@ def decode_lock_request(content: bytes | str) -> LockRequest:
 
 
 def encode_locked(queues: Iterable[MessageQueue]) -> bytes:
-    """The body of the answer to 41: what was obtained."""
+    """Encode the answer to 41: the queues that were locked."""
     return fastjson.dumps({"lockOKMQSet": [_queue_json(queue) for queue in queues]})
 
 
 def decode_locked(content: bytes | str) -> tuple[MessageQueue, ...]:
-    """The queues in such a body.
+    """Decode the answer to 41.
 
     Raises:
-        CodecError: it is none; the message names the field.
+        CodecError: The body is malformed; the message names the field.
     """
     return tuple(
         _queue(part) for part in load_object(content, "locked queues").objects("lockOKMQSet")
     )
 
 
-# Who holds a lock, by group and queue.
+# Client ids that hold locks, by group and queue.
 Holders = Mapping[tuple[str, MessageQueue], str]
 
 
 def encode_locks_file(holders: Holders) -> str:
-    """The text of queueLocks.json."""
+    """Encode queueLocks.json."""
     locks = [
         {"clientId": client_id, "consumerGroup": group, **_queue_json(queue)}
         for (group, queue), client_id in sorted(holders.items())
@@ -78,10 +78,10 @@ def encode_locks_file(holders: Holders) -> str:
 
 
 def decode_locks_file(content: bytes | str) -> dict[tuple[str, MessageQueue], str]:
-    """The locks in such a text.
+    """Decode queueLocks.json.
 
     Raises:
-        CodecError: it is none; the message names the field.
+        CodecError: The text is malformed; the message names the field.
     """
     return {
         (part.text("consumerGroup"), _queue(part)): part.text("clientId")

@@ -1,4 +1,4 @@
-"""The living members of a broker group, the answer to GET_BROKER_MEMBER_GROUP 901.
+"""The living members of a broker group: the answer to GET_BROKER_MEMBER_GROUP 901.
 
 Source: GetBrokerMemberGroupResponseBody and BrokerMemberGroup of RocketMQ 5.3.3.
 """
@@ -9,7 +9,7 @@ from cometmq.model.route import BrokerData
 
 
 def encode_member_group(group: BrokerData) -> bytes:
-    """The body of the answer; a group that nobody knows has no addresses."""
+    """Encode the answer to 901; an unknown group has no addresses."""
     members = {
         "brokerAddrs": dict(group.addresses),
         "brokerName": group.broker_name,
@@ -19,10 +19,10 @@ def encode_member_group(group: BrokerData) -> bytes:
 
 
 def decode_member_group(content: bytes | str) -> BrokerData:
-    """The group in a body.
+    """Decode the answer to 901.
 
     Raises:
-        CodecError: it is none; the message names the field.
+        CodecError: The body is malformed; the message names the field.
     """
     members = load_object(content, "broker member group").member("brokerMemberGroup")
     return BrokerData(

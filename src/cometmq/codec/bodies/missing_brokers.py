@@ -1,6 +1,6 @@
-"""Brokers that have left a nameserver, and brokers whose place another has: body of GET_MISSING_BROKERS, a request of our own.
+"""Missing and rival brokers of a nameserver: body of GET_MISSING_BROKERS, a request of CometMQ.
 
-docs/format/own-requests.md draws it.
+The format is described in docs/format/own-requests.md.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,10 +15,10 @@ class MissingBroker:
     """A broker that has left.
 
     Attributes:
-        name: of its broker group.
-        cluster: its cluster.
-        left_ms: when it left, ms since 1970.
-        queues: how many readable queues each of its topics had there.
+        name: Name of its broker group.
+        cluster: Its cluster.
+        left_ms: When it left, ms since 1970.
+        queues: Number of its readable queues by topic.
     """
 
     name: str
@@ -29,14 +29,14 @@ class MissingBroker:
 
 @dataclass(frozen=True, slots=True)
 class RivalBroker:
-    """A broker whose name and id another living broker has.
+    """A broker whose name and id are used by another living broker.
 
     Attributes:
-        name: of its broker group.
-        cluster: its cluster.
-        broker_id: the id that it claims; 0 is the master's.
-        address: where it listens, as it registered.
-        claimed_ms: when it claimed the id last, ms since 1970.
+        name: Name of its broker group.
+        cluster: Its cluster.
+        broker_id: The claimed id; 0 is the master's.
+        address: Address that it registered.
+        claimed_ms: When it last claimed the id, ms since 1970.
     """
 
     name: str
@@ -49,7 +49,7 @@ class RivalBroker:
 def encode_missing_brokers(
     brokers: Iterable[MissingBroker], rivals: Iterable[RivalBroker] = ()
 ) -> bytes:
-    """Return the body; without rivals it has no field for them."""
+    """Encode the body; the field for rivals is omitted if there are none."""
     left = [
         {
             "brokerName": broker.name,
@@ -73,10 +73,10 @@ def encode_missing_brokers(
 
 
 def decode_rival_brokers(content: bytes | str) -> tuple[RivalBroker, ...]:
-    """Return the rivals in such a body; none where the nameserver is older than they are.
+    """Decode the rival brokers; none if the nameserver is too old to report them.
 
     Raises:
-        CodecError: The body cannot be read; the message names the field.
+        CodecError: The body is malformed; the message names the field.
     """
     body = load_object(content, "missing brokers")
     return tuple(
@@ -92,10 +92,10 @@ def decode_rival_brokers(content: bytes | str) -> tuple[RivalBroker, ...]:
 
 
 def decode_missing_brokers(content: bytes | str) -> tuple[MissingBroker, ...]:
-    """The brokers in such a body.
+    """Decode the missing brokers.
 
     Raises:
-        CodecError: it is none; the message names the field.
+        CodecError: The body is malformed; the message names the field.
     """
     return tuple(
         MissingBroker(

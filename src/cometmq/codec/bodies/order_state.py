@@ -1,4 +1,4 @@
-"""Queues that are popped in order, the file consumerOrderInfo.json.
+"""State of queues that are popped in order: the file consumerOrderInfo.json.
 
 Source: ConsumerOrderInfoManager and its OrderInfo of RocketMQ 5.3.3; docs/format/pop.md.
 """
@@ -16,17 +16,17 @@ Place = tuple[str, str, int]  # Group, topic, queue.
 
 @dataclass(slots=True)
 class OrderState:
-    """The messages of a queue that a group was handed out in order.
+    """The messages of a queue that were last popped in order by a group.
 
     Attributes:
-        offsets: queue offsets of the messages, rising.
-        pop_time_ms: when.
-        invisible_ms: for how long.
-        used_ms: when the queue was last popped.
-        acknowledged: bits, the lowest for the first message.
-        attempt_id: of the pop, where it had one.
-        visible: by offset: when it comes again, where that was changed, ms.
-        counts: by offset: how often it was handed out before.
+        offsets: Queue offsets of the messages, ascending.
+        pop_time_ms: Time of the pop, ms since 1970.
+        invisible_ms: How long the messages are hidden, ms.
+        used_ms: When the queue was last popped, ms since 1970.
+        acknowledged: Bit set of acknowledged messages, the lowest bit for the first message.
+        attempt_id: Attempt id of the pop, or None.
+        visible: Changed times of redelivery by queue offset, ms since 1970.
+        counts: Number of earlier deliveries by queue offset.
     """
 
     offsets: tuple[int, ...]
@@ -39,12 +39,12 @@ class OrderState:
     counts: dict[int, int] = field(default_factory=dict)
 
     def visible_at(self, index: int) -> int:
-        """The time when a message that is not acknowledged comes again, ms since 1970."""
+        """Return when an unacknowledged message is delivered again, ms since 1970."""
         return self.visible.get(self.offsets[index], self.pop_time_ms + self.invisible_ms)
 
 
 def encode_order_states(states: Mapping[Place, OrderState]) -> str:
-    """The text of the file."""
+    """Encode consumerOrderInfo.json."""
     table: dict[str, dict[int, Any]] = {}
     for (group, topic, queue_id), state in states.items():
         table.setdefault(f"{topic}@{group}", {})[queue_id] = _state_json(state)
@@ -52,10 +52,10 @@ def encode_order_states(states: Mapping[Place, OrderState]) -> str:
 
 
 def decode_order_states(text: str) -> dict[Place, OrderState]:
-    """The queues in the file.
+    """Decode consumerOrderInfo.json.
 
     Raises:
-        CodecError: it means nothing.
+        CodecError: The text is malformed.
     """
     states: dict[Place, OrderState] = {}
     table = load_object(text, "consumerOrderInfo").member("table")
@@ -76,7 +76,7 @@ def _state_json(state: OrderState) -> dict[str, Any]:
         "cm": state.acknowledged,
         "i": state.invisible_ms,
         "l": state.used_ms,
-        # The first offset, then the distances to it.
+        # The first offset, followed by the differences from it.
         "o": [first, *(offset - first for offset in state.offsets[1:])],
         "oc": state.counts,
         "ot": state.visible or None,

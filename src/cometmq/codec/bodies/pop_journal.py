@@ -1,8 +1,8 @@
-"""Records of pop in the revive topic: check points and acknowledgements, as JSON bodies.
+"""Records of pop in the revive topic: check points and acknowledgements, with JSON bodies.
 
-A check point (tag `ck`) says which messages of a queue a group was given and until when they are
-hidden; an acknowledgement (`ack`, `bAck` for several) names a check point and offsets of it. Source:
-PopCheckPoint, AckMsg and BatchAckMsg of RocketMQ 5.3.3; docs/format/pop.md.
+A check point (tag `ck`) lists the messages of a queue that a group popped and until when they are hidden. An
+acknowledgement (`ack`, or `bAck` for several) names a check point and offsets in it. Source: PopCheckPoint, AckMsg and
+BatchAckMsg of RocketMQ 5.3.3; docs/format/pop.md.
 """
 
 from functools import lru_cache
@@ -19,19 +19,19 @@ _INT32 = 0xFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class CheckPointBody:
-    """A check point.
+    """A check point: messages that a group popped from a queue.
 
     Attributes:
-        topic: where the messages lie; a retry topic, too.
-        group: who was given them.
-        queue_id: of the topic.
-        start_offset: where the pop began, queue offset.
-        offsets: queue offsets of the messages.
-        pop_time_ms: when they were given.
-        invisible_ms: how long they are hidden.
-        acknowledged: bits, the lowest for the first message.
-        broker_name: whose queue it is.
-        times_put: how often it was written anew.
+        topic: Topic that contains the messages; may be a retry topic.
+        group: Group that popped them.
+        queue_id: Queue of the topic.
+        start_offset: Queue offset at which the pop started.
+        offsets: Queue offsets of the messages.
+        pop_time_ms: Time of the pop, ms since 1970.
+        invisible_ms: How long the messages are hidden, ms.
+        acknowledged: Bit set of acknowledged messages, the lowest bit for the first message.
+        broker_name: Broker of the queue.
+        times_put: How often the check point was written again.
     """
 
     topic: str
@@ -48,7 +48,7 @@ class CheckPointBody:
 
 @dataclass(frozen=True, slots=True)
 class AckBody:
-    """Messages of a check point are done with; the other fields say of which one."""
+    """An acknowledgement of messages; all fields but `offsets` identify the check point."""
 
     topic: str
     group: str
@@ -62,12 +62,12 @@ class AckBody:
 def encode_check_point(
     point: CheckPointBody, *, revive_offset: int = 0, acknowledged: int = 0
 ) -> bytes:
-    """The body of a check point, with what is acknowledged of it by now."""
+    """Encode a check point, including further acknowledged messages."""
     bits = (point.acknowledged | acknowledged) & _INT32
     bits = bits - (1 << 32) if bits >> 31 else bits
     start, count = point.start_offset, len(point.offsets)
     if not point.times_put and point.offsets == tuple(range(start, start + count)):
-        # Of each pop; as fastjson writes it.
+        # The format of nearly every pop, as fastjson writes it.
         due_ms = point.pop_time_ms + point.invisible_ms
         return (
             f'{{"bm":{bits},"bn":{_quoted(point.broker_name)},"c":{_quoted(point.group)},"d":{_steps(count)},'
@@ -100,19 +100,19 @@ def _quoted(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def _steps(count: int) -> str:
-    """The differences of messages that lie one behind the other."""
+    """Encode the offset differences of `count` consecutive messages."""
     return fastjson.dumps(list(range(count))).decode()
 
 
 def decode_check_point(content: bytes) -> CheckPointBody:
-    """The check point in a body.
+    """Decode a check point.
 
     Raises:
-        CodecError: it is none.
+        CodecError: The body is malformed.
     """
     body = load_object(content, "check point")
     start = body.int64("so", 0)
-    # Java before 4.9.3 wrote no differences: the messages lie one behind the other.
+    # Java before 4.9.3 wrote no differences: the messages are consecutive.
     steps = _numbers(body, "d") if "d" in body else range(body.int32("n", 0))
     return CheckPointBody(
         topic=body.text("t"),
@@ -129,7 +129,7 @@ def decode_check_point(content: bytes) -> CheckPointBody:
 
 
 def encode_ack(ack: AckBody) -> tuple[str, bytes]:
-    """The tag and the body of an acknowledgement."""
+    """Encode an acknowledgement as tag and body."""
     body: dict[str, object] = {
         "ao": ack.offsets[0] if len(ack.offsets) == 1 else -1,
         "bn": ack.broker_name,
@@ -145,10 +145,10 @@ def encode_ack(ack: AckBody) -> tuple[str, bytes]:
 
 
 def decode_ack(content: bytes) -> AckBody:
-    """The acknowledgement in a body, of one message or of several.
+    """Decode an acknowledgement of one or several messages.
 
     Raises:
-        CodecError: it is none.
+        CodecError: The body is malformed.
     """
     body = load_object(content, "acknowledgement")
     offsets = _numbers(body, "aol") if "aol" in body else [body.int64("ao", -1)]

@@ -1,8 +1,7 @@
-"""The answer to QUERY_CONSUME_QUEUE 321: bounds and entries of a queue, and the subscription of a group.
+"""Bounds and entries of a queue, and a group's subscription: the answer to QUERY_CONSUME_QUEUE 321.
 
-Source: QueryConsumeQueueResponseBody and ConsumeQueueData of RocketMQ 5.3.3. Entries carry no file of
-filter bits here, so that `eval` is false and `bitMap` missing, as from a Java broker without
-enableCalcFilterBitMap.
+Source: QueryConsumeQueueResponseBody and ConsumeQueueData of RocketMQ 5.3.3. CometMQ stores no filter bits, so `eval`
+is false and `bitMap` is missing, as from a Java broker without enableCalcFilterBitMap.
 """
 
 from collections.abc import Sequence
@@ -15,15 +14,15 @@ from cometmq.model.subscription import TAG, Subscription
 
 
 class QueueLook(NamedTuple):
-    """A queue, or some of it.
+    """A part of a queue, with the subscription of a group.
 
     Attributes:
-        min_offset: of its first entry.
-        max_offset: what its next entry will get.
-        entries: those that were asked for.
-        topic: of the queue.
-        group: whose subscription was asked for, too; None: nobody's.
-        wanted: what the group wants of the topic; None: it has no member that does.
+        min_offset: Queue offset of the first entry.
+        max_offset: Queue offset of the next entry to be written.
+        entries: The requested entries.
+        topic: Topic of the queue.
+        group: Group whose subscription was requested, or None.
+        wanted: The group's subscription to the topic; None if no member has one.
     """
 
     min_offset: int
@@ -35,7 +34,7 @@ class QueueLook(NamedTuple):
 
 
 def encode_queue_look(look: QueueLook) -> bytes:
-    """The body of the answer to QUERY_CONSUME_QUEUE 321."""
+    """Encode the answer to QUERY_CONSUME_QUEUE 321."""
     return fastjson.dumps(
         {
             "filterData": _filter_text(look),
@@ -56,14 +55,14 @@ def encode_queue_look(look: QueueLook) -> bytes:
 
 
 def _filter_text(look: QueueLook) -> str | None:
-    """For people: the compiled filter of a group, which only SQL92 has."""
+    """Describe the group's compiled filter, which only SQL92 has."""
     wanted = look.wanted
     if look.group is None:
         return None
     if wanted is None:
         return f"{look.group}@{look.topic} is not online!"
     if wanted.kind == TAG:
-        return "null"  # As fastjson writes that there is none.
+        return "null"  # As fastjson writes null.
     shown: dict[str, Any] = {
         "consumerGroup": look.group,
         "expression": wanted.expression,

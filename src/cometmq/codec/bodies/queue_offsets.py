@@ -16,20 +16,20 @@ from cometmq.model.queue import MessageQueue
 def encode_queue_offsets(
     offsets: Mapping[MessageQueue, int], *, is_pretty: bool = False
 ) -> bytes:
-    """The text of such a table; `is_pretty` as Java writes files."""
+    """Encode a table of offsets; `is_pretty` for files, as Java writes them."""
     table = queue_table_json(offsets)
     return fastjson.dumps({"offsetTable": table}, pretty=is_pretty)
 
 
 def decode_queue_offsets(content: bytes | str) -> dict[MessageQueue, int]:
-    """The table in such a text.
+    """Decode a table of offsets.
 
     Raises:
-        CodecError: it is none; the message says what is wrong.
+        CodecError: The content is malformed; the message names the problem.
     """
     body = load_object(content, "queue offsets")
     listed = body.raw().get("offsetTable")
-    if isinstance(listed, list):  # Where an admin of another language than Java asked for it.
+    if isinstance(listed, list):  # If a non-Java admin tool requested it.
         return {queue_of(part): part.int64("offset") for part in body.objects("offsetTable")}
     table = body.member("offsetTable").raw()
     offsets = {}
@@ -45,27 +45,27 @@ def decode_queue_offsets(content: bytes | str) -> dict[MessageQueue, int]:
 
 
 def encode_queue_offset_list(offsets: Mapping[MessageQueue, int]) -> bytes:
-    """The table as a list: what clients in C++ read of a reset (ResetOffsetBodyForC)."""
+    """Encode the table as a list, which C++ clients read in a reset (ResetOffsetBodyForC)."""
     listed = [{**queue_json(queue), "offset": offset} for queue, offset in offsets.items()]
     return fastjson.dumps({"offsetTable": listed}, sort_keys=True)
 
 
 def encode_client_offsets(offsets: Mapping[MessageQueue, int]) -> bytes:
-    """The body of the answer to GET_CONSUMER_STATUS_FROM_CLIENT 221."""
+    """Encode the answer to GET_CONSUMER_STATUS_FROM_CLIENT 221."""
     return fastjson.dumps({"consumerTable": {}, "messageQueueTable": queue_table_json(offsets)})
 
 
 def decode_client_offsets(content: bytes | str) -> dict[MessageQueue, int]:
-    """The offsets in such a body.
+    """Decode the answer to 221.
 
     Raises:
-        CodecError: it is none.
+        CodecError: The body is malformed.
     """
     table = load_object(content, "consumer status").member("messageQueueTable").raw()
     return decode_queue_offsets(fastjson.dumps({"offsetTable": table}))
 
 
 def encode_all_client_offsets(clients: Mapping[str, Mapping[MessageQueue, int]]) -> bytes:
-    """The body of the answer to INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223, by client id."""
+    """Encode the answer to INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223, by client id."""
     tables = {client_id: queue_table_json(offsets) for client_id, offsets in clients.items()}
     return fastjson.dumps({"consumerTable": tables, "messageQueueTable": {}})

@@ -1,7 +1,7 @@
-"""Tables by queue: JSON objects whose keys are objects, `{{"brokerName":…,"queueId":…,"topic":…}:…}`.
+"""Tables by queue: JSON objects with objects as keys, `{{"brokerName":…,"queueId":…,"topic":…}:…}`.
 
-fastjson writes a `Map<MessageQueue, …>` so; statistics, offsets and running infos have them. The progress of all
-groups of a broker is thousands of them, so such bodies are written and read without an object for each key.
+fastjson writes a `Map<MessageQueue, …>` in this way; statistics, offsets and running infos contain them. The progress
+of all groups of a broker has thousands of keys, so these bodies are read and written without an object per key.
 """
 
 import contextlib
@@ -20,8 +20,8 @@ from cometmq.model.queue import MessageQueue
 
 Value = TypeVar("Value")
 
-# A queue that is a key, as RocketMQ and we write it. No text has these quotes without a backslash before each:
-# where the pattern begins within one, what is made of it is no JSON, and the body is read as it came.
+# A queue as a key, as RocketMQ and CometMQ write it. Inside a JSON string, quotes are escaped; a match that begins
+# inside a string therefore yields invalid JSON, and the body is then parsed in its original form.
 _QUEUE_KEY = re.compile(
     rb'(?<=[{,])\{"brokerName":"([^"\\]*+)","queueId":(-?\d++),"topic":"([^"\\]*+)"\}(?=:)'
 )
@@ -30,26 +30,26 @@ _QUEUES_KEPT = 4096
 
 
 def queue_json(queue: MessageQueue) -> dict[str, Any]:
-    """A queue as JSON values."""
+    """Convert a queue to JSON values."""
     return {"brokerName": queue.broker_name, "queueId": queue.queue_id, "topic": queue.topic}
 
 
 def queue_of(part: JsonObject) -> MessageQueue:
-    """The queue in a JSON object.
+    """Decode a queue.
 
     Raises:
-        CodecError: a field is missing or wrong.
+        CodecError: A field is missing or invalid.
     """
     return MessageQueue(part.text("topic"), part.text("brokerName"), part.int32("queueId"))
 
 
 def queue_table_json(table: Mapping[MessageQueue, Any]) -> dict[FrozenObject, Any]:
-    """A table by queue as JSON values."""
+    """Convert a table by queue to JSON values."""
     return {FrozenObject(queue_json(queue)): value for queue, value in table.items()}
 
 
 def queue_table_text(table: Mapping[MessageQueue, Value], text: Callable[[Value], str]) -> str:
-    """A table by queue as the text of its JSON; `text` writes a value."""
+    """Encode a table by queue as JSON text; `text` encodes a value."""
     lines = [
         f"{orjson.dumps(queue_json(queue)).decode()}:{text(value)}"
         for queue, value in table.items()
@@ -58,10 +58,10 @@ def queue_table_text(table: Mapping[MessageQueue, Value], text: Callable[[Value]
 
 
 def load_queue_tables(content: bytes | str, what: str) -> JsonObject:
-    """`load_object` of a body with such tables; where strict JSON can be made of it, in a tenth of the time.
+    """Parse a body with tables by queue as `load_object` does, usually in a tenth of its time.
 
     Raises:
-        CodecError: it is no JSON, or no object.
+        CodecError: The body is no JSON or no object.
     """
     raw = content.encode() if isinstance(content, str) else content
     if b'"$ref"' not in raw:
@@ -74,10 +74,10 @@ def load_queue_tables(content: bytes | str, what: str) -> JsonObject:
 def queue_table_of(
     part: JsonObject, read: Callable[[JsonObject], Value]
 ) -> dict[MessageQueue, Value]:
-    """The table in a JSON object whose values are objects, too; `read` takes one of them.
+    """Decode a table by queue whose values are objects; `read` decodes a value.
 
     Raises:
-        CodecError: a key is no queue, or a value no object.
+        CodecError: A key is no queue, or a value is no object.
     """
     table = {}
     values: Mapping[Any, Any] = part.raw()
@@ -89,9 +89,9 @@ def queue_table_of(
     return table
 
 
-@keep_short(_QUEUES_KEPT, length_max=512)  # Of the names of a topic and a broker.
+@keep_short(_QUEUES_KEPT, length_max=512)  # Names of a topic and a broker.
 def _queue_of_text(key: str) -> MessageQueue | None:
-    """The queue whose JSON a key is; groups of a broker name the same ones again and again."""
+    """Decode a queue from JSON text; cached because all groups of a broker name the same queues."""
     try:
         return _queue_of_key(orjson.loads(key))
     except orjson.JSONDecodeError:

@@ -1,6 +1,6 @@
-"""The body of REGISTER_BROKER 103, with which a broker registers at a nameserver (docs/format/register.md).
+"""The registration of a broker at a nameserver: the body of REGISTER_BROKER 103 (docs/format/register.md).
 
-JSON, or compressed: a zlib stream of parts, each with its length before it (big-endian):
+The body is JSON or compressed: a zlib stream of parts, each preceded by its length (big-endian):
 
 | part | bytes |
 | --- | --- |
@@ -11,9 +11,9 @@ JSON, or compressed: a zlib stream of parts, each with its length before it (big
 | number of queue mappings, from senders of 5.0 on | 4 |
 | each: length 4, mapping, JSON | 4 + n |
 
-Senders before 3.0.11 put only the topic table into the body. Source: RegisterBrokerBody of
-RocketMQ 5.3.3. Its brokers have a fault with `compressedRegister=true`: they compress, but the
-header says that they did not, so the first byte decides here, too.
+Senders before 3.0.11 send only the topic table. Source: RegisterBrokerBody of RocketMQ 5.3.3. With
+`compressedRegister=true` its brokers compress the body, but the header claims that they do not; the first byte
+therefore decides as well.
 """
 
 import struct
@@ -32,16 +32,16 @@ from cometmq.model.errors import BombError, CodecError
 from cometmq.model.frozen import dataclass
 from cometmq.model.topic import TopicConfig
 
-# What a frame has room for beside its header, bytes.
+# Space in a frame after its header, in bytes.
 BODY_SIZE_MAX = FRAME_SIZE_MAX - 65_536
-# 80,000 topics with names of 127 characters and some attributes; beyond it a peer wants our memory, bytes.
+# Enough for 80,000 topics with names of 127 characters and some attributes; limits the memory per peer. In bytes.
 PLAIN_SIZE_MAX = 24 << 20
 _PIECE_SIZE = 256 << 10
-_ZLIB_FIRST_BYTE = 0x78  # Deflate with a window of 32 KiB: what Java and zlib write.
+_ZLIB_FIRST_BYTE = 0x78  # Deflate with a 32 KiB window, as Java and zlib write.
 _COUNT = struct.Struct(">i")
-# Of a topic, beside its names: the length, two counts and a perm of 12 characters, blanks, `{}`.
+# Bytes of a topic besides its names: length, two counts, a perm of 12 characters, blanks, `{}`.
 _TOPIC_REST_SIZE = 48
-# TopicConfig.encode, in its order; the attributes follow behind one more blank.
+# Order of TopicConfig.encode; attributes follow after another blank.
 _TOPIC_FIELDS = ("topicName", "readQueueNums", "writeQueueNums", "perm", "topicFilterType")
 
 
@@ -50,9 +50,9 @@ class RegisterBrokerBody:
     """The topics of a broker.
 
     Attributes:
-        table: topics and their version.
-        filter_servers: addresses of filter servers; nobody has them any more.
-        queue_mappings: TopicQueueMappingInfo by topic, as the wire has it (static topics, 5.x).
+        table: Topics and their version.
+        filter_servers: Addresses of filter servers, which are obsolete.
+        queue_mappings: TopicQueueMappingInfo by topic in wire form (static topics, 5.x).
     """
 
     table: TopicTable
@@ -63,23 +63,23 @@ class RegisterBrokerBody:
 def encode_registration(
     registration: RegisterBrokerBody, *, is_compressed: bool = False
 ) -> bytes:
-    """The body, as a 5.x broker writes it."""
+    """Encode the body as a 5.x broker does."""
     return _compressed(registration) if is_compressed else _plain(registration)
 
 
 def decode_registration(
     body: bytes, *, is_compressed: bool = False, version: int = VERSION
 ) -> RegisterBrokerBody:
-    """The topics in a body.
+    """Decode the topics in a body.
 
     Args:
-        body: of the request; nothing in it is a broker without topics.
-        is_compressed: what the request's header says.
-        version: the sender's, which decides what the body has.
+        body: Body of the request; empty means a broker without topics.
+        is_compressed: Whether the request's header claims compression.
+        version: Ordinal of the sender's version, which determines the parts of the body.
 
     Raises:
-        CodecError: it means nothing; the message says where.
-        BombError: it would unpack to more than PLAIN_SIZE_MAX.
+        CodecError: The body is malformed; the message says where.
+        BombError: The body would decompress to more than PLAIN_SIZE_MAX bytes.
     """
     if not body:
         return RegisterBrokerBody(TopicTable(DataVersion(0)))
@@ -99,7 +99,7 @@ def decode_registration(
 
 
 def topic_size(config: TopicConfig) -> int:
-    """Bytes of a topic in the compressed form, before it is compressed; at most a few too many."""
+    """Return the bytes of a topic before compression, or a few more."""
     size = len(config.name) + len(config.filter_type) + _TOPIC_REST_SIZE
     if config.attributes:
         size += len(fastjson.dumps(dict(config.attributes)))
@@ -107,7 +107,7 @@ def topic_size(config: TopicConfig) -> int:
 
 
 def body_crc(body: bytes) -> int:
-    """The bodyCrc32 of a header: CRC-32 without its sign bit (UtilAll.crc32)."""
+    """Return the bodyCrc32 of a header: CRC-32 without its sign bit (UtilAll.crc32)."""
     return zlib.crc32(body) & 0x7FFF_FFFF
 
 
@@ -153,9 +153,9 @@ def _topic_text(config: TopicConfig) -> bytes:
 
 
 def _inflated(body: bytes) -> bytearray:
-    """Decompress a body in no more memory than its content: it is measured first, piece by piece.
+    """Decompress a body without using more memory than its content, by measuring it first in pieces.
 
-    zlib's own result is built twice as large, and 250 KiB can ask for 256 MiB of it.
+    zlib's own result buffer grows to twice the size, and 250 KiB can request 256 MiB of it.
     """
     plain = bytearray(sum(map(len, _pieces(body))))
     position = 0
@@ -182,7 +182,7 @@ def _pieces(body: bytes) -> Iterator[bytes]:
 
 
 class _BodyReader:
-    """Takes the parts of an unpacked body one by one."""
+    """Reads the parts of a decompressed body in order."""
 
     def __init__(self, content: bytearray) -> None:
         self._content = content
@@ -240,7 +240,7 @@ def _topic(content: bytes) -> TopicConfig:
 
 
 def _attributes(text: str) -> Any:
-    # Follows TopicConfig.decode: attributes that cannot be read are none, the topic still counts.
+    # As in TopicConfig.decode, unreadable attributes are ignored and the topic is kept.
     try:
         return fastjson.loads(text)
     except CodecError:

@@ -1,8 +1,8 @@
-"""The route of a topic, GET_ROUTEINFO_BY_TOPIC 105 (docs/format/route.md).
+"""The route of a topic: the answer to GET_ROUTEINFO_BY_TOPIC 105 (docs/format/route.md).
 
-Source: TopicRouteData, BrokerData and QueueData of RocketMQ 5.3.3. It has two written forms: old
-peers get broker ids unquoted, as fastjson writes integer keys, newer ones standard JSON. Both are
-read, and `topicSynFlag`, which 4.4 wrote for `topicSysFlag`.
+Source: TopicRouteData, BrokerData and QueueData of RocketMQ 5.3.3. There are two written forms: old peers get unquoted
+broker ids, as fastjson writes integer keys; newer ones get standard JSON. Both can be decoded, and so can
+`topicSynFlag`, which 4.4 wrote for `topicSysFlag`.
 """
 
 from typing import Any
@@ -13,11 +13,11 @@ from cometmq.model.route import BrokerData, QueueData, TopicRoute
 
 
 def encode_topic_route(route: TopicRoute, *, is_standard: bool = False) -> bytes:
-    """The body of the answer.
+    """Encode the answer to 105.
 
     Args:
-        route: what is known of the topic.
-        is_standard: quote the broker ids, for peers that want standard JSON.
+        route: Route of the topic.
+        is_standard: Quote the broker ids, for peers that need standard JSON.
     """
     body: dict[str, Any] = {
         "brokerDatas": [broker_json(broker) for broker in route.brokers],
@@ -32,10 +32,10 @@ def encode_topic_route(route: TopicRoute, *, is_standard: bool = False) -> bytes
 
 
 def decode_topic_route(content: bytes | str) -> TopicRoute:
-    """The route in a body, in whichever form.
+    """Decode a route in either form.
 
     Raises:
-        CodecError: it is no route; the message names the field.
+        CodecError: The body is malformed; the message names the field.
     """
     body = load_object(content, "topic route")
     mappings = None
@@ -55,7 +55,7 @@ def decode_topic_route(content: bytes | str) -> TopicRoute:
 
 
 def broker_json(group: BrokerData) -> dict[str, Any]:
-    """A broker group as JSON values, for bodies that contain one."""
+    """Convert a broker group to JSON values, for bodies that contain one."""
     value = {
         "brokerAddrs": dict(group.addresses),
         "brokerName": group.broker_name,
@@ -68,7 +68,7 @@ def broker_json(group: BrokerData) -> dict[str, Any]:
 
 
 def broker(part: JsonObject) -> BrokerData:
-    """The broker group in a JSON object, for bodies that contain one."""
+    """Decode a broker group in a body."""
     return BrokerData(
         cluster=part.text("cluster", ""),
         broker_name=part.text("brokerName"),

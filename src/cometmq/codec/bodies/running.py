@@ -1,7 +1,7 @@
-"""The state of a consumer (307), and the outcome of one message that it was given (309).
+"""The state of a consumer (307), and the result of consuming one message directly (309).
 
-Source: ConsumerRunningInfo, ProcessQueueInfo, PopProcessQueueInfo, ConsumeStatus and ConsumeMessageDirectlyResult of RocketMQ
-5.3.3. Consoles read the texts of `properties` by the names PROP_….
+Source: ConsumerRunningInfo, ProcessQueueInfo, PopProcessQueueInfo, ConsumeStatus and ConsumeMessageDirectlyResult of
+RocketMQ 5.3.3. Consoles read the entries of `properties` with names PROP_….
 """
 
 from collections.abc import Mapping
@@ -22,18 +22,18 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueState:
-    """One queue as its consumer sees it.
+    """A queue as its consumer sees it.
 
     Attributes:
-        commit_offset: the next offset to consume.
-        cached_count: messages pulled and not consumed.
-        cached_size: bytes of their bodies.
-        cached_min: smallest offset of them, 0 without one.
-        cached_max: largest offset of them, 0 without one.
-        pulled_ms: when it was last pulled, ms since 1970.
-        consumed_ms: when a message of it was last consumed, ms since 1970.
-        is_locked: whether it is locked for orderly consumption.
-        is_dropped: whether it was given up.
+        commit_offset: Next queue offset to consume.
+        cached_count: Messages that are pulled but not consumed.
+        cached_size: Bytes of their bodies.
+        cached_min: Smallest queue offset of them; 0 if there are none.
+        cached_max: Largest queue offset of them; 0 if there are none.
+        pulled_ms: When it was last pulled, ms since 1970.
+        consumed_ms: When a message was last consumed, ms since 1970.
+        is_locked: Whether it is locked for orderly consumption.
+        is_dropped: Whether the consumer has given it up.
     """
 
     commit_offset: int = 0
@@ -49,12 +49,12 @@ class QueueState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PopState:
-    """One queue, or any of a broker's (id -1), as who pops it sees it.
+    """A queue, or any queue of a broker (id -1), as a popping consumer sees it.
 
     Attributes:
-        waiting_count: messages popped and not acknowledged.
-        popped_ms: when it was last popped, ms since 1970.
-        is_dropped: whether it was given up.
+        waiting_count: Messages that are popped but not acknowledged.
+        popped_ms: When it was last popped, ms since 1970.
+        is_dropped: Whether the consumer has given it up.
     """
 
     waiting_count: int = 0
@@ -67,12 +67,12 @@ class ConsumeRates:
     """The rates at which a group consumes a topic.
 
     Attributes:
-        pull_ms: mean time of a pull that found messages.
-        pull_rate: messages pulled a second.
-        consume_ms: mean time of a call of the listener.
-        ok_rate: messages consumed a second.
-        failed_rate: messages a second that must come again.
-        failed_count: of them within the last hour.
+        pull_ms: Mean duration of a pull that found messages, ms.
+        pull_rate: Messages pulled per second.
+        consume_ms: Mean duration of a listener call, ms.
+        ok_rate: Messages consumed per second.
+        failed_rate: Failed messages per second, which will be retried.
+        failed_count: Failed messages within the last hour.
     """
 
     pull_ms: float = 0.0
@@ -85,15 +85,15 @@ class ConsumeRates:
 
 @dataclass(frozen=True, slots=True)
 class RunningState:
-    """One consumer.
+    """The state of a consumer.
 
     Attributes:
-        properties: its settings, and what the names PROP_… say.
-        subscriptions: what it wants.
-        queues: the queues that it pulls now.
-        rates: by topic.
-        stacks: what its threads are doing, where that was asked for.
-        pops: the queues that it pops now.
+        properties: Its settings, and the entries named PROP_….
+        subscriptions: Its subscriptions.
+        queues: Queues that it currently pulls.
+        rates: Rates by topic.
+        stacks: Stack traces of its threads, if requested.
+        pops: Queues that it currently pops.
     """
 
     properties: Mapping[str, str]
@@ -105,7 +105,7 @@ class RunningState:
 
 
 class DirectResult(StrEnum):
-    """The outcome of a message that was given to a consumer directly (CMResult)."""
+    """The result of a message that was sent to a consumer directly (CMResult)."""
 
     SUCCESS = "CR_SUCCESS"
     LATER = "CR_LATER"
@@ -117,13 +117,13 @@ class DirectResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DirectOutcome:
-    """The outcome of one message at a listener, with time and reason.
+    """The result of a message that a listener consumed directly, with time and reason.
 
     Attributes:
-        result: its verdict.
-        spent_ms: how long it took.
-        remark: its exception, in words.
-        is_orderly: whether it is an orderly listener.
+        result: Result of the listener.
+        spent_ms: Duration of the call, ms.
+        remark: Text of its exception, or None.
+        is_orderly: Whether the listener is an orderly one.
     """
 
     result: DirectResult
@@ -133,7 +133,7 @@ class DirectOutcome:
 
 
 def encode_running(state: RunningState) -> bytes:
-    """The body of the answer to GET_CONSUMER_RUNNING_INFO 307."""
+    """Encode the answer to GET_CONSUMER_RUNNING_INFO 307."""
     return fastjson.dumps(
         {
             "jstack": state.stacks,
@@ -152,10 +152,10 @@ def encode_running(state: RunningState) -> bytes:
 
 
 def decode_running(content: bytes | str) -> RunningState:
-    """The consumer in such a body.
+    """Decode the answer to 307.
 
     Raises:
-        CodecError: it is none; the message names the field.
+        CodecError: The body is malformed; the message names the field.
     """
     body = load_object(content, "consumer running info")
     return RunningState(
@@ -169,7 +169,7 @@ def decode_running(content: bytes | str) -> RunningState:
 
 
 def encode_direct(outcome: DirectOutcome) -> bytes:
-    """The body of the answer to CONSUME_MESSAGE_DIRECTLY 309."""
+    """Encode the answer to CONSUME_MESSAGE_DIRECTLY 309."""
     return fastjson.dumps(
         {
             "autoCommit": True,
@@ -182,10 +182,10 @@ def encode_direct(outcome: DirectOutcome) -> bytes:
 
 
 def decode_direct(content: bytes | str) -> DirectOutcome:
-    """The outcome in such a body.
+    """Decode the answer to 309.
 
     Raises:
-        CodecError: it is none; the message names the field.
+        CodecError: The body is malformed; the message names the field.
     """
     body = load_object(content, "direct consumption")
     name = body.text("consumeResult", DirectResult.NULL)

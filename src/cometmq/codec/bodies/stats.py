@@ -1,7 +1,7 @@
-"""Statistics of a broker: of a topic (202), of a group's progress (208), and their times (303).
+"""Statistics of a broker: of a topic (202), of a group's progress (208), and its times (303).
 
-Source: TopicStatsTable, ConsumeStats, OffsetWrapper, QueryConsumeTimeSpanBody and GroupList of
-RocketMQ 5.3.3. Offsets count messages; times are ms since 1970, 0 or -1 where there is no message.
+Source: TopicStatsTable, ConsumeStats, OffsetWrapper, QueryConsumeTimeSpanBody and GroupList of RocketMQ 5.3.3. Offsets
+count messages. Times are ms since 1970, 0 or -1 without a message.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,9 +27,9 @@ class QueueBounds:
     """The smallest and the next offset of a queue, and the time of its last message.
 
     Attributes:
-        min_offset: of its oldest message.
-        max_offset: what the next message gets.
-        updated_ms: when its last message was stored; 0 without one.
+        min_offset: Queue offset of the oldest message.
+        max_offset: Queue offset of the next message.
+        updated_ms: When the last message was stored, ms since 1970; 0 if there is none.
     """
 
     min_offset: int
@@ -39,7 +39,7 @@ class QueueBounds:
 
 @dataclass(frozen=True, slots=True)
 class TopicStats:
-    """The queues of a topic at one broker, and messages put a second."""
+    """The queues of a topic on one broker, and the messages stored per second."""
 
     queues: Mapping[MessageQueue, QueueBounds] = field(default_factory=dict)
     put_rate: float = 0.0
@@ -50,11 +50,11 @@ class QueueProgress:
     """The progress of a group in a queue.
 
     Attributes:
-        broker_offset: what the next message of the queue gets.
-        consumer_offset: the next that the group consumes.
-        pull_offset: the next that it pulls.
-        consumed_ms: store time of the last message it consumed; 0 without one.
-        is_committed: Whether the group has committed an offset. If not, `consumer_offset` is where it would begin.
+        broker_offset: Queue offset of the next message to be stored.
+        consumer_offset: Next queue offset that the group will consume.
+        pull_offset: Next queue offset that the group will pull.
+        consumed_ms: Store time of the last message it consumed, ms since 1970; 0 if there is none.
+        is_committed: Whether the group has committed an offset. If not, `consumer_offset` is where it would start.
     """
 
     broker_offset: int
@@ -65,33 +65,33 @@ class QueueProgress:
 
     @property
     def lag(self) -> int:
-        """Messages that are not consumed yet."""
+        """Number of messages not consumed yet."""
         return max(self.broker_offset - self.consumer_offset, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumeStats:
-    """The queues of a group at one broker, and messages consumed a second."""
+    """The queues of a group on one broker, and the messages consumed per second."""
 
     queues: Mapping[MessageQueue, QueueProgress] = field(default_factory=dict)
     rate: float = 0.0
 
     @property
     def lag(self) -> int:
-        """Messages of all its queues that are not consumed yet."""
+        """Number of messages not consumed yet in all queues."""
         return sum(progress.lag for progress in self.queues.values())
 
 
 @dataclass(frozen=True, slots=True)
 class TimeSpan:
-    """The progress of a group in a queue, told in times.
+    """The progress of a group in a queue, as times.
 
     Attributes:
-        queue: which.
-        min_ms: store time of the oldest message.
-        max_ms: of the newest.
-        consumed_ms: of the last that was consumed, or of the oldest.
-        delay_ms: age of the next one to be consumed; 0 without one.
+        queue: The queue.
+        min_ms: Store time of the oldest message, ms since 1970.
+        max_ms: Store time of the newest message, ms since 1970.
+        consumed_ms: Store time of the last consumed message, or of the oldest if there is none.
+        delay_ms: Age of the next message to be consumed, ms; 0 if there is none.
     """
 
     queue: MessageQueue
@@ -102,7 +102,7 @@ class TimeSpan:
 
 
 def encode_topic_stats(stats: TopicStats) -> bytes:
-    """The body of the answer to 202."""
+    """Encode the answer to 202."""
     table = {
         queue: {
             "lastUpdateTimestamp": bounds.updated_ms,
@@ -117,10 +117,10 @@ def encode_topic_stats(stats: TopicStats) -> bytes:
 
 
 def decode_topic_stats(content: bytes | str) -> TopicStats:
-    """The statistics in such a body.
+    """Decode the answer to 202.
 
     Raises:
-        CodecError: it is none; the message names the field.
+        CodecError: The body is malformed; the message names the field.
     """
     body = load_queue_tables(content, "topic statistics")
     queues = queue_table_of(
@@ -135,12 +135,11 @@ def decode_topic_stats(content: bytes | str) -> TopicStats:
 
 
 def encode_consume_stats(stats: ConsumeStats) -> bytes:
-    """The body of the answer to 208."""
+    """Encode the answer to 208."""
     return _consume_stats_text(stats).encode()
 
 
 def _consume_stats_text(stats: ConsumeStats) -> str:
-    """A group's progress as JSON."""
     rate = fastjson.dumps(float(stats.rate)).decode()
     return f'{{"consumeTps":{rate},"offsetTable":{queue_table_text(stats.queues, _progress_text)}}}'
 
@@ -154,10 +153,10 @@ def _progress_text(progress: QueueProgress) -> str:
 
 
 def decode_consume_stats(content: bytes | str) -> ConsumeStats:
-    """The progress in such a body.
+    """Decode the answer to 208.
 
     Raises:
-        CodecError: it is none; the message names the field.
+        CodecError: The body is malformed; the message names the field.
     """
     return _consume_stats(load_queue_tables(content, "consume statistics"))
 
@@ -179,7 +178,7 @@ def _consume_stats(body: JsonObject) -> ConsumeStats:
 def encode_all_consume_stats(
     address: str, groups: Mapping[str, Iterable[ConsumeStats]]
 ) -> bytes:
-    """The body of the answer to GET_BROKER_CONSUME_STATS 317: each group, each of its topics."""
+    """Encode the answer to GET_BROKER_CONSUME_STATS 317: the statistics of each group by topic."""
     parts, lag, in_flight = [], 0, 0
     for group, topics in groups.items():
         listed = list(topics)
@@ -197,10 +196,10 @@ def encode_all_consume_stats(
 
 
 def decode_all_consume_stats(content: bytes | str) -> dict[str, tuple[ConsumeStats, ...]]:
-    """The progress of every group in such a body: one part for each of its topics.
+    """Decode the answer to 317 to the statistics of each group, one part per topic.
 
     Raises:
-        CodecError: it is none; the message names the field.
+        CodecError: The body is malformed; the message names the field.
     """
     body = load_queue_tables(content, "consume statistics of a broker")
     return {
@@ -211,7 +210,7 @@ def decode_all_consume_stats(content: bytes | str) -> dict[str, tuple[ConsumeSta
 
 
 def encode_time_spans(spans: Iterable[TimeSpan]) -> bytes:
-    """The body of the answer to QUERY_CONSUME_TIME_SPAN 303."""
+    """Encode the answer to QUERY_CONSUME_TIME_SPAN 303."""
     return fastjson.dumps(
         {
             "consumeTimeSpanSet": [
@@ -232,21 +231,21 @@ def encode_time_spans(spans: Iterable[TimeSpan]) -> bytes:
 
 
 def encode_group_list(groups: Iterable[str]) -> bytes:
-    """The body of the answer to QUERY_TOPIC_CONSUME_BY_WHO 300."""
+    """Encode the answer to QUERY_TOPIC_CONSUME_BY_WHO 300."""
     return fastjson.dumps({"groupList": sorted(groups)})
 
 
 def decode_group_list(content: bytes | str) -> tuple[str, ...]:
-    """The groups in such a body.
+    """Decode the answer to 300.
 
     Raises:
-        CodecError: it is none.
+        CodecError: The body is malformed.
     """
     return load_object(content, "group list").texts("groupList")
 
 
 class StatsWindow(NamedTuple):
-    """A number in a window (BrokerStatsItem): how much it grew, how much a second, and how much each time."""
+    """A counter in a time window (BrokerStatsItem): its growth, growth per second, and growth per event."""
 
     sum: int
     per_second: float
@@ -254,7 +253,7 @@ class StatsWindow(NamedTuple):
 
 
 def encode_stats_windows(*, minute: StatsWindow, hour: StatsWindow, day: StatsWindow) -> bytes:
-    """The body of the answer to VIEW_BROKER_STATS_DATA 315 (BrokerStatsData)."""
+    """Encode the answer to VIEW_BROKER_STATS_DATA 315 (BrokerStatsData)."""
     windows = {"statsDay": day, "statsHour": hour, "statsMinute": minute}
     return fastjson.dumps(
         {
@@ -266,7 +265,7 @@ def encode_stats_windows(*, minute: StatsWindow, hour: StatsWindow, day: StatsWi
 
 @dataclass(frozen=True, slots=True)
 class StatsWindows:
-    """A number of a broker in its three windows."""
+    """A counter of a broker in three time windows."""
 
     minute: StatsWindow
     hour: StatsWindow
@@ -274,10 +273,10 @@ class StatsWindows:
 
 
 def decode_stats_windows(content: bytes | str) -> StatsWindows:
-    """The number in the body of an answer to 315.
+    """Decode the answer to 315.
 
     Raises:
-        CodecError: it is none; the message names the field.
+        CodecError: The body is malformed; the message names the field.
     """
     body = load_object(content, "broker statistics")
 
@@ -289,7 +288,7 @@ def decode_stats_windows(content: bytes | str) -> StatsWindows:
 
 
 def _time_text(time_ms: int) -> str:
-    """A time as UtilAll.timeMillisToHumanString2 of RocketMQ writes it: local time to the ms."""
+    """Format a time as RocketMQ's UtilAll.timeMillisToHumanString2: local time with ms."""
     moment = datetime.fromtimestamp(max(time_ms, 0) / 1000).astimezone()
     return f"{moment:%Y-%m-%d %H:%M:%S},{moment.microsecond // 1000:03d}"
 

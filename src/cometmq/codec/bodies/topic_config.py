@@ -1,7 +1,7 @@
-"""Topics of a broker: what it registers, answers to GET_ALL_TOPIC_CONFIG 21, keeps in topics.json.
+"""Topics of a broker: in registrations, in answers to GET_ALL_TOPIC_CONFIG 21, and in topics.json.
 
-Source: TopicConfig, TopicConfigSerializeWrapper and TopicConfigManager of RocketMQ 5.3.3. 4.9 has
-neither `attributes` nor `stateVersion`; each form is read.
+Source: TopicConfig, TopicConfigSerializeWrapper and TopicConfigManager of RocketMQ 5.3.3. 4.9 has neither `attributes`
+nor `stateVersion`; both forms can be decoded.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from cometmq.model.flags import PERM_READ_WRITE
 from cometmq.model.frozen import dataclass
 from cometmq.model.topic import TopicConfig
 
-# TopicConfig.defaultReadQueueNums of RocketMQ: what a topic without the field has.
+# TopicConfig.defaultReadQueueNums of RocketMQ, used if the field is missing.
 _QUEUES_DEFAULT = 16
 
 
@@ -28,60 +28,60 @@ class TopicTable:
 
 
 def encode_topic_table(table: TopicTable) -> bytes:
-    """A body that holds the table."""
+    """Encode a body that contains the table."""
     return fastjson.dumps(topic_table_json(table))
 
 
 def encode_topics_file(table: TopicTable) -> str:
-    """Return the text of topics.json."""
+    """Encode topics.json."""
     return fastjson.dumps(topic_table_json(table), pretty=True).decode()
 
 
 def decode_topics_file(content: str) -> tuple[TopicTable, bool]:
-    """Return the table in topics.json, and whether it says that it is a slave's copy: older versions wrote that.
+    """Decode topics.json; also return whether older versions marked it as a slave's copy.
 
     Raises:
-        CodecError: The text is no table of topics; the message names the field.
+        CodecError: The text is malformed; the message names the field.
     """
     body = load_object(content, "topic table")
     return topic_table(body), body.flag("isCopy", default=False)
 
 
 def decode_topic_table(content: bytes | str) -> TopicTable:
-    """A body or the text of topics.json.
+    """Decode a table of topics from a body or topics.json.
 
     Raises:
-        CodecError: it is no table of topics; the message names the field.
+        CodecError: The content is malformed; the message names the field.
     """
     return topic_table(load_object(content, "topic table"))
 
 
 def encode_topic_config(config: TopicConfig) -> bytes:
-    """A body that holds one topic, as GET_TOPIC_CONFIG 351 answers it."""
+    """Encode a body with one topic, as in the answer to GET_TOPIC_CONFIG 351."""
     return fastjson.dumps(topic_json(config))
 
 
 def decode_topic_config(content: bytes | str) -> TopicConfig:
-    """A body that holds one topic.
+    """Decode a body with one topic.
 
     Raises:
-        CodecError: it is no topic; the message names the field.
+        CodecError: The body is malformed; the message names the field.
     """
     return topic(load_object(content, "topic"))
 
 
 def decode_topic_configs(content: bytes | str) -> tuple[TopicConfig, ...]:
-    """The topics in the body of UPDATE_AND_CREATE_TOPIC_LIST 18.
+    """Decode the body of UPDATE_AND_CREATE_TOPIC_LIST 18.
 
     Raises:
-        CodecError: it is no list of topics; the message names the field.
+        CodecError: The body is malformed; the message names the field.
     """
     body = load_request(content, "topic list")
     return tuple(topic(part) for part in body.objects("topicConfigList"))
 
 
 def topic_table_json(table: TopicTable) -> dict[str, Any]:
-    """The table as JSON values, for bodies that contain one."""
+    """Convert a table of topics to JSON values, for bodies that contain one."""
     return {
         "dataVersion": table.version.to_json(),
         "topicConfigTable": {name: topic_json(each) for name, each in table.topics.items()},
@@ -89,13 +89,13 @@ def topic_table_json(table: TopicTable) -> dict[str, Any]:
 
 
 def topic_table(body: JsonObject) -> TopicTable:
-    """The table in a JSON object, for bodies that contain one."""
+    """Decode a table of topics in a body."""
     topics = body.table("topicConfigTable", lambda part, name: topic(part.member(name), name))
     return TopicTable(body.version("dataVersion"), topics)
 
 
 def topic_json(config: TopicConfig) -> dict[str, Any]:
-    """One topic as JSON values."""
+    """Convert a topic to JSON values."""
     return {
         "attributes": dict(config.attributes),
         "order": config.ordered,
@@ -109,7 +109,7 @@ def topic_json(config: TopicConfig) -> dict[str, Any]:
 
 
 def topic(part: JsonObject, name: str | None = None) -> TopicConfig:
-    """The topic in a JSON object; `name` is what it is called where the object does not say."""
+    """Decode a topic; `name` is its name if the object has none."""
     return TopicConfig(
         name=part.text("topicName", name),
         read_queues=part.int32("readQueueNums", _QUEUES_DEFAULT),
@@ -123,14 +123,14 @@ def topic(part: JsonObject, name: str | None = None) -> TopicConfig:
 
 
 def encode_data_version(version: DataVersion) -> bytes:
-    """The body of QUERY_DATA_VERSION 322 and of its answer."""
+    """Encode the body of QUERY_DATA_VERSION 322 and of its answer."""
     return fastjson.dumps(version.to_json())
 
 
 def decode_data_version(content: bytes | str) -> DataVersion:
-    """The version in such a body.
+    """Decode the body of QUERY_DATA_VERSION 322 or of its answer.
 
     Raises:
-        CodecError: it is none; the message names the field.
+        CodecError: The body is malformed; the message names the field.
     """
     return load_object(content, "data version").as_version()

@@ -13,14 +13,14 @@ from cometmq.model.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TopicList:
-    """Topics, and for 304 the address of a broker that knows more of them."""
+    """Topics, and for 304 the address of a broker that knows further ones."""
 
     topics: tuple[str, ...] = ()
     broker_address: str | None = None
 
 
 def encode_topic_list(topics: Iterable[str], *, broker_address: str | None = None) -> bytes:
-    """The body of such an answer."""
+    """Encode a list of topics."""
     body: dict[str, Any] = {}
     if broker_address is not None:
         body["brokerAddr"] = broker_address
@@ -29,10 +29,10 @@ def encode_topic_list(topics: Iterable[str], *, broker_address: str | None = Non
 
 
 def decode_topic_list(content: bytes | str) -> TopicList:
-    """The list in a body.
+    """Decode a list of topics.
 
     Raises:
-        CodecError: it is none; the message names the field.
+        CodecError: The body is malformed; the message names the field.
     """
     body = load_object(content, "topic list")
     return TopicList(body.texts("topicList"), body.maybe_text("brokerAddr"))

@@ -1,4 +1,4 @@
-"""The number of waiting messages of each topic: the files timermetrics and transactionMetrics, and the answer to 61.
+"""Number of waiting messages by topic: the files timermetrics and transactionMetrics, and the answer to 61.
 
 Source: TimerMetrics and TransactionMetrics of RocketMQ 5.3.3; docs/format/waiting-counts.md.
 """
@@ -16,11 +16,11 @@ TIMER, TRANSACTION = "timingCount", "transactionCount"
 
 @dataclass(frozen=True, slots=True)
 class WaitingTable:
-    """A table of waiting messages by topic.
+    """Number of waiting messages by topic.
 
     Attributes:
-        version: of the table.
-        counts: (messages that wait, when that changed last, ms) by topic.
+        version: Version of the table.
+        counts: Number of waiting messages, and when it last changed (ms since 1970), by topic.
     """
 
     version: DataVersion
@@ -28,7 +28,7 @@ class WaitingTable:
 
 
 def encode_waiting(table: WaitingTable, member: str) -> str:
-    """The text of a table; `member` is TIMER or TRANSACTION."""
+    """Encode a table; `member` is TIMER or TRANSACTION."""
     counts = {
         topic: {"count": count, "timeStamp": changed_ms}
         for topic, (count, changed_ms) in table.counts.items()
@@ -37,10 +37,10 @@ def encode_waiting(table: WaitingTable, member: str) -> str:
 
 
 def decode_waiting(text: str, member: str) -> WaitingTable:
-    """The table in a text.
+    """Decode a table; `member` is TIMER or TRANSACTION.
 
     Raises:
-        CodecError: it means nothing.
+        CodecError: The text is malformed.
     """
     body = load_object(text, member)
     part = body.member(member)

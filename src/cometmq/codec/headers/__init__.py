@@ -1,4 +1,4 @@
-"""Typed custom headers: one frozen dataclass for each request and each answer that has one.
+"""Custom headers: a frozen dataclass for each request and answer that has one.
 
-They are read and written by `codec.fields`. The attribute's camelCase is the wire name.
+`codec.fields` encodes and decodes them. The wire name of an attribute is its camelCase form.
 """

@@ -8,7 +8,7 @@ from cometmq.model.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class UpdateAccount:
-    """Make or change an account, UPDATE_AND_CREATE_ACL_CONFIG 50; lists have commas between."""
+    """Create or change an account, UPDATE_AND_CREATE_ACL_CONFIG 50; lists are separated by commas."""
 
     access_key: str
     secret_key: str | None = field(default=None, repr=False)
@@ -22,7 +22,7 @@ class UpdateAccount:
 
 @dataclass(frozen=True, slots=True)
 class DeleteAccount:
-    """Take an account away, DELETE_ACL_CONFIG 51."""
+    """Delete an account, DELETE_ACL_CONFIG 51."""
 
     access_key: str
 

@@ -1,4 +1,4 @@
-"""Headers of the client registry: 35, 38, 40, 203, 204."""
+"""Headers of the client registry: requests 35, 38, 40, 203, 204."""
 
 from dataclasses import field
 
@@ -8,7 +8,7 @@ from cometmq.model.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class UnregisterClient:
-    """A client leaves its groups, UNREGISTER_CLIENT 35."""
+    """A client leaving its groups, UNREGISTER_CLIENT 35."""
 
     client_id: str = field(metadata=wire("clientID"))
     producer_group: str | None = None
@@ -17,14 +17,14 @@ class UnregisterClient:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupRequest:
-    """A consumer group: 38, 40 and 203 name nothing else."""
+    """A consumer group; the only field of 38, 40 and 203."""
 
     consumer_group: str
 
 
 @dataclass(frozen=True, slots=True)
 class MaybeGroupRequest:
-    """A consumer group, or none for all: GET_GROUP_CONFLICTS and GET_QUEUE_LOCKS, requests of our own."""
+    """A consumer group, or None for all: GET_GROUP_CONFLICTS and GET_QUEUE_LOCKS, requests of CometMQ."""
 
     consumer_group: str | None = None
 

@@ -1,19 +1,19 @@
-"""Headers of what consoles and mqadmin ask about groups and clients: 208 to 345."""
+"""Headers of requests by consoles and mqadmin about groups and clients: 208 to 353."""
 
 from dataclasses import field
 
 from cometmq.codec.fields import wire
 from cometmq.model.frozen import dataclass
 
-# Of the answer to GET_BROKER_CONFIG 26, ours alone: keys that were changed over the wire, with commas between.
+# Field in CometMQ's answer to GET_BROKER_CONFIG 26: keys changed over the wire, separated by commas.
 CHANGED_KEYS = "changedKeys"
-# The same of keys whose value is not the default, by the file, an environment variable, a flag or a change.
+# Likewise for keys whose value was set by the file, an environment variable, a flag or a change.
 SET_KEYS = "setKeys"
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumeStatsRequest:
-    """GET_CONSUME_STATS 208; `topic_list` has semicolons."""
+    """GET_CONSUME_STATS 208; `topic_list` is separated by semicolons."""
 
     consumer_group: str
     topic: str | None = None
@@ -29,7 +29,7 @@ class AllConsumeStatsRequest:
 
 @dataclass(frozen=True, slots=True)
 class BrokerStatsRequest:
-    """VIEW_BROKER_STATS_DATA 315: a name of BrokerStatsManager, and whose number."""
+    """VIEW_BROKER_STATS_DATA 315: the name of a counter in BrokerStatsManager, and its key."""
 
     stats_name: str
     stats_key: str
@@ -48,12 +48,12 @@ class ResetOffsetRequest:
     """INVOKE_BROKER_TO_RESET_OFFSET 222.
 
     Attributes:
-        topic: whose queues.
-        group: whose offsets.
-        timestamp: go to the first message stored then or later, ms since 1970; -1: to the end.
-        queue_id: one queue; -1: all of them.
-        offset: go there instead (with a queue only).
-        is_force: also forward; the pushed form never goes forward without it.
+        topic: Topic of the queues.
+        group: Group whose offsets are reset.
+        timestamp: Reset to the first message stored at or after this time, ms since 1970; -1 to the end.
+        queue_id: Queue to reset; -1 for all.
+        offset: Queue offset to reset to instead; requires a queue.
+        is_force: Also move forward; without it the pushed form never moves forward.
     """
 
     topic: str
@@ -84,7 +84,7 @@ class RunningRequest:
 
 @dataclass(frozen=True, slots=True)
 class DirectRequest:
-    """CONSUME_MESSAGE_DIRECTLY 309; the broker adds the record as body, its name and the flags."""
+    """CONSUME_MESSAGE_DIRECTLY 309; the broker adds the record as body, its own name and the flags."""
 
     consumer_group: str
     client_id: str | None = None
@@ -97,7 +97,7 @@ class DirectRequest:
 
 @dataclass(frozen=True, slots=True)
 class CorrectionOffsetRequest:
-    """QUERY_CORRECTION_OFFSET 308; `filter_groups` has commas: whose offsets do not count."""
+    """QUERY_CORRECTION_OFFSET 308; `filter_groups` are groups to ignore, separated by commas."""
 
     compare_group: str
     topic: str
@@ -106,7 +106,7 @@ class CorrectionOffsetRequest:
 
 @dataclass(frozen=True, slots=True)
 class CloneOffsetsRequest:
-    """CLONE_GROUP_OFFSET 314; without a topic: all of them."""
+    """CLONE_GROUP_OFFSET 314; without a topic it clones all of them."""
 
     src_group: str
     dest_group: str
@@ -127,7 +127,7 @@ class QueueEntriesRequest:
 
 @dataclass(frozen=True, slots=True)
 class ForbiddenRequest:
-    """UPDATE_AND_GET_GROUP_FORBIDDEN 353; without `readable` it only asks."""
+    """UPDATE_AND_GET_GROUP_FORBIDDEN 353; without `readable` it changes nothing."""
 
     group: str
     topic: str

@@ -5,7 +5,7 @@ from cometmq.model.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RegisterBroker:
-    """A broker tells its topics, REGISTER_BROKER 103."""
+    """The registration of a broker with its topics, REGISTER_BROKER 103."""
 
     broker_name: str
     broker_addr: str
@@ -20,7 +20,7 @@ class RegisterBroker:
 
 @dataclass(frozen=True, slots=True)
 class RegisterBrokerResponse:
-    """The answer to a registration: a slave learns of its master; both None for a master."""
+    """The answer to a registration, which names a slave's master; both fields are None for a master."""
 
     ha_server_addr: str | None = None
     master_addr: str | None = None
@@ -28,7 +28,7 @@ class RegisterBrokerResponse:
 
 @dataclass(frozen=True, slots=True)
 class BrokerIdentity:
-    """A broker: UNREGISTER_BROKER 104 and QUERY_DATA_VERSION 322."""
+    """The identity of a broker: UNREGISTER_BROKER 104 and QUERY_DATA_VERSION 322."""
 
     broker_name: str
     broker_addr: str
@@ -38,7 +38,7 @@ class BrokerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class DataVersionResponse:
-    """Whether the broker's table differs from what the nameserver has."""
+    """The answer to QUERY_DATA_VERSION: whether the broker's table differs from the nameserver's."""
 
     changed: bool
 
@@ -70,7 +70,7 @@ class KvConfigRequest:
 
 @dataclass(frozen=True, slots=True)
 class KvConfigResponse:
-    """The value of a key."""
+    """The answer to GET_KV_CONFIG: the value of a key, or None."""
 
     value: str | None = None
 
@@ -91,7 +91,7 @@ class ClusterRequest:
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopicInNameserver:
-    """DELETE_TOPIC_IN_NAMESRV 216; without a cluster it goes everywhere."""
+    """DELETE_TOPIC_IN_NAMESRV 216; without a cluster it deletes the topic in all clusters."""
 
     topic: str
     cluster_name: str | None = None
@@ -106,14 +106,14 @@ class BrokerNameRequest:
 
 @dataclass(frozen=True, slots=True)
 class WipeWritePermResponse:
-    """The number of topics that lost their write permission."""
+    """The answer to 205: number of topics that lost the write permission."""
 
     wipe_topic_count: int
 
 
 @dataclass(frozen=True, slots=True)
 class AddWritePermResponse:
-    """The number of topics that got their write permission back."""
+    """The answer to 327: number of topics that regained the write permission."""
 
     add_topic_count: int
 

@@ -1,11 +1,11 @@
-"""Headers about offsets: of a group (14, 15) and of a queue (29, 30, 31, 32)."""
+"""Headers about the offsets of a group (14, 15) and of a queue (29, 30, 31, 32)."""
 
 from cometmq.model.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class QueryConsumerOffset:
-    """Ask for the offset of a group in a queue, QUERY_CONSUMER_OFFSET 14."""
+    """Query the consumer offset of a group in a queue, QUERY_CONSUMER_OFFSET 14."""
 
     consumer_group: str
     topic: str
@@ -15,7 +15,7 @@ class QueryConsumerOffset:
 
 @dataclass(frozen=True, slots=True)
 class UpdateConsumerOffset:
-    """The next offset a group will consume, UPDATE_CONSUMER_OFFSET 15."""
+    """Commit the next offset that a group will consume, UPDATE_CONSUMER_OFFSET 15."""
 
     consumer_group: str
     topic: str
@@ -25,7 +25,7 @@ class UpdateConsumerOffset:
 
 @dataclass(frozen=True, slots=True)
 class QueueRequest:
-    """A queue, for GET_MAX_OFFSET 30, GET_MIN_OFFSET 31, GET_EARLIEST_MSG_STORETIME 32."""
+    """A queue: GET_MAX_OFFSET 30, GET_MIN_OFFSET 31, GET_EARLIEST_MSG_STORETIME 32."""
 
     topic: str
     queue_id: int
@@ -34,7 +34,7 @@ class QueueRequest:
 
 @dataclass(frozen=True, slots=True)
 class SearchOffset:
-    """The offset for a store time in ms, SEARCH_OFFSET_BY_TIMESTAMP 29."""
+    """Query the queue offset for a store time in ms, SEARCH_OFFSET_BY_TIMESTAMP 29."""
 
     topic: str
     queue_id: int
@@ -44,13 +44,13 @@ class SearchOffset:
 
 @dataclass(frozen=True, slots=True)
 class OffsetResponse:
-    """An offset."""
+    """An answer with a queue offset."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class TimestampResponse:
-    """A store time in ms since 1970."""
+    """An answer with a store time in ms since 1970."""
 
     timestamp: int

@@ -1,7 +1,7 @@
-"""Headers of pop: POP_MESSAGE 200050, ACK_MESSAGE 200051 and what belongs to them.
+"""Headers of pop: POP_MESSAGE 200050, ACK_MESSAGE 200051 and related requests.
 
-Source: PopMessageRequestHeader, AckMessageRequestHeader, ChangeInvisibleTimeRequestHeader,
-NotificationRequestHeader and PollingInfoRequestHeader of RocketMQ 5.3.3, and their answers.
+Source: PopMessageRequestHeader, AckMessageRequestHeader, ChangeInvisibleTimeRequestHeader, NotificationRequestHeader
+and PollingInfoRequestHeader of RocketMQ 5.3.3, and their answers.
 """
 
 from dataclasses import field
@@ -9,12 +9,12 @@ from dataclasses import field
 from cometmq.codec.fields import wire
 from cometmq.model.frozen import dataclass
 
-FROM_MIN, FROM_MAX = 0, 1  # ConsumeInitMode: where a group without an offset begins.
+FROM_MIN, FROM_MAX = 0, 1  # ConsumeInitMode: start of a group without offsets.
 
 
 @dataclass(frozen=True, slots=True)
 class PopRequest:
-    """A pop; times in ms, queue_id -1 for any queue, poll_time how long it may wait."""
+    """A pop; times in ms, queue_id -1 for any queue, poll_time is the maximum wait."""
 
     consumer_group: str
     topic: str
@@ -33,7 +33,7 @@ class PopRequest:
 
 @dataclass(frozen=True, slots=True)
 class PopResponse:
-    """The fields of which handles are made; the three texts: `codec.receipt`."""
+    """The answer to a pop, from which handles are built; for the three texts see `codec.receipt`."""
 
     pop_time: int
     invisible_time: int
@@ -46,7 +46,7 @@ class PopResponse:
 
 @dataclass(frozen=True, slots=True)
 class AckRequest:
-    """An acknowledgement of one message by its queue offset; topic is the one it lay in."""
+    """The acknowledgement of a message by its queue offset in the topic that contains it."""
 
     consumer_group: str
     topic: str
@@ -58,7 +58,7 @@ class AckRequest:
 
 @dataclass(frozen=True, slots=True)
 class ChangeInvisibleTimeRequest:
-    """A message is to come again so many ms from now."""
+    """A request to deliver a message again in `invisible_time` ms from now."""
 
     consumer_group: str
     topic: str
@@ -71,7 +71,7 @@ class ChangeInvisibleTimeRequest:
 
 @dataclass(frozen=True, slots=True)
 class ChangeInvisibleTimeResponse:
-    """The fields of which the new handle is made."""
+    """The answer to ChangeInvisibleTimeRequest, from which the new handle is built."""
 
     pop_time: int
     invisible_time: int
@@ -80,7 +80,7 @@ class ChangeInvisibleTimeResponse:
 
 @dataclass(frozen=True, slots=True)
 class NotificationRequest:
-    """A question, answered when there is something to pop."""
+    """A request that is answered when messages can be popped."""
 
     consumer_group: str
     topic: str
@@ -93,7 +93,7 @@ class NotificationRequest:
 
 @dataclass(frozen=True, slots=True)
 class PeekRequest:
-    """Ask what a pop would give; queue_id -1: of any queue."""
+    """A request for the messages that a pop would return; queue_id -1 for any queue."""
 
     consumer_group: str
     topic: str
@@ -103,7 +103,7 @@ class PeekRequest:
 
 @dataclass(frozen=True, slots=True)
 class PollingInfoRequest:
-    """Ask how many pops wait for a queue (-1: for any)."""
+    """A request for the number of pops that wait for a queue; queue_id -1 for any queue."""
 
     consumer_group: str
     topic: str

@@ -11,7 +11,7 @@ UNIQUE_KEY_FLAG = "_UNIQUE_KEY_QUERY"
 
 @dataclass(frozen=True, slots=True)
 class QueryMessageRequest:
-    """Messages by a key (QueryMessageRequestHeader); times are store times in ms."""
+    """A query for messages by key (QueryMessageRequestHeader); times are store times in ms."""
 
     topic: str
     key: str
@@ -31,7 +31,7 @@ class QueryMessageResponse:
 
 @dataclass(frozen=True, slots=True)
 class ViewMessageRequest:
-    """A record by its commitlog offset, in bytes."""
+    """A query for a record by its commitlog offset in bytes."""
 
     offset: int
     topic: str | None = None

@@ -1,4 +1,4 @@
-"""Header of a reply on its way to the client that asked, PUSH_REPLY_MESSAGE_TO_CLIENT 326.
+"""Header of a reply on its way to the requesting client, PUSH_REPLY_MESSAGE_TO_CLIENT 326.
 
 Source: ReplyMessageRequestHeader of RocketMQ 5.3.3.
 """
@@ -9,13 +9,13 @@ from cometmq.model.names import DEFAULT_TOPIC
 
 @dataclass(frozen=True, slots=True)
 class PushReply:
-    """A reply; the body is the message's.
+    """A reply; its body is the body of the message.
 
     Attributes:
-        born_timestamp: when the reply was made, ms since 1970.
-        born_host: who sent it, "ip:port".
-        store_host: the broker, "ip:port".
-        store_timestamp: when the broker passed it on, ms since 1970.
+        born_timestamp: When the reply was made, ms since 1970.
+        born_host: Sender of the reply, "ip:port".
+        store_host: The broker, "ip:port".
+        store_timestamp: When the broker forwarded it, ms since 1970.
     """
 
     producer_group: str

@@ -1,7 +1,7 @@
-"""Headers of sending: SEND_MESSAGE 10 (long names), 310 and 320 (one letter each), the answer.
+"""Headers of sends: SEND_MESSAGE 10 (long names), 310 and 320 (one letter each), and the answer.
 
-The broker's hot path reads the letters directly (broker/send/requests/sends); these classes are for the
-client, for the long form and for tests.
+The broker's hot path reads the letters directly (broker/send/requests/sends); these classes are for clients, the long
+form and tests.
 """
 
 from dataclasses import field
@@ -52,7 +52,7 @@ class SendRequestV2:
 
 @dataclass(frozen=True, slots=True)
 class SendResponse:
-    """The answer to a send; a batch has its message ids joined by commas."""
+    """The answer to a send; the message ids of a batch are separated by commas."""
 
     msg_id: str
     queue_id: int

@@ -1,11 +1,11 @@
-"""Header of CONSUMER_SEND_MSG_BACK 36: a consumer wants a message again later."""
+"""Header of CONSUMER_SEND_MSG_BACK 36, with which a consumer asks for redelivery of a message."""
 
 from cometmq.model.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class SendBackRequest:
-    """ConsumerSendMsgBackRequestHeader; there is no body, the broker reads the record itself."""
+    """A request for redelivery (ConsumerSendMsgBackRequestHeader) without body; the broker reads the record."""
 
     offset: int
     group: str

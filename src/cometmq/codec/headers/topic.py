@@ -1,4 +1,4 @@
-"""Headers about topics and groups at a broker: 17, 200, 207, 215, 351, 352."""
+"""Headers of requests about a broker's topics and groups: 17, 200, 207, 215, 351, 352."""
 
 from dataclasses import field
 
@@ -10,7 +10,7 @@ from cometmq.model.names import DEFAULT_TOPIC
 
 @dataclass(frozen=True, slots=True)
 class CreateTopic:
-    """Make or change a topic, UPDATE_AND_CREATE_TOPIC 17."""
+    """Create or change a topic, UPDATE_AND_CREATE_TOPIC 17."""
 
     topic: str
     read_queue_nums: int
@@ -26,21 +26,21 @@ class CreateTopic:
 
 @dataclass(frozen=True, slots=True)
 class TopicRequest:
-    """A topic: 215, 351 and others name nothing else."""
+    """A topic; the only field of 215, 351 and others."""
 
     topic: str
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRequest:
-    """A consumer group by its config, GET_SUBSCRIPTIONGROUP_CONFIG 352."""
+    """A consumer group whose settings are requested, GET_SUBSCRIPTIONGROUP_CONFIG 352."""
 
     group: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroup:
-    """Remove a group's config, and its offsets when `clean_offset`."""
+    """Delete the settings of a group, and its offsets if `clean_offset` is set."""
 
     group_name: str
     clean_offset: bool = field(default=False, metadata=wire("cleanOffset"))

@@ -8,18 +8,18 @@ from cometmq.model.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class EndTransaction:
-    """A producer's word on a half message (EndTransactionRequestHeader).
+    """A producer's decision about a half message (EndTransactionRequestHeader).
 
     Attributes:
-        producer_group: of the half message.
-        tran_state_table_offset: its offset in the half queue.
-        commit_log_offset: its offset in the log, bytes.
-        commit_or_rollback: transaction bits of a sysFlag: 0 not known yet, 8 commit, 12 rollback.
-        msg_id: the message's unique key.
-        topic: where the message will be.
-        from_transaction_check: whether this answers a check.
-        transaction_id: the unique key again.
-        broker_name: who holds the half message.
+        producer_group: Producer group of the half message.
+        tran_state_table_offset: Queue offset of the half message in the half topic.
+        commit_log_offset: Physical offset of the half message, bytes.
+        commit_or_rollback: Transaction bits of a sysFlag: 0 unknown, 8 commit, 12 rollback.
+        msg_id: Unique key of the message.
+        topic: Topic that the message is sent to.
+        from_transaction_check: Whether this answers a check of the broker.
+        transaction_id: The unique key again.
+        broker_name: Broker that stores the half message.
     """
 
     producer_group: str
@@ -35,9 +35,9 @@ class EndTransaction:
 
 @dataclass(frozen=True, slots=True)
 class CheckTransaction:
-    """The broker asks what became of a transaction; the body is the half message's record.
+    """A broker's question about the state of a transaction; the body is the record of the half message.
 
-    Attributes are those of `EndTransaction` (CheckTransactionStateRequestHeader).
+    The attributes are those of `EndTransaction` (CheckTransactionStateRequestHeader).
     """
 
     tran_state_table_offset: int
@@ -51,7 +51,7 @@ class CheckTransaction:
 
 @dataclass(frozen=True, slots=True)
 class ResumeCheck:
-    """A discarded half message, by its id of address and offset, is to be checked from the start."""
+    """Check a discarded half message again from the start; `msg_id` is its offset message id."""
 
     msg_id: str | None = None
     topic: str | None = None

@@ -1,10 +1,10 @@
-r"""From nodes to functions: each takes a message's properties and says true, false or unknown (None).
+r"""Compiler from expression nodes to functions that return true, false or unknown (None) for a message.
 
-A short expression takes a block that begins and ends with \x02, so that a property is found by searching
-for \x02name\x01; the last of two with one name counts. One of many properties would look through the
-block for each: it takes the values by name (`split_block`), split once a message. What types meet in a
-comparison is known here, so a function holds nothing but the search and the comparison. Follows `evaluate` of
-ComparisonExpression, LogicExpression and UnaryExpression (RocketMQ 5.3.3).
+Functions of a short expression get a property block between two \x02 and find a property by searching for \x02name\x01;
+the last one of a name counts. An expression with many properties would scan the block for each. Its functions get a
+dictionary instead, made once per message (`split_block`). The operand types of a comparison are known at compile time,
+so the functions contain only the search and the comparison. Follows `evaluate` of ComparisonExpression, LogicExpression
+and UnaryExpression (RocketMQ 5.3.3).
 """
 
 import math
@@ -55,17 +55,17 @@ _SEARCHES: dict[str, Callable[[bytes, bytes], bool]] = {
 
 
 def compile_truth(node: Truth) -> Evaluate:
-    r"""The function of a condition, for blocks between two \x02; it may raise Incomparable."""
+    r"""Compile a condition for property blocks between two \x02; the function may raise Incomparable."""
     return _Compiler(_searched).truth(node)
 
 
 def compile_for_values(node: Truth) -> Evaluate:
-    """The function of a condition, for what `split_block` gives; it may raise Incomparable."""
+    """Compile a condition for results of `split_block`; the function may raise Incomparable."""
     return _Compiler(_looked_up).truth(node)
 
 
 def split_block(block: bytes) -> dict[bytes, bytes]:
-    """The properties of a block by name; the last one that is not empty counts."""
+    """Return the properties of a block by name; the last non-empty value of a name counts."""
     values = {}
     for piece in block.split(b"\x02"):
         name, _, value = piece.partition(b"\x01")
@@ -113,7 +113,7 @@ def _any(terms: list[Evaluate]) -> Evaluate:
 
 
 def _searched(name: str) -> Fetch:
-    """The value of a property as UTF-8; an empty one is none."""
+    """Return a function that finds a property in a block as UTF-8; empty values count as missing."""
     plain = name.encode()
     key = b"\x02" + plain + b"\x01"
     size = len(key)
@@ -130,13 +130,13 @@ def _searched(name: str) -> Fetch:
 
 
 def _before_empty(block: bytes, name: bytes) -> bytes | None:
-    """The last value that is not empty, which is the one that Java's decoder keeps."""
+    """Return the last non-empty value, as Java's decoder does."""
     found = find_property(block, name)
     return None if found is None else found.encode()
 
 
 def _looked_up(name: str) -> Fetch:
-    """A function that fetches a property from the result of `split_block`."""
+    """Return a function that looks up a property in the result of `split_block`."""
     plain = name.encode()
     return lambda values: values.get(plain)
 
@@ -156,17 +156,17 @@ def _same(value: Any) -> Any:
 
 
 def _never(_value: Any) -> object:
-    """Types that are never equal: compareTo is not even called (-1)."""
+    """Make any comparison unequal: Java does not call compareTo for these types (-1)."""
     return object()
 
 
 def _refuse(_value: Any) -> Any:
-    """Boolean at the left, String at the right: a ClassCastException in Java."""
+    """Boolean on the left, String on the right: a ClassCastException in Java."""
     raise Incomparable
 
 
 def _double(text: bytes) -> float:
-    """A double to be compared with a finite one; NaN is greater than all of them."""
+    """Parse a double for comparison with a finite one; NaN is greater than all of them."""
     value = read_double(text)
     return math.inf if math.isnan(value) else value
 
@@ -178,7 +178,7 @@ _READ: dict[Kind, Reading] = {
 
 
 def _readings(left: Kind, right: Kind) -> tuple[Reading, Reading]:
-    """The readings of both sides that make them comparable (ComparisonExpression.__compare)."""
+    """Return the conversions that make two operands comparable (ComparisonExpression.__compare)."""
     if left is right or Kind.NULL in (left, right):
         return _same, _same
     if left is Kind.STRING:
@@ -191,7 +191,7 @@ def _readings(left: Kind, right: Kind) -> tuple[Reading, Reading]:
 
 
 def _is_text(name: str, text: str) -> Evaluate:
-    """The most common term; nothing is cut out of the block for it. The text is not empty."""
+    """Compile the most common term, property = 'text' with non-empty text, without slicing the block."""
     fetch, key = _searched(name), b"\x02%b\x01" % name.encode()
     size, wanted = len(key), text.encode()
     ended = wanted + b"\x02"
@@ -204,7 +204,7 @@ def _is_text(name: str, text: str) -> Evaluate:
             return True
         if block[start + size] != 2:
             return False
-        value = fetch(block)  # An empty value, which does not count.
+        value = fetch(block)  # An empty value does not count.
         return None if value is None else value == wanted
 
     return evaluate
@@ -213,7 +213,7 @@ def _is_text(name: str, text: str) -> Evaluate:
 def _property_order(
     fetch: Fetch, read: Reading, compare: Callable[[Any, Any], bool], limit: object
 ) -> Evaluate:
-    is_integer = read is read_int32  # Most limits are; then most values need no reading.
+    is_integer = read is read_int32  # The usual limit; most values then need no `read`.
 
     def evaluate(block: bytes) -> bool | None:
         value = fetch(block)
@@ -230,14 +230,14 @@ def _property_order(
 
 
 class _Compiler:
-    """Makes the functions of one expression."""
+    """Compiles the functions of one expression."""
 
     def __init__(self, find: Callable[[str], Fetch]) -> None:
-        """`find` gives what fetches a property."""
+        """Use `find` to make functions that fetch a property."""
         self._property = find
 
     def truth(self, node: Truth) -> Evaluate:
-        """The function of a condition."""
+        """Compile a condition."""
         if isinstance(node, Constant):
             return _constant(node.value)
         make: Callable[[Any, Any], Evaluate] = self._MAKERS[type(node)]
@@ -293,7 +293,7 @@ class _Compiler:
         return evaluate
 
     def _property_equal(self, left: Property, right: Constant) -> Evaluate:
-        """A property and a literal."""
+        """Compile the comparison of a property with a literal."""
         if isinstance(right.value, str) and right.value and self._property is _searched:
             return _is_text(left.name, right.value)
         fetch, read = self._property(left.name), _READ[right.kind]
@@ -310,7 +310,7 @@ class _Compiler:
         left_kind, left_value = self._operand(node.left)
         right_kind, right_value = self._operand(node.right)
         read_left, read_right = _readings(left_kind, right_kind)
-        if left_kind is right_kind is Kind.STRING:  # Two texts are ordered if both are numbers.
+        if left_kind is right_kind is Kind.STRING:  # Strings are ordered if both are numbers.
             read_left = read_right = double_rank
         if right_kind in NUMBERS and isinstance(node.left, Property):
             assert isinstance(node.right, Constant)
@@ -339,7 +339,7 @@ class _Compiler:
         text, find, is_negated = node.text.encode(), _SEARCHES[node.word], node.is_negated
         if not text:
             return _constant(value=False)
-        if kind is not Kind.STRING:  # Never true, but evaluated, which may end it all.
+        if kind is not Kind.STRING:  # Never true, but evaluated, because it may raise.
             return lambda block: get(block) is _NOTHING
 
         def evaluate(block: bytes) -> bool | None:

@@ -1,4 +1,4 @@
-"""A compiled expression: `matches` says whether a message with this property block is wanted."""
+"""Compiled SQL92 expressions, which `matches` tests against a property block."""
 
 from cometmq.codec.sql92.compiler import compile_for_values, compile_truth, split_block
 from cometmq.codec.sql92.parser import parse_counted
@@ -6,30 +6,30 @@ from cometmq.codec.sql92.values import Incomparable
 from cometmq.model.bounded_cache import BoundedCache
 from cometmq.model.errors import CodecError, ExpressionError
 
-EXPRESSION_LENGTH_MAX = 32_768  # Characters; what is written by hand has some hundred.
-# Compiled expressions that are kept, one or two for each consumer group: some thousand of the usual size, bytes.
+EXPRESSION_LENGTH_MAX = 32_768  # Hand-written expressions have a few hundred characters.
+# Memory limit of the cache in bytes: some thousand expressions of usual size, with one or two per consumer group.
 _KEPT_SIZE = 8 << 20
-# What a compiled one takes beside its text, and for each of its characters at most (measured: 40 for "a OR a OR ..."), bytes.
+# Bytes of a compiled expression besides its text, and the maximum per character (measured: 40 for "a OR a OR ...").
 _SIZE, _SIZE_A_CHARACTER = 1_000, 100
-# From so many properties and values on it is cheaper to split a message's properties once than to search for each: where
-# they have 32 KB a search takes 20 us.
+# From this many properties and values on, splitting the properties once is cheaper than searching for each: in
+# properties of 32 KB a search takes 20 us.
 _SPLIT_FROM = 24
 
 
 class Sql92Filter:
-    """An expression that is ready to be evaluated.
+    """A compiled expression.
 
     Attributes:
-        expression: as the user wrote it.
+        expression: The expression as the user wrote it.
     """
 
     __slots__ = ("_evaluate", "_is_split", "expression")
 
     def __init__(self, expression: str) -> None:
-        """Parse and compile.
+        """Parse and compile an expression.
 
         Raises:
-            ExpressionError: it is no expression; with the column.
+            ExpressionError: The expression is invalid; the error contains the column.
         """
         if len(expression) > EXPRESSION_LENGTH_MAX:
             raise ExpressionError(
@@ -43,16 +43,16 @@ class Sql92Filter:
         self._evaluate = (compile_for_values if self._is_split else compile_truth)(node)
 
     def __repr__(self) -> str:
-        """The expression."""
+        """Return the expression for debugging."""
         return f"<{type(self).__name__} {self.expression!r}>"
 
     def matches(self, block: bytes) -> bool:
-        """Whether the expression is true of a message.
+        """Return whether the expression is true for a message.
 
-        Unknown is not true, and neither is a comparison that cannot be done, such as 'abc' > 5.
+        Unknown does not count as true, nor does an impossible comparison such as 'abc' > 5.
 
         Args:
-            block: the message's properties as its record has them.
+            block: Property block of the message's record.
         """
         try:
             properties = split_block(block) if self._is_split else b"\x02%b\x02" % block
@@ -69,9 +69,9 @@ _filters: BoundedCache[str, Sql92Filter] = BoundedCache(
 
 
 def sql92_filter(expression: str) -> Sql92Filter:
-    """The filter of an expression; compiled once, and kept for a while.
+    """Return the compiled filter of an expression, from a cache if possible.
 
     Raises:
-        ExpressionError: it is no expression; with the column.
+        ExpressionError: The expression is invalid; the error contains the column.
     """
     return _filters[expression]

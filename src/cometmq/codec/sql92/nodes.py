@@ -1,7 +1,7 @@
-"""The nodes of an expression; every operand's type is known before a message is seen.
+"""The nodes of an expression; the type of every operand is known before evaluation.
 
-A property is a string or missing, a constant has its own type, everything else is a truth value that
-may be unknown. Follows the classes in org.apache.rocketmq.filter.expression (RocketMQ 5.3.3).
+A property is a string or missing, a constant has its own type, and everything else is a truth value that may be
+unknown. Follows the classes in org.apache.rocketmq.filter.expression (RocketMQ 5.3.3).
 """
 
 from enum import Enum
@@ -11,7 +11,7 @@ from cometmq.model.frozen import dataclass
 
 
 class Kind(Enum):
-    """The type of an operand, by Java's name for it."""
+    """The type of an operand, named as in Java."""
 
     STRING = "String"
     INTEGER = "Integer"
@@ -29,9 +29,9 @@ class Constant:
     """A literal.
 
     Attributes:
-        kind: its type.
-        value: the value; None for NULL.
-        is_literal: False for a number behind a minus sign, which Java does not check as a constant.
+        kind: Its type.
+        value: Its value; None for NULL.
+        is_literal: False for a number after a minus sign, which Java does not check as a constant.
     """
 
     kind: Kind
@@ -48,7 +48,7 @@ class Property:
 
 @dataclass(frozen=True, slots=True)
 class Negation:
-    """A minus sign before what is no number: never anything, but it is evaluated."""
+    """A minus sign before anything but a number: it has no value, but its operand is evaluated."""
 
     operand: "Operand"
 
@@ -63,21 +63,21 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The opposite; unknown stays unknown."""
+    """The negation of a term; unknown stays unknown."""
 
     term: "Truth"
 
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """A property that stands alone; a string is not a truth value, so it is never true."""
+    """A property used as a condition; never true, because a string is no truth value."""
 
     operand: Property
 
 
 @dataclass(frozen=True, slots=True)
 class Equal:
-    """Left = right; with NULL at the right it is IS NULL."""
+    """Left = right; with NULL on the right it means IS NULL."""
 
     left: "Operand"
     right: "Operand"
@@ -85,7 +85,7 @@ class Equal:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Left sign right, with one of the signs <, <=, > and >=."""
+    """A comparison with one of the signs <, <=, > and >=."""
 
     sign: str
     left: "Operand"
@@ -94,7 +94,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """A property is one of these texts, or none of them."""
+    """A test whether a property equals one of several texts, or none of them."""
 
     operand: Property
     texts: frozenset[str]
@@ -103,7 +103,7 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A text in a property: CONTAINS, STARTSWITH, ENDSWITH and their opposites. Never unknown."""
+    """A test for a text in a property: CONTAINS, STARTSWITH, ENDSWITH and their negations; never unknown."""
 
     word: str
     operand: "Operand"

@@ -1,8 +1,8 @@
-"""From words to nodes, with the checks that Java makes when it parses.
+"""Parser from tokens to nodes, with the checks that Java makes while parsing.
 
-Follows the grammar of SelectorParser.jj and the `create` functions of ComparisonExpression
-(RocketMQ 5.3.3), their surprises included: NOT binds tighter than a comparison, 0.0 is no literal,
-and only numbers may be ordered. Differs in one thing: words behind the expression are an error.
+Follows the grammar of SelectorParser.jj and the `create` functions of ComparisonExpression (RocketMQ 5.3.3), including
+their surprises: NOT binds tighter than a comparison, 0.0 is no literal, and only numbers can be ordered. One
+difference: tokens after the end of the expression are an error.
 """
 
 import sys
@@ -27,13 +27,13 @@ from cometmq.codec.sql92.nodes import (
 from cometmq.codec.sql92.tokens import Token, tokens_of
 from cometmq.model.errors import ExpressionError
 
-# Brackets, NOTs and signs in each other, and comparisons of what is no property or value (a = 1 = TRUE); nobody writes
-# ten. The functions of an expression call each other as deep as that.
+# Maximum nesting of brackets, NOTs and signs, and of comparisons of comparisons (a = 1 = TRUE); more than ten are
+# unusual. The compiled functions call each other to this depth.
 DEPTH_MAX = 100
-# Properties and values but for those of IN: 256 comparisons, which take 5 ms to compile. What is written by hand has
-# some dozen; Java has no bound.
+# Maximum number of properties and values outside IN: 256 comparisons, which compile in 5 ms. Hand-written expressions
+# have some dozen; Java has no limit.
 OPERANDS_MAX = 512
-# Each looks through the whole value of a property; so many of them take 7 ms where that is as long as it may be.
+# Maximum number of CONTAINS; each scans a whole value, so this many take 7 ms for a value of maximum length.
 SEARCHES_MAX = 64
 _INT32_END, _INT64_END = 1 << 31, 1 << 63
 _INT64_DIGITS = 19
@@ -49,31 +49,31 @@ _LITERALS = {
 
 
 def parse(expression: str) -> Truth:
-    """The node of a whole expression.
+    """Parse a whole expression.
 
     Raises:
-        ExpressionError: it is none; with the column.
+        ExpressionError: The expression is invalid; the error contains the column.
     """
     return parse_counted(expression)[0]
 
 
 def parse_counted(expression: str) -> tuple[Truth, int]:
-    """The node of a whole expression, and of how many properties and values it is made.
+    """Parse a whole expression; also return its number of properties and values.
 
     Raises:
-        ExpressionError: it is none; with the column.
+        ExpressionError: The expression is invalid; the error contains the column.
     """
     parser = _Parser(expression)
     return parser.whole(), parser.operand_count
 
 
 class _Parser:
-    """Recursive descent: one method for each rule of the grammar."""
+    """Recursive descent parser with one method per rule of the grammar."""
 
     def __init__(self, expression: str) -> None:
         self._expression = expression
         self._tokens = tokens_of(expression)
-        # What each is for the grammar: a sign or keyword, else its kind.
+        # Tokens as the grammar sees them: the text of signs, otherwise the kind.
         self._words = [text if kind == "sign" else kind for kind, text, _ in self._tokens]
         self._at = 0
         self._depth = 0
@@ -93,7 +93,7 @@ class _Parser:
         return token
 
     def _took(self, word: str) -> bool:
-        """Take this word if it comes next."""
+        """Consume the next token if it is this word."""
         if self._words[self._at] != word:
             return False
         self._at += 1
@@ -109,7 +109,7 @@ class _Parser:
     # --- rules
 
     def whole(self) -> Truth:
-        """A whole expression."""
+        """Parse a whole expression."""
         first = self._next
         truth = self._truth(self._or(), first)
         if self._next.kind != "end":
@@ -160,7 +160,7 @@ class _Parser:
         return Not(Equal(left, _NULL)) if is_negated else Equal(left, _NULL)
 
     def _count_depth(self, operand: Operand) -> None:
-        """A comparison begins with this operand."""
+        """Count a comparison whose left operand is itself a comparison."""
         if not isinstance(operand, Property | Constant):
             self._compared += 1
             if self._compared > DEPTH_MAX:
@@ -240,15 +240,15 @@ class _Parser:
         value = float(token.text)
         if value > sys.float_info.max:
             self._fail("the number is greater than 1.7976931348623157E308", token)
-        # Differs: ConstantExpression.createFloat of 5.3.3 refuses 0.0, too, which is less than Double.MIN_VALUE.
+        # Differs: ConstantExpression.createFloat of 5.3.3 also rejects 0.0, as less than Double.MIN_VALUE.
         if value == 0 and token.text.lower().partition("e")[0].strip("0."):
             self._fail("the number is less than 4.9E-324; write 0.0 for zero", token)
         return Constant(Kind.DOUBLE, value)
 
-    # --- what Java checks
+    # --- checks made by Java
 
     def _truth(self, node: Operand, begins: Token) -> Truth:
-        """A node as a condition."""
+        """Check that a node can be used as a condition."""
         if isinstance(node, Property):
             return Cast(node)
         is_value = isinstance(node, Constant) and (
@@ -284,7 +284,7 @@ class _Parser:
         low = self._unary()
         self._expect("AND")
         high = self._unary()
-        # As in Java, nothing is said of NOT BETWEEN.
+        # As in Java, NOT BETWEEN is not checked.
         if not is_negated and _falls(low, high):
             self._fail(
                 "BETWEEN: the first value must be less than or equal to the second", begins
@@ -316,7 +316,7 @@ def _shown(token: Token) -> str:
 
 
 def _negated(node: Operand) -> Constant | Negation:
-    """UnaryExpression.createNegate: only numbers have an opposite."""
+    """Negate a number; other operands have no value when negated (UnaryExpression.createNegate)."""
     if isinstance(node, Constant) and node.kind in NUMBERS:
         assert isinstance(node.value, int | float)
         return Constant(node.kind, -node.value, is_literal=False)
@@ -324,7 +324,7 @@ def _negated(node: Operand) -> Constant | Negation:
 
 
 def _falls(low: Operand, high: Operand) -> bool:
-    """Whether both nodes are literal numbers, and the second is less."""
+    """Return whether both nodes are literal numbers and the second is less than the first."""
     for each in (low, high):
         if not isinstance(each, Constant) or not each.is_literal or each.kind not in NUMBERS:
             return False

@@ -1,7 +1,7 @@
-"""The words of an expression, each with the column where it stands.
+"""The tokens of an expression, with their columns.
 
-Follows the token section of SelectorParser.jj (RocketMQ 5.3.3): keywords in any case, `--` comments
-up to a line's end, `/* */` comments, strings in single quotes with '' for a quote. Names are ASCII.
+Follows the token section of SelectorParser.jj (RocketMQ 5.3.3): keywords in any case, `--` comments up to the end of
+the line, `/* */` comments, strings in single quotes with '' for a quote. Names are ASCII.
 """
 
 import re
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from cometmq.model.errors import ExpressionError
 
-WORDS_MAX = 4_096  # Names, values and signs: IN with 2,000 texts takes 10 ms to compile. Java has no bound.
+WORDS_MAX = 4_096  # Limits IN, which compiles 2,000 texts in 10 ms; Java has no limit.
 
 KEYWORDS = frozenset(
     "NOT AND OR BETWEEN IN TRUE FALSE NULL IS CONTAINS STARTSWITH ENDSWITH".split()  # noqa: SIM905
@@ -28,12 +28,12 @@ _TOKEN = re.compile(
 
 
 class Token(NamedTuple):
-    """A word.
+    """A token.
 
     Attributes:
-        kind: float, integer, string, name, sign, end, or the keyword itself in capitals.
-        text: as it was written; of a string what it means.
-        column: where it begins, from 1.
+        kind: float, integer, string, name, sign, end, or the keyword in capitals.
+        text: Text as written; for a string, its content.
+        column: Column of its start, from 1.
     """
 
     kind: str
@@ -42,11 +42,10 @@ class Token(NamedTuple):
 
 
 def tokens_of(expression: str) -> list[Token]:
-    """All words, and an `end` behind them.
+    """Split an expression into tokens, followed by an `end` token.
 
     Raises:
-        ExpressionError: something is no word: an unclosed string or comment, an unknown sign; or there
-            are too many.
+        ExpressionError: An unclosed string or comment, an unknown sign, or too many tokens.
     """
     tokens: list[Token] = []
     add, match_at = tokens.append, _TOKEN.match

@@ -1,8 +1,8 @@
-"""Reads the text of a property as a number or a truth value, as Java's valueOf does.
+"""Conversion of property values to numbers and booleans, as Java's valueOf does.
 
-Integer.valueOf and Long.valueOf take decimal digits with a sign, within 32 or 64 bits; Double.valueOf
-takes blanks around, an exponent, a suffix of f or d, NaN, Infinity and hexadecimal floats. What
-cannot be read ends the evaluation of the whole expression.
+Integer.valueOf and Long.valueOf accept decimal digits with a sign, within 32 or 64 bits. Double.valueOf accepts
+surrounding blanks, an exponent, a suffix of f or d, NaN, Infinity and hexadecimal floats. A value that cannot be
+converted ends the evaluation of the whole expression.
 """
 
 import math
@@ -10,7 +10,7 @@ import re
 
 
 class Incomparable(Exception):
-    """Java throws here, and the message is not delivered."""
+    """A comparison for which Java throws an exception; the message is not delivered."""
 
 
 _INTEGER = re.compile(r"[+-]?\d+")
@@ -21,19 +21,17 @@ _HEX_DOUBLE = re.compile(
     r"[+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[fFdD]?"
 )
 _BLANKS = "".join(map(chr, range(33)))
-_DIGITS_MAX = (
-    40  # Of a number with leading zeros; more cannot be meant, and int() is quadratic.
-)
-# The least double has 1,074 digits behind the point; a longer text is nobody's number, and reading it takes long.
+_DIGITS_MAX = 40  # Allows leading zeros; int() is quadratic in the number of digits.
+# The smallest double has 1,074 decimal places; longer texts are no numbers and slow to parse.
 _DOUBLE_LENGTH_MAX = 1_100
 _INT32_END, _INT64_END = 1 << 31, 1 << 63
 
 
 def read_int32(text: bytes) -> int:
-    """Integer.valueOf.
+    """Parse an integer as Integer.valueOf does.
 
     Raises:
-        Incomparable: it is none.
+        Incomparable: The text is no 32-bit integer.
     """
     if len(text) < 10 and text.isdigit():
         return int(text)
@@ -41,10 +39,10 @@ def read_int32(text: bytes) -> int:
 
 
 def read_int64(text: bytes) -> int:
-    """Long.valueOf.
+    """Parse an integer as Long.valueOf does.
 
     Raises:
-        Incomparable: it is none.
+        Incomparable: The text is no 64-bit integer.
     """
     if len(text) < 19 and text.isdigit():
         return int(text)
@@ -62,10 +60,10 @@ def _read_integer(text: bytes, end: int) -> int:
 
 
 def read_double(text: bytes) -> float:
-    """Double.valueOf.
+    """Parse a double as Double.valueOf does.
 
     Raises:
-        Incomparable: it is none.
+        Incomparable: The text is no double.
     """
     decoded = text.decode("utf-8", "replace").strip(_BLANKS)
     if len(decoded) > _DOUBLE_LENGTH_MAX:
@@ -81,15 +79,15 @@ def read_double(text: bytes) -> float:
 
 
 def _has_suffix(decoded: str) -> bool:
-    # Digits of a hexadecimal exponent are decimal, so a letter at the end is a suffix.
+    # The exponent of a hexadecimal float is decimal, so a letter at the end is a suffix.
     return decoded[-1] in "fFdD"
 
 
 def double_rank(text: bytes) -> tuple[bool, float, bool]:
-    """Orders doubles as Double.compareTo does: -0.0 before 0.0, NaN behind everything.
+    """Return a sort key that orders doubles as Double.compareTo does: -0.0 before 0.0, NaN last.
 
     Raises:
-        Incomparable: the text is no double.
+        Incomparable: The text is no double.
     """
     value = read_double(text)
     if math.isnan(value):
@@ -98,5 +96,5 @@ def double_rank(text: bytes) -> tuple[bool, float, bool]:
 
 
 def read_boolean(text: bytes) -> bool:
-    """Boolean.valueOf: true is "true" in any case, everything else is false."""
+    """Parse a boolean as Boolean.valueOf does: "true" in any case is true, everything else is false."""
     return text.lower() == b"true"
