@@ -93,6 +93,7 @@ class Disk(Protocol):
         """Open a file and return its descriptor.
 
         Args:
+            path: Path of the file.
             create: Create it if it is missing, with access for its owner only.
             write: Open it for writing, too.
             is_new: With `create`: fail if the name exists, also as a link.
