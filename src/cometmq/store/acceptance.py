@@ -1,8 +1,7 @@
-"""Whether the store takes messages, and what a sender is told when it does not.
+"""Decides whether the store accepts messages, and which error a sender gets if not.
 
-Some reasons pass (a full disk), some are for good: the store is closed, was opened for reading,
-or a write or flush has failed, after which nothing durable is ever tried again
-(docs/design/0004).
+Some reasons are temporary (a full disk). Others last until a restart: the store is closed or was opened read-only, or
+a write or flush has failed, after which nothing durable is tried again (docs/design/0004).
 """
 
 import logging
@@ -14,12 +13,12 @@ logger = logging.getLogger(__name__)
 
 
 class Acceptance:
-    """The store's word on whether it takes a message.
+    """Whether the store accepts messages, and why not.
 
     Attributes:
-        flags: the reasons that stand (RocketMQ's running flags).
-        is_over: whether no message is taken for good.
-        is_held: whether the store is at work on its log, and nothing else may touch it.
+        flags: Current reasons for refusing messages (RocketMQ's running flags).
+        is_over: Whether no messages are accepted until a restart.
+        is_held: Whether the store works on its log, so that nothing else may use it.
     """
 
     def __init__(self) -> None:
@@ -29,47 +28,47 @@ class Acceptance:
         self._refused_as: type[StoreError] = StoreFull
 
     def refusal(self) -> StoreError:
-        """The error for a message that comes while `flags.refusal` stands."""
+        """Return the error for a message that arrives while `flags.refusal` is set."""
         if self.flags.refusal == self.flags.passing:
             return StoreBusy(self.flags.passing)
         return self._refused_as(self.flags.refusal)
 
     def pause(self, reason: str) -> None:
-        """Take no message for a moment: those that come have waited too long."""
+        """Accept no messages for a moment, because waiting ones are too old."""
         self.flags.set_pause(reason)
 
     def resume(self) -> None:
-        """The moment is over."""
+        """End the pause."""
         self.flags.set_pause(None)
 
     def hold(self, reason: str) -> None:
-        """Take no message, and let nothing else be done, while the store is at work on its log."""
+        """Accept no messages and no other file work while the store works on its log."""
         assert not self.is_held
         self.is_held = True
         self.flags.set_hold(reason)
 
     def release(self) -> None:
-        """Accept messages again after work that held them off."""
+        """End the hold."""
         self.is_held = False
         self.flags.set_hold(None)
 
     def check_free(self) -> None:
-        """Refuse what would change files that the store is at work on.
+        """Refuse changes of files while the store works on its log.
 
         Raises:
-            StoreBusy: it is.
+            StoreBusy: The store is held.
         """
         if self.is_held:
             raise StoreBusy(self.flags.hold)
 
     def end(self, kind: type[StoreError], reason: str) -> None:
-        """Take no message for good."""
+        """Accept no messages until a restart."""
         self.is_over = True
         self._refused_as = kind
         self.flags.raise_flag(RunningFlag.NOT_WRITABLE, reason)
 
     def poison(self, reason: str) -> StorePoisoned:
-        """Something durable has failed; gives the error for who is told now."""
+        """Stop the store after a failed write or flush; return the error for current callers."""
         logger.error("%s; the store takes no message until a restart has scanned it", reason)
         self.end(StorePoisoned, f"{reason}; restart the broker when the disk is well")
         return StorePoisoned(self.flags.refusal)

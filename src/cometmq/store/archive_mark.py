@@ -1,4 +1,4 @@
-"""Marks of a store's archives, one for each place (`archived.json`), and the check that a place holds what its mark says.
+"""Marks of a store's archives (`archived.json`), and the check that an archive holds what its mark claims.
 
     {"archivedTo": 1073741824, "place": "file:///archive/broker-a",
      "places": {"file:///archive/broker-a": {"archivedTo": 1073741824, "proof": [1073737728, 1073741824, "9f86…"]}}, "v": 1}
@@ -8,11 +8,10 @@ An archive of a log is a folder:
     PLACE/_archive/archive.json     the ranges that it holds, and the proof of the log that they are of
     PLACE/_archive/splits/LO-HI.json     the files of each range, and their sizes
 
-A mark in the store is a claim: the place may have been emptied, moved or used for another log since, and the log may
-have been cut and written anew. So nothing is concluded from a mark alone. `held_ranges` looks which ranges a place still
-holds, and a proof, the hash of the last bytes before the archive's end, shows that the log is the one that was archived.
-
-With archiveGuard=true the cleaner removes only log files that `guarded_to` finds in a place that still holds them.
+A mark in the store is only a claim: the place may have been emptied, moved or used for another log since, and the log
+may have been cut and written anew. `held_splits` checks which ranges a place still holds. A proof, the hash of the
+last bytes before the archive's end, shows that the log is the one that was archived. With archiveGuard=true the
+cleaner only deletes log files that `guarded_to` finds in a place that still holds them.
 """
 
 import hashlib
@@ -38,11 +37,11 @@ ReadLog = Callable[[int, int], bytes | None]
 
 
 class LogProof(NamedTuple):
-    """The hash of some bytes of a log, by which the log is known again.
+    """Hash of some bytes of a log, which identifies the log.
 
     Attributes:
-        lo: physical offset of the first byte.
-        hi: physical offset behind the last.
+        lo: Physical offset of the first byte.
+        hi: Physical offset after the last byte.
         digest: SHA-256 of the bytes, hexadecimal.
     """
 
@@ -51,16 +50,16 @@ class LogProof(NamedTuple):
     digest: str
 
     def is_of(self, content: bytes) -> bool:
-        """Return whether these are the bytes."""
+        """Return whether these bytes have the hash."""
         return digest_of(content) == self.digest
 
 
 class ArchiveMark(NamedTuple):
-    """The end of a log's archive at one place.
+    """The progress of a log's archive at one place.
 
     Attributes:
-        archived_to: every record before this physical offset, from the first that the log had, is in the archive.
-        proof: of the log that was archived; None in a mark of an older version.
+        archived_to: Every record from the log's first one up to this physical offset is in the archive.
+        proof: Proof of the archived log; None in a mark of an older version.
     """
 
     archived_to: int
@@ -73,10 +72,10 @@ def digest_of(content: bytes) -> str:
 
 
 def archive_marks(disk: Disk, root: str) -> dict[str, ArchiveMark]:
-    """Return the marks of a store by place; none if the file is missing or damaged.
+    """Return the marks of a store by place; empty if the file is missing or damaged.
 
     Raises:
-        OSError: the file is there and cannot be read.
+        OSError: The file exists but cannot be read.
     """
     try:
         found = loads(read_file(disk, f"{root}/{ARCHIVED_FILE}"))
@@ -93,17 +92,17 @@ def proof_of(found: Any) -> LogProof | None:
     """Return a proof from its JSON form; None if there is none.
 
     Raises:
-        TypeError: it is none.
-        ValueError: it is none.
+        TypeError: The value is not a proof.
+        ValueError: The value is not a proof.
     """
     return LogProof(int(found[0]), int(found[1]), str(found[2])) if found else None
 
 
 def archived_to(disk: Disk, root: str) -> int:
-    """Return the largest physical offset that a mark of the store names; 0 without one.
+    """Return the largest physical offset of all marks of the store; 0 if there are none.
 
     Raises:
-        OSError: the file is there and cannot be read.
+        OSError: The file exists but cannot be read.
     """
     return max((mark.archived_to for mark in archive_marks(disk, root).values()), default=0)
 
@@ -111,17 +110,17 @@ def archived_to(disk: Disk, root: str) -> int:
 def note_archived(
     disk: Disk, root: str, offset: int, place: str, proof: LogProof | None = None
 ) -> int:
-    """Note that everything before a physical offset is archived at a place.
+    """Record that everything before a physical offset is archived at a place.
 
     Returns:
-        What the mark of the place says now.
+        The offset now recorded for the place.
 
     Raises:
-        OSError: it could not be written; what it said before stands.
+        OSError: The mark could not be written; the previous one remains.
     """
     marks = archive_marks(disk, root)
     marks[place] = ArchiveMark(offset, proof)
-    # Versions that know one mark only read these two.
+    # Older versions, which know a single mark, only read these two.
     furthest = max(marks, key=lambda name: marks[name].archived_to)
     content: dict[str, Any] = {
         "archivedTo": marks[furthest].archived_to,
@@ -143,10 +142,10 @@ class HeldSplit(NamedTuple):
     """The files of an archived range.
 
     Attributes:
-        lo: physical offset at which it begins.
-        hi: physical offset at which it ends.
-        is_whole: whether all of its files are there, with the sizes that they had.
-        name: of the file that says it.
+        lo: Physical offset of the range's start.
+        hi: Physical offset of the range's end.
+        is_whole: Whether all of its files exist with their recorded sizes.
+        name: Name of the file that describes the range.
     """
 
     lo: int
@@ -156,10 +155,10 @@ class HeldSplit(NamedTuple):
 
 
 def archive_state(disk: Disk, folder: str) -> tuple[list[Range], list[LogProof]]:
-    """Return the ranges that an archive of a whole log claims, and its last proofs, the newest last; no range if it is none.
+    """Return the ranges that an archive of a whole log claims, and its latest proofs, newest last; empty if it is none.
 
     Raises:
-        OSError: a file is there and cannot be read.
+        OSError: A file exists but cannot be read.
     """
     try:
         found = loads(read_file(disk, f"{folder}/{ARCHIVE_FILE}"))
@@ -174,15 +173,15 @@ def archive_state(disk: Disk, folder: str) -> tuple[list[Range], list[LogProof]]
 
 
 def held_splits(disk: Disk, folder: str, within: Range | None = None) -> list[HeldSplit]:
-    """Look which ranges of an archive have all of their files.
+    """Return the ranges of an archive, and whether all of their files exist.
 
     Args:
-        disk: where the archive is.
-        folder: its path there.
-        within: only ranges that have a byte of this one; None: all.
+        disk: File system of the archive.
+        folder: Path of the archive.
+        within: Only ranges that overlap this one; None for all.
 
     Raises:
-        OSError: a file is there and cannot be read.
+        OSError: A file exists but cannot be read.
     """
     found = []
     for name in disk.list_names(f"{folder}/{SPLITS}"):
@@ -196,7 +195,7 @@ def held_splits(disk: Disk, folder: str, within: Range | None = None) -> list[He
 
 
 def _is_whole(disk: Disk, folder: str, name: str) -> bool:
-    """Whether the files of a split are there. Those of an older version are not named, and taken for granted."""
+    """Return whether the files of a split exist. An older version does not name them; they are assumed to exist."""
     try:
         said = loads(read_file(disk, f"{folder}/{SPLITS}/{name}"))
         files = said.get("files", [])
@@ -206,7 +205,7 @@ def _is_whole(disk: Disk, folder: str, name: str) -> bool:
 
 
 def _size(disk: Disk, path: str) -> int:
-    """Bytes of a file; -1 if it is not there."""
+    """Return the size of a file in bytes; -1 if it does not exist."""
     try:
         return file_size(disk, path)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -214,7 +213,7 @@ def _size(disk: Disk, path: str) -> int:
 
 
 def joined(ranges: Sequence[Range]) -> list[Range]:
-    """Return ranges in order; neighbours become one."""
+    """Return the ranges in order, with adjacent and overlapping ones joined."""
     found: list[Range] = []
     for lo, hi in sorted(ranges):
         if found and lo <= found[-1][1]:
@@ -225,7 +224,7 @@ def joined(ranges: Sequence[Range]) -> list[Range]:
 
 
 def overlap(some: Sequence[Range], others: Sequence[Range]) -> list[Range]:
-    """Return what lies in both of two lists of ranges."""
+    """Return the intersection of two lists of ranges."""
     return joined(
         [
             (max(lo, begin), min(hi, stop))
@@ -237,7 +236,7 @@ def overlap(some: Sequence[Range], others: Sequence[Range]) -> list[Range]:
 
 
 def without(some: Range, others: Sequence[Range]) -> list[Range]:
-    """Return what of a range lies in none of others."""
+    """Return the parts of a range that are in none of the others."""
     left, at = list[Range](), some[0]
     for lo, hi in joined(others):
         if lo > at:
@@ -255,8 +254,8 @@ class ArchiveGuard(NamedTuple):
     """The part of a log that is in archives.
 
     Attributes:
-        settled: every record from the log's start up to this physical offset is in an archive.
-        reasons: why a place does not count, or counts less than its mark says.
+        settled: Physical offset up to which all records from the log's start are in an archive.
+        reasons: By place, why an archive does not count, or counts less than its mark claims.
     """
 
     settled: int
@@ -264,19 +263,19 @@ class ArchiveGuard(NamedTuple):
 
 
 def guarded_to(disk: Disk, root: str, within: Range, read: ReadLog) -> ArchiveGuard:
-    """Look up to which physical offset of a range the log is in an archive that still holds it.
+    """Return up to which physical offset of a range the log is in an archive that still holds it.
 
-    A place that is not on this machine cannot be looked at from here: its mark counts, which the archive job checks in
-    each of its runs.
+    A place outside this machine cannot be checked here. Its mark counts, because the archive job checks it in each
+    run.
 
     Args:
-        disk: all files.
-        root: the store.
-        within: from the log's start to where it matters.
-        read: reads the log.
+        disk: File system.
+        root: The store directory.
+        within: Range from the log's start to the last relevant offset.
+        read: Reads bytes of the log.
 
     Raises:
-        OSError: a file is there and cannot be read.
+        OSError: A file exists but cannot be read.
     """
     settled, reasons = within[0], dict[str, str]()
     for place, mark in archive_marks(disk, root).items():
@@ -293,7 +292,7 @@ def guarded_to(disk: Disk, root: str, within: Range, read: ReadLog) -> ArchiveGu
 
 
 def _is_log_of(proof: LogProof | None, log_start: int, read: ReadLog) -> bool:
-    """Whether the log is the one that was archived; what it has deleted since cannot be compared, and need not be."""
+    """Return whether the log is the one that was archived; deleted parts of it need no comparison."""
     if proof is None or proof.hi <= log_start:
         return True
     lo = max(proof.lo, log_start)
@@ -302,7 +301,7 @@ def _is_log_of(proof: LogProof | None, log_start: int, read: ReadLog) -> bool:
 
 
 def _held_to(disk: Disk, path: str, mark: ArchiveMark, within: Range) -> tuple[int, str]:
-    """Up to where a place holds a range, and why not to where its mark says."""
+    """Return up to where a place holds a range, and why that is less than its mark claims."""
     ranges, proofs = archive_state(disk, path)
     if not ranges:
         return 0, "no archive is there any more"

@@ -3,8 +3,8 @@
     batchconsumequeue/TOPIC/QUEUE_ID/00000000000013800000     46 bytes a record
 
 A record of such a topic is a batch of several messages with a queue offset each. CometMQ reads these queues and keeps
-them in step with the log (cometmq.store.derived), but refuses such sends (cometmq.broker.send.admission). Such
-topics are rare, so nothing here is fast: each access reads the file, in a thread that may block.
+them in step with the log (cometmq.store.derived), but refuses such sends (cometmq.broker.send.admission). Such topics
+are rare, so nothing here is fast: each access reads the file, in a thread that may block.
 """
 
 from bisect import bisect_right
@@ -342,8 +342,7 @@ class BatchQueues:
         """Return a cold result that reads the records with the messages from an offset on.
 
         The first record may begin before the offset, as in DefaultMessageStore.getMessage of RocketMQ 5.3.3: clients
-        skip
-        messages that they did not request.
+        skip messages that they did not request.
         """
         read = partial(
             self._read, queue, offset, max_count=max_count, max_bytes=max_bytes, match=match

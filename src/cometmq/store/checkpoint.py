@@ -1,8 +1,7 @@
 """Checkpoints, which record what is certainly on the device: RocketMQ's `checkpoint` and our own exact one.
 
 `checkpoint` contains times (cometmq.codec.checkpoint), which Java uses for its recovery. `checkpoint.cometmq`
-contains
-offsets, so that after a kill only the last second of the log is checked and not its whole last file:
+contains offsets, so that after a kill only the last second of the log is checked and not its whole last file:
 
 | mark "CMQ1" 4 | CRC-32 of the rest 4 | dispatched 8 | flushed 8 | entries 8 |
 | index file 8 | index count 8 | log time 8 |

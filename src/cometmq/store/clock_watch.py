@@ -1,8 +1,8 @@
-"""Whether wall time may decide what is deleted: not for a while after it has run away.
+"""Decides whether the wall clock may be used for deleting files: not for a while after it jumped forward.
 
-Wall time that moves on while the monotonic clock of the machine does not was set: by somebody, by a time server
-that is wrong, or because the machine slept. The last is real time, so it counts after an hour; a clock that is
-set back within that hour has deleted nothing.
+The wall clock jumps relative to the monotonic clock if somebody or a wrong time server sets it, or if the machine
+slept. After sleep the new time is right, so a jump is accepted after an hour. A clock that is set back within that
+hour has deleted nothing.
 """
 
 import logging
@@ -11,22 +11,22 @@ from cometmq.model.clock import Clock
 
 logger = logging.getLogger(__name__)
 
-AHEAD_MS_MAX = 60_000  # What a clock may be set forward between two looks.
-BELIEVED_AFTER_S = 3600.0  # A clock that stays ahead for so long is right.
+AHEAD_MS_MAX = 60_000  # Largest jump between two checks that is ignored.
+BELIEVED_AFTER_S = 3600.0  # A clock that stays ahead this long is right.
 
 
 class ClockWatch:
-    """Looks at both clocks, now and then."""
+    """Compares both clocks at each check."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._wall_ms = clock.now_ms()
         self._seconds = clock.monotonic()
-        self._ahead_ms = 0  # How far the wall clock has been set forward, and not back yet.
+        self._ahead_ms = 0  # Sum of jumps forward that were not set back.
         self._believed_at = 0.0
 
     def trusts(self) -> bool:
-        """Whether the wall clock has not run away lately."""
+        """Return whether the wall clock can be trusted now."""
         if self._clock.is_steady:
             return True
         wall_ms, seconds = self._clock.now_ms(), self._clock.monotonic()

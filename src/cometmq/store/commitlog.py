@@ -1,9 +1,8 @@
 """The commitlog: all messages of all topics, appended one after the other.
 
-Its offsets are in `cometmq.store.positions`. A batch of records is written as pieces, one per file. All its files
-are created before the first byte is written, so a full disk refuses the whole batch. A write that fails half way
-leaves bytes after `written`; `mend` zeroes them before the next write, so no refused record reappears after a
-restart.
+Its offsets are in `cometmq.store.positions`. A batch of records is written as pieces, one per file. All its files are
+created before the first byte is written, so a full disk refuses the whole batch. A write that fails half way leaves
+bytes after `written`; `mend` zeroes them before the next write, so no refused record reappears after a restart.
 """
 
 from collections.abc import Iterator, Sequence
@@ -138,8 +137,7 @@ class CommitLog:
         """Remove everything after an offset, in the log files and files made ahead; yields one step, which may block.
 
         The zeros are on the device before a file is deleted, and newer files are deleted first. Wherever this stops,
-        the
-        log therefore never continues with a record after the first deleted one.
+        the log therefore never continues with a record after the first deleted one.
         """
         file = self.chain.find(end)
         assert file is not None

@@ -1,7 +1,7 @@
-"""A program's conf file, a Java properties file, and beside it what was changed over the wire.
+"""A program's conf file (a Java properties file), and a file with the changes made over the wire.
 
-The file itself belongs to its user and is never written. Remote changes go to FILE.overlay, which
-ranks above the file and below environment and command line at the next start.
+The conf file belongs to its user and is never written. Remote changes are saved to FILE.overlay. At the next start
+they override the file, and are overridden by environment and command line.
 """
 
 from collections.abc import Mapping
@@ -17,16 +17,16 @@ class ConfFile:
     """The conf file of one program."""
 
     def __init__(self, path: str | None, disk: Disk) -> None:
-        """`path` is absolute; with None there is no file, and changes last until the next start."""
+        """Use the file at an absolute path; with None there is no file, and changes last until the next start."""
         self._path = path
         self._disk = disk
         self._overlay = ConfigFile(f"{path}.overlay", disk) if path else None
 
     def layers(self) -> list[Layer]:
-        """The values of the file and of its overlay, the weaker first.
+        """Return the values of the file and of its overlay, lower priority first.
 
         Raises:
-            SettingsError: there is no such file, or it cannot be read; the message says which.
+            SettingsError: The file is missing or cannot be read; the message says which.
         """
         if self._path is None:
             return []
@@ -41,10 +41,10 @@ class ConfFile:
             raise SettingsError(f"{self._path}: {reason}") from error
 
     def remember(self, changes: Mapping[str, str]) -> None:
-        """Keep values for the next start, too.
+        """Save values for the next start.
 
         Raises:
-            OSError: they could not be written.
+            OSError: They could not be written.
         """
         if self._overlay is not None and changes:
             content = encode_java_properties({**self._changes(), **changes})

@@ -1,11 +1,11 @@
-"""A JSON file below `config/`, kept as Java keeps it, and never half written.
+"""A JSON file below `config/`, kept as Java keeps it, but written atomically.
 
-Saving moves the present content to NAME.bak and writes the new one aside, brings it to the
-device, renames it and brings the directory there too: after a power cut there is the old content
-or the new one. (RocketMQ 5.3.3 writes without a sync: its topics.json was 0 bytes after one.)
+Saving copies the current content to NAME.bak, writes the new content to a temporary file, syncs and renames it, and
+syncs the directory. After a power cut the file has the old content or the new one. (RocketMQ 5.3.3 does not sync: its
+topics.json had 0 bytes after a power cut.)
 
-One rule for all that are damaged: NAME.bak, with a warning; else what the rest of the store tells,
-where it does; else a refusal. What could not be read is put aside and kept.
+If the file is damaged, NAME.bak is used with a warning; else the content is derived from the rest of the store if
+possible; else the start is refused. The damaged file is set aside and kept.
 """
 
 import logging
@@ -22,38 +22,39 @@ logger = logging.getLogger(__name__)
 
 
 class ConfigFile:
-    """One such file.
+    """One configuration file.
 
     Attributes:
-        is_whole: the last `load` gave the content of the file itself.
-        is_lost: it found only what cannot be read, and gave nothing.
+        is_whole: Whether the last `load` used the file itself.
+        is_lost: Whether the last `load` found only unreadable files and returned None.
     """
 
     def __init__(self, path: str, disk: Disk) -> None:
         self.path = path
         self.is_whole = self.is_lost = False
         self._disk = disk
-        self._good: bytes | None = None  # The last content that was loaded or saved.
-        self._is_in_place = False  # The file itself has it, not the .bak alone.
+        self._good: bytes | None = None  # Content that was last loaded or saved.
+        # Whether the file itself has this content, not only the .bak.
+        self._is_in_place = False
 
     def beside(self, name: str) -> "ConfigFile":
         """Return another file of the same folder."""
         return ConfigFile(f"{self.path.rpartition('/')[0]}/{name}", self._disk)
 
     def load(self, decode: Callable[[str], T], *, is_needed: bool = True) -> T | None:
-        """Load the file, or NAME.bak where it is missing, empty or cannot be decoded.
+        """Load the file, or NAME.bak if it is missing, empty or cannot be decoded.
 
         Args:
-            decode: makes a value of the text; raises ValueError or CodecError where it cannot.
-            is_needed: nothing else tells what it said; else None is given, and a warning, where
-                neither file can be read.
+            decode: Converts the text to a value; raises ValueError or CodecError if it cannot.
+            is_needed: Whether the content cannot be derived otherwise. If False, unreadable files only cause a
+                warning.
 
         Returns:
-            None when neither file is there.
+            None if neither file exists.
 
         Raises:
-            CodecError: what there is can be decoded from neither; the message names the file.
-            OSError: the disk failed.
+            CodecError: The existing files cannot be decoded; the message names the file.
+            OSError: The disk failed.
         """
         self.is_whole = self.is_lost = False
         backup = self.path + ".bak"
@@ -88,7 +89,7 @@ class ConfigFile:
         return None
 
     def _say_backup(self, trouble: str) -> None:
-        """Tell that the .bak is used, and keep what is in the file's place."""
+        """Log that the .bak is used, and keep the damaged file."""
         kept = "nothing stood there"
         if self._disk.exists(self.path):
             kept = f"kept as {put_aside(self._disk, self.path, f'{self.path}.damaged')}"
@@ -100,24 +101,24 @@ class ConfigFile:
         )  # fmt: skip
 
     def save(self, text: str) -> None:
-        """Make this the content; nothing is written when it is already.
+        """Save the text; nothing is written if the file has it already.
 
         Raises:
-            OSError: it could not be written; the old content stands.
+            OSError: The file could not be written; the old content remains.
         """
         content = text.encode()
         if self._good is None:
             self._read()
         if content == self._good and self._is_in_place:
             return
-        # What load could not decode never becomes the backup.
+        # Content that `load` could not decode never becomes the backup.
         if self._good is not None and self._good.strip() and self._is_in_place:
             write_file(self._disk, self.path + ".bak", self._good)
         write_file(self._disk, self.path, content)
         self._good, self._is_in_place = content, True
 
     def _read(self) -> None:
-        """Take what is there as good, for one that saves without having loaded."""
+        """Read the current content as the backup-to-be when saving without a previous `load`."""
         try:
             self._good = read_file(self._disk, self.path)
         except FileNotFoundError:

@@ -3,9 +3,9 @@
     min_offset ....... tail_start ....... max_offset ....... next_offset
     in sparse files    in memory (tail)    in the log, not visible yet
 
-An entry has 20 bytes (cometmq.codec.queue_entry). New entries collect in the tail in memory and are read from
-there; `consume_queues` writes tails to files in batches. A broker may have 80,000 queues. A queue therefore has no
-open file, no descriptor and no periodic work while it is idle.
+An entry has 20 bytes (cometmq.codec.queue_entry). New entries collect in the tail in memory and are read from there;
+`consume_queues` writes tails to files in batches. A broker may have 80,000 queues. A queue therefore has no open
+file, no descriptor and no periodic work while it is idle.
 """
 
 from typing import ClassVar

@@ -1,8 +1,8 @@
 """The consume queues of a store, except batch queues: writes their tails to files and deletes their topics.
 
 A tail is written when it holds about a page of entries; other tails are written in rounds. A round covers every queue
-that has a tail, a few per tick. When it has finished, everything dispatched before it began is in the files, and
-a checkpoint may record that (cometmq.store.checkpoint). A round over few queues finishes at once. Over very many it
+that has a tail, a few per tick. When it has finished, everything dispatched before it began is in the files, and a
+checkpoint may record that (cometmq.store.checkpoint). A round over few queues finishes at once. Over very many it
 takes 10 s, so tails reach that age, but each write then covers all entries of that time (docs/design/0004).
 """
 
@@ -108,8 +108,7 @@ class ConsumeQueues:
         """Prepare a queue for the queue offset that recovery found in a record.
 
         A smaller offset than the next means that the topic was deleted and created again; the newer message then
-        counts. A
-        larger one leaves a gap, which readers skip.
+        counts. A larger one leaves a gap, which readers skip.
 
         Args:
             queue: The record's queue.

@@ -41,7 +41,8 @@ class Derived(Protocol):
             log_start: Physical offset of the oldest log file.
 
         Returns:
-            Physical offset from which records must be fed, maybe some again; None if it lacks none that the others have.
+            Physical offset from which records must be fed, maybe some again; None if it lacks none that the others
+            have.
         """
         ...
 
@@ -69,8 +70,7 @@ class Derived(Protocol):
         """Delete whole files whose entries are all before the log's new start, a physical offset.
 
         The code between two steps runs on the thread that owns the store. If a step raises OSError, the remaining
-        steps
-        are run nevertheless, and the whole deletion is requested again later.
+        steps are run nevertheless, and the whole deletion is requested again later.
         """
         ...
 

@@ -222,9 +222,8 @@ class DerivedQueues:
         """Handle a record whose queue offset is not the next one of its queue.
 
         No CRC covers the queue offset. A queue that begins at 0 again belonged to a deleted topic. Any other step
-        back must
-        be confirmed by a second record; if the queue continues as before, the first was damaged and gets the missing
-        offset.
+        back must be confirmed by a second record; if the queue continues as before, the first was damaged and gets
+        the missing offset.
         """
         doubted = self._doubted.pop(queue, None)
         if doubted is not None and offset == queue.max_offset + 1:

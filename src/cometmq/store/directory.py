@@ -10,8 +10,8 @@
     config/                the broker's own files
     cut/                   copies of invalid tails of the log that were cut
 
-This module creates an empty log and queues, and `recover` fills them. The working parts of the store are built
-around them.
+This module creates an empty log and queues, and `recover` fills them. The working parts of the store are built around
+them.
 """
 
 import logging

@@ -5,8 +5,7 @@ full, or fails at the nth call (tests/support/fake_disk.py). File names are abso
 errors are OSError with the system's errno.
 
 Nothing is written through a map: on a full disk that raises SIGBUS, which kills the process, whereas a failed
-`pwrite`
-is an error that can be reported to the sender (docs/design/0002).
+`pwrite` is an error that can be reported to the sender (docs/design/0002).
 """
 
 import errno

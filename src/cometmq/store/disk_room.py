@@ -1,8 +1,8 @@
-"""The room on the disks, and the refusal of sends while they are too full.
+"""Free space of the disks, and the refusal of sends while they are too full.
 
-Of the log's directories the one that is used least counts, and the queues' own. Above
-diskSpaceWarningLevelRatio, or while a log file that is needed does not fit, sends are refused with
-the reason; each look may take that back, a little below the level, so that it does not flutter.
+Of the log's directories the least used one counts, and the queues' directory. Sends are refused above
+diskSpaceWarningLevelRatio, or while a needed log file does not fit. Each check may end the refusal, at a level
+slightly lower than the limit to avoid flapping.
 """
 
 import logging
@@ -14,16 +14,16 @@ from cometmq.store.settings import StoreSettings
 
 logger = logging.getLogger(__name__)
 
-CLEARED_BELOW_LEVEL = 2  # Per cent under the warning level at which sending goes on.
+CLEARED_BELOW_LEVEL = 2  # Per cent below the warning level at which sends are accepted again.
 
 
 class DiskRoom:
-    """The room of the file systems that a store is on, when it was last looked at.
+    """Space of the file systems of a store at the last check.
 
     Attributes:
-        spaces: of each log directory.
-        log: of the log directory that is used least.
-        queues: of the queues' directory.
+        spaces: Space by log directory.
+        log: Space of the least used log directory.
+        queues: Space of the queues' directory.
     """
 
     def __init__(
@@ -47,11 +47,11 @@ class DiskRoom:
 
     @property
     def used_percent(self) -> int:
-        """Used part of the fuller of the two, rounded up, as `df` prints it."""
+        """Used percentage of the fuller of the two, rounded up as `df` does."""
         return max(self.log.used_percent, self.queues.used_percent)
 
     def look(self) -> bool:
-        """Look again; False where the disk does not say."""
+        """Read the current space; return False if the system does not report it."""
         try:
             spaces = {path: self._disk.space(path) for path in self._chain.writable_directories}
             self.queues = self._disk.space(self._queue_directory)
@@ -67,12 +67,12 @@ class DiskRoom:
         return True
 
     def file_failed(self, reason: str) -> None:
-        """No room for a log file that is needed now."""
+        """Refuse sends because there is no room for a log file that is needed now."""
         self._needs_file = True
         self._flags.raise_flag(RunningFlag.DISK_FULL, reason)
 
     def _has_descriptor(self) -> bool:
-        """Whether the process may open one more file."""
+        """Return whether the process can open one more file."""
         try:
             self._disk.close(self._disk.open(self._queue_directory, write=False))
         except OSError as error:
@@ -80,7 +80,7 @@ class DiskRoom:
         return True
 
     def judge(self) -> None:
-        """Look, refuse sends above the warning level, take them again when there is room."""
+        """Check the space; refuse sends above the warning level, and accept them again when there is room."""
         if not self.look():
             return
         level = self._settings.disk_warning_ratio

@@ -2,9 +2,8 @@
 
     consumequeue_ext/TOPIC/QUEUE_ID/00000000000050331648
 
-There a queue entry's tags code is an address, and what a filter wants to see stands at the address.
-We read these units and keep their files; new entries have their tags codes themselves, which a
-Java broker takes as well.
+In such a queue, an entry's tags code is the address of a unit that contains the real tags code. We read these units
+and keep their files. Our new entries contain their tags codes directly, which a Java broker accepts as well.
 """
 
 from cometmq.codec.other_queues import (
@@ -32,38 +31,38 @@ class ExtendedQueues:
         self._file_size: dict[str, int] = {}
 
     def has(self, topic: str) -> bool:
-        """Whether a topic has extended queues; cheap."""
+        """Return whether a topic has extended queues; cheap."""
         return topic in self._topics
 
     def topics(self) -> list[str]:
-        """Topics that have extended queues."""
+        """Return the topics with extended queues."""
         return sorted(self._topics)
 
     def paths(self, topic: str, queue_id: int) -> list[str]:
-        """The files of a queue's units, the oldest first."""
+        """Return the files of a queue's units, oldest first."""
         directory = f"{self._directory}/{topic}/{queue_id}"
         names = self._disk.list_names(directory)
         return [f"{directory}/{name}" for name in names if len(name) == NAME_DIGITS]
 
     def delete_topic(self, topic: str) -> None:
-        """Remove a topic's extended units.
+        """Delete the extended units of a topic.
 
         Raises:
-            OSError: a file could not be removed.
+            OSError: A file could not be removed.
         """
         self._topics -= {topic}
         remove_topic(self._disk, f"{self._directory}/{topic}")
 
     def resolving(self, topic: str, queue_id: int, match: Match) -> Match:
-        """A match that resolves tag codes that are addresses of extended units."""
+        """Return a match that also accepts tags codes that are addresses of extended units."""
         wanted = match if callable(match) else match.__contains__
         return lambda code: wanted(self.tags_code(topic, queue_id, code))
 
     def tags_code(self, topic: str, queue_id: int, tags_code: int) -> int:
-        """The tags code that an entry stands for; 0 where its unit is gone. May wait.
+        """Return the tags code that an entry's code stands for; 0 if its unit is gone. May block.
 
         Raises:
-            OSError: the disk failed.
+            OSError: The disk failed.
         """
         if not is_extended_address(tags_code):
             return tags_code
@@ -75,7 +74,7 @@ class ExtendedQueues:
             return 0
 
     def _read(self, directory: str, place: int) -> bytes:
-        """The bytes at a place of a queue's extended files; none where there is no file."""
+        """Return the bytes of a unit; empty if there is no file."""
         size = self._size_of(directory)
         if not size:
             return b""
@@ -93,7 +92,7 @@ class ExtendedQueues:
             self._disk.close(fd)
 
     def _size_of(self, directory: str) -> int:
-        """Bytes of a file there (mappedFileSizeConsumeQueueExt when it was made); 0: no file."""
+        """Return the size of the files in bytes (mappedFileSizeConsumeQueueExt at their creation); 0 without a file."""
         size = self._file_size.get(directory)
         if size is None:
             names = self._disk.list_names(directory)

@@ -1,8 +1,8 @@
-"""Lets extended units go whose queue entries are gone.
+"""Deletes extended units whose queue entries are gone.
 
-A file of units goes when the oldest living entry that has an address points behind it, as
-ConsumeQueueExt.truncateByMinAddress of RocketMQ 5.3.3 has it. Entries that we wrote have no address, and
-those of a Java broker may lie before and behind them, so the first address is looked for.
+A file of units is deleted if the oldest existing entry with an address points after it, as in
+ConsumeQueueExt.truncateByMinAddress of RocketMQ 5.3.3. Our own entries have no address and may come before or after
+those of a Java broker, so the first entry with an address is searched.
 """
 
 from collections.abc import Iterator
@@ -16,11 +16,11 @@ from cometmq.store.disk import Disk
 from cometmq.store.extended_queues import ExtendedQueues
 from cometmq.store.queue_trimming import first_living
 
-_PIECE = 4_096  # Entries at once: 80 KiB.
+_PIECE = 4_096  # Entries per read: 80 KiB.
 
 
 class ExtendedTrimming:
-    """Has the units follow the log's start."""
+    """Trims the extended units to the log's start."""
 
     def __init__(self, disk: Disk, extended: ExtendedQueues, queues: ConsumeQueues) -> None:
         self._disk = disk
@@ -28,7 +28,7 @@ class ExtendedTrimming:
         self._queues = queues
 
     def delete_before(self, log_start: int) -> Iterator[Step]:
-        """Remove the files that no living entry needs; see `cometmq.store.derived`."""
+        """Delete the files that no existing entry needs; see `cometmq.store.derived`."""
         if self._extended.topics():
             yield partial(self._remove_files, log_start)
 
@@ -38,7 +38,7 @@ class ExtendedTrimming:
             self._disk.sync_directory(path.rpartition("/")[0])
 
     def files_before(self, log_start: int) -> list[str]:
-        """The files that `delete_before` would remove."""
+        """Return the paths of the files that `delete_before` would delete."""
         return [
             path
             for topic in self._extended.topics()
@@ -47,23 +47,23 @@ class ExtendedTrimming:
         ]
 
     def _expired(self, queue: ConsumeQueue, log_start: int) -> list[str]:
-        """Files of a queue that are not needed, the oldest first; the newest always is."""
+        """Return the unneeded files of a queue, oldest first; the newest file is always needed."""
         paths = self._extended.paths(queue.topic, queue.queue_id)
         if len(paths) <= 1:
             return []
         first = self._first_place(queue, first_living(self._queues.files, queue, log_start))
         if first is None:
             return paths[:-1]
-        # A file ends where the next begins, for which each is named.
+        # A file ends where the next one begins, and names are start offsets.
         starts = [int(path.rpartition("/")[2]) for path in paths[1:]]
         return [path for path, end in zip(paths, starts, strict=False) if end <= first]
 
     def _first_place(self, queue: ConsumeQueue, offset: int) -> int | None:
-        """The place of the first unit to which an entry from an offset on points; None: none does."""
+        """Return the place of the first unit that an entry from an offset on points to; None if none does."""
         while offset < queue.max_offset:
             entries = self._queues.read_entries(queue, offset, _PIECE)
             if not entries:
-                return 0  # A hole: who knows what lies behind it.
+                return 0  # A hole: later entries are unknown.
             for _, _, code in entries:
                 if is_extended_address(code):
                     return extended_place(code)

@@ -1,9 +1,8 @@
-"""The files of the log in their order: found by offset, extended, cut, let go.
+"""The files of the log in order: found by offset, extended, cut and deleted.
 
-Every file has the same size and begins where the one before it ends, so an offset's file is a
-division away. They may lie in several directories: file n is made in the nth of those that have
-room, and found wherever it is. Names and the checks on loading follow MappedFileQueue and
-MultiPathMappedFileQueue of RocketMQ 5.3.3.
+All files have the same size and each begins where the previous one ends, so a division finds the file of an offset.
+They may be in several directories: file n is created in the nth of those that have room, and found in any of them.
+Names and the checks on loading follow MappedFileQueue and MultiPathMappedFileQueue of RocketMQ 5.3.3.
 """
 
 import errno
@@ -17,15 +16,15 @@ NAME_DIGITS = 20
 
 
 class FileChain:
-    """Files from the oldest to the one that is being written.
+    """Log files from the oldest to the one that is being written.
 
     Attributes:
-        directories: where they are.
-        writable_directories: of these, where new ones are made.
-        full_directories: of these, where none is made while another has room.
-        file_size: bytes of each.
-        files: the chain; only its owner changes it: it grows in place, and loses files by
-            another list. So a thread that takes it has a chain without holes.
+        directories: Directories of the files.
+        writable_directories: Directories in which files may be created.
+        full_directories: Directories in which no file is created while another one has room.
+        file_size: Size of each file in bytes.
+        files: The files, changed by the owner only. It grows in place and is replaced when files are removed, so a
+            thread that reads it always sees a chain without holes.
     """
 
     def __init__(
@@ -38,10 +37,9 @@ class FileChain:
         size_key: str = "mappedFileSizeCommitLog",
         is_random: bool = False,
     ) -> None:
-        """Nothing is opened yet.
+        """Create a chain without files.
 
-        `size_key` is the setting that says how large a file is; with `is_random` the system reads
-        nothing ahead of what is asked for.
+        `size_key` is the setting for the file size, used in errors. `is_random` turns off the system's read-ahead.
         """
         self._is_random = is_random
         self._disk = disk
@@ -52,26 +50,26 @@ class FileChain:
         self.directories = list(dict.fromkeys((*directories, *read_only_directories)))
         self.full_directories: set[str] = set()
         self.file_size = file_size
-        self.on_append: Callable[[], None] = lambda: None  # Told when there is one more file.
+        self.on_append: Callable[[], None] = lambda: None  # Called after a file was added.
         self.files: list[LogFile] = []
 
     @property
     def start(self) -> int:
-        """Physical offset of the oldest file; 0 without one."""
+        """Physical offset at which the oldest file begins; 0 without files."""
         return self.files[0].start if self.files else 0
 
     @property
     def end(self) -> int:
-        """Physical offset behind the newest file."""
+        """Physical offset at which the newest file ends; 0 without files."""
         return self.files[-1].end if self.files else 0
 
     def load(self, *, read_only: bool) -> None:
-        """Take the files that are there.
+        """Load the existing files.
 
-        An empty last file is what a stop while it was made leaves: it is removed.
+        An empty last file is the result of an interrupted creation and is deleted.
 
         Raises:
-            StoreDamaged: a file of another size than the setting says, or one is missing.
+            StoreDamaged: A file has another size than the setting, or is missing.
         """
         paths = {
             f"{directory}/{name}": int(name)
@@ -89,7 +87,7 @@ class FileChain:
             self.append(file)
 
     def _misplaced(self, file: LogFile) -> StoreDamaged:
-        """The error for a file that does not begin where the one before it ends."""
+        """Return the error for a file that does not begin where the previous one ends."""
         if file.start == self.files[-1].start:
             return StoreDamaged(
                 f"{file.path} and {self.files[-1].path} are the same log file; keep one of them"
@@ -101,7 +99,7 @@ class FileChain:
         )
 
     def _take(self, path: str, start: int, *, is_last: bool, read_only: bool) -> LogFile | None:
-        """One file of a directory; None for an empty last one."""
+        """Return one file of a directory; None for an empty last one."""
         file = LogFile(self._disk, path, start=start, size=self.file_size)
         self._open(file, read_only=read_only)
         size = self._disk.size(file.fd)
@@ -118,7 +116,7 @@ class FileChain:
         )
 
     def _open(self, file: LogFile, *, read_only: bool) -> None:
-        """Open a file; one on a read-only disk for reading, for only the newest is written."""
+        """Open a file, for reading if the disk is read-only (only the newest file is ever written)."""
         if not read_only:
             try:
                 file.open()
@@ -128,8 +126,8 @@ class FileChain:
         file.open_readonly()
 
     def paths(self, start: int) -> list[str]:
-        """The names under which the file that begins at an offset may be made, the best first."""
-        places = sorted(self.writable_directories)  # RocketMQ takes turns in this order.
+        """Return the possible paths for the file that begins at an offset, best first."""
+        places = sorted(self.writable_directories)  # RocketMQ goes round in this order.
         roomy = [path for path in places if path not in self.full_directories] or places
         turn = start // self.file_size % len(roomy)
         best = roomy[turn:] + roomy[:turn]
@@ -137,7 +135,7 @@ class FileChain:
         return [f"{place}/{log_file_name(start)}" for place in best]
 
     def find(self, offset: int) -> LogFile | None:
-        """The file that holds an offset. Any thread."""
+        """Return the file that contains an offset, or None. Any thread."""
         files = self.files
         if not files:
             return None
@@ -145,7 +143,7 @@ class FileChain:
         return files[index] if 0 <= index < len(files) else None
 
     def append(self, file: LogFile) -> None:
-        """Put a new file behind the newest."""
+        """Add a new file after the newest."""
         assert not self.files or file.start == self.end
         self.files.append(file)
         if self._is_random:
@@ -153,7 +151,7 @@ class FileChain:
         self.on_append()
 
     def change_reading(self, *, is_random: bool) -> None:
-        """Set how the system reads these files and those that come: at random, or ahead."""
+        """Turn the system's read-ahead on or off for current and future files."""
         self._is_random = is_random
         for file in self.files:
             if is_random:
@@ -162,24 +160,24 @@ class FileChain:
                 file.read_normally()
 
     def drop_after(self, offset: int) -> None:
-        """Remove the files that begin at or behind an offset, newest first."""
+        """Delete the files that begin at or after an offset, newest first."""
         while self.files and self.files[-1].start >= offset:
             file = self.files.pop()
             file.close()
             self._disk.unlink(file.path)
 
     def take_after(self, last: LogFile) -> list[LogFile]:
-        """Let the files behind one go: nobody finds them any more, who reads them has them still."""
+        """Remove the files after a given one from the chain and return them; current readers keep using them."""
         count = self.files.index(last) + 1
         gone, self.files = self.files[count:], self.files[:count]
         return gone
 
     def drop_first(self) -> LogFile:
-        """Let the oldest file go: nobody finds it any more, who reads it has it still."""
+        """Remove the oldest file from the chain and return it; current readers keep using it."""
         first, self.files = self.files[0], self.files[1:]
         return first
 
     def close(self) -> None:
-        """Close every file."""
+        """Close all files."""
         for file in self.files:
             file.close()

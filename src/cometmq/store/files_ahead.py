@@ -1,9 +1,9 @@
-"""The next log file and the next but one, made before they are needed.
+"""Creates the next two log files before they are needed.
 
-A lent thread makes them: the next when half of the present one is written, the one behind it at three
-quarters. A put that is faster makes its file itself. With warmMapedFileEnable every page of a file is
-written before use: the file system need not note later that it has content, which is a part of each
-`fdatasync`; then its pages are locked in memory (MappedFile.warmMappedFile of RocketMQ 5.3.3).
+A lent thread creates them: the next one when half of the current file is written, the one after it at three quarters.
+A put that needs a file earlier creates it itself. With warmMapedFileEnable every page of a file is written before
+use, so that later `fdatasync` calls need not record new extents, and its pages are locked in memory
+(MappedFile.warmMappedFile of RocketMQ 5.3.3).
 """
 
 import logging
@@ -19,17 +19,17 @@ from cometmq.store.settings import StoreSettings
 
 logger = logging.getLogger(__name__)
 
-FILES_AHEAD = 2  # AllocateMappedFileService asks for the next and the next but one.
+FILES_AHEAD = 2  # As AllocateMappedFileService.
 _PAGE_SIZE = 4096
 _WARM_PIECE = bytes(1 << 20)
 
 
 class FilePlan(NamedTuple):
-    """A file to be made ahead.
+    """A file to create ahead.
 
     Attributes:
-        paths: the names it may have: the first of whose disk has room.
-        start: its first physical offset.
+        paths: Possible paths, of which the first on a disk with room is used.
+        start: Its first physical offset.
     """
 
     paths: list[str]
@@ -37,41 +37,41 @@ class FilePlan(NamedTuple):
 
 
 class FilesAhead:
-    """The spare files of a log."""
+    """Log files created ahead."""
 
     def __init__(
         self, disk: Disk, settings: StoreSettings, chain: FileChain, *, is_flushed_warming: bool
     ) -> None:
-        """`is_flushed_warming`: pages are flushed while a file is warmed, some at a time."""
+        """Create the list of spare files; with `is_flushed_warming`, warming flushes some pages at a time."""
         self._disk = disk
         self._settings = settings
         self._chain = chain
         self._is_flushed_warming = is_flushed_warming
         self._spares: list[LogFile] = []
         self._is_planned = False
-        # Held while a file is made: a put that cannot wait for the thread that was lent for it
-        # waits for this, and the two never make or remove one file at once.
+        # Held while a file is created: a put that needs one waits here for the lent thread, so that the two never
+        # create or delete the same file at once.
         self._making = Lock()
 
     def take(self, start: int) -> LogFile:
-        """The file that begins at an offset and is not in the chain: made ahead, or made now.
+        """Return the file that begins at an offset: one created ahead, or a new one.
 
         Raises:
-            StoreFull: no room for it.
-            OSError: it could not be made.
+            StoreFull: The disk has no room for it.
+            OSError: The file could not be created.
         """
         with self._making:
             if self._spares and self._spares[0].start != start:
-                self._drop()  # They were for an empty log, which begins elsewhere after all.
+                self._drop()  # They were for an empty log, which now begins elsewhere.
             if self._spares:
                 return self._spares.pop(0)
             return self._make(FilePlan(self._chain.paths(start), start))
 
     def needed(self, written: int) -> FilePlan | None:
-        """The next file to be made, when it is time.
+        """Return the plan for the next file if it is time to create it.
 
         Args:
-            written: physical offset behind the last record.
+            written: Physical offset of the end of the last record.
         """
         if self._is_planned:
             return None
@@ -85,7 +85,7 @@ class FilesAhead:
         return FilePlan(self._chain.paths(end), end)
 
     def make(self, plan: FilePlan) -> Exception | None:
-        """Make a planned file, unless a put was faster; gives why it could not. Any thread."""
+        """Create a planned file unless a put was faster; return the exception if that failed. Any thread."""
         with self._making:
             end = self._spares[-1].end if self._spares else self._chain.end
             if plan.start != end:
@@ -97,7 +97,7 @@ class FilesAhead:
         return None
 
     def plan_done(self) -> None:
-        """The plan has been carried out, or given up."""
+        """Allow the next plan after one was carried out or given up."""
         self._is_planned = False
 
     def _make(self, plan: FilePlan) -> LogFile:
@@ -124,7 +124,7 @@ class FilesAhead:
         return file
 
     def _warm(self, file: LogFile) -> None:
-        """Write every page, then keep the file in memory."""
+        """Write every page, then lock the file in memory."""
         step = self._settings.warm_flush_pages * _PAGE_SIZE
         flushed = file.start
         for offset in range(file.start, file.end, len(_WARM_PIECE)):
@@ -136,13 +136,14 @@ class FilesAhead:
         file.keep_in_memory()
 
     def close(self) -> None:
-        """Close the spares; nothing was written to them, and they are removed."""
+        """Close and delete the spare files, which are unused."""
         with self._making:
             self._drop()
 
     def _drop(self) -> None:
         for file in reversed(self._spares):
             file.close()
-            with suppress(OSError):  # Left over, the next start takes it for the log's last.
+            # If it remains, the next start treats it as the log's last file.
+            with suppress(OSError):
                 self._disk.unlink(file.path)
         self._spares.clear()

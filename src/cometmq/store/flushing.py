@@ -3,8 +3,7 @@
 Asynchronous flush follows FlushRealTimeService of RocketMQ 5.3.3: every flushIntervalCommitLog if at least
 flushCommitLogLeastPages pages are dirty, and any dirty byte after flushCommitLogThoroughInterval. Without
 flushCommitLogTimed only the number of pages counts. With synchronous flush, or if a caller waits, all written bytes
-are
-due, and one flush serves all waiters (cometmq.store.position_waiters).
+are due, and one flush serves all waiters (cometmq.store.position_waiters).
 """
 
 from cometmq.model.clock import Clock

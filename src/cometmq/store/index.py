@@ -3,8 +3,8 @@
     dispatch -> `add` (a note) -> `build` (hashes, entries in memory) -> `write` (files)
     a checkpoint's round -> `begin_round`, `continue_round` -> `IndexSync.run`
 
-On the fast path of sends, the index only notes each batch. Keys are entered later, many at a time
-(docs/design/0002). Everything runs on the thread that owns the store, unless a docstring says otherwise.
+On the fast path of sends, the index only notes each batch. Keys are entered later, many at a time (docs/design/0002).
+Everything runs on the thread that owns the store, unless a docstring says otherwise.
 """
 
 from array import array

@@ -1,12 +1,12 @@
-"""The index as the log makes it: what of it is left at a start, what is added and cut.
+"""Builds the index from the log: recovers it at start, extends and truncates it.
 
-After a clean stop all of it. Else, file by file, the oldest first:
+After a clean stop the whole index is used. Otherwise, file by file from the oldest:
 
-- a file that ends at or before the index time of Java's checkpoint is full and on the device;
-- of the one that our own checkpoint names so many entries are on the device as it says; newer
-  slots are led back to them (cometmq.store.index_slots);
-- any other is removed, as a Java broker does (IndexService.load of RocketMQ 5.3.3), with all behind
-  it. Records are indexed again from the log file on at which a Java broker's recovery begins.
+- A file that ends at or before the index time of Java's checkpoint is full and on the device.
+- Of the file that our own checkpoint names, as many entries are on the device as it states; newer slots are led back
+  to these (cometmq.store.index_slots).
+- Any other file is deleted with all later ones, as a Java broker does (IndexService.load of RocketMQ 5.3.3). Records
+  are indexed again from the log file at which a Java broker's recovery begins.
 """
 
 import logging
@@ -36,10 +36,10 @@ _NAME_DIGITS = 17  # yyyyMMddHHmmssSSS
 
 
 class DerivedIndex:
-    """An index as something that is `cometmq.store.derived.Derived`.
+    """An index as a structure derived from the log (`cometmq.store.derived.Derived`).
 
     Attributes:
-        index: itself.
+        index: The index.
     """
 
     def __init__(
@@ -59,20 +59,20 @@ class DerivedIndex:
         self._is_safe = settings.is_safe
         self._is_built = settings.is_built and not read_only
         self._read_only = read_only
-        self._is_gap = False  # Files were removed that no checkpoint of ours replaces.
+        self._is_gap = False  # Whether files were deleted that no checkpoint of ours covers.
         self._broken_from: int | None = (
             None  # Physical offset from which a damaged file had keys.
         )
         self._is_loaded = False
-        self._last_offset = -1  # Of the last record that is in the index,
-        self._last_keys = 0  # and how many of its keys are.
+        self._last_offset = -1  # Physical offset of the last record in the index,
+        self._last_keys = 0  # and the number of its keys that are in the index.
 
     def load(self, *, is_clean: bool, log_start: int) -> int | None:
-        """Take the files that are there; gives from where on records are lacking.
+        """Load the existing files and return the offset from which records are missing.
 
         Raises:
-            StoreDamaged: files have another size than the settings say.
-            OSError: the disk failed.
+            StoreDamaged: Files have another size than the settings.
+            OSError: The disk failed.
         """
         self.index.files = self._files(is_clean=is_clean)
         lacking = None
@@ -109,7 +109,7 @@ class DerivedIndex:
 
     @property
     def feed_put(self) -> FeedPut | None:
-        """See `feed`."""
+        """Function that notes a put; None if no index is built."""
         return self.index.add if self._is_built else None
 
     def _enter(self, raw: RawRecords) -> None:
@@ -120,22 +120,22 @@ class DerivedIndex:
             self.index.add_raw(raw, position, skip=self._last_keys if is_last else 0)
 
     def hide_from(self, offset: int) -> Iterator[Step]:
-        """Nothing: a key that leads to no record finds no message."""
+        """Do nothing: a key that points to no record finds no message."""
         yield from ()
 
     def truncate(self, offset: int) -> Iterator[Step]:
-        """Let keys of records behind the log's end go, for they point at nothing.
+        """Remove keys of records after the log's end.
 
-        Who truncates an open store holds the index meanwhile (`Index.is_held`).
+        The caller must hold the index while it truncates an open store (`Index.is_held`).
         """
         if not self._read_only:
             yield partial(self._truncate, offset)
 
     def _truncate(self, offset: int) -> None:
-        """Cut the index; what stays is in its files; any thread.
+        """Truncate the index and write the remaining part to its files; any thread.
 
         Raises:
-            OSError: the disk failed.
+            OSError: The disk failed.
         """
         self.write()
         if self._is_loaded:
@@ -159,22 +159,22 @@ class DerivedIndex:
         self._is_loaded = True
 
     def delete_before(self, offset: int) -> Iterator[Step]:
-        """Remove the files before an offset; see `cometmq.store.derived`."""
+        """Delete the files before an offset; see `cometmq.store.derived`."""
         return self.index.delete_before(offset)
 
     def files_before(self, offset: int) -> list[str]:
-        """The files that `delete_before` would remove."""
+        """Return the paths that `delete_before` would delete."""
         return self.index.files_before(offset)
 
     def sync(self) -> IndexSync:
-        """The changes that the last round has copied."""
+        """Return the changes that the last round copied."""
         return self.index.take_sync()
 
     def write(self) -> None:
-        """Enter what waits and write it.
+        """Enter and write the waiting keys.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: They cannot be written.
         """
         self.index.enter_waiting()
         self.index.write()
@@ -182,14 +182,14 @@ class DerivedIndex:
             raise OSError(EIO, "the index cannot be written", self.index.directory)
 
     def mark_before(self, offset: int) -> tuple[int, int, int]:
-        """The state of the index that a checkpoint may vouch for if the log ended here.
+        """Return the state of the index for a checkpoint if the log ended at this offset.
 
         Returns:
-            The newest file's name as a number, how many entries are in it, and up to which store time
-            Java's checkpoint may vouch for files.
+            The newest file's name as a number, its number of entries, and the store time (ms) up to which Java's
+            checkpoint may vouch for files.
 
         Raises:
-            OSError: the disk failed.
+            OSError: The disk failed.
         """
         self.write()
         name, count, number = self.index.mark_before(offset)
@@ -197,9 +197,9 @@ class DerivedIndex:
         return name, count, older[-1].header.end_timestamp if older else 0
 
     def _say_gone(self, older: list[IndexFile], file: IndexFile, count: int) -> None:
-        """First the checkpoint no longer vouches for what will be overwritten."""
+        """Lower the checkpoint before the entries that it covers are overwritten."""
         if self._is_loaded:
-            return  # Who truncates an open store has said so.
+            return  # A truncation of an open store has done so already.
         times, progress = self._checkpoints.times, self._checkpoints.progress
         full_ms = older[-1].header.end_timestamp if older else 0
         self._checkpoints.write(
@@ -210,13 +210,13 @@ class DerivedIndex:
     # --- files
 
     def _files(self, *, is_clean: bool) -> list[IndexFile]:
-        """The files up to the first that is damaged; that one is put aside, and newer ones go.
+        """Return the files before the first damaged one, which is set aside with all later files.
 
-        One that was being made at a stop goes, too.
+        A file whose creation was interrupted is deleted.
 
         Raises:
-            StoreDamaged: all of them, more than one, have another size than the settings say.
-            OSError: the disk failed.
+            StoreDamaged: All files, more than one, have another size than the settings.
+            OSError: The disk failed.
         """
         names = self._disk.list_names(self.index.directory)
         paths = [
@@ -240,12 +240,12 @@ class DerivedIndex:
         return files
 
     def _had_keys(self, path: str) -> bool:
-        """Whether the checkpoint says that keys of this file were on the device."""
+        """Return whether the checkpoint states that keys of this file were on the device."""
         progress = self._checkpoints.progress or NOTHING_DONE
         return path.endswith(f"/{progress.index_file:0{_NAME_DIGITS}d}")
 
     def _look(self, path: str) -> tuple[int, IndexHeader]:
-        """A file's size, -1 for a directory, and its header."""
+        """Return a file's size (-1 for a directory) and its header."""
         try:
             with opened(self._disk, path, write=False) as fd:
                 head = self._disk.pread(fd, INDEX_HEADER_SIZE, 0)
@@ -253,12 +253,12 @@ class DerivedIndex:
         except IsADirectoryError:
             return -1, IndexHeader()
         header = decode_header(head.ljust(INDEX_HEADER_SIZE, b"\0"))
-        if header.index_count < 1:  # IndexHeader.load: a file that has not been written to.
+        if header.index_count < 1:  # IndexHeader.load: a file that was never written to.
             header = header._replace(index_count=1)
         return size, header
 
     def _means_something(self, header: IndexHeader) -> bool:
-        """Whether a header can be one of this index, and of this log."""
+        """Return whether a header is possible for this index and this log."""
         shape = self.index.shape
         return (
             header.index_count <= shape.entries
@@ -269,7 +269,7 @@ class DerivedIndex:
         )
 
     def _check_setting(self, found: dict[str, tuple[int, IndexHeader]]) -> None:
-        """Refuse a setting of the file size with which no file agrees, where the files agree on another."""
+        """Refuse a file size setting that matches no file while all files agree on another size."""
         sizes, shape = {size for size, _ in found.values()}, self.index.shape
         if len(found) > 1 and len(sizes) == 1 and not sizes & {-1, 0, shape.file_size}:
             raise StoreDamaged(
@@ -282,7 +282,7 @@ class DerivedIndex:
     def _begin_again_at(
         self, files: list[IndexFile], path: str, size: int, paths: list[str]
     ) -> None:
-        """Put a damaged file aside; its keys and those of the files behind it come from the log."""
+        """Set aside a damaged file and all later ones; their keys are entered again from the log."""
         self._broken_from = files[-1].header.end_offset if files else 0
         if self._read_only:
             return
@@ -296,7 +296,7 @@ class DerivedIndex:
         )  # fmt: skip
 
     def _keep_trusted(self, files: list[IndexFile]) -> int:
-        """Take what is known to be on the device; gives from where on records are lacking."""
+        """Keep what is known to be on the device; return the offset from which records are missing."""
         times = self._checkpoints.times
         progress = self._checkpoints.progress or NOTHING_DONE
         kept: list[IndexFile] = []
@@ -315,7 +315,7 @@ class DerivedIndex:
                 break
             elif name >= progress.index_file:
                 break
-            # An older one was removed by a start, and a power cut brought it back.
+            # An older file had been deleted by a start and was brought back by a power cut.
         self.index.files = kept
         self._remove([file for file in files if file not in kept])
         if is_known and self._checkpoints.progress is not None:
@@ -333,7 +333,7 @@ class DerivedIndex:
             self._disk.sync_directory(self.index.directory)
 
     def _grow(self, file: IndexFile, count: int) -> None:
-        """Have a file go on where the next entry has the number `count`, whatever it holds."""
+        """Continue a file at entry number `count`, dropping later entries."""
         with entry_reader(self._disk, file.path, file.shape) as reader:
             header = file.header
             if count < header.index_count:
@@ -344,7 +344,7 @@ class DerivedIndex:
         file.grow_again(header, loaded.table, are_changed=is_cut or loaded.are_mended)
 
     def _cut_header(self, reader: EntryReader, header: IndexHeader, count: int) -> IndexHeader:
-        """The header as it was when the next entry had the number `count`."""
+        """Return the header as it was when the next entry had the number `count`."""
         if count == 1:
             older = self.index.files[:-1]
             if not older:
@@ -362,13 +362,13 @@ class DerivedIndex:
         )
 
     def _store_ms(self, offset: int) -> int:
-        """Store time of a record, ms; 0 where there is none."""
+        """Return the store time of a record in ms; 0 if there is none."""
         file = self._log.chain.find(offset)
         record = record_at(file, offset) if file is not None else None
         return record.store_timestamp if record is not None else 0
 
     def _note_last(self) -> None:
-        """Find the record that was indexed last, and how many of its keys were."""
+        """Find the last indexed record and the number of its keys in the index."""
         for file in reversed(self.index.files):
             with entry_reader(self._disk, file.path, file.shape) as reader:
                 for number in range(file.header.index_count - 1, 0, -1):
@@ -381,6 +381,6 @@ class DerivedIndex:
 
 
 def _is_settled(file: IndexFile, index_ms: int, *, is_named: bool) -> bool:
-    """Whether Java's checkpoint vouches for a file; of one millisecond only a full one can be it."""
+    """Return whether Java's checkpoint covers a file; at the same millisecond it must be full."""
     end_ms = file.header.end_timestamp
     return end_ms < index_ms or (end_ms == index_ms and file.room <= 0 and not is_named)

@@ -47,8 +47,8 @@ class IndexAnswer(NamedTuple):
 
     Attributes:
         offsets: Physical offsets of candidate records, newest first, without duplicates. Their key has the wanted
-            hash, and their store time may be in the wanted range. They are looked up lazily, which may block on
-            the device and raise OSError.
+            hash, and their store time may be in the wanted range. They are looked up lazily, which may block on the
+            device and raise OSError.
         last_ms: Store time of the newest indexed record, ms.
         last_offset: Physical offset of the newest indexed record.
     """
@@ -132,8 +132,7 @@ class IndexSearch:
         """Skip entries of a chain that are later than the wanted time.
 
         Entries are ordered by time (unless a clock was set back by more than a minute), and every entry of a slot is
-        in
-        its chain. The latest entries within the wanted time therefore contain one of a frequent key.
+        in its chain. The latest entries within the wanted time therefore contain one of a frequent key.
         """
         # Entry 1 is left out, because its seconds count from the end of the previous file.
         behind = 1 + bisect_right(

@@ -1,4 +1,4 @@
-"""The slots of an index file that goes on: read, led back to the entries that count, built again."""
+"""Slots of an index file that is continued: read, led back to valid entries, or rebuilt."""
 
 import sys
 from array import array
@@ -28,9 +28,9 @@ class LoadedSlots(NamedTuple):
     """The slots of a file.
 
     Attributes:
-        table: the newest entry of each.
-        used: how many have one.
-        are_mended: they differ from those in the file.
+        table: Newest entry number of each slot.
+        used: Number of slots with an entry.
+        are_mended: Whether they differ from those in the file.
     """
 
     table: "memoryview[int]"
@@ -39,7 +39,7 @@ class LoadedSlots(NamedTuple):
 
 
 class EntryReader:
-    """The entries of a file that is open."""
+    """Reads entries of an open file."""
 
     def __init__(self, disk: Disk, fd: int, shape: IndexShape) -> None:
         self._disk = disk
@@ -47,12 +47,12 @@ class EntryReader:
         self._slot_count = shape.slots
 
     def entry(self, number: int) -> IndexEntry:
-        """One entry."""
+        """Return the entry with a number."""
         position = entry_position(number, self._slot_count)
         return decode_entry(self._disk.pread(self._fd, INDEX_ENTRY_SIZE, position))
 
     def hashes(self, count: int) -> Iterator[tuple[int, int]]:
-        """(number, key hash) of the entries with a number under `count`, in order."""
+        """Yield (number, key hash) of the entries with numbers below `count`, in order."""
         for first in range(1, count, _ENTRIES_A_PIECE):
             size = min(_ENTRIES_A_PIECE, count - first) * INDEX_ENTRY_SIZE
             piece = self._disk.pread(self._fd, size, entry_position(first, self._slot_count))
@@ -60,14 +60,14 @@ class EntryReader:
                 yield number, entry[0]
 
     def count_before(self, physical_offset: int, count: int) -> int:
-        """The number of the first entry whose record is not before an offset."""
+        """Return the number of the first entry whose record is not before an offset."""
         numbers = range(1, count)
         return 1 + bisect_left(
             numbers, physical_offset, key=lambda number: self.entry(number).physical_offset
         )
 
     def slots(self) -> Iterator[tuple[int, "array[int]"]]:
-        """(first slot, slots) piece by piece, without pieces that are empty."""
+        """Yield (first slot number, slots) per piece, skipping empty pieces."""
         size = self._slot_count * INDEX_SLOT_SIZE
         for start in range(0, size, _PIECE_SIZE):
             content = self._disk.pread(
@@ -88,8 +88,8 @@ def entry_reader(disk: Disk, path: str, shape: IndexShape) -> Iterator[EntryRead
 
 
 def read_slots(reader: EntryReader, shape: IndexShape) -> "memoryview[int]":
-    """The slots of a file as they are."""
-    table = blank_slots(shape.slots)  # The memory of pieces that are empty is not taken.
+    """Return the slots of a file as they are."""
+    table = blank_slots(shape.slots)  # Empty pieces use no memory.
     for start, piece in reader.slots():
         table[start : start + len(piece)] = memoryview(piece)
     return table
@@ -101,20 +101,20 @@ def mend_slots(
     count: int,
     table: "memoryview[int] | None" = None,
 ) -> LoadedSlots:
-    """The slots as they were when the next entry had the number `count`.
+    """Return the slots as they were when the next entry had the number `count`.
 
-    A newer slot is led back along its chain. A chain that breaks off there was torn by a power
-    cut; then all slots are built from the entries, which takes seconds for a full file.
+    A slot with a newer entry is led back along its chain. If a power cut broke the chain, all slots are rebuilt from
+    the entries, which takes seconds for a full file.
 
     Args:
-        reader: of the file.
-        shape: of the file.
-        count: the number that the next entry had.
-        table: the slots, changed; None: those in the file.
+        reader: Reader of the file.
+        shape: Sizes of the file.
+        count: Number that the next entry had.
+        table: Slots to change; None to read them from the file.
     """
     if table is None:
         table = read_slots(reader, shape)
-    # Negative numbers, which no broker writes, are great ones here.
+    # Negative numbers, which no broker writes, become large ones.
     unsigned = table.cast("B").cast("I")
     newer: list[int] = []
     for start in range(0, shape.slots, _SLOTS_A_PIECE):
@@ -132,12 +132,12 @@ def mend_slots(
 def _led_back(
     reader: EntryReader, slot: int, number: int, count: int, shape: IndexShape
 ) -> int | None:
-    """The newest entry of a slot that has a number under `count`; None: the chain is broken."""
+    """Return the newest entry of a slot with a number below `count`; None if the chain is broken."""
     while not 0 <= number < count:
         if not 0 <= number < shape.entries:
             return None
         entry = reader.entry(number)
-        # One of zeros was never written, although 0 is a hash of the first slot.
+        # An entry of zeros was never written, although 0 is a valid hash for the first slot.
         is_there = any(entry) and entry.key_hash % shape.slots == slot
         if not is_there or not 0 <= entry.previous < number:
             return None
@@ -146,7 +146,7 @@ def _led_back(
 
 
 def rebuild_slots(reader: EntryReader, shape: IndexShape, count: int) -> LoadedSlots:
-    """The slots as the entries with a number under `count` make them."""
+    """Return the slots as they follow from the entries with numbers below `count`."""
     table = blank_slots(shape.slots)
     used = 0
     for number, key_hash in reader.hashes(count):

@@ -1,4 +1,4 @@
-"""Brings the index to the device at a checkpoint: entries first, then the slots that point at them."""
+"""Syncs the index to the device for a checkpoint: entries first, then the slots that point to them."""
 
 from cometmq.codec.index_file import IndexHeader, encode_header
 from cometmq.store.disk import Disk, write_whole
@@ -6,11 +6,11 @@ from cometmq.store.index_file import IndexFile, SlotRun
 
 
 class IndexSync:
-    """Copies of what has changed, for a lent thread.
+    """Copies of changed slots, to be written and synced in a thread lent by the owner.
 
     Attributes:
-        files: each with its header and its slots, copied when the round went by.
-        is_directory_fresh: a file was made since the last checkpoint.
+        files: Each changed file with its header and its slots as copied during the round.
+        is_directory_fresh: Whether a file was created since the last checkpoint.
     """
 
     def __init__(self, disk: Disk, directory: str) -> None:
@@ -20,19 +20,19 @@ class IndexSync:
         self.files: list[tuple[IndexFile, IndexHeader, list[SlotRun]]] = []
 
     def run(self) -> None:
-        """Bring entries to the device, then header and slots. Any thread.
+        """Sync the entries, then write and sync header and slots. Any thread.
 
         Raises:
-            OSError: it failed; what the checkpoint said before is still true.
+            OSError: A call failed; the previous checkpoint remains valid.
         """
         for file, header, runs in self.files:
             try:
                 fd = self._disk.open(file.path)
-            except FileNotFoundError:  # Its messages were deleted.
+            except FileNotFoundError:  # Deleted with its messages.
                 continue
             try:
                 self._disk.fdatasync(fd)
-                # Before the slots: Java removes a file whose header is beyond the checkpoint.
+                # Before the slots: Java deletes a file whose header is beyond the checkpoint.
                 write_whole(self._disk, fd, encode_header(header), 0)
                 for position, content in runs:
                     write_whole(self._disk, fd, content, position)
@@ -44,7 +44,7 @@ class IndexSync:
             self._disk.sync_directory(self._directory.rpartition("/")[0])
 
     def done(self) -> None:
-        """The checkpoint has been made: files that are full need no memory then."""
+        """Release the memory of full files after the checkpoint has been written."""
         for file, header, _ in self.files:
             if file.room <= 0 and file.header == header:
                 file.settle()

@@ -1,10 +1,11 @@
-"""The lock of a store directory, and the marker of a stop that was not clean.
+"""The lock of a store directory, and the file that marks an unclean stop.
 
 | lock  | the word "lock"; byte 0 is locked while a broker has the directory open |
 | abort | the process id; there while a broker runs, removed by a clean stop |
 
-Java locks the same byte with FileChannel.tryLock, so neither opens what the other has. A POSIX
-lock does not refuse the process that holds it; a registry in the process does.
+Java locks the same byte with FileChannel.tryLock, so neither opens a directory that the other uses. A POSIX lock does
+not exclude other users within the same process; a registry in the process does.
+
 Source: DefaultMessageStore of RocketMQ 5.3.3; docs/format/store-directory.md.
 """
 
@@ -17,13 +18,13 @@ from cometmq.store.disk import Disk, lack_of, write_file, write_whole
 LOCK_FILE = "lock"
 ABORT_FILE = "abort"
 
-# Directories that this process has open. A second descriptor of a lock file must not even be
-# opened: closing it would give up the first one's lock (fcntl(2)).
+# Directories open in this process. A second descriptor of a lock file must not even be opened: closing it would
+# release the first one's lock (fcntl(2)).
 _opened: set[str] = set()
 
 
 class DirectoryLock:
-    """The right to write in a store directory, from `take` to `release`."""
+    """The exclusive right to write to a store directory, from `take` to `release`."""
 
     def __init__(self, disk: Disk, root: str) -> None:
         self._disk = disk
@@ -35,7 +36,7 @@ class DirectoryLock:
         """Lock the directory.
 
         Raises:
-            StoreLocked: this or another process has it.
+            StoreLocked: The directory is open in this or another process.
         """
         key = self._disk.real_path(self._root)
         if key in _opened:
@@ -52,7 +53,7 @@ class DirectoryLock:
         write_whole(self._disk, fd, b"lock", 0)
 
     def release(self) -> None:
-        """Give the directory up."""
+        """Release the directory."""
         if self._fd >= 0:
             self._disk.close(self._fd)
             self._fd = -1
@@ -60,23 +61,23 @@ class DirectoryLock:
 
 
 class AbortMarker:
-    """The `abort` file: there means that the last stop was not clean."""
+    """The `abort` file; if it exists at start, the last stop was not clean."""
 
     def __init__(self, disk: Disk, root: str) -> None:
         self._disk = disk
         self._path = f"{root}/{ABORT_FILE}"
 
     def is_set(self) -> bool:
-        """Whether the last stop was not clean."""
+        """Return whether the last stop was not clean."""
         return self._disk.exists(self._path)
 
     def set(self) -> None:
         """Mark the directory as in use.
 
-        One that a kill left stays where no inode is left for another: that it is there says all.
+        If it cannot be rewritten for lack of an inode, an existing one is sufficient.
 
         Raises:
-            OSError: it could not be written.
+            OSError: The file could not be written.
         """
         try:
             write_file(self._disk, self._path, str(os.getpid()).encode())

@@ -1,13 +1,12 @@
-"""Judges the end of the log: a clean end, a torn tail that is cut, or damage that nobody may cut.
+"""Judges the end of the log: a clean end, a torn tail that may be cut, or damage that must not be cut.
 
-Behind the last valid record there may be zeros (an end), the half of a record, or what a power
-cut left of several. Only such a tail is cut, and a copy of it is kept first:
+After the last valid record there may be zeros (an end), a part of a record, or what a power cut left of several. Only
+such a tail is cut, after it was copied:
 
     cut/00000000001073745920.0     name = physical offset of its first byte, and a number
 
-Where valid records follow that were known to be on the device, nothing is cut: the log is damaged,
-the store opens for reading only and says so (differs from RocketMQ, which cuts there in
-silence), until `cometmq store repair` decides.
+If valid records follow that were known to be on the device, nothing is cut. The log is damaged then, and the store
+opens read-only and reports it until `cometmq store repair` decides. RocketMQ differs: it cuts there silently.
 """
 
 import itertools
@@ -30,7 +29,7 @@ logger = logging.getLogger(__name__)
 CUT_DIRECTORY = "cut"
 PLAIN_ENDS = (WalkEnd.EMPTY, WalkEnd.BLANK)
 
-# How far behind the end valid records are looked for: the largest message and a little more.
+# Range after the end in which valid records are searched: the largest message and a little more.
 _LOOK_BEHIND_SIZE = 5 << 20
 _PIECE_SIZE = 1 << 20
 _MAGICS = tuple(magic.to_bytes(4) for magic in (MAGIC_V1, MAGIC_V2))
@@ -47,19 +46,19 @@ class LogEnd:
         *,
         is_whole_checked: bool = False,
     ) -> None:
-        """`is_whole_checked`: what a valid record is (`valid_record`)."""
+        """Create a judge of the log's end; for `is_whole_checked` see `valid_record`."""
         self._is_whole_checked = is_whole_checked
         self._disk = disk
         self._log = log
         self._checkpoints = checkpoints
 
     def damage_behind(self, end: int, why: WalkEnd, *, is_clean: bool) -> str | None:
-        """The damage at the place where the log seems to end, in words; None for an end, torn or not.
+        """Describe the damage after the last valid record; return None for a clean or torn end.
 
         Args:
-            end: physical offset behind the last valid record.
-            why: what stands there.
-            is_clean: the last stop was clean.
+            end: Physical offset of the end of the last valid record.
+            why: Reason why the walk ended there.
+            is_clean: Whether the last stop was clean.
         """
         progress, times = self._checkpoints.progress, self._checkpoints.times
         is_known = progress is not None and end < progress.flushed
@@ -76,8 +75,8 @@ class LogEnd:
             )
         if file is None or behind is None:
             return None
-        # Times are asked only where Java wrote them, for a clock that was set back makes what came
-        # after a flush look older. One of the very millisecond may have come after it, too.
+        # Times only count if Java wrote them, because a clock that was set back makes later records look older. A
+        # record of the same millisecond may have been written after the flush.
         is_java_last = progress is None or progress.log_ms != times.log_timestamp
         if is_known or (is_java_last and behind.store_timestamp < times.log_timestamp):
             return (
@@ -94,7 +93,7 @@ class LogEnd:
         return None
 
     def valid_behind(self, end: int) -> Record | None:
-        """A valid record behind the end: near it, or at the start of the next file."""
+        """Return a valid record after the end: near it, or at the start of the next file."""
         file = self._log.chain.find(end)
         if file is None:
             return None
@@ -115,22 +114,21 @@ class LogEnd:
         return record_at(following, start, is_whole_checked=is_whole_checked)
 
     def cut(self, end: int, *, walked_from: int, is_torn: bool) -> str | None:
-        """Make nothing stand behind the end, and all before it be on the device.
+        """Remove everything after the end, and sync everything before it.
 
-        A copy of what is cut comes first. Then it is zeroed and synced before a file goes: at
-        whatever step this stops, nothing that was cut is found again (RocketMQ only remembers the
-        end, its issue 10666).
+        The removed part is copied first. Then it is zeroed and synced before a file is deleted, so that a stop at any
+        step never brings a cut record back (RocketMQ only remembers the end, its issue 10666).
 
         Args:
-            end: physical offset behind the last valid record.
-            walked_from: physical offset from which records may not be on the device.
-            is_torn: there may be something else than zeros behind it.
+            end: Physical offset of the end of the last valid record.
+            walked_from: Physical offset from which records may not be on the device.
+            is_torn: Whether anything but zeros may follow the end.
 
         Returns:
-            Why it was not cut, for people; None when it was.
+            Reason why nothing was cut, for people; None if it was.
 
         Raises:
-            OSError: the disk failed.
+            OSError: The disk failed.
         """
         chain = self._log.chain
         file = chain.find(end)
@@ -153,17 +151,17 @@ class LogEnd:
         return None
 
     def keep_copies(self, start: int, stop: int) -> bool:
-        """Copy what is not zeros in a range of the log, for each file into one of its own.
+        """Copy the written bytes of a range of the log, per log file into a file of its own.
 
         Args:
-            start: physical offset of the first byte.
-            stop: behind the last.
+            start: Physical offset of the first byte.
+            stop: Physical offset after the last byte.
 
         Returns:
-            Whether there was anything.
+            Whether there was anything to copy.
 
         Raises:
-            OSError: there is no room, or the disk failed; no half copy is left.
+            OSError: There is no room, or the disk failed; no partial copy is left.
         """
         is_any = False
         for file in self._log.files_between(start, stop):
@@ -178,7 +176,7 @@ class LogEnd:
     def _data_between(
         self, file: LogFile, start: int, stop: int
     ) -> Iterator[tuple[int, bytes]]:
-        """(physical offset, bytes) of the pieces of a file that are not all zeros."""
+        """Yield (physical offset, bytes) of the pieces of a file that are not all zeros."""
         for first, last in self._disk.written(file.fd, start - file.start):
             end = min(file.start + last, stop)
             for at in range(file.start + first, end, _PIECE_SIZE):
@@ -187,7 +185,7 @@ class LogEnd:
                     yield at, piece.rstrip(b"\0")
 
     def _keep_copy(self, start: int, pieces: Iterable[tuple[int, bytes]]) -> None:
-        """Write a copy that is there whole, or not at all."""
+        """Write a copy atomically."""
         directory = f"{self._checkpoints.root}/{CUT_DIRECTORY}"
         self._disk.make_directory(directory)
         taken = set(self._disk.list_names(directory))
@@ -211,7 +209,7 @@ class LogEnd:
 
 
 def record_at(file: LogFile, offset: int, *, is_whole_checked: bool = False) -> Record | None:
-    """The valid record at a physical offset, if there is one (see `valid_record`)."""
+    """Return the valid record at a physical offset, or None (see `valid_record`)."""
     head = file.read(offset, BLANK_TAIL_SIZE)
     size = int.from_bytes(head[:4], signed=True)
     if head[4:] not in _MAGICS or not 0 < size <= file.end - offset:
@@ -220,10 +218,10 @@ def record_at(file: LogFile, offset: int, *, is_whole_checked: bool = False) -> 
 
 
 def start_before(chain: FileChain, time_ms: int) -> int:
-    """The offset at which a Java broker's recovery begins (CommitLog.recoverAbnormally of RocketMQ 5.3.3).
+    """Return the offset at which a Java broker's recovery begins (CommitLog.recoverAbnormally of RocketMQ 5.3.3).
 
-    That is the newest log file that begins with a record stored at or before a time, in ms; the
-    oldest where there is none.
+    This is the start of the newest log file whose first record was stored at or before a time (ms), else of the
+    oldest.
     """
     for file in reversed(chain.files):
         record = record_at(file, file.start)

@@ -1,7 +1,7 @@
-"""One file of the log: allocated whole, written with `pwrite`, read through a map or `pread`.
+"""One file of the log: allocated completely, written with `pwrite`, read through a map or `pread`.
 
-The name is the file's first physical offset in 20 digits. It is made before it is needed, with
-`posix_fallocate`, so that a full disk shows when a file is made and not in the middle of a send.
+The name is the file's first physical offset in 20 digits. The file is created before it is needed, with
+`posix_fallocate`, so that a full disk is noticed when a file is created and not in the middle of a send.
 """
 
 from contextlib import suppress
@@ -13,13 +13,13 @@ from cometmq.store.page_lock import Unlock
 
 
 class LogFile(MappedFile):
-    """An open or openable file of the log.
+    """A file of the log, which is opened on demand.
 
     Attributes:
-        path: its name.
-        start: physical offset of its first byte.
-        end: physical offset behind its last.
-        mapped: its bytes, where they are mapped; `view` maps them.
+        path: Path of the file.
+        start: Physical offset of its first byte.
+        end: Physical offset after its last byte.
+        mapped: Its bytes if they are mapped, else None; `view` maps them.
     """
 
     __slots__ = (
@@ -40,18 +40,18 @@ class LogFile(MappedFile):
         self._is_random = False
 
     def __del__(self) -> None:
-        """The last who refers to it closes it: one that was removed may still be read."""
+        """Close the file with its last reference: a deleted file may still be in use by readers."""
         self.close()
 
     @property
     def fd(self) -> int:
-        """The descriptor of the file, opened when it is first asked for."""
+        """Descriptor of the file, opened on first use."""
         self.open()
         return self._fd
 
     @property
     def view(self) -> memoryview:
-        """The bytes of the file, mapped when they are first asked for."""
+        """The bytes of the file, mapped on first use."""
         if self.mapped is None:
             size = self.end - self.start
             self.mapped = self._disk.map_readonly(self.fd, size, is_random=self._is_random)
@@ -59,16 +59,16 @@ class LogFile(MappedFile):
 
     @property
     def modified_ms(self) -> int:
-        """The time of the file's last write, ms since 1970."""
+        """Time of the file's last write, ms since 1970."""
         return self._disk.modified_ms(self.fd)
 
     def open(self) -> None:
-        """Open the file for reading and writing, unless it is open."""
+        """Open the file for reading and writing unless it is open."""
         if self._fd < 0:
             self._fd = self._disk.open(self.path)
 
     def open_readonly(self) -> None:
-        """Open the file for reading, where writing is not allowed."""
+        """Open the file for reading, for a disk that does not allow writing."""
         if self._fd < 0:
             self._fd = self._disk.open(self.path, write=False)
 
@@ -76,72 +76,72 @@ class LogFile(MappedFile):
         """Write at a physical offset.
 
         Raises:
-            OSError: the disk failed; part of the piece may be written.
+            OSError: The disk failed; a part may be written.
         """
         size, place = len(piece), offset - self.start
         assert 0 <= place <= self.end - self.start - size
         fd = self._fd if self._fd >= 0 else self.fd
         count = self._disk.pwrite(fd, piece, place)
-        if count < size:  # Hardly ever.
+        if count < size:  # Rare.
             write_rest(self._disk, fd, piece, place, count)
 
     def read(self, offset: int, size: int) -> bytes:
-        """Read at a physical offset; may wait for the device."""
+        """Read at a physical offset; may block on the device."""
         return self._disk.pread(self.fd, size, offset - self.start)
 
     def read_nowait(self, offset: int, size: int) -> Buffer | None:
-        """Read what need not wait for the device; None where that is not all of it."""
+        """Read at a physical offset; return None if that would block on the device."""
         return self._disk.pread_nowait(self.fd, size, offset - self.start)
 
     def will_need(self, offset: int, size: int) -> None:
-        """Have the system read ahead, where that is wanted at all."""
+        """Start reading ahead, unless read-ahead is turned off."""
         if not self._is_random:
             self._disk.will_need(self.fd, offset - self.start, size)
 
     def read_randomly(self) -> None:
-        """Nothing is to be read ahead of what is asked for."""
+        """Turn off the system's read-ahead."""
         self._is_random = True
-        self.mapped = None  # The next map is told; who reads this one keeps it.
+        self.mapped = None  # The next map gets the setting; readers of this one keep it.
         self._disk.read_randomly(self.fd)
 
     def read_normally(self) -> None:
-        """The system may read ahead again."""
+        """Turn on the system's read-ahead."""
         self._is_random = False
         self.mapped = None
         self._disk.read_normally(self.fd)
 
     def begin_flush(self, offset: int, size: int) -> None:
-        """Send what was written at a physical offset on its way; it is nowhere until `flush` has ended."""
+        """Start writing a range to the device; it only counts as flushed once `flush` has ended."""
         self._disk.begin_writing(self.fd, offset - self.start, size)
 
     def flush(self) -> None:
-        """Bring the file to the device; any thread."""
+        """Sync the file to the device; any thread."""
         self._disk.fdatasync(self.fd)
 
     def clear_from(self, offset: int) -> None:
-        """Make what lies behind a physical offset read as zeros."""
+        """Zero the file from a physical offset to its end."""
         self._disk.clear_from(self.fd, offset - self.start)
 
     def keep_in_memory(self) -> None:
         """Lock the file's pages in memory until it is cold or closed; any thread.
 
         Raises:
-            OSError: the system does not allow it, or has not so much memory.
+            OSError: The system does not allow it or lacks memory.
         """
         self._unlock = self._disk.lock_pages(self.fd, self.end - self.start)
 
     def forget_view(self) -> None:
-        """Let the map go; pieces of it that somebody still sends keep it alive."""
+        """Release the map, which lives on while answers still use pieces of it."""
         self.mapped = None
         unlock, self._unlock = self._unlock, None
         if unlock is not None:
             unlock()
 
     def unlink(self) -> None:
-        """Remove the file's name; who has it open can read it still; any thread.
+        """Remove the file's name; processes that have it open can still read it. Any thread.
 
         Raises:
-            OSError: it could not be removed.
+            OSError: The name could not be removed.
         """
         with suppress(FileNotFoundError):
             self._disk.unlink(self.path)
@@ -156,16 +156,16 @@ class LogFile(MappedFile):
 
 
 def log_file_name(start: int) -> str:
-    """The name of the file that begins at a physical offset."""
+    """Return the name of the file that begins at a physical offset."""
     return f"{start:020d}"
 
 
 def make_log_file(disk: Disk, path: str, *, start: int, size: int, reserve: int) -> LogFile:
-    """Make a file of zeros that really has its bytes. Any thread.
+    """Create a file of zeros with all blocks allocated. Any thread.
 
     Raises:
-        StoreFull: no room for it and the reserve; nothing of it is left.
-        OSError: the disk failed otherwise; nothing of it is left either.
+        StoreFull: There is no room for it and the reserve; nothing of it is left.
+        OSError: The disk failed otherwise; nothing of it is left either.
     """
     directory = path.rpartition("/")[0]
     available = disk.space(directory).available

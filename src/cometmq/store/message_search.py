@@ -1,10 +1,9 @@
-"""Messages by key: what the index finds, read from the log.
+"""Finds messages by key: candidates from the index, read from the log.
 
-The newest messages come, in the order of the log, as DefaultMessageStore.queryMessage of RocketMQ 5.3.3 has
-them. Messages under other keys of the same hash are among them: the caller compares keys.
-
-Differs: RocketMQ compares the times of the index, which are rounded down to seconds, so that a message is
-missing that was stored in the first second behind the begin. Here the record's own store time counts.
+Returns the newest messages in log order, as DefaultMessageStore.queryMessage of RocketMQ 5.3.3 does. They may include
+messages with other keys of the same hash: the caller compares keys. One difference: RocketMQ compares the index's
+times, which are rounded down to seconds, and misses messages stored in the first second after the begin. Here the
+record's own store time counts.
 """
 
 from collections.abc import Callable
@@ -18,9 +17,9 @@ class FoundMessages(NamedTuple):
     """The result of a search by key.
 
     Attributes:
-        records: the records, the oldest first.
-        last_ms: store time of the newest record indexed, ms.
-        last_offset: its physical offset.
+        records: Records, oldest first.
+        last_ms: Store time of the newest indexed record, ms.
+        last_offset: Physical offset of the newest indexed record.
     """
 
     records: list[bytes]
@@ -29,7 +28,7 @@ class FoundMessages(NamedTuple):
 
 
 class MessageSearch:
-    """A search that has been prepared; `run` may wait for the device. Any thread, once."""
+    """A prepared search; `run` may be called once, in any thread that may block on the device."""
 
     def __init__(
         self,
@@ -40,14 +39,14 @@ class MessageSearch:
         count_max: int,
         bytes_max: int,
     ) -> None:
-        """Bound the answer: the newest records are kept.
+        """Create a search; if the limits are exceeded, the newest records are kept.
 
         Args:
-            search: finds the candidates.
-            read_record: gives the record at a physical offset; None if it was deleted.
-            times_ms: the store times that are wanted.
-            count_max: most records.
-            bytes_max: most bytes of all records together, but for the first.
+            search: Finds the candidates.
+            read_record: Returns the record at a physical offset; None if it was deleted.
+            times_ms: Wanted store times.
+            count_max: Maximum number of records.
+            bytes_max: Maximum total size of the records in bytes; the first one is returned whatever its size.
         """
         self._search = search
         self._read_record = read_record
@@ -56,10 +55,10 @@ class MessageSearch:
         self._bytes_max = bytes_max
 
     def run(self) -> FoundMessages:
-        """Find and read them.
+        """Find and read the messages.
 
         Raises:
-            OSError: the disk failed.
+            OSError: The disk failed.
         """
         offsets, last_ms, last_offset = self._search.run()
         records: list[bytes] = []
@@ -68,7 +67,7 @@ class MessageSearch:
             if len(records) >= self._count_max:
                 break
             record = self._read_record(offset)
-            if record is None:  # Its log file is deleted.
+            if record is None:  # Its log file was deleted.
                 continue
             if store_time(record) not in self._times_ms:
                 continue

@@ -1,15 +1,15 @@
 """The store of a broker: open it, put, flush and read messages, close it.
 
-One thread (the broker's loop) owns a store and calls all of its methods, except those marked "any thread".
-The store starts no thread itself. The owner does the following:
+One thread (the broker's loop) owns a store and calls all of its methods, except those marked "any thread". The store
+starts no thread itself. The owner does the following:
 
-- After requests arrived: call `put_many`, write the answers, call `dispatch_pending`. Answers for messages
-  that are not confirmed yet (`positions`) wait: `wait_confirmed` calls back when they may be written.
+- After requests arrived: call `put_many`, write the answers, call `dispatch_pending`. Answers for messages that are
+  not confirmed yet (`positions`) wait: `wait_confirmed` calls back when they may be written.
 - By a timer, at least every 100 ms: the work described in `cometmq.store.background`.
 - For a pull: call `get`. If the result is cold, call `result.cold()` in a reader thread to finish it.
 
-A batch is stored or refused as a whole. A refusal is a StoreError whose text is meant for the sender. A failed
-flush is final (docs/design/0004): the store accepts nothing more until a restart has checked what is on the device.
+A batch is stored or refused as a whole. A refusal is a StoreError whose text is meant for the sender. A failed flush
+is final (docs/design/0004): the store accepts nothing more until a restart has checked what is on the device.
 """
 
 import logging
@@ -219,8 +219,7 @@ class MessageStore:
         """Sync everything to the device, mark the directory as cleanly closed and release it.
 
         Flushes, file and checkpoint jobs, and truncations must have ended. If a sync fails, the abort file stays, and
-        the
-        next start checks the files.
+        the next start checks the files.
         """
         if self._is_closed:
             return
@@ -342,8 +341,7 @@ class MessageStore:
 
         Returns:
             Physical offset of the end of the accepted bytes, at most a file's end: after the last whole record, or in
-            or
-            after a blank end, which only counts once a record follows.
+            or after a blank end, which only counts once a record follows.
 
         Raises:
             StoreFull, StoreReadOnly, StoreClosed, StorePoisoned: Nothing was accepted; the text says why.
@@ -368,10 +366,9 @@ class MessageStore:
         """Truncate the log at a record, with its entries in queues and index; a copy of the removed part stays in `cut`.
 
         The caller runs each yielded step in a thread that may block, and asks for the next one on the thread that
-        owns the
-        store, after the step has ended. Until the last step has ended, nothing is accepted or flushed, and readers
-        find no
-        messages after the new end. All steps must be run: giving up after the copy was made makes the store unusable.
+        owns the store, after the step has ended. Until the last step has ended, nothing is accepted or flushed, and
+        readers find no messages after the new end. All steps must be run: giving up after the copy was made makes the
+        store unusable.
 
         Args:
             end: Physical offset at which a record begins.

@@ -1,9 +1,9 @@
-"""Whether a directory may be opened at all: looked at before a byte of it is touched.
+"""Decides whether a directory may be opened, before a byte of it is touched.
 
-Two things are refused. A store of which a part lies where we do not read (RocksDB, DLedger, a tier
-elsewhere) would open without that part, and be built on as if the rest were all. A store without its
-log (a disk that is not mounted, a path with a slip) would lose its queues and index to the log that
-is not there. Paths are those of RocketMQ 5.3.3, 5.4 and 5.5.
+Two kinds of stores are refused. If a part is stored in a form that we do not read (RocksDB, DLedger, tiered storage),
+the store would open without that part and new data would be built on the rest. If the log is missing (a disk that is
+not mounted, a mistyped path), queues and index would be adapted to the missing log and lost. Paths are those of
+RocketMQ 5.3.3, 5.4 and 5.5.
 """
 
 import logging
@@ -23,11 +23,11 @@ _MARK = "CURRENT"  # Every RocksDB directory has this file.
 _WRITE_AHEAD_LOG = re.compile(r"[0-9]+\.log")
 _TABLE_SUFFIXES = (".sst", ".ldb", ".blob")
 _DLEDGER_PREFIX = "dledger-"  # dledger-<dLegerSelfId>/data is its log.
-# RocksDB as well, and nothing of a store: users and policies (auth 2.0).
+# RocksDB as well, but not part of the store: users and policies (auth 2.0).
 _NOT_OF_THE_STORE = ("config/users", "config/acls")
 
 _TO_JSON = "have RocketMQ write it as JSON (mqadmin rocksDBConfigToJson), then move it away"
-# What RocketMQ keeps in RocksDB: the directory, what is in it, and how to get it out.
+# Directories that RocketMQ keeps in RocksDB: their content, and how to export it.
 _IN_ROCKSDB = {
     "config/rdb": ("topics, groups and offsets", _TO_JSON),
     "config/topics": ("topics", _TO_JSON),
@@ -48,9 +48,9 @@ class OtherPart(NamedTuple):
     """A part of a store that we do not read.
 
     Attributes:
-        path: where it lies, below the store directory.
-        what: what it holds.
-        remedy: what to do.
+        path: Path relative to the store directory.
+        what: Description of its content.
+        remedy: Advice for the operator.
     """
 
     path: str
@@ -59,11 +59,11 @@ class OtherPart(NamedTuple):
 
 
 def message_parts(names: Iterable[str], exists: Callable[[str], bool]) -> Iterator[OtherPart]:
-    """Find parts of a directory that hold messages, or lead to them, and cannot be read.
+    """Find parts of a directory that hold messages, or refer to them, and cannot be read.
 
     Args:
-        names: what stands in the store directory.
-        exists: whether there is a file or folder at a place below the store directory.
+        names: Names in the store directory.
+        exists: Returns whether a path relative to the store directory exists.
     """
     for name in names:
         if name.startswith(_DLEDGER_PREFIX) and exists(f"{name}/data"):
@@ -88,7 +88,7 @@ def message_parts(names: Iterable[str], exists: Callable[[str], bool]) -> Iterat
 
 
 def rocksdb_parts(disk: Disk, root: str) -> Iterator[OtherPart]:
-    """Find parts of a directory that lie in RocksDB; note and skip databases without an entry.
+    """Find parts of a directory that are in RocksDB; log and skip databases without an entry.
 
     RocketMQ 5.5 opens a database `rocksdbstore` at each start and writes nothing to it with its default settings.
 
@@ -115,8 +115,8 @@ def rocksdb_parts(disk: Disk, root: str) -> Iterator[OtherPart]:
 def _is_empty_database(disk: Disk, path: str, names: Sequence[str]) -> bool:
     """Return whether a RocksDB directory is complete and its database has no entry.
 
-    Entries are in table and blob files, or in a write-ahead log (`NUMBER.log`) that is not empty. An open or
-    closed database has at least one write-ahead log.
+    Entries are in table and blob files, or in a write-ahead log (`NUMBER.log`) that is not empty. An open or closed
+    database has at least one write-ahead log.
     """
     logs = [name for name in names if _WRITE_AHEAD_LOG.fullmatch(name)]
     has_tables = any(name.endswith(_TABLE_SUFFIXES) for name in names)
@@ -129,7 +129,7 @@ def refuse(root: str, parts: Iterable[OtherPart]) -> None:
     """Refuse a store that has such parts.
 
     Raises:
-        StoreDamaged: it names each of them and what to do.
+        StoreDamaged: There is a part; the text names each one and what to do.
     """
     said = [f"{part.path} holds {part.what}: {part.remedy}" for part in parts]
     if said:
@@ -140,15 +140,15 @@ def refuse(root: str, parts: Iterable[OtherPart]) -> None:
 
 
 def check_kind(disk: Disk, root: str, *, is_for_messages: bool = False) -> None:
-    """Refuse a store of which a part is kept as we do not read it.
+    """Refuse a store with a part in a form that we do not read.
 
     Args:
-        disk: all files.
-        root: storePathRootDir.
-        is_for_messages: only messages and queues are wanted; whatever else is missing does no harm.
+        disk: File system.
+        root: The store directory (storePathRootDir).
+        is_for_messages: Whether only messages and queues are needed, so that other parts do not matter.
 
     Raises:
-        StoreDamaged: it names each such part and what to do.
+        StoreDamaged: There is such a part; the text names each one and what to do.
     """
     found = message_parts(disk.list_names(root), lambda path: disk.exists(f"{root}/{path}"))
     refuse(root, found)
@@ -162,16 +162,16 @@ def check_kind(disk: Disk, root: str, *, is_for_messages: bool = False) -> None:
 def check_log(
     disk: Disk, root: str, log_directories: Sequence[str], checkpoints: CheckpointFiles
 ) -> None:
-    """Refuse a store without a log file of which something else says that there was one.
+    """Refuse a store without a log file if there is evidence that it had one.
 
     Args:
-        disk: all files.
-        root: storePathRootDir.
-        log_directories: where its log should be.
-        checkpoints: what they say, loaded.
+        disk: File system.
+        root: The store directory (storePathRootDir).
+        log_directories: Directories of the log.
+        checkpoints: The loaded checkpoint files.
 
     Raises:
-        StoreDamaged: it names what says so, and what to do.
+        StoreDamaged: There is evidence; the text names it and what to do.
     """
     if any(_has_log_file(disk, directory) for directory in log_directories):
         return
@@ -193,7 +193,7 @@ def _has_log_file(disk: Disk, directory: str) -> bool:
 
 
 def _evidence(disk: Disk, root: str, checkpoints: CheckpointFiles) -> str | None:
-    """The sign that there was a log, in words; None where there is none."""
+    """Return the evidence that there was a log, in words; None if there is none."""
     progress = checkpoints.progress
     if progress is not None and progress.flushed:
         return f"checkpoint.cometmq says that it was on the device up to {progress.flushed}"
@@ -204,7 +204,7 @@ def _evidence(disk: Disk, root: str, checkpoints: CheckpointFiles) -> str | None
             for queue_id in disk.list_names(f"{root}/{folder}/{topic}"):
                 if disk.list_names(f"{root}/{folder}/{topic}/{queue_id}"):
                     return f"{folder}/{topic}/{queue_id} has entries"
-    if progress is not None:  # It says 0: offsets were committed here without a message.
+    if progress is not None:  # Its value is 0: offsets were committed here without any message.
         return None
     for name in ("consumerOffset.json", "lmqConsumerOffset.json", "delayOffset.json"):
         path = f"config/{name}"
@@ -214,7 +214,7 @@ def _evidence(disk: Disk, root: str, checkpoints: CheckpointFiles) -> str | None
 
 
 def _has_offset(disk: Disk, path: str) -> bool:
-    """Whether a table of offsets has one above zero; one that cannot be read says nothing here."""
+    """Return whether a table of offsets has a positive one; False if it cannot be read."""
     try:
         table = fastjson.loads(read_file(disk, path))
     except (OSError, CodecError):
@@ -224,7 +224,7 @@ def _has_offset(disk: Disk, path: str) -> bool:
 
 
 def _is_positive(value: Any) -> bool:
-    """Whether a number in a tree of objects is above zero."""
+    """Return whether a tree of JSON objects contains a positive number."""
     if isinstance(value, dict):
         return any(_is_positive(part) for part in value.values())
     return isinstance(value, int) and value > 0

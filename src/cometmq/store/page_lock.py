@@ -1,4 +1,4 @@
-"""Pages that stay in memory: of a file, and of no file (mlock, which Python does not offer)."""
+"""Locks pages in memory, of a file or anonymous ones (mlock, which Python does not offer)."""
 
 import ctypes
 import mmap
@@ -23,18 +23,18 @@ _libc.munmap.argtypes = _libc.mlock.argtypes = (ctypes.c_void_p, ctypes.c_size_t
 
 
 def lock_pages(fd: int, size: int) -> Unlock:
-    """Read a file into memory and keep it there, until the function that this gives is called.
+    """Read a file into memory and keep it there until the returned function is called.
 
     Raises:
-        OSError: the system does not allow it (ulimit -l), or has not so much memory.
+        OSError: The system does not allow it (ulimit -l) or lacks memory.
     """
-    # A map of its own: Python tells no address of one that may not be written.
+    # A separate map, because Python does not return the address of a read-only one.
     address = _libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
     if address == _MAP_FAILED:
         raise _last_error()
 
     def unlock() -> None:
-        _libc.munmap(address, size)  # Its pages are unlocked with it.
+        _libc.munmap(address, size)  # Also unlocks its pages.
 
     if _libc.mlock(address, size) != 0:
         error = _last_error()
@@ -44,10 +44,10 @@ def lock_pages(fd: int, size: int) -> Unlock:
 
 
 def lock_memory(memory: mmap.mmap) -> None:
-    """Keep memory that belongs to no file from being swapped out.
+    """Prevent anonymous memory from being swapped out.
 
     Raises:
-        OSError: as above.
+        OSError: The system does not allow it (ulimit -l) or lacks memory.
     """
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     if _libc.mlock(address, len(memory)) != 0:

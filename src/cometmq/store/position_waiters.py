@@ -1,9 +1,8 @@
-"""Waiters for an offset to be confirmed or flushed: group commit, without a disk.
+"""Waiters for an offset to be confirmed or flushed (group commit); this module does no I/O.
 
-One fdatasync serves everybody whose records end at or before what was written when it began.
-The broker adds one waiter a batch of sends; the deadline is RocketMQ's syncFlushTimeout.
-Source: CommitLog.GroupCommitService of RocketMQ 5.3.3, which differs: there a failed flush is
-answered as a success (docs/design/0004).
+One fdatasync serves all waiters whose records end at or before the offset written when it began. The broker adds one
+waiter per batch of sends; the deadline is RocketMQ's syncFlushTimeout. Source: CommitLog.GroupCommitService of
+RocketMQ 5.3.3, with one difference: there a failed flush is answered as a success (docs/design/0004).
 """
 
 from collections import deque
@@ -13,18 +12,18 @@ from cometmq.store.positions import Durability, Positions
 
 OnDone = Callable[[Durability], None]
 
-# (physical offset behind what is waited for, monotonic seconds at which waiting ends, who is told)
+# (physical offset to wait for, deadline in monotonic seconds, callback)
 _Waiters = deque[tuple[int, float, OnDone]]
 
 
 class PositionWaiters:
-    """The waiters of a log, in its order.
+    """The waiters of a log, in log order.
 
     Attributes:
-        replica_seconds: how much later than the device replicas may be; less than 0: sooner.
+        replica_seconds: Extra wait for replicas, compared to the device; may be negative.
 
-    Invariant: offsets and deadlines both grow along each queue. All wait equally long; who is
-    added late, behind a waiter for a later offset, waits with that one.
+    Invariant: offsets and deadlines both grow along each queue. All waiters have the same time limit; one that is
+    added late, after a waiter for a later offset, waits for that offset.
     """
 
     def __init__(self, positions: Positions) -> None:
@@ -39,18 +38,19 @@ class PositionWaiters:
 
     @property
     def wants_flush(self) -> bool:
-        """Whether somebody waits for the device itself, whatever confirms a message."""
+        """Whether a waiter needs a flush, regardless of how messages are confirmed."""
         return bool(self._flushed)
 
     def wait_confirmed(self, end_offset: int, *, deadline: float, on_done: OnDone) -> None:
-        """Tell when everything before `end_offset` is confirmed.
+        """Call back when everything before `end_offset` is confirmed.
 
-        Where too few replicas are in sync, nobody waits for them: that is told once it is on the device.
+        If too few replicas are in sync, they are not waited for: NO_REPLICA is reported once this broker's part is
+        done.
 
         Args:
-            end_offset: physical offset behind the last record waited for.
-            deadline: monotonic seconds at which waiting for the device ends.
-            on_done: called once, with what came of it.
+            end_offset: Physical offset of the end of the last record.
+            deadline: Monotonic time in seconds until which to wait for the device.
+            on_done: Called once with the outcome.
         """
         positions = self._positions
         if self._is_vain and positions.confirmed < end_offset <= positions.local:
@@ -60,18 +60,18 @@ class PositionWaiters:
 
     @property
     def _is_vain(self) -> bool:
-        """Whether replicas are wanted and too few are in sync."""
+        """Whether replicas are required but too few are in sync."""
         return self._positions.replicated is not None and not self._positions.replica_count
 
     def wait_flushed(self, end_offset: int, *, deadline: float, on_done: OnDone) -> None:
-        """Tell when everything before `end_offset` is on the device; arguments as above."""
+        """Call back when everything before `end_offset` is flushed; arguments as for `wait_confirmed`."""
         self._add(self._flushed, self._positions.flushed, end_offset, deadline, on_done)
 
     def _add(
         self, waiters: _Waiters, reached: int, end_offset: int, deadline: float, on_done: OnDone
     ) -> None:
         if end_offset <= reached:
-            # Whoever waited for something else first (the file of a new topic) comes late.
+            # A caller that first waited for something else (the file of a new topic) comes late.
             on_done(Durability.OK)
         elif self._is_failed:
             on_done(Durability.DISK_LATE)
@@ -81,7 +81,7 @@ class PositionWaiters:
             waiters.append((end_offset, deadline, on_done))
 
     def advance(self) -> int:
-        """Tell whose position has been reached; gives how many were told."""
+        """Call back the waiters whose offset has been reached; return their number."""
         positions = self._positions
         told = _tell(self._confirmed, positions.confirmed) + _tell(
             self._flushed, positions.flushed
@@ -91,12 +91,12 @@ class PositionWaiters:
         return told
 
     def expire(self, now: float) -> None:
-        """Tell who has waited too long."""
+        """Call back the waiters whose deadline has passed."""
         positions = self._positions
         while self._confirmed:
             end_offset, deadline, on_done = self._confirmed[0]
             if end_offset <= positions.local:
-                deadline += self.replica_seconds  # Only replicas are waited for.
+                deadline += self.replica_seconds  # Waits only for replicas.
             if deadline > now:
                 break
             self._confirmed.popleft()
@@ -106,16 +106,16 @@ class PositionWaiters:
             self._flushed.popleft()[2](Durability.DISK_LATE)
 
     def fail(self) -> None:
-        """A flush failed, which is final: tell everybody, and whoever is still to come."""
+        """Fail all current and future waiters because a flush failed, which is final."""
         self._is_failed = True
         self._give_up(-1)
 
     def go_back(self, end: int) -> None:
-        """The log was truncated to here: tell who waits for what is gone."""
+        """Fail the waiters for offsets after the end of the truncated log."""
         self._give_up(end)
 
     def _give_up(self, end: int) -> None:
-        """Tell everybody who waits for an offset behind `end` that it will not be reached."""
+        """Fail the waiters for offsets after `end`."""
         waiters = [*self._confirmed, *self._flushed]
         self._confirmed, self._flushed = (
             deque(waiter for waiter in queue if waiter[0] <= end)
@@ -127,7 +127,7 @@ class PositionWaiters:
 
 
 def _tell(waiters: _Waiters, reached: int, outcome: Durability = Durability.OK) -> int:
-    """Tell who waited for an offset up to here; gives how many did."""
+    """Call back the waiters for offsets up to `reached`; return their number."""
     told = 0
     while waiters and waiters[0][0] <= reached:
         waiters.popleft()[2](outcome)

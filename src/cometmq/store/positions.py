@@ -24,8 +24,8 @@ class Durability(Enum):
 class Positions:
     """Physical offsets of one log; they only grow, except by `go_back`.
 
-    Invariants: start <= flushed <= committed <= written <= allocated; confirmed <= local;
-    dispatched <= local and committed.
+    Invariants: start <= flushed <= committed <= written <= allocated; confirmed <= local; dispatched <= local and
+    committed.
 
     Attributes:
         written: End of the last record.

@@ -1,7 +1,7 @@
-"""Damaged files get another name and are kept: what could not be read may still be looked at.
+"""Renames and keeps damaged files, so that people can examine them.
 
-Those of config/ stay where they are, as NAME.damaged. Files of queues, index and timer go to damaged/
-in the store directory, for a Java broker reads whatever lies beside its own.
+Files of config/ stay there as NAME.damaged. Files of queues, index and timer are moved to damaged/ in the store
+directory, because a Java broker reads any file beside its own.
 """
 
 import itertools
@@ -12,13 +12,13 @@ DAMAGED_DIRECTORY = "damaged"
 
 
 def put_aside(disk: Disk, path: str, target: str) -> str:
-    """Give a file, or a directory, another name; one with a number where that is taken.
+    """Rename a file or directory; if the target exists, a number is appended.
 
     Returns:
         The new name.
 
     Raises:
-        OSError: the disk failed.
+        OSError: The disk failed.
     """
     numbered = (f"{target}.{number}" for number in itertools.count(2))
     kept = next(name for name in itertools.chain((target,), numbered) if not disk.exists(name))
@@ -27,10 +27,10 @@ def put_aside(disk: Disk, path: str, target: str) -> str:
 
 
 def put_away(disk: Disk, root: str, path: str) -> str:
-    """Move a file of a store into its folder of damaged ones; the new name.
+    """Move a file of a store into its folder of damaged files and return the new name.
 
     Raises:
-        OSError: the disk failed.
+        OSError: The disk failed.
     """
     directory = f"{root}/{DAMAGED_DIRECTORY}"
     disk.make_directory(directory)

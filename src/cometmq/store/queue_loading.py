@@ -1,9 +1,8 @@
-"""Finds what queues there are in the files, and where each begins and ends.
+"""Loads the consume queues from their files: which exist, and where each begins and ends.
 
-A queue's files hold, one behind the other: blank entries, entries whose messages are deleted,
-living ones, and zeros. Each border is found by bisection over what is known to be in order. After
-an unclean stop the order holds only for entries of records before `dispatched` (see
-cometmq.store.checkpoint), so only these are taken; the log gives the rest again.
+The files of a queue contain, in this order: blank entries, entries of deleted messages, entries of existing messages,
+and zeros. Each border is found by bisection. After an unclean stop only entries of records before `dispatched` are
+known to be in order (see cometmq.store.checkpoint), so only these are used; the log provides the rest again.
 """
 
 from bisect import bisect_left
@@ -26,20 +25,19 @@ from cometmq.store.queue_table import say_set_aside
 # (physical offset, size) -> whether the entry is before the border
 IsBefore = Callable[[int, int], bool]
 
-# What is read of each file at once: a page. Most queues of a broker with very many are short.
+# First read of each file: one page. Stores with very many queues have mostly short ones.
 FIRST_ENTRIES = 4096 // QUEUE_ENTRY_SIZE
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedQueue:
-    """A queue of the directory.
+    """A queue found in the directory.
 
     Attributes:
-        queue: it, positions set.
-        stored_end: queue offset behind the last entry on disk; more than `queue.max_offset`
-            where entries were not taken.
-        physical_end: physical offset behind its last message; 0 without one.
-        has_gap: a file is missing between two others, or entries stand behind zeros.
+        queue: The queue with its offsets set.
+        stored_end: Queue offset after the last entry on disk; above `queue.max_offset` if entries were rejected.
+        physical_end: Physical offset of the end of its last message; 0 if it has none.
+        has_gap: Whether a file is missing between two others, or entries follow zeros.
     """
 
     queue: ConsumeQueue
@@ -49,11 +47,11 @@ class LoadedQueue:
 
 
 class EntryFile:
-    """One queue file, open while its queue is loaded; its first page is read with it.
+    """One queue file, open while its queue is loaded; opening it reads the first page.
 
     Attributes:
-        path: its name.
-        start: queue offset of its first entry.
+        path: Path of the file.
+        start: Queue offset of its first entry.
     """
 
     __slots__ = ("_disk", "_fd", "_head", "path", "start")
@@ -66,13 +64,13 @@ class EntryFile:
         self.start = start
 
     def open(self) -> None:
-        """Open the file, unless it is open."""
+        """Open the file unless it is open."""
         if self._fd < 0:
             self._fd = self._disk.open(self.path, write=False)
             self._head = self._disk.pread(self._fd, FIRST_ENTRIES * QUEUE_ENTRY_SIZE, 0)
 
     def size(self) -> int:
-        """Bytes of the file; -1 for a directory in its place."""
+        """Return the file's size in bytes; -1 for a directory in its place."""
         try:
             self.open()
         except IsADirectoryError:
@@ -80,7 +78,7 @@ class EntryFile:
         return self._disk.size(self._fd)
 
     def entry(self, index: int) -> tuple[int, int]:
-        """(place in the log, size) of an entry by its place in the file; (0, 0) beyond its end."""
+        """Return (physical offset, size) of an entry by its index in the file; (0, 0) after the file's end."""
         self.open()
         at = index * QUEUE_ENTRY_SIZE
         if at + QUEUE_ENTRY_SIZE <= len(self._head):
@@ -93,7 +91,7 @@ class EntryFile:
         return place_of_entry(offset, size, code), size
 
     def is_written_behind(self, index: int) -> bool:
-        """Whether something stands in the page behind an entry that is zeros, as after damage."""
+        """Return whether any entry in the page after an all-zero entry is written, which indicates damage."""
         self.open()
         at = index * QUEUE_ENTRY_SIZE
         if at + QUEUE_ENTRY_SIZE > len(self._head):
@@ -108,10 +106,10 @@ class EntryFile:
 
 
 class QueueLoader:
-    """Loads every queue below a directory.
+    """Loads all queues of a directory.
 
     Attributes:
-        wrong: files of another size than the setting says, and their sizes; -1: a directory.
+        wrong: Files whose size differs from the setting, with their sizes; -1 for a directory.
     """
 
     def __init__(self, disk: Disk, queues: ConsumeQueues) -> None:
@@ -125,12 +123,12 @@ class QueueLoader:
         """Fill the table of queues.
 
         Args:
-            log_start: physical offset of the oldest record.
-            dispatched: take only entries of records before it; None: all there are.
+            log_start: Physical offset of the oldest record.
+            dispatched: Use only entries of records before this physical offset; None for all.
 
         Raises:
-            StoreDamaged: all queue files, more than one, have another size than the setting says.
-            OSError: the disk failed.
+            StoreDamaged: All queue files, more than one, have another size than the setting.
+            OSError: The disk failed.
         """
         root = self._queues.files.directory
         loaded = []
@@ -148,16 +146,16 @@ class QueueLoader:
     def load_queue(
         self, topic: str, queue_id: int, *, log_start: int, dispatched: int | None
     ) -> LoadedQueue:
-        """Load one queue; without files it is empty.
+        """Load one queue, which is empty if it has no files.
 
         Args:
-            topic: of the queue.
-            queue_id: its number.
-            log_start: physical offset of the oldest record.
-            dispatched: take only entries of records before it; None: all there are.
+            topic: Topic of the queue.
+            queue_id: Queue id.
+            log_start: Physical offset of the oldest record.
+            dispatched: Use only entries of records before this physical offset; None for all.
 
         Raises:
-            OSError: the disk failed.
+            OSError: The disk failed.
         """
         queue = self._queue(topic, queue_id)
         files = self._files_of(queue)
@@ -171,7 +169,7 @@ class QueueLoader:
         return loaded
 
     def _queue(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """The queue of a directory; one that would hide a batch queue is loaded, and not found."""
+        """Return the queue of a directory; it is not added to the table if it would hide a batch queue."""
         table = self._queues.table
         there = table.find(topic, queue_id)
         if there is not None and not there.is_batch:
@@ -183,10 +181,10 @@ class QueueLoader:
         return queue
 
     def check_sizes(self) -> None:
-        """Refuse what a start would put aside and build again.
+        """Refuse files that a broker's start would set aside and rebuild.
 
         Raises:
-            StoreDamaged: a file has another size than the setting says; it names both.
+            StoreDamaged: A file has another size than the setting; the text names both.
         """
         for path, size in self.wrong.items():
             raise StoreDamaged(
@@ -196,7 +194,7 @@ class QueueLoader:
             )
 
     def _check_setting(self) -> None:
-        """Refuse a setting of the file size with which no file agrees, where the files agree on another."""
+        """Refuse a file size setting that matches no file while all files agree on another size."""
         sizes = set(self.wrong.values())
         if (
             not self._is_any_right
@@ -212,7 +210,7 @@ class QueueLoader:
             )
 
     def _is_right(self, file: EntryFile) -> bool:
-        """Whether a file has its size; one that was being made at a stop has none yet."""
+        """Return whether a file has the right size; one whose creation was interrupted has size 0."""
         size = file.size()
         if size not in (self._per_file * QUEUE_ENTRY_SIZE, 0):
             self.wrong[file.path] = size
@@ -221,7 +219,7 @@ class QueueLoader:
         return True
 
     def _files_of(self, queue: ConsumeQueue) -> list[EntryFile]:
-        """A queue's files, the oldest first."""
+        """Return a queue's files, oldest first."""
         directory = self._queues.files.queue_directory(queue.topic, queue.queue_id)
         return [
             EntryFile(self._disk, f"{directory}/{name}", int(name) // QUEUE_ENTRY_SIZE)
@@ -236,17 +234,17 @@ class QueueLoader:
         log_start: int,
         dispatched: int | None,
     ) -> LoadedQueue:
-        """Set a queue's positions; one with a file of a wrong size stays empty, and has a gap."""
+        """Set a queue's offsets; if a file has a wrong size, the queue stays empty and has a gap."""
         if not files:
             return LoadedQueue(queue, 0, 0)
         are_right = True
         for file in files:
             are_right &= self._is_right(file)
             if file is not files[-1]:
-                file.close()  # A long queue has more files than a process may have open.
+                file.close()  # A long queue may have more files than a process can open.
         if not are_right:
             return LoadedQueue(queue, 0, 0, has_gap=True)
-        # A size below 0 is damage, and no end.
+        # A negative size is damage, not the end.
         stored_end = end = self._border(files, lambda place, size: size != 0 or place != 0)
         if dispatched is not None:
             limit = dispatched
@@ -266,9 +264,9 @@ class QueueLoader:
         return LoadedQueue(queue, stored_end, self._physical_end(queue, files), has_gap)
 
     def _border(self, files: list[EntryFile], is_before: IsBefore) -> int:
-        """The first offset whose entry is not before the border.
+        """Return the first queue offset whose entry is not before the border.
 
-        Where the first entry of a file is behind the border, so is the file.
+        If the first entry of a file is after the border, so is the whole file.
         """
         for file in reversed(files):
             if is_before(*file.entry(0)):
@@ -276,14 +274,14 @@ class QueueLoader:
                 def is_behind(index: int, file: EntryFile = file) -> bool:
                     return not is_before(*file.entry(index))
 
-                # A short queue is decided in the page that is there already.
+                # For a short queue, the page that was read decides.
                 known = min(FIRST_ENTRIES, self._per_file)
                 low, high = (0, known) if is_behind(known - 1) else (known, self._per_file)
                 return file.start + bisect_left(range(high), 1, lo=low, key=is_behind)
         return files[0].start
 
     def _physical_end(self, queue: ConsumeQueue, files: list[EntryFile]) -> int:
-        """Behind the last message of the queue; 0 without one."""
+        """Return the physical offset of the end of the queue's last message; 0 if it has none."""
         last = queue.max_offset - 1
         if last < queue.min_offset:
             return 0

@@ -1,10 +1,9 @@
-"""Queue entries that do not lead to their records: built again from the log, where a read meets them.
+"""Repairs queue entries that do not point to their records, using the log, when a read finds them.
 
-A flipped bit or a lost sector in a queue file hides messages that the log still has. A read that
-fails on such entries comes here, in its reader thread: the log between the last good entry before
-them and the first good one behind is walked, and what it holds of this queue takes their place, in
-the answer and in the file. Where it holds nothing a gap entry stands then, which every reader
-passes. One line of the log says what was done.
+A flipped bit or a lost sector in a queue file hides messages that the log still has. A read that fails on such
+entries calls this module, in its reader thread. It walks the log between the last good entry before them and the
+first good one after them, and replaces the bad entries by those of the queue's records found there, in the answer and
+in the file. Entries without a record become gap entries, which all readers skip. One log line reports the repair.
 """
 
 import logging
@@ -34,27 +33,27 @@ from cometmq.store.whole_records import walk_of
 logger = logging.getLogger(__name__)
 
 LOOKED_MAX = (
-    800  # Entries of one read: what a filter looks at (maxFilterMessageSize of RocketMQ).
+    800  # Entries of one read: as many as a filter examines (maxFilterMessageSize of RocketMQ).
 )
-WALKED_MAX = (
-    1 << 30
-)  # Bytes of the log for one run of bad entries: a log file of the default size.
+# Bytes of the log per run of bad entries: a log file of the default size.
+WALKED_MAX = 1 << 30
 LINES_MAX = (
-    200  # Of a process about entries that could not be written; a written one is said once.
+    # Per process, for entries that could not be written; a written one is logged once anyway.
+    200
 )
 _CHUNK_SIZE = 1 << 20
-_STEP = 4096  # Entries read at once on the way to the next good one.
+_STEP = 4096  # Entries per read while searching the next good one.
 
 
 class BadRun(NamedTuple):
-    """Entries in a row that lead to no record of theirs.
+    """Consecutive entries that do not point to their records.
 
     Attributes:
-        start: queue offset of the first.
-        stop: behind the last.
-        low: physical offset behind the last good record before them.
-        high: physical offset of the first good record behind them, or the log's end.
-        high_size: bytes of that record; 0 where there is none.
+        start: Queue offset of the first entry.
+        stop: Queue offset after the last entry.
+        low: Physical offset of the end of the last good record before them.
+        high: Physical offset of the first good record after them, or the log's end.
+        high_size: Size of that record in bytes; 0 if there is none.
     """
 
     start: int
@@ -65,7 +64,7 @@ class BadRun(NamedTuple):
 
 
 class QueueMending:
-    """Mends the queues of a store."""
+    """Repairs the queues of a store."""
 
     def __init__(
         self, log: CommitLog, files: QueueFiles, settings: StoreSettings, *, read_only: bool
@@ -77,22 +76,21 @@ class QueueMending:
         self._read_only = read_only
         self._lines = 0
         self._cuts = 0
-        # Held while entries are written: none of a read that began before a truncation comes behind it.
+        # Held while entries are written, so that a read that began before a truncation writes nothing after it.
         self._writing = Lock()
 
     def entries(self, queue: ConsumeQueue, offset: int, entries: Buffer) -> bytes:
-        """The first entries of a read as they should be; what differs is mended in the file, too.
+        """Return the repaired entries at the start of a read, and write the repairs to the file.
 
-        May wait for the device; any thread.
+        May block on the device; any thread.
 
         Args:
-            queue: whose they are.
-            offset: queue offset of the first.
-            entries: as they stand in one file.
+            queue: Queue of the entries.
+            offset: Queue offset of the first entry.
+            entries: Entries as one file has them.
 
         Returns:
-            At most as many as a read looks at; none where the queue was truncated meanwhile, else at
-            least one.
+            At least one entry, at most as many as a read examines; none if the queue was truncated meanwhile.
         """
         cuts = self._cuts
         mended = bytearray(entries[: LOOKED_MAX * QUEUE_ENTRY_SIZE]) or bytearray(
@@ -100,7 +98,7 @@ class QueueMending:
         )
         end = offset + len(mended) // QUEUE_ENTRY_SIZE
         at = offset
-        # The queue may be truncated at any moment: what lies behind its end is nobody's.
+        # The queue may be truncated at any moment; entries after its end do not count.
         while at < min(end, queue.max_offset):
             if self._is_good(queue, at, _entry(mended, at - offset)):
                 at += 1
@@ -114,7 +112,7 @@ class QueueMending:
         return bytes(mended[: count * QUEUE_ENTRY_SIZE])
 
     def entry(self, queue: ConsumeQueue, offset: int) -> QueueEntry | None:
-        """One entry as it should be; None where the log has no message for it. As `entries`."""
+        """Return one repaired entry; None if the log has no message for it. Otherwise like `entries`."""
         content = queue.tail_entry(offset) or self._read(queue, offset, 1)
         if not content:
             return None
@@ -125,25 +123,25 @@ class QueueMending:
         return None if entry.size == BLANK_SIZE or entry.tags_code == GAP_CODE else entry
 
     def truncated(self) -> None:
-        """The log's end is cut from now on: what a read makes that has begun is not written any more."""
+        """Prevent reads that began before a truncation from writing repairs."""
         with self._writing:
             self._cuts += 1
 
     # --- good and bad
 
     def _is_good(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
-        """Whether an entry is one that a reader takes, or passes, as it should."""
+        """Return whether readers may use, or skip, an entry as it is."""
         place, size, code = entry
         if size == BLANK_SIZE or code == GAP_CODE:
             return True
         if 0 <= place < self._log.chain.start and size > 0:
-            # Deleted, where the one before it is, too: the log loses its oldest first.
+            # A deleted message, if the one before is deleted as well: the log loses its oldest messages first.
             before = self._read(queue, offset - 1, 1) if offset > queue.min_offset else b""
             return not before or not self._leads(queue, offset - 1, _entry(before, 0))
         return self._leads(queue, offset, entry)
 
     def _leads(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
-        """Whether an entry's record is there and is the message at this offset."""
+        """Return whether an entry's record exists and is the message at this offset."""
         place, size, _ = entry
         if size < RECORD_SIZE_MIN:
             return False
@@ -157,12 +155,12 @@ class QueueMending:
             return False
         if int.from_bytes(head[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8], signed=True) == offset:
             return True
-        # Of a light queue (LMQ), which has entries of messages of other queues.
+        # A light queue (LMQ) has entries of messages of other queues.
         wanted = (queue.topic, queue.queue_id, offset)
         return any(wanted == found[:3] for found in self._places(place, place + size))
 
     def _run(self, queue: ConsumeQueue, start: int) -> BadRun:
-        """The bad entries that begin at an offset, and what is good around them."""
+        """Find the run of bad entries that begins at an offset, and the good records around it."""
         low = self._end_before(queue, start)
         per_file = self._files.entries_per_file
         end = min((start // per_file + 1) * per_file, queue.max_offset)
@@ -180,11 +178,11 @@ class QueueMending:
         return BadRun(start, end, low, self._log.positions.committed, 0)
 
     def _end_before(self, queue: ConsumeQueue, offset: int) -> int:
-        """Physical offset behind the nearest good record before an offset, or the log's start."""
+        """Return the physical end of the nearest good record before an offset, or the log's start."""
         log_start = self._log.chain.start
         first = max(queue.min_offset, offset - _STEP)
         while first < offset:
-            # Where a file begins between them only the entries behind it are looked at.
+            # If a file begins between them, only the entries in that file are read.
             first = max(first, (offset - 1) // self._files.entries_per_file
                         * self._files.entries_per_file)  # fmt: skip
             entries = [*QUEUE_ENTRY.iter_unpack(self._read(queue, first, offset - first))]
@@ -196,7 +194,7 @@ class QueueMending:
         return log_start
 
     def _read(self, queue: ConsumeQueue, offset: int, count: int) -> bytes:
-        """Entries of one file; fewer, or none, where it has no more."""
+        """Return entries of one file; fewer or none if the file has no more."""
         try:
             content = self._files.read(queue, offset, count)
         except FileNotFoundError:
@@ -206,12 +204,12 @@ class QueueMending:
     # --- building again
 
     def _built_again(self, queue: ConsumeQueue, run: BadRun, cuts: int) -> bytes:
-        """Build entries anew in place of bad ones; they are written, and the log says so."""
+        """Rebuild bad entries, write them, and log it."""
         found: dict[int, bytes] = {}
         for topic, queue_id, offset, code, place, size in self._places_between(run):
             if (topic, queue_id) == (queue.topic, queue.queue_id) and offset < run.stop:
                 found[offset] = encode_entry(place, size, code)
-        # A blank entry with its place in the order of the log: see `place_of_entry`.
+        # A blank entry that keeps its position in the order of the log: see `place_of_entry`.
         gap = encode_entry(0, BLANK_SIZE, run.high)
         fresh = b"".join(found.get(offset, gap) for offset in range(run.start, run.stop))
         lost = sum(offset not in found for offset in range(run.start, run.stop))
@@ -225,7 +223,7 @@ class QueueMending:
         return (place for place in self._places(run.low, stop) if place.offset >= run.start)
 
     def _places(self, start: int, stop: int) -> "Iterator[EntryPlace]":
-        """The queue entries that the records in a range of the log ask for."""
+        """Yield the queue entries for the records in a range of the log."""
         position = start
         while position < stop:
             file = self._log.chain.find(position)
@@ -249,7 +247,7 @@ class QueueMending:
                 return
 
     def _write(self, queue: ConsumeQueue, start: int, entries: bytes) -> bool:
-        """Put entries into their file; False where that is not wanted or not possible."""
+        """Write entries to their file; return False if that is not wanted or impossible."""
         count = min(len(entries) // QUEUE_ENTRY_SIZE, queue.tail_start - start)
         if self._read_only or queue.deleted or count <= 0:
             return False
@@ -276,15 +274,15 @@ class QueueMending:
 
 
 class EntryPlace(NamedTuple):
-    """A queue entry that a record asks for.
+    """A queue entry that a record requires.
 
     Attributes:
-        topic: of the queue.
-        queue_id: of the queue.
-        offset: in the queue.
-        code: tags code.
-        physical_offset: of the record.
-        size: of the record, bytes.
+        topic: Topic of the queue.
+        queue_id: Queue id.
+        offset: Queue offset.
+        code: Tags code.
+        physical_offset: Physical offset of the record.
+        size: Size of the record in bytes.
     """
 
     topic: str

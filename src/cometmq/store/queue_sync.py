@@ -1,29 +1,29 @@
-"""Brings the plain queues to the device at a checkpoint: files that were written, and names that changed."""
+"""Syncs the consume queues to the device for a checkpoint: written files and changed names."""
 
 from contextlib import suppress
 
 from cometmq.store.disk import Disk, is_of_one_path
 
-# More files and directories than this are brought to the device by one sync of the file system:
-# 20,000 new queues took 23 s one by one. It may have to write what others wrote, too.
+# More files and directories than this are synced with the whole file system: 20,000 new queues took 23 s one by one.
+# It may then have to write data of other programs, too.
 SYNCED_ONE_BY_ONE_MAX = 64
 
 
 class QueueSync:
-    """Files and directories, for a lent thread."""
+    """Files and directories to sync, in a thread lent by the owner."""
 
     def __init__(self, disk: Disk, root: str, files: set[str], directories: set[str]) -> None:
-        """`root`: the store directory, whose file system they are on."""
+        """Create the list; `root` is the store directory, whose file system they are on."""
         self._disk = disk
         self._root = root
         self._files = files
         self._directories = directories
 
     def run(self) -> None:
-        """Bring the queues' files to the device; any thread.
+        """Sync the queues' files to the device; any thread.
 
         Raises:
-            OSError: it failed; what the checkpoint said before is still true.
+            OSError: A sync failed; the previous checkpoint remains valid.
         """
         if len(self._files) + len(self._directories) > SYNCED_ONE_BY_ONE_MAX:
             self._disk.sync_all(self._root)
@@ -31,14 +31,14 @@ class QueueSync:
         for path in sorted(self._files):
             self._sync(path)
         for directory in sorted(self._directories):
-            with suppress(FileNotFoundError):  # Its topic was deleted.
+            with suppress(FileNotFoundError):  # The topic was deleted.
                 self._disk.sync_directory(directory)
 
     def _sync(self, path: str) -> None:
         try:
             fd = self._disk.open(path)
         except OSError as error:
-            # Its topic was deleted, or somebody has put something else there.
+            # The topic was deleted, or something else is in the file's place.
             if isinstance(error, FileNotFoundError) or is_of_one_path(error):
                 return
             raise
@@ -48,4 +48,4 @@ class QueueSync:
             self._disk.close(fd)
 
     def done(self) -> None:
-        """The checkpoint has been made: nothing waited for it."""
+        """Do nothing: queues need no notification of a checkpoint."""

@@ -86,8 +86,7 @@ class QueueTable:
         """Add a queue to the table.
 
         A batch queue replaces a standard one of its id, which older brokers created by mistake and which would hide
-        its
-        messages. Messages of the replaced queue remain in the log only.
+        its messages. Messages of the replaced queue remain in the log only.
         """
         queues = self._topics.setdefault(queue.topic, {})
         hiding = queues.get(queue.queue_id)

@@ -1,8 +1,8 @@
-"""Trims queues after the log has lost its oldest files: entries first, then whole files.
+"""Trims queues after the log has lost its oldest files: first entries, then whole files.
 
-Both looks run in a lent thread, for they read files; positions are changed by the owner of the store
-in between (`cometmq.store.derived`). The newest file of a queue stays, even where all its messages are
-gone: it says at which offset the queue goes on.
+Both steps read files and therefore run in a lent thread; the owner of the store changes offsets in between
+(`cometmq.store.derived`). The newest file of a queue is kept even if all its messages are gone, because it records
+the offset at which the queue continues.
 """
 
 from bisect import bisect_left
@@ -16,11 +16,11 @@ from cometmq.store.derived import Step
 from cometmq.store.disk import Disk
 from cometmq.store.queue_files import QueueFiles
 
-QUEUES_PER_STEP = 256  # At least; about 5 ms of a thread where each is looked into once.
+QUEUES_PER_STEP = 256  # At least; about 5 ms of a thread if one entry of each is read.
 
 
 class QueueTrimming:
-    """Has the plain queues follow the log's start."""
+    """Trims the consume queues (except batch queues) to the log's start."""
 
     def __init__(self, disk: Disk, queues: ConsumeQueues) -> None:
         self._disk = disk
@@ -28,12 +28,12 @@ class QueueTrimming:
         self._files = queues.files
 
     def delete_before(self, log_start: int) -> Iterator[Step]:
-        """Raise the min offsets of queues, and remove the files before them; see `cometmq.store.derived`."""
+        """Raise the min offsets of queues and delete the files before them; see `cometmq.store.derived`."""
         for part in self._parts():
             yield from self._trim(part, log_start)
 
     def files_before(self, log_start: int) -> list[str]:
-        """Paths of the files that `delete_before` would remove."""
+        """Return the paths of the files that `delete_before` would delete."""
         return [
             path
             for queue in self._queues
@@ -43,7 +43,7 @@ class QueueTrimming:
         ]
 
     def _parts(self) -> Iterator[list[ConsumeQueue]]:
-        """All queues, some topics at a time."""
+        """Yield all queues, some topics at a time."""
         part: list[ConsumeQueue] = []
         for topic in self._queues.table.topics():
             part += self._queues.of_topic(topic)
@@ -58,7 +58,7 @@ class QueueTrimming:
         yield partial(self._find_firsts, queues, log_start, firsts)
         for queue, first in firsts.items():
             queue.hide_before(first)
-        # One that begins in its first file has none to be removed.
+        # A queue that begins in its first file has none to delete.
         per_file = self._files.entries_per_file
         known = [queue for queue in queues if queue.min_offset >= per_file]
         removed: list[str] = []
@@ -76,57 +76,56 @@ class QueueTrimming:
 
     def _remove_files(self, queues: Sequence[ConsumeQueue], removed: list[str]) -> None:
         for queue in queues:
-            if (
-                queue.deleted
-            ):  # A topic made again has other messages in files of the same names.
+            if queue.deleted:
+                # The topic may exist again with other messages in files of the same names.
                 continue
             paths = self._files.names_before(queue, queue.min_offset)
             for path in paths:
                 removed.append(path)
                 self._disk.unlink(path)
                 if path != paths[-1]:
-                    # Else a power cut may leave a hole, for which all queues would be built anew.
+                    # Otherwise a power cut could leave a hole, for which all queues would be rebuilt.
                     self._disk.sync_directory(path.rpartition("/")[0])
 
 
 def first_living(files: QueueFiles, queue: ConsumeQueue, log_start: int) -> int:
-    """Queue offset of the first message whose record is in the log still. Any thread.
+    """Return the queue offset of the first message whose record is still in the log. Any thread.
 
     Args:
-        files: of the queues.
-        queue: which.
-        log_start: physical offset of the oldest log file.
+        files: Files of the queues.
+        queue: Queue to search.
+        log_start: Physical offset of the oldest log file.
 
     Returns:
-        The max offset where none is.
+        The offset, or the max offset if there is no such message.
 
     Raises:
-        OSError: the disk failed.
+        OSError: The disk failed.
     """
     offsets = range(queue.min_offset, queue.max_offset)
 
     def physical_offset_of(offset: int) -> int:
         return _physical_offset(files, queue, offset)
 
-    # Most queues of a store with many have lost nothing: one look says so.
+    # Of many queues, most have lost nothing, which the first entry shows.
     if not offsets or physical_offset_of(offsets.start) >= log_start:
         return offsets.start
     return offsets.start + bisect_left(offsets, log_start, key=physical_offset_of)
 
 
 def end_before(files: QueueFiles, queue: ConsumeQueue, log_end: int) -> int:
-    """Queue offset behind the last message whose record lies before an offset of the log.
+    """Return the queue offset after the last message whose record is before an offset of the log.
 
     Args:
-        files: of the queues.
-        queue: which.
-        log_end: physical offset.
+        files: Files of the queues.
+        queue: Queue to search.
+        log_end: Physical offset.
 
     Raises:
-        OSError: the disk failed.
+        OSError: The disk failed.
     """
     low, high = queue.min_offset, queue.max_offset
-    # A truncation is short: most queues have nothing behind it, which one look says.
+    # Truncations are short: most queues have nothing after it, which the last entry shows.
     if low == high or _physical_offset(files, queue, high - 1) < log_end:
         return high
     offsets = range(low, high)
@@ -136,7 +135,7 @@ def end_before(files: QueueFiles, queue: ConsumeQueue, log_end: int) -> int:
 
 
 def _physical_offset(files: QueueFiles, queue: ConsumeQueue, offset: int) -> int:
-    """The physical offset in a queue's entry; -1 where the entry's file is gone."""
+    """Return the physical offset in a queue's entry; -1 if the entry's file is gone."""
     try:
         entry = queue.tail_entry(offset) or files.read(queue, offset, 1)
     except FileNotFoundError:

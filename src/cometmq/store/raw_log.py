@@ -1,9 +1,8 @@
-"""The log as bytes, as a replica takes and gives them (docs/design/0036).
+"""The log as bytes, as a replica receives and sends them (docs/design/0036).
 
-Bytes that come are whole records, and blank ends of files between them; each record is checked as a
-start checks it. Half a record at their end is left to who brought it, for a log that ended with one
-would look torn. A blank end may be as long as a file: it is taken in parts, and the log ends before
-it until a record comes behind it.
+Received bytes consist of whole records, and blank ends of files between them. Each record is checked as a recovery
+checks it. An incomplete record at the end is left to the caller, because a log ending with one would look torn. A
+blank end may be as long as a file, so it is accepted in parts; the log ends before it until a record follows.
 """
 
 from typing import NamedTuple
@@ -18,19 +17,19 @@ from cometmq.store.log_file import LogFile
 from cometmq.store.settings import StoreSettings
 from cometmq.store.whole_records import check_of
 
-# More than the longest record has.
+# Larger than the longest record.
 _RECORD_SIZE_MAX = 17 << 20
-# Bytes that are looked at behind a place, and at a time where no record is longer.
+# Bytes checked after a place in total, and per read while records are not longer.
 _LOOKED_AT_MAX = 4 << 20
 _LOOK_SIZE = 64 << 10
 
 
 class RawPiece(NamedTuple):
-    """The part of some bytes of a log that was taken.
+    """The accepted part of some bytes of a log.
 
     Attributes:
-        end: physical offset behind it.
-        batch: the records in it; None: none, or a part of a blank end.
+        end: Physical offset of its end.
+        batch: Records in it; None if it has none, or is part of a blank end.
     """
 
     end: int
@@ -43,21 +42,21 @@ class RawLog:
     def __init__(self, log: CommitLog, settings: StoreSettings) -> None:
         self._log = log
         self._check = check_of(settings)
-        # Of blank ends behind which no record came yet; they are written with it.
+        # Starts of blank ends that no record followed yet; they are written with the next record.
         self._heads: list[Piece] = []
 
     def append(self, offset: int, content: Buffer) -> RawPiece:
-        """Write the whole records of a file that bytes begin with, or what they begin with of its blank end.
+        """Write the whole records of one file at the start of some bytes, or a part of the file's blank end.
 
         Args:
-            offset: physical offset of the first byte: where the log ends, or behind what was taken last of a
-                blank end. A log without a file may begin at the start of any.
-            content: the bytes; they are copied nowhere but into the log, so nobody may change them before they are dispatched.
+            offset: Physical offset of the first byte: the log's end, or the end of the accepted part of a blank end.
+                A log without a file may begin at the start of any file.
+            content: The bytes, which are not copied and must not be changed before they are dispatched.
 
         Raises:
-            RecordIllegal: the bytes belong elsewhere, or are no records; nothing was written.
-            StoreFull: no room for another file.
-            OSError: the disk failed; nothing counts as written.
+            RecordIllegal: The bytes do not belong at this offset or are not records; nothing was written.
+            StoreFull: The disk has no room for another file.
+            OSError: The disk failed; nothing counts as written.
         """
         content = memoryview(content)
         left = self._size - offset % self._size
@@ -83,12 +82,12 @@ class RawLog:
         return RawPiece(end, None)
 
     def _fill(self, offset: int, content: memoryview) -> int:
-        """Write what fills a blank end; gives the physical offset behind it."""
+        """Write a part of a blank end; return the physical offset of its end."""
         self._log.write_behind(self._file_at(offset - 1), offset, content)
         return offset + len(content)
 
     def _file_at(self, offset: int) -> LogFile:
-        """The file that holds an offset; a new one begins with it."""
+        """Return the file that contains an offset, creating it if needed."""
         file = self._log.chain.find(offset)
         if file is None:
             is_first = not self._log.chain.files
@@ -102,7 +101,7 @@ class RawLog:
         return self._log.chain.file_size
 
     def _check_start(self, offset: int) -> None:
-        """Refuse bytes that do not begin where the log ends."""
+        """Refuse bytes that do not begin at the log's end."""
         written = self._log.positions.written
         if self._log.chain.files or written:
             if offset != written:
@@ -116,13 +115,13 @@ class RawLog:
             )
 
     def _check_end(self, offset: int, why: WalkEnd, rest: memoryview, *, left: int) -> None:
-        """Refuse what stands behind the whole records, unless it is the half of one or a blank end.
+        """Refuse bytes after the whole records unless they are a part of a record or a blank end.
 
         Args:
-            offset: where it stands.
-            why: what it is.
-            rest: its bytes.
-            left: bytes up to the end of its file.
+            offset: Physical offset of these bytes.
+            why: Reason why the walk over records ended there.
+            rest: The bytes.
+            left: Number of bytes up to the end of their file.
         """
         if why is WalkEnd.WHOLE:
             return
@@ -139,16 +138,16 @@ class RawLog:
             )
 
     def first_fault(self, offset: int) -> tuple[int, str] | None:
-        """Find the first place near an offset where no copy takes the log. May wait for the device; any thread.
+        """Find the first place near an offset that no copy would accept. May block on the device; any thread.
 
         Args:
             offset: Physical offset of a record.
 
         Returns:
-            The physical offset and what is wrong there; None if the next records are valid.
+            The physical offset and the fault; None if the next records are valid.
 
         Raises:
-            OSError: the disk failed.
+            OSError: The disk failed.
         """
         upto, size = offset + _LOOKED_AT_MAX, _LOOK_SIZE
         while offset < upto and (content := self.read(offset, size)) is not None:
@@ -166,14 +165,14 @@ class RawLog:
         return None
 
     def read(self, offset: int, size_max: int) -> Buffer | None:
-        """Bytes of the log from an offset on, of one file, as many as there are; may wait. Any thread.
+        """Return bytes of one log file from an offset on; may block. Any thread.
 
         Args:
-            offset: physical offset of the first.
-            size_max: most of them.
+            offset: Physical offset of the first byte.
+            size_max: Maximum number of bytes; all available ones up to this are returned.
 
         Returns:
-            None where the log has nothing: before its first file, or from its end on.
+            None if the offset is before the first file, or at or after the log's end.
         """
         file = self._log.chain.find(offset)
         end = self._log.positions.committed

@@ -1,6 +1,6 @@
-"""Steps over a piece of the log from record to record, each of them checked.
+"""Walks over a piece of the log from record to record, checking each one.
 
-Plain records are the kernel's; what is not plain goes through `valid_record`, which means the same.
+The kernel checks simple records; all others go through `valid_record`, which applies the same rules.
 """
 
 from typing import NamedTuple
@@ -18,19 +18,19 @@ from cometmq.kernel import (
 from cometmq.store.disk import Buffer
 from cometmq.store.stored_record import valid_record
 
-# Topics whose text is remembered within a piece; more of them only cost time.
+# Number of topic strings cached per piece; more would only cost time.
 _TOPICS_MAX = 100_000
-_FLAG_BITS = 0xFFFFFFFF  # Of a sysFlag, which is negative where its highest bit is set.
+_FLAG_BITS = 0xFFFFFFFF  # For a sysFlag, which is negative if its highest bit is set.
 
 
 class CheckedRecords(NamedTuple):
-    """The result of a check of a piece of the log.
+    """The result of checking a piece of the log.
 
     Attributes:
-        end: the place in the piece where its valid records end.
-        kinds: all bits of their sysFlags, as a number without a sign.
-        store_ms: store time of the last, ms; -1: there is none.
-        why: why they end there; SHORT where the next one is not all there.
+        end: Position in the piece where its valid records end.
+        kinds: Bitwise OR of their sysFlags, unsigned.
+        store_ms: Store time of the last record, ms; -1 if there is none.
+        why: Reason why they end there; SHORT if the next record is incomplete.
     """
 
     end: int
@@ -40,14 +40,15 @@ class CheckedRecords(NamedTuple):
 
 
 def checked_records(chunk: Buffer, offset: int) -> CheckedRecords:
-    """Check the records that a piece of the log begins with, as `valid_records`; nothing is made of them."""
+    """Check the records at the start of a piece of the log, like `valid_records` but without creating them."""
     position, kinds, store_ms = 0, 0, -1
     while True:
         begin = position
         position, some, last_ms = check_records(chunk, position, offset)
         kinds |= some
         store_ms = last_ms if position > begin else store_ms
-        if position == len(chunk):  # What no record is costs as much as a hundred of them.
+        # Failing to decode a record costs as much as checking a hundred.
+        if position == len(chunk):
             break
         record = valid_record(chunk, position, offset + position)
         if record is None:
@@ -61,15 +62,14 @@ def checked_records(chunk: Buffer, offset: int) -> CheckedRecords:
 
 
 def valid_records(chunk: bytes, offset: int) -> tuple[list[Record], int, WalkEnd]:
-    """The valid records that a piece of the log begins with.
+    """Return the valid records at the start of a piece of the log.
 
     Args:
-        chunk: the piece; a record begins where it begins.
-        offset: its physical offset.
+        chunk: The piece, which begins with a record.
+        offset: Physical offset of the piece.
 
     Returns:
-        The records, the place in the piece where they end, and why they end there; SHORT where the
-        next one is not all there.
+        The records, the position in the piece where they end, and the reason; SHORT if the next one is incomplete.
     """
     records: list[Record] = []
     topics: dict[bytes, str] = {}
@@ -87,7 +87,7 @@ def valid_records(chunk: bytes, offset: int) -> tuple[list[Record], int, WalkEnd
 
 
 def why_not_further(chunk: Buffer, position: int) -> WalkEnd:
-    """The reason why the walk over records ends at a position."""
+    """Return the reason why the walk over records ends at a position."""
     left = len(chunk) - position
     if not left:
         return WalkEnd.WHOLE

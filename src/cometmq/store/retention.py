@@ -1,6 +1,6 @@
-"""The rules by which a log file may go: its age, the hour of the day, the disk, or a request.
+"""Rules for deleting log files: their age, the hour of the day, disk usage, or a request.
 
-The rules are CleanCommitLogService's of RocketMQ 5.3.3; where ours differ: docs/design/0007.
+The rules are CleanCommitLogService's of RocketMQ 5.3.3; for differences see docs/design/0007.
 """
 
 from datetime import UTC, datetime
@@ -10,7 +10,7 @@ from cometmq.model.frozen import dataclass
 
 
 class DeletionCause(StrEnum):
-    """The reason why files may go now."""
+    """Reason for deleting files now."""
 
     HOUR = "expired, and it is the hour of deleteWhen"
     SPACE = "expired, and the disk is used beyond diskMaxUsedSpaceRatio"
@@ -20,21 +20,20 @@ class DeletionCause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Settings of the deletion of old files.
+    """Settings for the deletion of old files.
 
     Attributes:
-        reserved_ms: a file that was last written longer ago has expired (fileReservedTime).
-        delete_hours: hours of the day, local time, at which expired files go (deleteWhen).
-        max_used_ratio: per cent of the disk above which they go at once (diskMaxUsedSpaceRatio).
-        forced_ratio: per cent above which others go, too, if that is allowed
-            (diskSpaceCleanForciblyRatio).
-        is_forced: whether it is (cleanFileForciblyEnable).
-        batch_max: most log files of a round (deleteFileBatchMax).
-        interval_ms: pause between rounds (cleanResourceInterval).
-        pause_ms: pause between two log files (deleteCommitLogFilesInterval).
-        queue_pause_ms: pause between two steps after the log (deleteConsumeQueueFilesInterval).
-        retry_ms: pause after a file could not be removed (redeleteHangedFileInterval).
-        is_archive_guarded: no log file goes that is not archived (archiveGuard; ours).
+        reserved_ms: Time after its last write when a file expires (fileReservedTime).
+        delete_hours: Hours of the day, local time, at which expired files are deleted (deleteWhen).
+        max_used_ratio: Disk usage in per cent above which they are deleted immediately (diskMaxUsedSpaceRatio).
+        forced_ratio: Disk usage in per cent above which other files may be deleted (diskSpaceCleanForciblyRatio).
+        is_forced: Whether other files may be deleted then (cleanFileForciblyEnable).
+        batch_max: Maximum number of log files per round (deleteFileBatchMax).
+        interval_ms: Pause between rounds (cleanResourceInterval).
+        pause_ms: Pause between two log files (deleteCommitLogFilesInterval).
+        queue_pause_ms: Pause between two steps after the log (deleteConsumeQueueFilesInterval).
+        retry_ms: Pause after a file could not be removed (redeleteHangedFileInterval).
+        is_archive_guarded: Whether only archived log files are deleted (archiveGuard; ours).
     """
 
     reserved_ms: int = 72 * 3_600_000
@@ -50,12 +49,12 @@ class Retention:
     is_archive_guarded: bool = False
 
     def cause(self, *, now_ms: int, used_percent: int, is_asked: bool) -> DeletionCause | None:
-        """The reason why expired files go now; None: they do not.
+        """Return the reason why expired files are deleted now; None if they are not.
 
         Args:
-            now_ms: wall time.
-            used_percent: of the disk, as `df` prints it.
-            is_asked: an administrator wants it.
+            now_ms: Wall time, ms since 1970.
+            used_percent: Used percentage of the disk, as `df` shows it.
+            is_asked: Whether an administrator requested it.
         """
         if is_asked:
             return DeletionCause.ASKED
@@ -65,5 +64,5 @@ class Retention:
         return DeletionCause.HOUR if hour in self.delete_hours else None
 
     def has_expired(self, modified_ms: int, now_ms: int) -> bool:
-        """Whether a file that was last written then is kept no longer."""
+        """Return whether a file last written at a time has expired."""
         return modified_ms + self.reserved_ms <= now_ms

@@ -1,10 +1,10 @@
-"""RocketMQ's running flags: the reasons why the store takes no message, or gives none.
+"""RocketMQ's running flags: the reasons why the store accepts no messages, or returns none.
 
 | 1 not readable | 2 not writable | 4 queue error | 8 index error | 16 disk full | 32 fenced |
 | 64 queue disk full |
 
-Every flag but the first stops writing. The bits are RunningFlags of RocketMQ 5.3.3, which
-runtime statistics show; the reason in words is ours, for the sender's answer.
+Every flag but the first stops writing. The bits are RunningFlags of RocketMQ 5.3.3, which runtime statistics show.
+The texts are ours, for the answers to senders.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from enum import IntFlag
 
 
 class RunningFlag(IntFlag):
-    """One reason."""
+    """One reason for refusing messages."""
 
     NOT_READABLE = 1
     NOT_WRITABLE = 2
@@ -24,14 +24,13 @@ class RunningFlag(IntFlag):
 
 
 class RunningFlags:
-    """The reasons that stand at present.
+    """The current reasons.
 
     Attributes:
-        refusal: why a put is refused, in words; None when it is not. The hot path looks at
-            this alone.
-        pause: why none is taken for this moment; no flag of RocketMQ's.
-        hold: the same, while the store itself is at work on its log.
-        on_raise: told when a reason begins to stand.
+        refusal: Reason why puts are refused, in words; None if they are accepted. The hot path only reads this.
+        pause: Reason for a short pause; not a flag of RocketMQ.
+        hold: Reason for a pause while the store works on its log.
+        on_raise: Called when a flag is newly set.
     """
 
     def __init__(self) -> None:
@@ -43,15 +42,15 @@ class RunningFlags:
 
     @property
     def bits(self) -> int:
-        """The flags as RocketMQ counts them."""
+        """The flags as RocketMQ's bits."""
         return sum(self._reasons)
 
     def has(self, flag: RunningFlag) -> bool:
-        """Whether a reason stands."""
+        """Return whether a flag is set."""
         return flag in self._reasons
 
     def raise_flag(self, flag: RunningFlag, reason: str) -> None:
-        """A reason stands from now on; the newest words count."""
+        """Set a flag, or replace its text."""
         is_new = flag not in self._reasons
         self._reasons[flag] = reason
         self._refresh()
@@ -59,30 +58,30 @@ class RunningFlags:
             self.on_raise()
 
     def clear(self, flag: RunningFlag) -> bool:
-        """A reason is gone; False when it did not stand."""
+        """Clear a flag; return False if it was not set."""
         was_there = self._reasons.pop(flag, None) is not None
         self._refresh()
         return was_there
 
     def set_pause(self, reason: str | None) -> None:
-        """Take no message for a moment, or again (None)."""
+        """Set the reason for a short pause; None ends the pause."""
         self.pause = reason
         self._refresh()
 
     def set_hold(self, reason: str | None) -> None:
-        """Take no message while the store is at work on its log, or again (None)."""
+        """Set the reason for a pause while the store works on its log; None ends the pause."""
         self.hold = reason
         self._refresh()
 
     @property
     def passing(self) -> str | None:
-        """The part of the refusal that passes by itself in a moment."""
+        """The part of the refusal that ends by itself soon; None if there is none."""
         return (
             "; ".join(words for words in (self.pause, self.hold) if words is not None) or None
         )
 
     def _refresh(self) -> None:
-        """Join the words of what stops writing."""
+        """Join the texts of everything that stops writing."""
         words = [
             words for flag, words in self._reasons.items() if flag != RunningFlag.NOT_READABLE
         ]

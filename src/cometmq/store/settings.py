@@ -1,6 +1,6 @@
-"""Settings of a store; each field names the RocketMQ key it comes from.
+"""Settings of a store; each field names its RocketMQ key.
 
-The broker reads `broker.conf` and fills this in (cometmq.broker.settings.broker_settings).
+The broker fills them from `broker.conf` (cometmq.broker.settings.broker_settings).
 """
 
 import os
@@ -13,7 +13,7 @@ from cometmq.store.retention import Retention
 
 _MINUTE_MS = 60_000
 
-# messageDelayLevel of RocketMQ: 1s 5s 10s 30s 1m ... 10m 20m 30m 1h 2h.
+# Default of RocketMQ's messageDelayLevel: 1s 5s 10s 30s 1m ... 10m 20m 30m 1h 2h.
 DELAY_LEVELS_MS = (
     1_000,
     5_000,
@@ -24,7 +24,7 @@ DELAY_LEVELS_MS = (
 
 
 def _memory_bytes() -> int:
-    """The machine's memory."""
+    """Return the machine's memory in bytes."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
@@ -33,12 +33,11 @@ class IndexSettings:
     """Settings of the index; the defaults are those of RocketMQ 5.3.3's MessageStoreConfig.
 
     Attributes:
-        is_built: keys of new messages are entered (messageIndexEnable).
-        is_safe: recovery begins as early as the index needs where only Java's checkpoint is there
-            (messageIndexSafe).
-        slots: of an index file (maxHashSlotNum).
-        entries: of an index file, the first of which is not used (maxIndexNum).
-        answer_count_max: most messages of an answer (maxMsgsNumBatch).
+        is_built: Whether keys of new messages are indexed (messageIndexEnable).
+        is_safe: If only Java's checkpoint exists, begin recovery as early as the index needs (messageIndexSafe).
+        slots: Slots of an index file (maxHashSlotNum).
+        entries: Entries of an index file, including the unused first one (maxIndexNum).
+        answer_count_max: Maximum number of messages in an answer (maxMsgsNumBatch).
     """
 
     is_built: bool = True
@@ -53,47 +52,43 @@ class StoreSettings:
     """Settings of the store; the defaults are those of RocketMQ 5.3.3's MessageStoreConfig.
 
     Attributes:
-        commitlog_paths: the log's directories (storePathCommitLog); none: commitlog in the root.
-        read_only_commitlog_paths: directories that get no new file (readOnlyCommitLogStorePaths).
-        commitlog_file_size: bytes of a log file (mappedFileSizeCommitLog).
-        queue_file_size: bytes of a queue file (mappedFileSizeConsumeQueue).
-        flush_sync: a send is answered when it is on disk (flushDiskType=SYNC_FLUSH).
-        flush_interval_ms: pause between asynchronous flushes (flushIntervalCommitLog).
-        flush_least_pages: 4 KiB pages that make one worth it (flushCommitLogLeastPages).
-        flush_timed: asynchronous flushes keep their pause; else enough pages are flushed at once
+        commitlog_paths: Directories of the log (storePathCommitLog); empty means commitlog in the root.
+        read_only_commitlog_paths: Directories in which no file is created (readOnlyCommitLogStorePaths).
+        commitlog_file_size: Bytes of a log file (mappedFileSizeCommitLog).
+        queue_file_size: Bytes of a queue file (mappedFileSizeConsumeQueue).
+        flush_sync: Whether a send is answered after its flush (flushDiskType=SYNC_FLUSH).
+        flush_interval_ms: Pause between asynchronous flushes (flushIntervalCommitLog).
+        flush_least_pages: Minimum number of dirty 4 KiB pages for a flush (flushCommitLogLeastPages).
+        flush_timed: Keep the pause between flushes; else flush as soon as enough pages are dirty
             (flushCommitLogTimed).
-        flush_thorough_interval_ms: after this long any dirty byte is (flushCommitLogThoroughInterval).
-        sync_flush_timeout_ms: longest wait for a synchronous flush (syncFlushTimeout).
-        checkpoint_interval_ms: least pause between checkpoints (flushIntervalConsumeQueue).
-        disk_warning_ratio: per cent used, as df shows it, above which sends are refused
+        flush_thorough_interval_ms: Pause after which any dirty byte is flushed (flushCommitLogThoroughInterval).
+        sync_flush_timeout_ms: Maximum wait for a synchronous flush (syncFlushTimeout).
+        checkpoint_interval_ms: Minimum pause between checkpoints (flushIntervalConsumeQueue).
+        disk_warning_ratio: Disk usage in per cent, as df shows it, above which sends are refused
             (diskSpaceWarningLevelRatio; Java allows 35 to 90).
-        disk_reserve: bytes left free when a file is made, for queue files and configuration;
-            a smaller `commitlog_file_size` counts instead.
-        transfer_bytes_in_memory: most bytes of a pull (maxTransferBytesOnMessageInMemory).
-        transfer_count_in_memory: most records of a pull (maxTransferCountOnMessageInMemory).
-        transfer_bytes_on_disk: the same for old messages (maxTransferBytesOnMessageInDisk).
-        transfer_count_on_disk: the same for old messages (maxTransferCountOnMessageInDisk).
-        access_in_memory_ratio: per cent of the memory that recent messages are taken to
-            fill (accessMessageInMemoryMaxRatio).
-        filter_scan_bytes: most queue bytes looked at for one pull (maxFilterMessageSize).
-        memory_bytes: what the ratio above is taken of.
-        warm_tail_bytes: how much of what this process wrote is read through the map.
-        delay_levels_ms: delay of each level, the first is level 1 (messageDelayLevel).
-        warm_files: write every page of a log file before it is used, and keep it in memory
-            (warmMapedFileEnable).
-        warm_flush_pages: with synchronous flush so many of them are flushed at once
+        disk_reserve: Bytes left free when a file is created, for queue files and configuration; a smaller
+            `commitlog_file_size` is used instead.
+        transfer_bytes_in_memory: Maximum bytes of a pull (maxTransferBytesOnMessageInMemory).
+        transfer_count_in_memory: Maximum records of a pull (maxTransferCountOnMessageInMemory).
+        transfer_bytes_on_disk: Maximum bytes of a pull of old messages (maxTransferBytesOnMessageInDisk).
+        transfer_count_on_disk: Maximum records of a pull of old messages (maxTransferCountOnMessageInDisk).
+        access_in_memory_ratio: Per cent of the memory assumed to hold recent messages
+            (accessMessageInMemoryMaxRatio).
+        filter_scan_bytes: Maximum bytes of queue entries examined per pull (maxFilterMessageSize).
+        memory_bytes: Memory that this ratio refers to.
+        warm_tail_bytes: Part of the log written by this process, in bytes, that is read through the map.
+        delay_levels_ms: Delay of each level, beginning with level 1 (messageDelayLevel).
+        warm_files: Write all pages of a log file before use, and lock them in memory (warmMapedFileEnable).
+        warm_flush_pages: With synchronous flush, pages to flush at once while warming
             (flushLeastPagesWhenWarmMapedFile).
-        read_ahead: let the system read more of the log than is asked for (dataReadAheadEnable).
-        append_property_crc: records get a CRC of the whole as their last property
-            (enabledAppendPropCRC).
-        verify_property_crc: one that a record has must be right for it to be valid
-            (forceVerifyPropCRC).
-        pool_buffers: of 4 MiB, in which batches wait for `commit_interval_ms` before they are
-            written (transientStorePoolEnable, transientStorePoolSize); 0: none, they are written
-            at once.
-        commit_interval_ms: how long they wait at most (commitIntervalCommitLog).
-        retention: when old files go.
-        index: of the keys of messages.
+        read_ahead: Let the system read ahead in the log (dataReadAheadEnable).
+        append_property_crc: Append a CRC of the whole record as its last property (enabledAppendPropCRC).
+        verify_property_crc: Records with such a CRC are only valid if it is right (forceVerifyPropCRC).
+        pool_buffers: Number of 4 MiB buffers in which batches wait before they are written (transientStorePoolEnable,
+            transientStorePoolSize); 0 to write them at once.
+        commit_interval_ms: Maximum time that they wait (commitIntervalCommitLog).
+        retention: Rules for deleting old files.
+        index: Settings of the index.
     """
 
     commitlog_paths: tuple[str, ...] = ()
@@ -130,15 +125,15 @@ class StoreSettings:
 
     @property
     def queue_entries_per_file(self) -> int:
-        """Entries of a queue file: as MessageStoreConfig, its size is rounded up to whole ones."""
+        """Entries of a queue file; a file size is rounded up to whole entries, as in MessageStoreConfig."""
         return -(-self.queue_file_size // QUEUE_ENTRY_SIZE)
 
     @property
     def in_memory_bytes(self) -> int:
-        """Distance from the log's end within which a record counts as in memory."""
+        """Distance from the log's end, in bytes, within which a record counts as in memory."""
         return self.memory_bytes * self.access_in_memory_ratio // 100
 
     @property
     def file_reserve(self) -> int:
-        """Bytes that stay free when a log file is made."""
+        """Bytes that stay free when a log file is created."""
         return min(self.disk_reserve, self.commitlog_file_size)

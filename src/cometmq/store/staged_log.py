@@ -1,9 +1,9 @@
-"""A log whose batches wait in locked memory before they are written (transientStorePoolEnable).
+"""A log that stages batches in locked memory before they are written (transientStorePoolEnable).
 
-A put copies its bytes; each commitIntervalCommitLog everything that has gathered goes to the files with
-a write for each file, and only then consumers see it, and it can be flushed. So a busy page cache
-delays no send, and the death of the process loses what was acknowledged since the last commit: that
-is the bargain of RocketMQ's TransientStorePool (5.3.3), and why it is off by default.
+A put only copies its bytes. Every commitIntervalCommitLog, all staged batches are written with one write per file;
+only then can consumers see them and a flush include them. A busy page cache thus delays no send, but if the process
+dies, messages acknowledged since the last write are lost. This is the trade-off of RocketMQ's TransientStorePool
+(5.3.3), and the reason why it is off by default.
 """
 
 import logging
@@ -19,11 +19,12 @@ from cometmq.store.settings import StoreSettings
 
 logger = logging.getLogger(__name__)
 
-BUFFER_SIZE = 4 << 20  # RocketMQ's have the size of a log file: 5 GiB of memory by default.
+# RocketMQ's buffers have the size of a log file: 5 GiB of memory by default.
+BUFFER_SIZE = 4 << 20
 
 
 class _Staged(NamedTuple):
-    """Bytes for one file, at a physical offset; they lie at `start` up to `end` in the memory."""
+    """Bytes for one file at a physical offset, staged in memory from `start` to `end`."""
 
     file: LogFile
     offset: int
@@ -32,7 +33,7 @@ class _Staged(NamedTuple):
 
 
 class StagedLog(CommitLog):
-    """The log's files and positions, and what is not in the files yet."""
+    """A log with batches that are staged in memory."""
 
     def __init__(self, disk: Disk, directories: Sequence[str], settings: StoreSettings) -> None:
         super().__init__(disk, directories, settings)
@@ -45,10 +46,10 @@ class StagedLog(CommitLog):
         self._staged: list[_Staged] = []
 
     def commit(self, pieces: list[Piece]) -> None:
-        """Take a batch; all of it counts, or nothing.
+        """Stage a batch, which counts as a whole or not at all.
 
         Raises:
-            OSError: what was there before could not be written to make room for it.
+            OSError: Earlier batches could not be written to make room for it.
         """
         size = sum(len(content) for _, _, content in pieces)
         if self._used + size > len(self._memory):
@@ -62,7 +63,7 @@ class StagedLog(CommitLog):
         self.positions.staged(offset + len(content))
 
     def _stage(self, file: LogFile, offset: int, content: Buffer) -> None:
-        """Copy bytes behind those that wait; joined with them where they are neighbours."""
+        """Copy bytes to the staging memory, joining them with adjacent ones of the same file."""
         start, end = self._used, self._used + len(content)
         self._memory[start:end] = content
         self._used = end
@@ -73,10 +74,10 @@ class StagedLog(CommitLog):
             self._staged.append(_Staged(file, offset, start, end))
 
     def commit_staged(self) -> None:
-        """Write what waits.
+        """Write all staged batches.
 
         Raises:
-            OSError: a write failed; all of it waits still.
+            OSError: A write failed; all of them stay staged.
         """
         with memoryview(self._memory) as memory:
             for file, offset, start, end in self._staged:

@@ -1,9 +1,8 @@
-"""Checks a record of the log, whether it stands where it says, and makes its queue entry.
+"""Checks that a record of the log is valid at its place, and computes its queue entries.
 
-The CRC of a record covers its body only. What a power cut leaves of the rest shows in another
-way: a sector that did not reach the device reads as zeros. In the head these break the sizes or
-the physical offset; in the topic and the properties they are looked for (`has_lost_sector`).
-What else may change there no reader of this format can notice.
+The CRC of a record only covers its body. Damage elsewhere by a power cut shows differently: a sector that did not
+reach the device reads as zeros. In the header, zeros break the sizes or the physical offset; topic and properties are
+searched for them (`has_lost_sector`). Other changes there cannot be detected with this format.
 """
 
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ from cometmq.model.properties import DELAY, NAME_SEPARATOR, PROPERTY_SEPARATOR, 
 from cometmq.store.appender import delay_of_level
 from cometmq.store.disk import Buffer
 
-SECTOR_SIZE = 512  # The least that a device writes whole.
+SECTOR_SIZE = 512  # Smallest unit that a device writes atomically.
 
 # (topic, queue id, queue offset, tags code)
 Place = tuple[str, int, int, int]
@@ -29,7 +28,7 @@ Place = tuple[str, int, int, int]
 _KINDS = TRANSACTION_MASK | INNER_BATCH
 _IN_A_QUEUE = (0, TRANSACTION_COMMIT)
 _MULTI_QUEUES = b"INNER_MULTI_DISPATCH"
-# What makes a record have other queue entries than one that holds its own queue offset and the hash of its tag.
+# Marks of records whose queue entries need more than their own queue offset and the hash of their tag.
 UNUSUAL = (_KINDS, _MULTI_QUEUES, SCHEDULE_TOPIC)
 _MULTI_OFFSETS = b"INNER_MULTI_QUEUE_OFFSET"
 _TAGS_NAME = TAGS.encode()
@@ -42,10 +41,10 @@ _DELAY_NAME = DELAY.encode()
 def valid_record(
     chunk: Buffer, position: int, offset: int, *, is_whole_checked: bool = False
 ) -> Record | None:
-    """The record at a position, if it is whole, unchanged and belongs to this physical offset.
+    """Return the record at a position if it is complete, unchanged and belongs at this physical offset, else None.
 
-    `is_whole_checked`: where it has a CRC of the whole (`cometmq.codec.property_crc`), that counts,
-    too. Not otherwise, for a message that was stored again may bring the CRC of its first record.
+    With `is_whole_checked`, a CRC of the whole record (`cometmq.codec.property_crc`) must be right if there is one.
+    This is optional because a message that was stored again may carry the CRC of its first record.
     """
     try:
         record = decode_record(chunk, position)
@@ -61,7 +60,7 @@ def valid_record(
 
 
 def has_lost_sector(record: Record) -> bool:
-    """Whether topic and properties have a whole sector of zeros, or end in a part of one."""
+    """Return whether topic and properties contain a whole sector of zeros, or end with a part of one."""
     properties = record.property_block
     parts = record.topic.encode() + len(properties).to_bytes(2) + properties
     end = record.physical_offset + record.store_size
@@ -75,11 +74,10 @@ def has_lost_sector(record: Record) -> bool:
 
 
 def places_of(record: Record, delay_levels_ms: Sequence[int]) -> Sequence[Place]:
-    """The queue entries that a record asks for: (topic, queue id, queue offset, tags code).
+    """Return the queue entries for a record: (topic, queue id, queue offset, tags code).
 
-    Half and rolled-back messages have none, nor has a batch that is one record: it stands in a
-    batch consume queue (cometmq.store.batch_queues). A message for light queues (LMQ) has one more
-    in each.
+    Half and rolled-back messages have none, nor has a batch stored as one record: its entry is in a batch consume
+    queue (cometmq.store.batch_queues). A message for light queues (LMQ) has one more in each of them.
     """
     sys_flag, topic = record.sys_flag, record.topic
     if sys_flag & _KINDS not in _IN_A_QUEUE or not is_directory_name(topic):
@@ -92,7 +90,7 @@ def places_of(record: Record, delay_levels_ms: Sequence[int]) -> Sequence[Place]
 
 
 def _light_places(record: Record, code: int) -> list[Place]:
-    """The entries in further queues (ConsumeQueue.multiDispatchLmqQueue of RocketMQ 5.3.3)."""
+    """Return the entries in further queues (ConsumeQueue.multiDispatchLmqQueue of RocketMQ 5.3.3)."""
     block = record.property_block
     try:
         names = (find_property(block, _MULTI_QUEUES) or "").split(",")
@@ -112,7 +110,7 @@ def _light_places(record: Record, code: int) -> list[Place]:
 
 @keep_short(4096, length_max=255)
 def is_directory_name(topic: str) -> bool:
-    """Whether a topic that a peer named, or a record, whose topic no CRC covers, can be a directory."""
+    """Return whether a topic can be a directory name; it comes from a peer, or a record, whose CRC excludes it."""
     return (
         topic not in ("", ".", "..")
         and "/" not in topic
@@ -122,7 +120,7 @@ def is_directory_name(topic: str) -> bool:
 
 
 def tags_code(record: Record, delay_levels_ms: Sequence[int]) -> int:
-    """The tags code of a record in its queue entry (CommitLog.checkMessageAndReturnSize)."""
+    """Return the tags code for a record's queue entry (CommitLog.checkMessageAndReturnSize)."""
     if record.topic == SCHEDULE_TOPIC:
         try:
             level = find_property(record.property_block, _DELAY_NAME)
@@ -136,7 +134,7 @@ def tags_code(record: Record, delay_levels_ms: Sequence[int]) -> int:
 
 
 def tag_hash(block: bytes) -> int:
-    """Java's hash of the tag in a block of properties; 0 without one."""
+    """Return Java's hash of the tag in a block of properties; 0 if it has no tag."""
     at = block.rfind(_TAGS)
     if at < 0:
         return 0
@@ -148,7 +146,7 @@ def tag_hash(block: bytes) -> int:
 
 
 def _found_tag(block: bytes) -> bytes:
-    """The tag of a block in which something else ends like its name."""
+    """Find the tag in a block in which another property's text ends like the name of the tag property."""
     try:
         return (find_property(block, _TAGS_NAME) or "").encode()
     except CodecError:

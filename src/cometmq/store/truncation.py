@@ -1,8 +1,7 @@
 """Truncates the log of an open store, and everything built from it.
 
 docs/design/0036 describes the steps and why a stop after any of them leaves a store that opens, with either the old
-end
-or the new one. The removed part is copied into the folder `cut`. Blocking work runs in a lent thread, as in
+end or the new one. The removed part is copied into the folder `cut`. Blocking work runs in a lent thread, as in
 cleaning. Meanwhile nothing is appended, flushed or dispatched, and readers already see the queues as they will be.
 """
 

@@ -1,9 +1,8 @@
 """Upkeep of a store: writes tails, plans checkpoints, checks the disk, and resumes accepting messages.
 
 The broker's timer calls `tick`, which does a little work each time. If the disk is full (a file cannot be made, a
-tail
-cannot be written, or `df` reports it), only sends are refused, with a reason. Each tick checks whether there is room
-again. (RocketMQ deletes unread messages in this case; we never do: docs/compatibility.md.)
+tail cannot be written, or `df` reports it), only sends are refused, with a reason. Each tick checks whether there is
+room again. (RocketMQ deletes unread messages in this case; we never do: docs/compatibility.md.)
 """
 
 import logging

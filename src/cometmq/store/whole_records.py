@@ -1,6 +1,6 @@
 """A walk over the log that also checks the CRC of each whole record (forceVerifyPropCRC).
 
-It is looked at behind everything else, and only where the setting asks for it.
+The CRC is checked last, and only if the setting requires it.
 """
 
 from collections.abc import Callable
@@ -12,32 +12,32 @@ from cometmq.store.disk import Buffer
 from cometmq.store.record_walk import CheckedRecords, checked_records, valid_records
 from cometmq.store.settings import StoreSettings
 
-# (a piece of the log, its physical offset) -> its records, where they end in it, and why.
+# (a piece of the log, its physical offset) -> its records, the position where they end, and why.
 Walk = Callable[[bytes, int], tuple[list[Record], int, WalkEnd]]
 
 
-# The same, but nothing is made of the records.
+# The same without creating the records.
 Check = Callable[[Buffer, int], CheckedRecords]
 
 
 def check_of(settings: StoreSettings) -> Check:
-    """The check of bytes of the log under these settings."""
+    """Return the function that checks bytes of the log under these settings."""
     return checked_whole_records if settings.verify_property_crc else checked_records
 
 
 def checked_whole_records(chunk: Buffer, offset: int) -> CheckedRecords:
-    """`checked_records`, up to the first that does not fit the CRC of its whole."""
+    """Check records like `checked_records`, up to the first with a wrong CRC of the whole record."""
     _, walked, why = valid_whole_records(bytes(chunk), offset)
     return checked_records(chunk[:walked], offset)._replace(why=why)
 
 
 def walk_of(settings: StoreSettings) -> Walk:
-    """The walk that checks records under these settings."""
+    """Return the function that decodes and checks records under these settings."""
     return valid_whole_records if settings.verify_property_crc else valid_records
 
 
 def valid_whole_records(chunk: bytes, offset: int) -> tuple[list[Record], int, WalkEnd]:
-    """`valid_records`, up to the first that does not fit the CRC of its whole."""
+    """Return records like `valid_records`, up to the first with a wrong CRC of the whole record."""
     records, walked, why = valid_records(chunk, offset)
     for number, record in enumerate(records):
         position = record.physical_offset - offset

@@ -1,13 +1,13 @@
-"""Space that was made ahead and never written: whole files of it, which must cost little to look at."""
+"""Detects unwritten space: whole files of zeros, which must be cheap to check."""
 
 _SIZE = (4 << 20) + 4096
-_ZEROS = bytes(_SIZE)  # Never written to: the kernel has one page for all of it.
+_ZEROS = bytes(_SIZE)  # Never written to, so the kernel maps one page for all of it.
 
 
 def is_zeros(piece: bytes) -> bool:
-    """Whether a piece holds nothing but zeros."""
+    """Return whether a piece contains only zeros."""
     whole = len(piece) - len(piece) % _SIZE
-    # A memcmp for each part of the size; no part is copied but the last, and that not where it is all.
+    # A memcmp per part of this size; only a last, smaller part is copied.
     return all(piece.startswith(_ZEROS, at) for at in range(0, whole, _SIZE)) and (
         _ZEROS.startswith(piece[whole:])
     )

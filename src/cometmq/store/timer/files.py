@@ -1,9 +1,9 @@
-"""Wheel, log and check together: messages are added, the slots of a time are read, all is saved.
+"""The timer's wheel, log and checkpoint (timercheck) together: adds messages, reads slots, saves everything.
 
-The log is on the device before the wheel that points into it, and both before the check that says so.
-After an unclean end the log is read again from the file before the check's, and sets the wheel: so
-does TimerMessageStore.recover of RocketMQ 5.3.3. Units behind the check are remembered until the
-messages that the topic gives again have passed, so that none of them is added twice.
+The log is synced before the wheel that points into it, and both before the checkpoint. After an unclean stop the log
+is read again from the file before the checkpointed position, and the wheel is updated from it, as in
+TimerMessageStore.recover of RocketMQ 5.3.3. Units after that position are remembered until the topic has delivered
+their messages again, so that none is added twice.
 """
 
 import logging
@@ -31,18 +31,18 @@ from cometmq.store.timer.wheel import SLOTS_TOTAL, TimerWheel, WheelPage
 _log = logging.getLogger(__name__)
 
 _ALL = (1 << 63) - 1
-_BLANK_SLOTS = 60  # TIMER_BLANK_SLOTS: what a roll leaves free at the wheel's end.
+_BLANK_SLOTS = 60  # TIMER_BLANK_SLOTS: slots that a roll leaves free at the wheel's end.
 
 
 class TimerRequest(NamedTuple):
-    """A message that is to wait for its time.
+    """A message that waits for its time.
 
     Attributes:
-        physical_offset: of its record in the commitlog.
-        size: of its record, bytes.
-        out_ms: start of the slot in which it is due (TIMER_OUT_MS).
-        due_ms: the millisecond before it is due; in its slot.
-        is_delete: it takes another one back.
+        physical_offset: Physical offset of its record in the commitlog.
+        size: Size of its record in bytes.
+        out_ms: Start of the slot in which it is due (TIMER_OUT_MS).
+        due_ms: The millisecond before it is due; within its slot.
+        is_delete: Whether it cancels another message.
         topic_hash: Java's hash of its real topic.
     """
 
@@ -56,7 +56,7 @@ class TimerRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SaveJob:
-    """The content of one save; made on the loop, written in a thread."""
+    """The content of one save; created on the loop, written in a thread."""
 
     pages: list[WheelPage]
     log_end: int
@@ -67,15 +67,15 @@ class TimerFiles:
     """The timer's files.
 
     Attributes:
-        wheel: the slots.
-        log: the units.
-        check: what was saved last.
-        read_ms: slots before this time are delivered.
-        queue_offset: messages of the timer's topic before this one were added.
-        waiting_count: messages in the wheel, less those that take one back.
-        known: physical offsets of messages that were added although the check says otherwise.
-        delivered_ms: where all is added again, slots before this time are over,
-        delivered_until: for messages of the timer's topic before this one.
+        wheel: The slots.
+        log: The units.
+        check: The last saved checkpoint.
+        read_ms: Time before which all slots are delivered.
+        queue_offset: Offset in the timer's topic before which all messages were added.
+        waiting_count: Number of messages in the wheel, minus those that cancel one.
+        known: Physical offsets of messages that were added after the checkpoint.
+        delivered_ms: When messages are added again, time before which slots were delivered already.
+        delivered_until: Offset in the timer's topic up to which `delivered_ms` applies.
     """
 
     def __init__(
@@ -100,20 +100,20 @@ class TimerFiles:
         )
 
     def floor(self, time_ms: int) -> int:
-        """The start of the slot of a time."""
+        """Return the start of the slot of a time."""
         return time_ms // self._precision_ms * self._precision_ms
 
     # --- opening
 
     def open(self, now_ms: int) -> None:
-        """Take the files that are there, and set the wheel by the log.
+        """Load the existing files and update the wheel from the log.
 
         Raises:
-            OSError: the disk failed.
+            OSError: The disk failed.
         """
         self.load_check()
         if self.check.master_queue_offset > self.check.queue_offset:
-            # A slave was here: another broker delivered what is due before, of what it had in its wheel.
+            # This was a slave: another broker has delivered the due messages among those in its wheel.
             self.delivered_ms = self.check.read_ms
             self.delivered_until = self.check.master_queue_offset
         is_whole = self._load_files()
@@ -128,9 +128,9 @@ class TimerFiles:
             )
         self._mend_wheel()
         self.log.cut()
-        # Nothing is known to be on the device but what the check says.
+        # Only what the checkpoint states is known to be on the device.
         self.log.flushed = min(self.check.log_flushed, self.log.end)
-        # A slot that is older than a turn of the wheel is another one by now.
+        # A slot that is older than a turn of the wheel now stands for another time.
         oldest_ms = self.floor(now_ms) - (SLOTS_TOTAL - _BLANK_SLOTS) * self._precision_ms
         begin_ms = self.check.read_ms or (self.floor(now_ms) if not self.log.end else 0)
         self.read_ms = max(begin_ms, oldest_ms)
@@ -142,20 +142,20 @@ class TimerFiles:
         self.waiting_count = sum(slot.unit_count for slot in waiting)
 
     def truncate(self, physical_offset: int, read_ms: int, log_position: int) -> None:
-        """The commitlog ends here now: no unit leads behind it. Any thread, while nobody adds, reads or saves.
+        """Remove units of messages after the truncated commitlog's end. Any thread, while no other method runs.
 
         Args:
-            physical_offset: its new end.
-            read_ms: slots from here on are to be delivered, again where they were.
-            log_position: messages of units from here on will be given by the topic again: they are known.
+            physical_offset: New end of the commitlog.
+            read_ms: Time from which slots are to be delivered, maybe again.
+            log_position: Position from which the messages of units will come from the topic again; they are known.
 
         Raises:
-            OSError: the disk failed; it is to be done again.
+            OSError: The disk failed; it must be repeated.
         """
         self.log.write()
         position = self.log.first_from(physical_offset)
         self.log.go_back(self.log.end if position is None else position)
-        self._mend_wheel()  # Also of what a try before this one has left, which failed.
+        self._mend_wheel()  # Also repairs the result of a failed earlier attempt.
         self.read_ms = min(self.read_ms, read_ms)
         self._count_waiting()
         end = self.log.end
@@ -164,7 +164,7 @@ class TimerFiles:
                 self.known.add(unit.physical_offset)
 
     def _load_files(self) -> bool:
-        """Load wheel and log; False where the wheel has to be set by all of the log."""
+        """Load wheel and log; return False if the wheel must be rebuilt from the whole log."""
         try:
             self.log.load()
         except (StoreDamaged, IsADirectoryError) as error:
@@ -177,9 +177,9 @@ class TimerFiles:
         return True
 
     def _begin_again(self, trouble: str) -> None:
-        """Put the log aside, and the wheel with it: both are made again from the timer's topic.
+        """Set the log and the wheel aside; both are rebuilt from the timer's topic.
 
-        What was delivered is over, and is not added again.
+        Messages that were delivered are not added again.
         """
         self._say_aside(trouble, [*self.log.paths(), self.wheel.path])
         self.log.forget()
@@ -200,10 +200,10 @@ class TimerFiles:
         )
 
     def load_check(self) -> None:
-        """Read what was saved last.
+        """Read the last saved checkpoint.
 
         Raises:
-            OSError: the disk failed.
+            OSError: The disk failed.
         """
         try:
             self.check = decode_check(read_file(self._disk, self._check_path))
@@ -213,7 +213,7 @@ class TimerFiles:
             _log.warning("%s: %s; going on without it", self._check_path, error)
 
     def _mend_wheel(self) -> None:
-        """Empty the slots that lead behind the log's end, and find their units anew."""
+        """Empty the slots that point after the log's end, and find their units again."""
         first = self.wheel.forget_from(self.log.end)
         if first is None:
             return
@@ -224,13 +224,13 @@ class TimerFiles:
     # --- adding
 
     def add(self, waiting: TimerRequest, now_ms: int) -> None:
-        """Let a message wait in its slot, or on its way there if that is too far ahead."""
+        """Add a message to its slot, or to one on the way there if it is too far ahead."""
         write_ms = self.floor(now_ms)
         magic, due_ms = UNIT_DEFAULT, waiting.due_ms
         ahead_ms = waiting.out_ms - write_ms
         if ahead_ms >= self._roll_ms:
             magic |= UNIT_ROLL
-            # Enough is left for the last part of the way (TimerMessageStore.doEnqueue).
+            # Leaves enough for the last part of the way (TimerMessageStore.doEnqueue).
             is_short = ahead_ms - self._roll_ms < self._roll_ms // 3
             due_ms = write_ms + (self.floor(self._roll_ms // 2) if is_short else self._roll_ms)
         if waiting.is_delete:
@@ -252,22 +252,22 @@ class TimerFiles:
         self.waiting_count += change
 
     def go_on(self) -> bool:
-        """The present slot is delivered: go to the next one; whether that has messages."""
+        """Advance to the next slot after the current one was delivered; return whether it has messages."""
         self.waiting_count -= self.wheel.slot(self.read_ms).unit_count
         self.read_ms += self._precision_ms
         return self.wheel.slot(self.read_ms) is not EMPTY_SLOT
 
     def pass_unused(self, now_ms: int) -> None:
-        """Go on over slots that are over and that nobody ever used; the present one is delivered."""
+        """Skip past slots that were never used; the current slot must have been delivered."""
         self.read_ms = self.wheel.next_used_page(self.read_ms, self.floor(now_ms))
 
     # --- saving
 
     def save_job(self, now_ms: int) -> SaveJob | None:
-        """The next save; None where nothing has changed.
+        """Return the next save; None if nothing has changed.
 
         Raises:
-            OSError: the units cannot be written; they stay.
+            OSError: The units cannot be written; they are kept.
         """
         self.log.write()
         check, end = self.check, self.log.written
@@ -284,10 +284,10 @@ class TimerFiles:
         return SaveJob(pages, end, fresh)
 
     def run(self, job: SaveJob) -> None:
-        """Bring a save to the device: log, wheel, check; any thread, one at a time.
+        """Sync a save to the device: log, wheel, checkpoint; any thread, one at a time.
 
         Raises:
-            OSError: the disk failed; call `saving_failed`.
+            OSError: The disk failed; call `saving_failed`.
         """
         self.log.flush(job.log_end)
         if job.pages:
@@ -295,15 +295,17 @@ class TimerFiles:
         self._write_check(job.check)
 
     def take_check(self, theirs: TimerCheck) -> None:
-        """Keep how far a master's timer is, whose log is here, and how far the own files were. May wait; any thread.
+        """Save the progress of a master's timer, of which this log is a copy, with that of the own files.
+
+        May block; any thread.
 
         Raises:
-            OSError: the disk failed.
+            OSError: The disk failed.
         """
         check = self.check
         fresh = check._replace(
             read_ms=max(check.read_ms, theirs.read_ms),
-            # A Java master says in the other one how far its own master was.
+            # A Java master uses its other field for the progress of its own master.
             master_queue_offset=max(check.master_queue_offset, theirs.queue_offset),
             state_version=theirs.state_version,
             timestamp=theirs.timestamp,
@@ -323,14 +325,14 @@ class TimerFiles:
             self._disk.fdatasync(fd)
 
     def saved(self, job: SaveJob) -> None:
-        """A job has run."""
+        """Record a completed save."""
         self.log.flushed = job.log_end
         self.check = job.check
 
     def saving_failed(self, job: SaveJob) -> None:
-        """A job has not run to its end: all of it is still to be done."""
+        """Return a failed save's pages for the next one."""
         self.wheel.give_back(job.pages)
 
     def close(self) -> None:
-        """Close every file."""
+        """Close all files."""
         self.log.close()

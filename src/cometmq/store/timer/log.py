@@ -1,7 +1,7 @@
-"""timerlog: the units, one behind the other; each leads to the one before it in its slot.
+"""timerlog: an append-only log of units, each pointing to the previous unit of its slot.
 
-Files of the same size (mappedFileSizeTimerLog), holes until they are written: a full disk is an error
-of `write`, and the units stay in memory until there is room. Source: TimerLog of RocketMQ 5.3.3.
+Its files have the same size (mappedFileSizeTimerLog) and are holes until they are written. A full disk is an error of
+`write`, and the units stay in memory until there is room. Source: TimerLog of RocketMQ 5.3.3.
 """
 
 import errno
@@ -27,10 +27,10 @@ class TimerLog:
     """The files of units.
 
     Attributes:
-        chain: its files.
-        end: behind the last unit, written or not.
-        written: behind the last unit that is in a file.
-        flushed: how far it is known to be on the device.
+        chain: The files.
+        end: Position after the last unit, written or not.
+        written: Position after the last unit that is in a file.
+        flushed: Position up to which the log is known to be on the device.
     """
 
     def __init__(self, disk: Disk, directory: str, file_size: int) -> None:
@@ -43,7 +43,7 @@ class TimerLog:
     # --- writing
 
     def place(self) -> int:
-        """The place of the next unit; closes a file in which it has no room."""
+        """Return the position of the next unit; closes a file that has no room for it."""
         size = self.chain.file_size
         left = size - self.end % size
         if left < TIMER_UNIT_SIZE + TIMER_BLANK_SIZE:
@@ -52,15 +52,15 @@ class TimerLog:
         return self.end
 
     def append(self, unit: TimerUnit) -> None:
-        """Add a unit at `place`; `write` brings it into its file."""
+        """Add a unit at `place`; `write` writes it to its file."""
         self._unwritten.append((self.end, encode_unit(unit)))
         self.end += TIMER_UNIT_SIZE
 
     def write(self) -> None:
-        """Write what was appended.
+        """Write the appended units.
 
         Raises:
-            OSError: the disk failed or is full; all of it is still to be written.
+            OSError: The disk failed or is full; all of them are kept for the next attempt.
         """
         for start, content in _joined(self._unwritten, self.chain.file_size):
             (self.chain.find(start) or self._make(start)).write(content, start)
@@ -68,14 +68,14 @@ class TimerLog:
         self.written = self.end
 
     def _make(self, position: int) -> LogFile:
-        """The file that begins with this position."""
+        """Create the file that contains a position."""
         size = self.chain.file_size
         start = position // size * size
         self._disk.make_directory(self._directory)
         path = self.chain.paths(start)[0]
         fd = self._disk.open(path, create=True)
         file = LogFile(self._disk, path, start=start, size=size, fd=fd)
-        # First its size, then its name; once in two million messages the loop waits for it.
+        # First its size, then its name; the loop waits for this once in two million messages.
         self._disk.resize(fd, size)
         self._disk.fdatasync(fd)
         self._disk.sync_directory(self._directory)
@@ -83,10 +83,10 @@ class TimerLog:
         return file
 
     def flush(self, upto: int) -> None:
-        """Bring the units up to a position to the device. Any thread, one at a time.
+        """Sync the units up to a position to the device. Any thread, one at a time.
 
         Raises:
-            OSError: the disk failed.
+            OSError: The disk failed.
         """
         for file in self.chain.files:
             if file.end > self.flushed and file.start < upto:
@@ -95,11 +95,11 @@ class TimerLog:
     # --- reading
 
     def read(self, position: int) -> TimerUnit:
-        """The unit at a position that is written. May wait for the device; any thread.
+        """Return the unit at a written position. May block on the device; any thread.
 
         Raises:
-            CodecError: none stands there.
-            OSError: its file is gone.
+            CodecError: There is no unit at this position.
+            OSError: Its file is gone.
         """
         file = self.chain.find(position)
         if file is None:
@@ -107,15 +107,15 @@ class TimerLog:
         return decode_unit(file.view, position - file.start)
 
     def back_from(self, last: int, seen: int) -> Iterator[tuple[int, TimerUnit]]:
-        """The units of a slot with their positions, newest first. May wait; any thread.
+        """Yield the units of a slot with their positions, newest first. May block; any thread.
 
         Args:
-            last: position of its last unit; -1: it has none.
-            seen: where to stop: this one is known already; -1: none is.
+            last: Position of the slot's last unit; -1 if it has none.
+            seen: Position of a known unit at which to stop; -1 for none.
 
         Raises:
-            CodecError: the chain leads to what is no unit.
-            OSError: a file of it is gone.
+            CodecError: The chain leads to something that is not a unit.
+            OSError: A file of the chain is gone.
         """
         while last not in (-1, seen):
             unit = self.read(last)
@@ -127,27 +127,27 @@ class TimerLog:
     # --- recovery and age
 
     def load(self) -> None:
-        """Take the files that are there; `end` is found by `scan`.
+        """Load the existing files; `scan` finds the `end`.
 
         Raises:
-            StoreDamaged: a file has another size, or one is missing.
+            StoreDamaged: A file has another size, or one is missing.
         """
         self.chain.load(read_only=False)
         self.end = self.written = self.flushed = self.chain.start
 
     def paths(self) -> list[str]:
-        """Every file there is, of whatever size."""
+        """Return the paths of all files, whatever their size."""
         names = self._disk.list_names(self._directory)
         return [f"{self._directory}/{name}" for name in names]
 
     def forget(self) -> None:
-        """Be empty: the files were put aside."""
+        """Become empty after the files were set aside."""
         self.chain.close()
         self.chain.files.clear()
         self.end = self.written = self.flushed = 0
 
     def scan(self, position: int) -> Iterator[tuple[int, TimerUnit]]:
-        """The units from the file of a position to the last good one, which becomes the end."""
+        """Yield the units from the file of a position up to the last valid one, which becomes the end."""
         for file in self.chain.files:
             if file.end <= position:
                 continue
@@ -163,9 +163,9 @@ class TimerLog:
             self.end = self.written = file.end
 
     def first_from(self, physical_offset: int) -> int | None:
-        """Position of the first unit whose message lies at this place of the commitlog or behind it; None for none.
+        """Return the position of the first unit whose message is at or after an offset of the commitlog; None if none is.
 
-        Units came in the order of their messages. All must be written.
+        Units are in the order of their messages. All must be written.
         """
         found = None
         for file in reversed(self.chain.files):
@@ -184,20 +184,20 @@ class TimerLog:
         return found
 
     def go_back(self, position: int) -> None:
-        """End at a position; what lies behind is gone.
+        """Truncate the log at a position.
 
         Raises:
-            OSError: the disk failed.
+            OSError: The disk failed.
         """
         self.end = self.written = position
         self.flushed = min(self.flushed, position)
         self.cut()
 
     def cut(self) -> None:
-        """Remove whatever lies behind the end, so that no later scan takes it for units.
+        """Remove everything after the end, so that a later scan does not read it as units.
 
         Raises:
-            OSError: the disk failed.
+            OSError: The disk failed.
         """
         self.chain.drop_after(self.end)
         if self.chain.files and self.end < self.chain.end:
@@ -205,14 +205,14 @@ class TimerLog:
 
     @property
     def may_drop(self) -> bool:
-        """Whether a file can go some time; the last one stays."""
+        """Whether a file may be deleted at some time; the last one stays."""
         return len(self.chain.files) > 1
 
     def drop_before(self, physical_offset: int) -> None:
-        """Let files go whose messages all lie before this place of the commitlog.
+        """Delete files whose messages are all before an offset of the commitlog.
 
         Raises:
-            OSError: a file could not be removed.
+            OSError: A file could not be removed.
         """
         size = self.chain.file_size
         last = (size - TIMER_BLANK_SIZE) // TIMER_UNIT_SIZE * TIMER_UNIT_SIZE - TIMER_UNIT_SIZE
@@ -228,7 +228,7 @@ class TimerLog:
 
 
 def _joined(pieces: list[tuple[int, bytes]], file_size: int) -> Iterator[tuple[int, bytes]]:
-    """Pieces that lie one behind the other in a file as one."""
+    """Join pieces that are adjacent in one file."""
     start, content = -1, bytearray()
     for position, piece in pieces:
         is_next = position == start + len(content) and position % file_size

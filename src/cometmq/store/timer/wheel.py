@@ -1,8 +1,8 @@
-"""The wheel: for each second of the next days, where in timerlog its messages stand.
+"""The timer wheel: for each second of the next days, the place of its messages in timerlog.
 
-1,209,600 slots of 32 bytes, found by time alone; a slot whose time is another one is empty. They lie
-in memory that the system gives page by page, so what was never used costs nothing. Changed pages are
-written to the file, never the whole. Source: TimerWheel of RocketMQ 5.3.3.
+It has 1,209,600 slots of 32 bytes, found by time; a slot that holds another time is empty. The system allocates their
+memory page by page, so unused parts cost nothing. Only changed pages are written to the file. Source: TimerWheel of
+RocketMQ 5.3.3.
 """
 
 import mmap
@@ -13,7 +13,7 @@ from cometmq.codec.timer_files import EMPTY_SLOT, TIMER_SLOT, TIMER_SLOT_SIZE, T
 from cometmq.model.errors import StoreDamaged
 from cometmq.store.disk import Disk, opened, write_whole
 
-# TimerMessageStore: 7 days of seconds, and the wheel has room for twice as many.
+# TimerMessageStore: 7 days of seconds; the wheel has room for twice as many.
 SLOTS_TOTAL = 7 * 24 * 3600
 WHEEL_SLOTS = 2 * SLOTS_TOTAL
 WHEEL_SIZE = WHEEL_SLOTS * TIMER_SLOT_SIZE
@@ -24,7 +24,7 @@ _NO_SLOTS = bytes(_PAGE_SIZE)
 
 
 class WheelPage(NamedTuple):
-    """A piece of the wheel: where it stands in the file, and its bytes."""
+    """A piece of the wheel: its offset in the file and its bytes."""
 
     offset: int
     content: bytes
@@ -34,30 +34,30 @@ class TimerWheel:
     """The slots, in memory and in their file.
 
     Attributes:
-        precision_ms: what a slot stands for, ms.
-        path: of the file.
+        precision_ms: Time span of a slot, ms.
+        path: Path of the file.
     """
 
     def __init__(self, disk: Disk, path: str, precision_ms: int) -> None:
         self.precision_ms = precision_ms
         self._disk = disk
         self.path = path
-        # Of memory that nothing was written to there is none; a bytearray would be all written.
+        # Unwritten pages of a map use no memory; a bytearray would be written completely.
         self._slots = mmap.mmap(-1, WHEEL_SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        self._pages: set[int] = set()  # Numbers of those that were ever written to,
-        self._changed: set[int] = set()  # and of those since the last save.
+        self._pages: set[int] = set()  # Numbers of pages that were ever written,
+        self._changed: set[int] = set()  # and since the last save.
 
     def load(self) -> None:
-        """Read the file, if there is one.
+        """Read the file if it exists.
 
         Raises:
-            StoreDamaged: it has another size.
-            OSError: the disk failed.
+            StoreDamaged: The file has another size.
+            OSError: The disk failed.
         """
         if not self._disk.exists(self.path):
             return
         with opened(self._disk, self.path, write=False) as fd:
-            self._disk.pread(fd, 1, 0)  # A directory shows here, whatever size it has.
+            self._disk.pread(fd, 1, 0)  # Fails for a directory, whatever its size.
             size = self._disk.size(fd)
             if size not in (0, WHEEL_SIZE):
                 raise StoreDamaged(
@@ -68,7 +68,7 @@ class TimerWheel:
                 self._take(self._disk.pread(fd, min(_READ_SIZE, size - offset), offset), offset)
 
     def _take(self, piece: bytes, offset: int) -> None:
-        """Take a piece of the file; of most wheels most was never written."""
+        """Copy a piece of the file, skipping pages that were never written."""
         if piece == bytes(len(piece)):
             return
         for start in range(0, len(piece), _PAGE_SIZE):
@@ -80,13 +80,13 @@ class TimerWheel:
     # --- slots
 
     def slot(self, time_ms: int) -> TimerSlot:
-        """The slot of a time; an empty one where the wheel has none for it."""
+        """Return the slot of a time; an empty one if the wheel has none for it."""
         time = time_ms // self.precision_ms
         found = TIMER_SLOT.unpack_from(self._slots, time % WHEEL_SLOTS * TIMER_SLOT_SIZE)
         return TimerSlot._make(found) if found[0] == time else EMPTY_SLOT
 
     def next_used_page(self, from_ms: int, until_ms: int) -> int:
-        """A time before which no slot was ever used, if it is later than `from_ms`; `until_ms` at most."""
+        """Return a time from `from_ms` to `until_ms` before which no slot was ever used."""
         time, until = from_ms // self.precision_ms, until_ms // self.precision_ms
         per_page = _PAGE_SIZE // TIMER_SLOT_SIZE
         while time < until:
@@ -97,7 +97,7 @@ class TimerWheel:
         return max(min(time, until) * self.precision_ms, from_ms)
 
     def put(self, time_ms: int, *, first: int, last: int, count: int) -> None:
-        """Make this the slot of a time."""
+        """Set the slot of a time."""
         time = time_ms // self.precision_ms
         at = time % WHEEL_SLOTS * TIMER_SLOT_SIZE
         TIMER_SLOT.pack_into(self._slots, at, time, first, last, count, 0)
@@ -105,7 +105,7 @@ class TimerWheel:
         self._changed.add(at // _PAGE_SIZE)
 
     def revise(self, time_ms: int, position: int) -> None:
-        """Have the slot of a time end with the unit at a position, as recovery finds them."""
+        """Append the unit at a position to the slot of a time, as recovery finds it."""
         slot = self.slot(time_ms)
         if slot is EMPTY_SLOT:
             self.put(time_ms, first=position, last=position, count=1)
@@ -113,10 +113,10 @@ class TimerWheel:
             self.put(time_ms, first=slot.first, last=position, count=slot.unit_count + 1)
 
     def forget_from(self, position: int) -> int | None:
-        """Empty each slot that ends at or behind a position of timerlog.
+        """Empty each slot whose last unit is at or after a position of timerlog.
 
         Returns:
-            The first position of them all, from which the log has to be read again; or None.
+            The smallest first position of these slots, from which the log must be read again; None if there are none.
         """
         first = None
         for index, slot in self._used():
@@ -128,16 +128,16 @@ class TimerWheel:
         return first
 
     def waiting(self, from_ms: int) -> Iterator[TimerSlot]:
-        """The slots of a time and later ones that hold anything, in no order."""
+        """Return the used slots from a time on, in no order."""
         time = from_ms // self.precision_ms
         return (slot for _, slot in self._used() if slot.time >= time)
 
     def _used(self) -> Iterator[tuple[int, TimerSlot]]:
-        """The slots that were ever used, with their places."""
+        """Yield the slots that were ever used, with their indexes."""
         view = memoryview(self._slots)
         per_page = _PAGE_SIZE // TIMER_SLOT_SIZE
         for number in sorted(self._pages):
-            # A copy: who asks may write meanwhile.
+            # A copy, because the caller may write meanwhile.
             page = bytes(view[number * _PAGE_SIZE : (number + 1) * _PAGE_SIZE])
             for place, found in enumerate(TIMER_SLOT.iter_unpack(page)):
                 if found[0] > 0:
@@ -146,7 +146,7 @@ class TimerWheel:
     # --- the file
 
     def take_changed(self) -> list[WheelPage]:
-        """Copies of the pages that changed since the last call, to be written."""
+        """Return copies of the pages that changed since the last call, to be written."""
         view = memoryview(self._slots)
         pages = [
             WheelPage(
@@ -163,14 +163,14 @@ class TimerWheel:
         self._changed.update(page.offset // _PAGE_SIZE for page in pages)
 
     def write(self, pages: Iterable[WheelPage]) -> None:
-        """Bring pages to the device. Any thread, one at a time.
+        """Write and sync pages. Any thread, one at a time.
 
         Raises:
-            OSError: the disk failed; some of them may be written.
+            OSError: The disk failed; some pages may be written.
         """
         with opened(self._disk, self.path, create=True) as fd:
             if self._disk.size(fd) == 0:
-                # First its size, then its name: a wheel of another size is refused.
+                # First its size, then its name: a wheel of another size would be refused.
                 self._disk.resize(fd, WHEEL_SIZE)
                 self._disk.fdatasync(fd)
                 self._disk.sync_directory(self.path.rpartition("/")[0])
