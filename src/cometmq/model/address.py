@@ -5,17 +5,17 @@ _DIGITS_MAX = len(str(PORT_MAX))
 
 
 def without_brackets(host: str) -> str:
-    """Return a host as sockets take it: an IPv6 address may stand in brackets, as in "[::1]:10911"."""
+    """Return a host in the form that sockets accept, without the brackets of an IPv6 address such as "[::1]"."""
     return host[1:-1] if host.startswith("[") and host.endswith("]") else host
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """The host and the port to connect to of an address.
+    """Return host and port of an address to connect to.
 
-    Event loops differ in what they make of other ports: some connect to another one, modulo 65536.
+    Invalid ports are rejected here because event loops treat them differently: some connect to the port modulo 65536.
 
     Raises:
-        ValueError: it has no host, or no port that there is; the message says how an address is.
+        ValueError: The address has no host or no valid port; the message describes the form.
     """
     host, _, port = address.rpartition(":")
     is_number = port.isascii() and port.isdigit() and len(port) <= _DIGITS_MAX

@@ -1,8 +1,8 @@
-"""Caches of values made of texts, bounded in bytes.
+"""Caches keyed by texts, with a limit on their memory.
 
-Texts come from peers, so counting entries bounds nothing: 512 of 60 KB are hundreds of MB. `BoundedCache` adds up the
-bytes of all entries; a lookup costs what one in a dict costs, and the oldest entry goes first. `keep_short` keeps results of a
-function for short arguments alone; it is for functions that several threads call.
+Texts come from peers, so limiting the number of entries is not enough: 512 texts of 60 KB are hundreds of MB.
+`BoundedCache` counts the bytes of all entries and evicts the oldest first; a lookup costs as much as in a dict.
+`keep_short` caches a function's results for short arguments only; it is safe for functions that several threads call.
 """
 
 from collections.abc import Callable
@@ -14,17 +14,17 @@ Key = TypeVar("Key")
 Made = TypeVar("Made")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# Tags, names of topics and addresses that repeat are hardly longer.
+# Typical maximum length of repeated texts: tags, topics and addresses.
 SHORT = 64
 
-_SHARE = 2  # Something larger than this part of the whole is made, and not kept.
+_SHARE = 2  # Entries larger than the limit divided by this are not kept.
 
 
 class BoundedCache(dict[Key, Made]):
-    """A dict that makes what it lacks, and forgets.
+    """A dict that creates missing values and evicts old ones.
 
     Attributes:
-        size: bytes of all that it keeps, as `size_of` says.
+        size: Total size of the entries in bytes, according to `size_of`.
     """
 
     __slots__ = ("_make", "_size_max", "_size_of", "size")
@@ -36,7 +36,7 @@ class BoundedCache(dict[Key, Made]):
         size_of: Callable[[Key, Made], int],
         size_max: int,
     ) -> None:
-        """An empty one; `size_of` must say the same of the same entry each time."""
+        """Set how to make values (`make`), their size in bytes (`size_of`, constant per entry) and the limit."""
         super().__init__()
         self._make = make
         self._size_of = size_of
@@ -44,7 +44,7 @@ class BoundedCache(dict[Key, Made]):
         self.size = 0
 
     def __missing__(self, key: Key) -> Made:
-        """Make the value of a text; what `make` raises is raised, and nothing is kept of it."""
+        """Make and store the value of a key; an exception of `make` is raised and nothing is stored."""
         made = self._make(key)
         size = self._size_of(key, made)
         if size > self._size_max // _SHARE:
@@ -60,18 +60,18 @@ class BoundedCache(dict[Key, Made]):
 def keep_short(
     count: int, *, length_max: int = SHORT, length_of: Callable[[Any], int] = len
 ) -> Callable[[Function], Function]:
-    """Keep the last results of a function for first arguments that are short; compute the others each time.
+    """Cache a function's last results for short first arguments; compute others on every call.
 
     Args:
-        count: Number of results that are kept.
-        length_max: Length of the longest first argument whose result is kept. Further arguments must be of a fixed size.
+        count: Number of results to keep.
+        length_max: Maximum length of a first argument whose result is kept. Further arguments must have a fixed size.
         length_of: Returns the length of a first argument, in characters or bytes.
     """
 
     def decorate(function: Function) -> Function:
         kept = lru_cache(maxsize=count)(function)
 
-        # Two of them, since a plain call of one argument takes half of the time.
+        # Two wrappers, because the one for a single argument takes half of the time.
         @wraps(function)
         def call(argument: Any) -> Any:
             return kept(argument) if len(argument) <= length_max else function(argument)

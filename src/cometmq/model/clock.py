@@ -1,30 +1,30 @@
-"""Time as an argument: whoever needs the time is given a `Clock` (its system form: net.clock)."""
+"""Time as an argument: code that needs the time gets a `Clock` (for the system clock see net.clock)."""
 
 from typing import Protocol
 
-# Where the wall clock may be set, nobody sleeps for longer until a wall time.
+# Maximum sleep in seconds until a wall time if the wall clock may be set meanwhile.
 WALL_LOOK_SECONDS = 1.0
 
 
 class Clock(Protocol):
-    """A source of time; a test passes one that it turns by hand.
+    """A source of time; tests pass one that they advance themselves.
 
     Attributes:
-        is_steady: whether nobody sets the wall clock: a sleep until a wall time ends then.
+        is_steady: Whether the wall clock is never set, so that a sleep until a wall time ends exactly then.
     """
 
     is_steady: bool
 
     def now_ms(self) -> int:
-        """Wall time in ms since 1970, as records and routes carry it. May jump."""
+        """Return the wall time in ms since 1970, as stored in records and routes; it may jump."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never go back, for intervals and deadlines."""
+        """Return seconds that never decrease, for intervals and deadlines."""
         ...
 
 
 def seconds_until(clock: Clock, wall_ms: int) -> float:
-    """Seconds to sleep until a wall time; a second at most where the clock may be set meanwhile."""
+    """Return the seconds to sleep until a wall time; at most one second if the clock may be set meanwhile."""
     seconds = max(wall_ms - clock.now_ms(), 0) / 1000
     return seconds if clock.is_steady else min(seconds, WALL_LOOK_SECONDS)

@@ -1,20 +1,20 @@
-"""Numbers of the protocol: request codes, response codes, languages, the version we announce.
+"""Numbers of the protocol: request codes, response codes, languages, and our announced version.
 
 Source: RequestCode, ResponseCode, LanguageCode and MQVersion of RocketMQ 5.3.3.
 """
 
 from enum import IntEnum
 
-# Ordinal of V5_3_3 in MQVersion: what peers decide by when they choose a body form.
+# Ordinal of V5_3_3 in MQVersion; peers choose the form of a body by it.
 VERSION = 479
 VERSION_DESCRIPTION = "V5_3_3"
-# A route answer has quoted keys from V4_9_4 on (GET_ROUTEINFO_BY_TOPIC).
+# From V4_9_4 on, clients can read a route with quoted keys (GET_ROUTEINFO_BY_TOPIC).
 VERSION_STANDARD_JSON = 401
-# Before V3_4_9 a consumer's own number of retries was not looked at.
+# Before V3_4_9 the number of retries that a consumer sends is ignored.
 VERSION_OWN_RETRIES = 121
-# Before V3_0_11 a broker registered with the topic table alone.
+# Before V3_0_11 a broker registered with the topic table only.
 VERSION_REGISTER_BODY = 37
-# Since V5_0_0 a compressed registration ends with the table of queue mappings.
+# From V5_0_0 on, a compressed registration ends with the table of queue mappings.
 VERSION_QUEUE_MAPPING = 413
 
 
@@ -145,7 +145,7 @@ class RequestCode(IntEnum):
     AUTH_DELETE_ACL = 3008
     AUTH_GET_ACL = 3009
     AUTH_LIST_ACL = 3010
-    # Our own, far from RocketMQ's, and within the 16 bits of a binary header.
+    # Requests of CometMQ only: far from RocketMQ's codes, and within the 16 bits of a binary header.
     GET_GROUP_CONFLICTS = 30_001
     GET_QUEUE_LOCKS = 30_002
     GET_MISSING_BROKERS = 30_003
@@ -212,8 +212,8 @@ _REQUEST_NAMES = {code.value: code.name for code in RequestCode}
 
 
 def version_name(ordinal: int) -> str:
-    """The name of a version of RocketMQ by its place in MQVersion, such as V5_3_3; UNKNOWN for one before 4.6."""
-    # Since long each of x.y.z has two places there: its snapshot, and itself.
+    """Return the name of a RocketMQ version by its ordinal in MQVersion, such as V5_3_3; UNKNOWN before 4.6."""
+    # Each version x.y.z has two ordinals: its snapshot and its release.
     number = 533 - (VERSION - ordinal) // 2
     if not 460 <= number <= 999:
         return "UNKNOWN"
@@ -222,17 +222,17 @@ def version_name(ordinal: int) -> str:
 
 
 def response_name(code: int) -> str:
-    """The name of a response code, or `UNKNOWN` where this version has none for it."""
+    """Return the name of a response code, or `UNKNOWN`."""
     return _RESPONSE_NAMES.get(code, "UNKNOWN")
 
 
 def request_name(code: int) -> str:
-    """The name of a request code, or its number where this version has none for it."""
+    """Return the name of a request code, or the number if it has no name."""
     return _REQUEST_NAMES.get(code, str(code))
 
 
 class Language(IntEnum):
-    """The language of a client; a name in JSON headers, this number in binary ones."""
+    """The language of a client: the name in JSON headers, the number in binary ones."""
 
     JAVA = 0
     CPP = 1

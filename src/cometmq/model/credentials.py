@@ -1,4 +1,4 @@
-"""Credentials: what somebody signs his requests with."""
+"""Credentials for signing requests."""
 
 import json
 from dataclasses import dataclass, field
@@ -8,12 +8,12 @@ from cometmq.model.errors import SettingsError
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """A user's name and secret, as RocketMQ's SessionCredentials.
+    """The name and secret of a user, like RocketMQ's SessionCredentials.
 
     Attributes:
-        access_key: the user's name.
-        secret_key: what requests are signed with; it is never sent, and stands in no text of this object.
-        security_token: of a temporary access, sent with each request.
+        access_key: Name of the user.
+        secret_key: Secret that signs requests; never sent, and not part of the repr.
+        security_token: Token of a temporary access, sent with each request.
     """
 
     access_key: str
@@ -21,10 +21,10 @@ class Credentials:
     security_token: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse what cannot sign.
+        """Reject invalid credentials.
 
         Raises:
-            SettingsError: a key is empty or no text.
+            SettingsError: A key is empty, or a value is no string.
         """
         for name in ("access_key", "secret_key"):
             value = getattr(self, name)
@@ -35,14 +35,14 @@ class Credentials:
 
 
 def read_credentials(text: str, key: str) -> Credentials:
-    """Credentials of a setting, `{"accessKey":"...","secretKey":"..."}`.
+    """Parse the credentials in a setting, `{"accessKey":"...","secretKey":"..."}`.
 
     Args:
-        text: JSON.
-        key: of the setting, for messages; they hold nothing of the text.
+        text: JSON text of the setting.
+        key: Key of the setting, for error messages, which never contain the text.
 
     Raises:
-        SettingsError: it is no such object.
+        SettingsError: The text is no such object.
     """
     wanted = f'{key} must be {{"accessKey":"...","secretKey":"..."}}'
     try:

@@ -1,4 +1,4 @@
-"""The version of a table (topics, groups, offsets): peers compare it to see whether it changed."""
+"""The version of a table (topics, groups, offsets), which peers compare to detect changes."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,12 +6,12 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class DataVersion:
-    """Follows RocketMQ 5.3.3 DataVersion: equal in all three parts means nothing changed.
+    """The version of a table; equal versions mean equal tables (DataVersion of RocketMQ 5.3.3).
 
     Attributes:
-        timestamp: ms of the last change.
-        counter: number of changes since the table was first made.
-        state_version: epoch of the master that wrote it; 0 without a controller.
+        timestamp: Time of the last change, ms since 1970.
+        counter: Number of changes since the table was created.
+        state_version: Epoch of the master that wrote it; 0 without a controller.
     """
 
     timestamp: int
@@ -19,11 +19,11 @@ class DataVersion:
     state_version: int = 0
 
     def next(self, now_ms: int) -> "DataVersion":
-        """The version after one more change at `now_ms`."""
+        """Return the version after one more change at `now_ms`."""
         return DataVersion(now_ms, self.counter + 1, self.state_version)
 
     def to_json(self) -> dict[str, Any]:
-        """The version as RocketMQ's JSON, keys in its order."""
+        """Return the version as RocketMQ's JSON values, with keys in its order."""
         return {
             "counter": self.counter,
             "stateVersion": self.state_version,
@@ -32,11 +32,11 @@ class DataVersion:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> "DataVersion":
-        """Read a data version from JSON; 4.9 has no stateVersion.
+        """Decode a version from JSON values; 4.9 has no stateVersion.
 
         Raises:
-            TypeError, ValueError, AttributeError: on a value that is no data version; bodies
-                turn these into a CodecError.
+            TypeError, ValueError, AttributeError: The value is no version; callers that decode bodies turn these into a
+                CodecError.
         """
         return cls(
             int(value.get("timestamp", 0)),

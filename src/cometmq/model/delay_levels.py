@@ -1,12 +1,12 @@
-"""The delay levels of RocketMQ, and how a setting writes others (messageDelayLevel)."""
+"""RocketMQ's delay levels, and the setting that defines others (messageDelayLevel)."""
 
 from cometmq.model.errors import SettingsError
 
-# The delay level of a message that is sent back to its broker (CONSUMER_SEND_MSG_BACK): 0 lets the broker choose by the
-# number of tries, a negative one sends the message to the dead letters.
+# Delay levels of a message sent back to its broker (CONSUMER_SEND_MSG_BACK): with 0 the broker chooses by the number of
+# tries, a negative one sends the message to the dead letter topic.
 BROKERS_CHOICE = 0
 DEAD_LETTER = -1
-# Where retries begin among the delay levels: the first waits 10 s.
+# The first retry uses this delay level: 10 s.
 FIRST_RETRY_LEVEL = 3
 DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 
@@ -14,10 +14,10 @@ _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def delay_levels_ms(text: str) -> tuple[int, ...]:
-    """The delay of each level in ms; the first is level 1.
+    """Return the delay of each level in ms, starting with level 1.
 
     Raises:
-        SettingsError: a word is no delay.
+        SettingsError: A word is no delay.
     """
     levels = []
     for word in text.split():

@@ -1,13 +1,13 @@
-"""Durations as people write them: "250ms", "30s", "15m", "1h", "3d"."""
+"""Durations in human form: "250ms", "30s", "15m", "1h", "3d"."""
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def duration_ms(text: str) -> int:
-    """The ms of a duration like "15m", "30s" or "250ms"; a bare number is milliseconds.
+    """Parse a duration such as "15m" or "250ms" to ms; a number without unit is in ms.
 
     Raises:
-        ValueError: it is none.
+        ValueError: The text is no duration.
     """
     digits = text.strip().rstrip("abcdefghijklmnopqrstuvwxyz")
     unit = text.strip()[len(digits) :] or "ms"

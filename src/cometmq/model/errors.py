@@ -1,9 +1,8 @@
-"""The error tree: every failure of the world that CometMQ reports, typed and with what to do now.
+"""The exceptions of CometMQ for failures of peers, disks and users, with advice in their messages.
 
-Bugs are `assert`s; what stands here are the failures that a peer, a disk or a user causes. An error
-that can be answered to a peer carries the protocol's response code (`codes.ResponseCode`) and a
-remark that says what, which and what now. `net.dispatcher` is the one place that makes answers of
-them.
+Bugs are `assert`s and not part of this tree. An error that can be sent to a peer has a response code of the protocol
+(`codes.ResponseCode`) and a remark that names the problem, the object and what to do. Only `net.answer` converts errors
+to answers.
 """
 
 from typing import Any
@@ -13,10 +12,10 @@ from cometmq.model.text import cut, printable
 
 
 class CometError(Exception):
-    """Root of everything CometMQ raises on purpose."""
+    """Base class of all exceptions that CometMQ raises on purpose."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Support pickle and copy whatever arguments a constructor takes."""
+        """Support pickle and copy for constructors with any arguments."""
         return _restored, (type(self), self.args, self.__dict__)
 
 
@@ -29,12 +28,12 @@ def _restored(
 
 
 class RequestError(CometError):
-    """A request that is refused: becomes an answer with this code and remark.
+    """A refused request; sent to the peer as an answer with this code and remark.
 
     Attributes:
-        code: the protocol's response code (`ResponseCode`, or a raw number from a peer).
-        remark: what, which and what now, for the person who reads it.
-        fields: header fields that go with the refusal (a pull's offsets, say).
+        code: Response code of the protocol (`ResponseCode`, or a raw number from a peer).
+        remark: Text for people: the problem, the object, and what to do.
+        fields: Header fields of the answer, for example the offsets of a pull.
     """
 
     def __init__(self, code: int, remark: str, fields: dict[str, str] | None = None) -> None:
@@ -45,26 +44,26 @@ class RequestError(CometError):
 
 
 class CodecError(CometError):
-    """Bytes that mean nothing in the layout they were read as."""
+    """Bytes or text that cannot be decoded in the expected format."""
 
 
 class FrameTooLarge(CodecError):
-    """A frame announces more bytes than allowed; its connection cannot be kept in step."""
+    """A frame longer than allowed; the following frames of its connection cannot be found."""
 
 
 class BombError(CodecError):
-    """Compressed bytes that would unpack beyond the bound that the caller set."""
+    """Compressed bytes that would decompress beyond the caller's limit."""
 
 
 class LinkError(CometError):
-    """The connection of a master and a slave cannot go on; another one may."""
+    """The connection between a master and a slave cannot continue; a new one may work."""
 
 
 class CopyingStopped(LinkError):
-    """A slave's log does not fit its master's: no connection helps, somebody must look.
+    """A slave's log does not match its master's, which no new connection can fix; an operator must act.
 
     Attributes:
-        advice: What helps, as a sentence; None: to compare the two logs.
+        advice: What to do, as a sentence; None means to compare the two logs.
     """
 
     def __init__(self, why: str, advice: str | None = None) -> None:
@@ -73,73 +72,73 @@ class CopyingStopped(LinkError):
 
 
 class StoreError(CometError):
-    """The store refuses: the base of its reasons. `code` is what a sender is answered."""
+    """A refusal by the store; `code` is the response code for senders."""
 
     code = ResponseCode.SERVICE_NOT_AVAILABLE
 
 
 class StoreFull(StoreError):
-    """No room: a file cannot be made, or the disk is above its warning level."""
+    """No disk space: a file cannot be created, or the disk is above its warning level."""
 
 
 class StoreBusy(StoreError):
-    """A message that waited too long is not taken; another broker may."""
+    """A message was refused because it waited too long; another broker may accept it."""
 
     code = ResponseCode.SYSTEM_BUSY
 
 
 class StoreReadOnly(StoreError):
-    """The store was opened for reading only, or was found damaged and waits for repair."""
+    """The store was opened read-only, or is damaged and must be repaired."""
 
 
 class StoreClosed(StoreError):
-    """The store is closed, or not open yet."""
+    """The store is closed or not open yet."""
 
 
 class StorePoisoned(StoreError):
-    """A flush failed. Nothing written since can be called durable until a restart has scanned it."""
+    """A flush failed, so that nothing written since is known to be durable until a restart has checked it."""
 
 
 class StoreLocked(StoreError):
-    """Raised where another broker, Java's or ours, has the directory open."""
+    """Another broker, of CometMQ or RocketMQ, has the directory open."""
 
 
 class StoreDamaged(StoreError):
-    """Files that do not fit each other or the settings; the message names file and setting."""
+    """Store files do not match each other or the settings; the message names file and setting."""
 
 
 class RecordIllegal(StoreError):
-    """A record that cannot be stored: longer than a file or than the size limit."""
+    """A record that cannot be stored, because it exceeds a file or the size limit."""
 
     code = ResponseCode.MESSAGE_ILLEGAL
 
 
 class SettingsError(CometError):
-    """A setting that cannot be used; the message names key, value and what is allowed."""
+    """A setting that cannot be used; the message names key, value and allowed values."""
 
 
 class NetError(CometError):
-    """A peer cannot be reached or went away."""
+    """A peer cannot be reached, or the connection was lost."""
 
 
 class ConnectError(NetError):
-    """No connection could be made to an address."""
+    """Connecting to an address failed."""
 
 
 class ConnectionLost(NetError):
-    """The connection closed while a request on it waited for its answer."""
+    """The connection was closed while a request waited for its answer."""
 
 
 class RequestTimeout(NetError):
-    """No answer came within the time allowed."""
+    """No answer arrived within the allowed time."""
 
 
 class ClientError(CometError):
-    """Root of what the client reports to its user."""
+    """Base class of errors that the client reports to its user."""
 
 
 class ListenerError(ClientError):
-    """A listener breaks its contract, so that nothing more can be consumed; `wait()` of the consumer raises it."""
+    """A listener violates its contract, so that consumption stops; raised by `wait()` of the consumer."""
 
 
 class ClientClosed(ClientError):
@@ -147,32 +146,32 @@ class ClientClosed(ClientError):
 
 
 class MessageError(ClientError):
-    """A message that cannot be sent as it is: topic, size or property name."""
+    """A message that cannot be sent because of its topic, size or a property name."""
 
 
 class TopicNotFound(ClientError):
-    """No nameserver knows a route of this topic."""
+    """No nameserver knows a route of the topic."""
 
 
 class GroupNotFound(ClientError):
-    """No broker knows the consumer group: nobody has made it, and no member of it has come."""
+    """No broker knows the consumer group: it was never created and has no members."""
 
 
 class BrokerNotFound(ClientError):
-    """The route names a broker, but no address of it is known."""
+    """The route names a broker without a known address."""
 
 
 class BrokerRefused(ClientError):
     """A broker or nameserver answered with an error code.
 
     Attributes:
-        code: the response code as the peer sent it.
-        remark: the peer's own words, as they came.
-        address: who answered, "host:port".
+        code: Response code as sent by the peer.
+        remark: Unmodified remark of the peer.
+        address: "host:port" of the peer.
     """
 
     def __init__(self, code: int, remark: str, address: str) -> None:
-        # A remark has whatever length and line breaks its peer likes, and this text ends in logs.
+        # A peer's remark may have any length and line breaks, but this text is written to logs.
         said = printable(cut(remark, _REMARK_SHOWN_MAX)) or "no remark"
         super().__init__(f"{address} answered {code} {response_name(code)}: {said}")
         self.code = code
@@ -181,22 +180,22 @@ class BrokerRefused(ClientError):
 
 
 class BodyError(ClientError):
-    """A message's body that is no value of its typed topic."""
+    """A message body that cannot be decoded to the type of its topic."""
 
 
 class SendFailed(ClientError):
-    """All attempts to send a message failed; the message lists each attempt."""
+    """All attempts to send a message failed; the error text lists each attempt."""
 
 
 class SubscriptionError(ClientError):
-    """A subscription expression that cannot be parsed or is not supported."""
+    """A subscription expression that is invalid or not supported."""
 
 
 class ExpressionError(SubscriptionError):
     """An SQL92 expression that cannot be used.
 
     Attributes:
-        column: where it is wrong, from 1.
+        column: Column of the error, from 1.
     """
 
     def __init__(self, reason: str, expression: str, column: int) -> None:
@@ -210,5 +209,5 @@ class ExpressionError(SubscriptionError):
 
 
 _REMARK_SHOWN_MAX = 2_000
-_AROUND = 60  # Characters of an expression that are shown at each side of the fault.
+_AROUND = 60  # Characters shown on each side of the error.
 _ONE_LINE = {ord(sign): " " for sign in "\t\n\r\f"}

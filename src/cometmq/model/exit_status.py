@@ -1,4 +1,4 @@
-"""The exit statuses of every command of `cometmq`: the one table (docs/cli.md)."""
+"""The exit statuses of all `cometmq` commands (docs/cli.md)."""
 
 from enum import IntEnum
 
@@ -8,13 +8,11 @@ from cometmq.model.errors import SettingsError
 class ExitStatus(IntEnum):
     """The exit status of a command.
 
-    WELL: it did what it was told, and what it looked at is as it should be.
-    FOUND: it did what it was told, and found something: damage, a difference, lost messages; or nothing
-        where it was to find a message. 1, as grep, diff and cmp have it.
-    WRONG_USE: an argument or a setting is wrong, and nothing was done. 2, as every parser of arguments
-        has it.
-    FAILED: it could not do what it was told: no broker, no store, a full disk, a lock, Ctrl-C in the
-        middle of a job.
+    WELL: The command succeeded and found no problem.
+    FOUND: The command succeeded and found something: damage, a difference, lost messages; or no message
+        although it was to find one. 1, as in grep, diff and cmp.
+    WRONG_USE: An argument or a setting is wrong, and nothing was done. 2, as in all argument parsers.
+    FAILED: The command failed: no broker, no store, a full disk, a lock, or Ctrl-C during a job.
     """
 
     WELL = 0
@@ -24,5 +22,5 @@ class ExitStatus(IntEnum):
 
 
 def status_of(error: BaseException) -> ExitStatus:
-    """The exit status of a command that an error has ended."""
+    """Return the exit status of a command that ended with an error."""
     return ExitStatus.WRONG_USE if isinstance(error, SettingsError) else ExitStatus.FAILED

@@ -1,7 +1,6 @@
-"""Bits: of a record (sysFlag), of a pull request, of a topic's permission, of a command.
+"""Bit flags of records (sysFlag), pull requests, topic permissions and commands.
 
-Source: protocol constants of RocketMQ 5.3.3 (MessageSysFlag, PullSysFlag, PermName,
-RemotingCommand).
+Source: protocol constants of RocketMQ 5.3.3 (MessageSysFlag, PullSysFlag, PermName, RemotingCommand).
 """
 
 # sysFlag of a record, MessageSysFlag.
@@ -15,7 +14,7 @@ BORN_HOST_V6 = 16
 STORE_HOST_V6 = 32
 NEED_UNWRAP = 64
 INNER_BATCH = 128
-COMPRESSION_MASK = 0x700  # Bits 8-10 name the algorithm; 0 means zlib of clients before 5.x.
+COMPRESSION_MASK = 0x700  # Bits 8-10 are the algorithm; 0 means zlib of clients before 5.x.
 COMPRESSION_LZ4 = 0x100
 COMPRESSION_ZSTD = 0x200
 COMPRESSION_ZLIB = 0x300
@@ -41,15 +40,15 @@ ONEWAY = 2
 
 
 def is_readable(perm: int) -> bool:
-    """Whether consumers may read with this permission."""
+    """Return whether consumers may read with this permission."""
     return perm & PERM_READ != 0
 
 
 def is_writable(perm: int) -> bool:
-    """Whether producers may send with this permission."""
+    """Return whether producers may send with this permission."""
     return perm & PERM_WRITE != 0
 
 
 def is_inherited(perm: int) -> bool:
-    """Whether topics may be created on demand from a topic with this permission."""
+    """Return whether topics may be created automatically from a topic with this permission."""
     return perm & PERM_INHERIT != 0

@@ -1,15 +1,13 @@
-"""Frozen dataclasses with slots that cost little to make: what they can is written here once, for all of them.
+"""Frozen dataclasses with slots that are cheap to define, because they share most generated methods.
 
-`dataclasses.dataclass(frozen=True, slots=True)` writes and compiles six functions for each class, half a millisecond;
-of a broker's start that was a third. Here a class is a dataclass as well (`fields`, `replace`, `asdict` and a type
-checker see no difference), and the one function that has to be compiled, its `__init__`, is when it is first called:
-most headers and bodies are never made in a process.
-
-For what is made by the dozen and is not part of a public interface: headers, bodies, the layers of settings. It refuses
-what it does not know (order, `__post_init__`), so whoever needs that takes the usual one.
-
-Not NamedTuple: it equals any tuple. Not `eq=False, repr=False`: tests and logs want both. Not attrs or msgspec: a library
-on the way of every header. See docs/design/0001-layers.md.
+`dataclasses.dataclass(frozen=True, slots=True)` generates and compiles six functions per class, which takes half a
+millisecond; that was a third of a broker's start. Classes made here are dataclasses, too (`fields`, `replace`, `asdict`
+and type checkers see no difference). Only `__init__` is compiled, on its first call; most headers and bodies are never
+created in a process.
+Use this for large families of internal classes: headers, bodies, layers of settings. It rejects unsupported features
+(order, `__post_init__`), for which the standard decorator remains.
+Alternatives: a NamedTuple equals any tuple, `eq=False, repr=False` would lose what tests and logs need, and attrs or
+msgspec would add a library to every header. See docs/design/0001-layers.md.
 """
 
 import dataclasses
@@ -21,17 +19,17 @@ __all__ = ["dataclass"]
 
 
 def _dataclass(*, frozen: bool, slots: bool, kw_only: bool = False) -> Callable[[type], type]:
-    """Make a class a frozen dataclass with slots; to be written out as for the usual one."""
+    """Make a class a frozen dataclass with slots; called with the same arguments as the standard decorator."""
     assert (frozen, slots) == (True, True), "others are made by dataclasses.dataclass"
     return partial(_made, kw_only=kw_only)
 
 
 if TYPE_CHECKING:
-    from dataclasses import dataclass  # A type checker shall see no difference.
+    from dataclasses import dataclass  # Type checkers see no difference.
 else:
     dataclass = _dataclass
 
-_NOT_GIVEN = object()  # Stands where a value is to be made by the field's factory.
+_NOT_GIVEN = object()  # Marks a value that the field's factory makes.
 
 
 def _made(plain: type, *, kw_only: bool) -> type:
@@ -46,7 +44,7 @@ def _made(plain: type, *, kw_only: bool) -> type:
 
 
 def _first_init(kind: Any) -> Callable[..., None]:
-    """Stand for the class's `__init__` until it is called: it is compiled then, and takes its place."""
+    """Return an `__init__` that replaces itself with the compiled one when first called."""
 
     def init(self: Any, *values: Any, **named: Any) -> None:
         kind.__init__ = compiled = _compiled_init(kind)
@@ -56,7 +54,7 @@ def _first_init(kind: Any) -> Callable[..., None]:
 
 
 def _compiled_init(kind: Any) -> Callable[..., None]:
-    """The `__init__` of a class, which sets each field through its slot."""
+    """Compile the `__init__` of a class, which sets each field through its slot."""
     scope: dict[str, Any] = {"_NOT_GIVEN": _NOT_GIVEN}
     heads: tuple[list[str], list[str]] = ["self"], ["*"]
     lines = []

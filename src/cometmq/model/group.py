@@ -1,4 +1,4 @@
-"""The configuration of a consumer group: whether and from where it may read, and its retries."""
+"""The configuration of a consumer group: its permission to consume, its brokers and its retries."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,20 +10,20 @@ class GroupConfig:
     """Settings of a consumer group (SubscriptionGroupConfig of RocketMQ 5.3.3).
 
     Attributes:
-        name: the group.
-        consume_enabled: whether it may pull at all.
-        consume_from_min_enabled: kept for the wire; RocketMQ reads it nowhere since 4.0.
-        broadcast_enabled: whether members may consume in broadcasting mode.
-        orderly: whether messages are popped in order (5.x).
-        retry_queues: queues of the retry topic.
-        retry_max_times: tries before a message goes to the dead-letter topic.
-        retry_policy: as the wire has it, kept whole.
-        broker_id: where to read from as a rule.
-        slow_broker_id: where to read from when far behind.
-        notify_changes: whether members are told when membership changes.
-        sys_flag: unit bits.
-        consume_timeout_minutes: after this a message that is still being consumed is sent back.
-        attributes: free attributes (5.x).
+        name: Name of the group.
+        consume_enabled: Whether the group may consume at all.
+        consume_from_min_enabled: Kept for the wire; RocketMQ has not read it since 4.0.
+        broadcast_enabled: Whether members may consume in broadcasting mode.
+        orderly: Whether messages are popped in order (5.x).
+        retry_queues: Number of queues of the retry topic.
+        retry_max_times: Number of tries before a message goes to the dead letter topic.
+        retry_policy: Kept in wire form.
+        broker_id: Id of the broker to read from normally.
+        slow_broker_id: Id of the broker to read from when far behind.
+        notify_changes: Whether members are notified of changes in the membership.
+        sys_flag: Unit bits.
+        consume_timeout_minutes: Minutes after which a message that is still being consumed is sent back.
+        attributes: Further attributes (5.x).
     """
 
     name: str

@@ -6,9 +6,9 @@ h = 31*h + unit over the UTF-16 code units, wrapped to a signed 32-bit number.
 from cometmq.model.bounded_cache import keep_short
 
 
-@keep_short(65536)  # Tags repeat; 64 Ki short ones take some 16 MB.
+@keep_short(65536)  # Tags repeat; 65,536 short ones take some 16 MB.
 def java_hash(text: str) -> int:
-    """The signed 32-bit hash that Java's `text.hashCode()` gives.
+    """Return the signed 32-bit hash that Java's `text.hashCode()` returns.
 
     >>> java_hash("TagA")
     2598919

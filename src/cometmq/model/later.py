@@ -1,11 +1,11 @@
-"""Names of a package that are imported when somebody asks for them.
+"""Lazy imports of the public names of a package.
 
-A package whose users want a part of it, as the processes that Spark starts do, gives its names so:
+A package whose users often need only a part of it, such as processes that Spark starts, defines its names like this:
 
     if not TYPE_CHECKING:
         __getattr__ = later(__name__, {"AsyncProducer": "cometmq.client.producer.producer"})
 
-Type checkers and editors read the imports that stand under `if TYPE_CHECKING` there, and so know a wrong name.
+Type checkers and editors read the imports under `if TYPE_CHECKING` instead, and so detect wrong names.
 """
 
 import sys
@@ -17,7 +17,7 @@ from typing import Any
 def later(
     package: str, modules: Mapping[str, str], ready: Callable[[Any], Any] = lambda found: found
 ) -> Callable[[str], Any]:
-    """A package's `__getattr__`: each name is found in its module, once, and passed through `ready`."""
+    """Return a `__getattr__` for a package that imports each name on first use and passes it through `ready`."""
 
     def find(name: str) -> Any:
         if name not in modules:

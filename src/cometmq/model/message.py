@@ -1,4 +1,4 @@
-"""Messages as people handle them: `Message` is sent, `StoredMessage` comes back."""
+"""Messages for users: `Message` is sent, `StoredMessage` is received."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ _NONE = 0
 _FLAG_MIN, _FLAG_MAX = -(1 << 31), (1 << 31) - 1
 _LEVEL_MAX = len(delay_levels_ms(DELAY_LEVELS))
 _put = object.__setattr__
-# Topics are few and messages many: each name is looked through once.
+# Few topics, many messages: check each name once.
 _fault_of = keep_short(1024, length_max=255)(topic_fault)
 
 
@@ -27,21 +27,21 @@ class Message:
     r"""A message to send.
 
     Attributes:
-        topic: where to.
-        body: the payload, bytes; encode text yourself.
-        tag: at most one, what subscriptions filter by.
-        keys: texts by which the message can be found, each without a space (U+0020), since RocketMQ stores
-            several keys with spaces between. A single string is one key.
-        properties: your own names and values, text without \x01 and \x02.
-        flag: a number that RocketMQ carries and never reads, of 32 bits with a sign.
-        delay_level: 0, or 1..18 for RocketMQ's fixed delays.
-        deliver: when consumers may see it: after a `timedelta`, or at a `datetime` (a naive one is
-            local time); needs a broker of 5.x.
-        wait_store_ok: False: answer before a synchronous flush or replication.
+        topic: Topic to send to.
+        body: Payload as bytes; encode text yourself.
+        tag: A single tag for subscriptions to filter by, or None.
+        keys: Texts by which the message can be found, each without a space (U+0020), because RocketMQ separates stored
+            keys by spaces. A single string is one key.
+        properties: Additional names and values, text without \x01 and \x02.
+        flag: A signed 32-bit number that RocketMQ carries without interpreting it.
+        delay_level: 0 for no delay, or 1..18 for RocketMQ's fixed delays.
+        deliver: When consumers may see it: after a `timedelta`, or at a `datetime` (local time if naive); requires a
+            broker of 5.x.
+        wait_store_ok: Whether the answer waits for synchronous flush and replication.
 
     Raises:
-        MessageError: when the topic is illegal, the body is no bytes, a key, property or number
-            cannot be stored, or it has two delays; the message names which.
+        MessageError: The topic is illegal, the body is not bytes, a key, property or number cannot be stored, or there
+            are two delays; the error names which.
     """
 
     topic: str
@@ -68,7 +68,7 @@ class Message:
     ) -> None:
         own = {} if properties is None else properties
         if self.__class__ is Message:
-            # A frozen dataclass sets each attribute past its own guard, which takes three times as long.
+            # Faster than the setters of a frozen dataclass, which take three times as long.
             made: Any = self
             _put(self, "__class__", _OpenMessage)
             made.topic = topic
@@ -81,21 +81,21 @@ class Message:
             made.wait_store_ok = wait_store_ok
             made.deliver = deliver
             made.__class__ = Message
-        else:  # A subclass may have another shape.
+        else:  # A subclass may have other slots.
             given = topic, body, tag, keys, own, flag, delay_level, wait_store_ok, deliver
             for name, value in zip(Message.__slots__, given, strict=True):
                 _put(self, name, value)
         self._check()
 
     def _check(self) -> None:
-        """Refuse what no broker would take, before any network."""
+        """Reject a message that no broker would accept, before it is sent."""
         try:
             fault = _fault_of(self.topic)
         except TypeError:
             fault = f"topic must be text, not {type(self.topic).__name__}"
         if fault is not None:
             raise MessageError(fault)
-        # The common kinds first: a union is looked through at ten times the cost.
+        # A tuple of types, because a union takes ten times as long.
         if not isinstance(self.body, _BODY_TYPES):
             raise MessageError(
                 f"body must be bytes, not {type(self.body).__name__}; encode text, e.g. text.encode()"
@@ -104,7 +104,7 @@ class Message:
             _check_properties(self.properties)
         if self.tag is not None or self.keys != ():
             self._check_words()
-        # Nearly all messages have the defaults, which need one look each.
+        # Nearly all messages have the defaults, which need one comparison each.
         if (
             self.flag is not _NONE
             or self.delay_level is not _NONE
@@ -160,13 +160,13 @@ class Message:
 
     @property
     def key_words(self) -> tuple[str, ...]:
-        """Return the keys, one text each."""
+        """Return the keys as separate texts."""
         if isinstance(self.keys, str):
             return (self.keys,) if self.keys else ()
         return tuple(self.keys)
 
     def stored_properties(self) -> dict[str, str]:
-        """The properties as the wire carries them, tag and keys among them."""
+        """Return the properties as sent, including tag and keys."""
         stored = dict(self.properties)
         if self.tag:
             stored[keys_of.TAGS] = self.tag
@@ -182,7 +182,7 @@ class Message:
 
 
 class _OpenMessage:
-    """A `Message` that is being filled; the same slots, so that it can become one."""
+    """A `Message` under construction; it has the same slots, so that it can change its class."""
 
     __slots__ = Message.__slots__
 
@@ -204,7 +204,7 @@ def _check_properties(properties: object) -> None:
 
 
 def _delivery_property(deliver: timedelta | datetime) -> tuple[str, str]:
-    """The property by which a broker of 5.x holds a message back (timer messages)."""
+    """Return the property that makes a broker of 5.x delay a message (timer messages)."""
     if isinstance(deliver, datetime):
         return keys_of.TIMER_DELIVER_MS, str(int(deliver.timestamp() * 1000))
     if not isinstance(deliver, timedelta):
@@ -218,10 +218,10 @@ def _delivery_property(deliver: timedelta | datetime) -> tuple[str, str]:
 
 
 def check_property(name: object, value: object) -> None:
-    """Refuse a user property that cannot be stored or that the system owns.
+    """Reject a user property that cannot be stored or that is reserved for the system.
 
     Raises:
-        MessageError: naming the property and the reason.
+        MessageError: The property is invalid; the message names it and the reason.
     """
     if not isinstance(name, str) or not isinstance(value, str):
         raise MessageError(f"property {name!r}: name and value must be text")
@@ -236,33 +236,33 @@ def check_property(name: object, value: object) -> None:
 
 
 class _FromRecord:
-    """Has room for the record that a message is read from when it is asked for (`client.consumer.pull.pulled_message`)."""
+    """Reserves a slot for a record that is decoded lazily (`client.consumer.pull.pulled_message`)."""
 
     __slots__ = ("_record",)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage(_FromRecord):
-    """A message as a consumer gets it.
+    """A received message.
 
     Attributes:
-        queue: topic, broker and queue it came from.
-        queue_offset: its place in that queue.
-        message_id: the id its producer gave it (UNIQ_KEY), else `offset_message_id`.
-        offset_message_id: hex of store host and commitlog offset.
-        body: the payload, decompressed.
-        properties: all of them, the system's too.
-        born_ms: when the producer made it, ms since 1970.
-        born_host: the producer's "ip:port".
-        stored_ms: when the broker stored it, ms since 1970.
-        store_host: the broker's "ip:port".
-        flag: the producer's number.
-        sys_flag: bits of `model.flags`, with the compressed bit cleared.
-        reconsume_times: how often it has come back for a retry.
-        commitlog_offset: where it lies in the broker's log, bytes.
-        store_size: bytes of the stored record.
+        queue: Topic, broker and queue that it came from.
+        queue_offset: Its position in that queue.
+        message_id: Id made by its producer (UNIQ_KEY), otherwise `offset_message_id`.
+        offset_message_id: Store host and commitlog offset in hex.
+        body: Payload, decompressed.
+        properties: All properties, including those of the system.
+        born_ms: When the producer made it, ms since 1970.
+        born_host: Address of the producer, "ip:port".
+        stored_ms: When the broker stored it, ms since 1970.
+        store_host: Address of the broker, "ip:port".
+        flag: Number set by the producer.
+        sys_flag: Bits of `model.flags`, with the compressed bit cleared.
+        reconsume_times: Number of earlier deliveries that failed.
+        commitlog_offset: Position in the broker's log, bytes.
+        store_size: Size of the stored record in bytes.
         body_crc: CRC-32 of the stored body, 31 bits.
-        prepared_offset: commitlog offset of the half message it was committed from, else 0.
+        prepared_offset: For a committed transaction, the commitlog offset of its half message; otherwise 0.
     """
 
     queue: MessageQueue
@@ -285,36 +285,36 @@ class StoredMessage(_FromRecord):
 
     @property
     def topic(self) -> str:
-        """The topic."""
+        """Topic of the message."""
         return self.queue.topic
 
     @property
     def tag(self) -> str | None:
-        """The tag, or None."""
+        """Tag of the message, or None."""
         return self.properties.get(keys_of.TAGS)
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Return the keys, one text each."""
+        """Keys of the message as separate texts."""
         return keys_of.split_keys(self.properties.get(keys_of.KEYS, ""))
 
     @property
     def user_properties(self) -> dict[str, str]:
-        """The properties that the producer's user set."""
+        """Properties set by the user of the producer."""
         return {k: v for k, v in self.properties.items() if k not in keys_of.RESERVED}
 
     @property
     def born_at(self) -> datetime:
-        """The time when the producer made the message, in UTC."""
+        """Time when the producer made the message, in UTC."""
         return datetime.fromtimestamp(self.born_ms / 1000, UTC)
 
     @property
     def stored_at(self) -> datetime:
-        """The time when the broker stored the message, in UTC."""
+        """Time when the broker stored the message, in UTC."""
         return datetime.fromtimestamp(self.stored_ms / 1000, UTC)
 
     def __repr__(self) -> str:
-        """Short enough for a log: place, id, tag, keys, size and the body's beginning."""
+        """Return a short text for logs: queue, offset, id, tag, keys, size and the start of the body."""
         start = bytes(self.body[:40])
         more = "..." if len(self.body) > len(start) else ""
         return (
@@ -324,7 +324,7 @@ class StoredMessage(_FromRecord):
 
 
 class _Open(_FromRecord):
-    """A `StoredMessage` that is being filled; the same slots, so that it can become one."""
+    """A `StoredMessage` under construction; it has the same slots, so that it can change its class."""
 
     __slots__ = StoredMessage.__slots__
 
@@ -348,10 +348,10 @@ def make_stored_message(
     body_crc: int,
     prepared_offset: int,
 ) -> StoredMessage:
-    """A `StoredMessage` in a quarter of the time that its own constructor takes.
+    """Make a `StoredMessage` in a quarter of the time that its own constructor takes.
 
-    A frozen dataclass sets each attribute past its own guard. Consumers make one of these for each
-    message; nobody has the object before it is sealed.
+    A frozen dataclass sets each attribute through a slow setter. Consumers make one object per message, and it is not
+    shared before it is frozen.
     """
     made: Any = _Open()
     made.queue = queue

@@ -1,8 +1,7 @@
-"""Names of topics and groups: which are legal, which the system keeps, which derive from others.
+"""Names of topics and groups: legal names, names reserved for the system, and derived names.
 
-Rules follow TopicValidator and Validators of RocketMQ 5.3.3 (protocol: "Names, system topics and
-groups"). They are the guard against a topic called `../x`, too: a name that passes is a safe
-directory name.
+The rules follow TopicValidator and Validators of RocketMQ 5.3.3 (protocol: "Names, system topics and groups"). They
+also prevent topics such as `../x`: every legal name is a safe directory name.
 """
 
 import re
@@ -16,12 +15,12 @@ DLQ_PREFIX = "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
-# Check points and acknowledgements of pop; the cluster's name follows.
+# Check points and acknowledgements of pop; followed by the cluster's name.
 REVIVE_LOG_PREFIX = "rmq_sys_REVIVE_LOG_"
-# Traces of clients with AccessChannel.CLOUD; the region follows (TraceConstants.TRACE_TOPIC_PREFIX).
+# Traces of clients with AccessChannel.CLOUD; followed by the region (TraceConstants.TRACE_TOPIC_PREFIX).
 TRACE_DATA_PREFIX = "rmq_sys_TRACE_DATA_"
 
-DEFAULT_TOPIC = "TBW102"  # New topics inherit from it (AUTO_CREATE_TOPIC_KEY_TOPIC).
+DEFAULT_TOPIC = "TBW102"  # Template of new topics (AUTO_CREATE_TOPIC_KEY_TOPIC).
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 BENCHMARK_TOPIC = "BenchmarkTest"
 SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
@@ -34,11 +33,11 @@ CHECKPOINT_TOPIC = "CHECKPOINT_TOPIC"
 WHEEL_TIMER_TOPIC = "rmq_sys_wheel_timer"
 REPLY_TOPIC_SUFFIX = "REPLY_TOPIC"
 
-# Client and broker refuse longer topics; a retry topic adds its prefix to a group of up to 255.
+# Clients and brokers reject longer topics; a retry topic adds its prefix to a group of up to 255.
 TOPIC_LENGTH_MAX = 127
 RETRY_TOPIC_LENGTH_MAX = 255
 GROUP_LENGTH_MAX = 255
-# What a file system takes as the name of a directory, which each topic with a message has.
+# Maximum length of a directory name; each topic with messages has a directory.
 NAME_BYTES_MAX = 255
 
 SYSTEM_TOPICS = frozenset(
@@ -71,7 +70,7 @@ TOOLS_GROUP = "TOOLS_CONSUMER"
 SELF_TEST_CONSUMER_GROUP = "SELF_TEST_C_GROUP"
 INNER_PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
 TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
-# Groups that every broker has from its first start (MixAll, SubscriptionGroupManager.init).
+# Groups that every broker has from the start (MixAll, SubscriptionGroupManager.init).
 SYSTEM_GROUPS = (
     TOOLS_GROUP,
     "FILTERSRV_CONSUMER",
@@ -87,17 +86,17 @@ _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
 
 
 def retry_topic(group: str) -> str:
-    """The topic in which messages of `group` wait for their next try."""
+    """Return the topic that holds the messages of `group` until their next try."""
     return RETRY_PREFIX + group
 
 
 def pop_retry_topic(topic: str, group: str, *, is_v2: bool = False) -> str:
-    """The topic in which popped messages of `topic` wait for the next try of `group` (KeyBuilder)."""
+    """Return the topic that holds popped messages of `topic` until the next try of `group` (KeyBuilder)."""
     return f"{RETRY_PREFIX}{group}{'+' if is_v2 else '_'}{topic}"
 
 
 def pop_origin_topic(topic: str, group: str) -> str:
-    """The topic that a retry topic of pop belongs to; any other topic is its own."""
+    """Return the original topic of a pop retry topic; other topics are returned unchanged."""
     for mark in "+_":
         prefix = f"{RETRY_PREFIX}{group}{mark}"
         if topic.startswith(prefix):
@@ -106,16 +105,16 @@ def pop_origin_topic(topic: str, group: str) -> str:
 
 
 def dead_letter_topic(group: str) -> str:
-    """The topic that takes what `group` could not consume."""
+    """Return the topic for messages that `group` failed to consume."""
     return DLQ_PREFIX + group
 
 
 def group_of_derived(topic: str, topics: Container[str]) -> str | None:
-    """Return the group of a retry or dead-letter topic; None of any other topic.
+    """Return the group of a retry or dead letter topic, or None for any other topic.
 
     Args:
         topic: The topic.
-        topics: The topics that are there: the retry topic of a pop ends with the name of one.
+        topics: Existing topics, because a pop retry topic ends with the name of one.
     """
     if not is_derived_topic(topic):
         return None
@@ -127,24 +126,24 @@ def group_of_derived(topic: str, topics: Container[str]) -> str | None:
 
 
 def is_retry_topic(topic: str) -> bool:
-    """Whether a topic is the retry topic of some group."""
+    """Return whether a topic is the retry topic of a group."""
     return topic.startswith(RETRY_PREFIX)
 
 
 def is_derived_topic(topic: str) -> bool:
-    """Whether a topic is one that the system makes for a group: for retries, or dead letters."""
+    """Return whether a topic is the retry or dead letter topic of a group."""
     return topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
 
 
 def is_system_topic(topic: str) -> bool:
-    """Whether the system owns this topic, so that users neither create nor delete it."""
+    """Return whether a topic is reserved for the system, so that users neither create nor delete it."""
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)
 
 
 def is_written_by_brokers(topic: str) -> bool:
-    """Whether brokers alone write messages to a topic, because they act on what they read there.
+    """Return whether only brokers may write to a topic, because they act on its messages.
 
-    Differs: RocketMQ lets clients send to each topic that begins with `rmq_sys_`. Clients have a reason only for
+    Differs: RocketMQ lets clients send to every topic that begins with `rmq_sys_`, but clients need only the one for
     traces of AccessChannel.CLOUD.
     """
     return topic in _NOT_SENDABLE_TOPICS or (
@@ -153,17 +152,17 @@ def is_written_by_brokers(topic: str) -> bool:
 
 
 def is_group_of_brokers(group: str) -> bool:
-    """Whether the offsets of a group are the broker's own notes of its progress."""
+    """Return whether the broker stores its own progress in the offsets of a group."""
     return group.startswith(SYSTEM_GROUP_PREFIX)
 
 
 def is_system_group(group: str) -> bool:
-    """Whether the system owns this consumer group."""
+    """Return whether a consumer group is reserved for the system."""
     return group in SYSTEM_GROUPS or is_group_of_brokers(group)
 
 
 def length_fault(topic: str) -> str | None:
-    """The reason why a topic's name is too long for a directory; None where it is not."""
+    """Return why a topic's name is too long for a directory, or None if it is not."""
     size = len(topic.encode(errors="replace"))
     if size <= NAME_BYTES_MAX:
         return None
@@ -174,7 +173,7 @@ def length_fault(topic: str) -> str | None:
 
 
 def topic_fault(topic: str, *, is_any_length: bool = False) -> str | None:
-    """The reason why a name is no legal topic name; None where it is one."""
+    """Return why a topic name is illegal, or None if it is legal."""
     if not topic or topic.isspace():
         return "The specified topic is blank. Name a topic."
     limit = (
@@ -190,7 +189,7 @@ def topic_fault(topic: str, *, is_any_length: bool = False) -> str | None:
 
 
 def group_fault(group: str) -> str | None:
-    """The reason why a name is no legal group name; None where it is one."""
+    """Return why a group name is illegal, or None if it is legal."""
     if not group or group.isspace():
         return "The specified group is blank. Name a group."
     if len(group) > GROUP_LENGTH_MAX:
@@ -208,10 +207,10 @@ def check_topic(
     code: int = ResponseCode.INVALID_PARAMETER,
     is_any_length: bool = False,
 ) -> None:
-    """Refuse an illegal topic name.
+    """Reject an illegal topic name.
 
     Raises:
-        RequestError: with `code` and the reason.
+        RequestError: The name is illegal; has the given `code`.
     """
     fault = topic_fault(topic, is_any_length=is_any_length)
     if fault is not None:
@@ -219,7 +218,7 @@ def check_topic(
 
 
 def check_sendable(topic: str) -> None:
-    """Refuse a topic to which brokers alone write.
+    """Reject a topic that only brokers may write to.
 
     Raises:
         RequestError: NO_PERMISSION.
@@ -231,7 +230,7 @@ def check_sendable(topic: str) -> None:
 
 
 def check_group_of_clients(group: str) -> None:
-    """Refuse a group whose offsets only the broker may change.
+    """Reject a group whose offsets only the broker may change.
 
     Raises:
         RequestError: NO_PERMISSION.
@@ -244,10 +243,10 @@ def check_group_of_clients(group: str) -> None:
 
 
 def check_length(topic: str, *, code: int = ResponseCode.MESSAGE_ILLEGAL) -> None:
-    """Refuse a topic whose name is too long for a directory.
+    """Reject a topic whose name is too long for a directory.
 
     Raises:
-        RequestError: with `code` and the reason.
+        RequestError: The name is too long; has the given `code`.
     """
     fault = length_fault(topic)
     if fault is not None:
@@ -255,10 +254,10 @@ def check_length(topic: str, *, code: int = ResponseCode.MESSAGE_ILLEGAL) -> Non
 
 
 def check_group(group: str, *, code: int = ResponseCode.INVALID_PARAMETER) -> None:
-    """Refuse an illegal group name.
+    """Reject an illegal group name.
 
     Raises:
-        RequestError: with `code` and the reason.
+        RequestError: The name is illegal; has the given `code`.
     """
     fault = group_fault(group)
     if fault is not None:

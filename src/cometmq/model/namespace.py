@@ -1,7 +1,7 @@
-"""Names of topics and groups with a namespace in front, for tenants that share a cluster.
+"""Namespaces in the names of topics and groups, for tenants that share a cluster.
 
-Brokers know `orders` of the namespace `shop` as `shop%orders`, and the retries of its group `billing` as
-`%RETRY%shop%billing`. Users write and see the short names. Follows NamespaceUtil of RocketMQ 5.3.3.
+Brokers know topic `orders` of the namespace `shop` as `shop%orders`, and the retry topic of its group `billing` as
+`%RETRY%shop%billing`. Users see only the short names. Follows NamespaceUtil of RocketMQ 5.3.3.
 """
 
 from cometmq.model.names import (
@@ -17,18 +17,18 @@ _SEPARATOR = "%"
 
 
 class Namespace:
-    """A namespace before names of topics and groups; the empty one changes nothing."""
+    """A namespace of topics and groups; the empty one changes nothing."""
 
     def __init__(self, name: str) -> None:
         self._front = f"{name}{_SEPARATOR}" if name else ""
 
     def wrap(self, resource: str) -> str:
-        """The name of a topic or group with its namespace, as brokers know it; the system's have none."""
+        """Return a topic or group with its namespace, as brokers know it; system names have none."""
         if (
             not self._front
             or is_system_topic(resource)
             or is_system_group(resource)
-            # Where a cluster's replies go: who asks and who replies may be of two namespaces.
+            # Reply topics are shared by a cluster, because requester and replier may use different namespaces.
             or resource.endswith(REPLY_TOPIC_SUFFIX)
         ):
             return resource
@@ -36,20 +36,20 @@ class Namespace:
         return resource if name.startswith(self._front) else f"{prefix}{self._front}{name}"
 
     def unwrap(self, resource: str) -> str:
-        """The name of a topic or group without its namespace, as users know it."""
+        """Return a topic or group without its namespace, as users know it."""
         if not self._front:
             return resource
         prefix, name = _split(resource)
         return prefix + name.removeprefix(self._front)
 
     def wrap_queue(self, queue: MessageQueue) -> MessageQueue:
-        """Return the queue as brokers know it; takes a queue of a message, too, whose topic is short."""
+        """Return a queue as brokers know it; also accepts a queue with a short topic."""
         if not self._front:
             return queue
         return MessageQueue(self.wrap(queue.topic), queue.broker_name, queue.queue_id)
 
     def unwrap_queue(self, queue: MessageQueue) -> MessageQueue:
-        """Return the queue as messages name it."""
+        """Return a queue with the short topic that users know."""
         if not self._front:
             return queue
         return MessageQueue(self.unwrap(queue.topic), queue.broker_name, queue.queue_id)
@@ -59,7 +59,7 @@ NO_NAMESPACE = Namespace("")
 
 
 def namespace_of(name: str) -> Namespace:
-    """The namespace of this name; `NO_NAMESPACE` for the empty one, which costs nothing."""
+    """Return the namespace with this name; `NO_NAMESPACE` if it is empty."""
     return Namespace(name) if name else NO_NAMESPACE
 
 

@@ -1,7 +1,7 @@
-"""Keys of message properties that the system itself uses (MessageConst of RocketMQ 5.3.3).
+"""Names of message properties that the system uses (MessageConst of RocketMQ 5.3.3).
 
-Users may not set these; `RESERVED` is what `Message` refuses. The separators end a name and a
-value in the stored block (docs/format/properties.md).
+`Message` rejects those in `RESERVED`, because users may not set them. The separators end names and values in a stored
+block (docs/format/properties.md).
 """
 
 NAME_SEPARATOR = "\x01"
@@ -73,8 +73,8 @@ RESERVED = frozenset(
 
 
 def split_keys(stored: str) -> tuple[str, ...]:
-    """Return the keys in a stored KEYS property: separated by U+0020 alone, as the index and Java separate them.
+    """Return the keys in a stored KEYS property, which are separated by U+0020 only, as in the index and in Java.
 
-    `str.split()` also separates at tabs, U+00A0, U+3000 and more, which are part of a key.
+    `str.split()` would also split at tabs, U+00A0, U+3000 and others, which may be part of a key.
     """
     return tuple(key for key in stored.split(KEY_SEPARATOR) if key)

@@ -1,16 +1,16 @@
-"""One queue of a topic on one broker: the unit of order, of storage and of consumption."""
+"""A queue of a topic on one broker: the unit of order, storage and consumption."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class MessageQueue:
-    """A queue, ordered by topic, broker and number, as every client must order them to agree.
+    """A queue, ordered by topic, broker and number; all clients need the same order to agree in a rebalance.
 
     Attributes:
-        topic: the topic's name.
-        broker_name: the broker group that holds it, not an address.
-        queue_id: 0 and up within the topic on that broker.
+        topic: Name of the topic.
+        broker_name: Name of the broker group, not an address.
+        queue_id: Number of the queue within the topic on that broker, from 0.
     """
 
     topic: str
@@ -18,5 +18,5 @@ class MessageQueue:
     queue_id: int
 
     def __str__(self) -> str:
-        """`topic@broker:queue`, short enough for a log line."""
+        """Return `topic@broker:queue`, for logs."""
         return f"{self.topic}@{self.broker_name}:{self.queue_id}"

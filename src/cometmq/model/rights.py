@@ -1,7 +1,7 @@
-"""Rights: who may send a request, and what he must be allowed to do with which resource.
+"""Rights: who may send a request, and which access to which resource it needs.
 
-Resources and actions are those of RocketMQ 5.3.3 (ResourceType and Action of its auth module), so that policies
-which were written for it mean the same here.
+Resources and actions are those of RocketMQ 5.3.3 (ResourceType and Action of its auth module), so that policies written
+for it have the same meaning here.
 """
 
 from enum import Enum
@@ -11,17 +11,17 @@ from cometmq.model.names import RETRY_PREFIX, is_written_by_brokers
 
 
 class Right(Enum):
-    """The right that a request needs where no access control is configured."""
+    """The right that a request needs if no access control is configured."""
 
-    ANYBODY = "anybody"  # Also whoever touches nothing, as a producer's heartbeat.
+    ANYBODY = "anybody"  # Even without access to any resource, as a producer's heartbeat.
     READER = "reader"
     WRITER = "writer"
-    BROKER = "broker"  # Of a cluster's own brokers, at the nameserver.
+    BROKER = "broker"  # Of the cluster's own brokers, at the nameserver.
     ADMINISTRATOR = "administrator"
 
 
 class Resource(Enum):
-    """The kind of thing that a request touches."""
+    """The kind of resource that a request touches."""
 
     TOPIC = "Topic"
     GROUP = "Group"
@@ -40,18 +40,18 @@ class Action(Enum):
     DELETE = "Delete"
 
 
-# The name of an access that is about all resources of its kind; a cluster's is the server's own.
+# Name in an access that concerns all resources of its kind; for clusters, the server's own.
 ANY_NAME = "*"
 
 
 class Access(NamedTuple):
-    """One thing that a request does: it is allowed where any of the actions is.
+    """An access of a request to a resource; allowed if the sender may do any of the actions.
 
     Attributes:
-        resource: the kind of what it touches.
-        name: of the topic or group, or `ANY_NAME`.
-        actions: any of them is enough.
-        shows_messages: whether it gives bodies of messages, and not only facts about a topic.
+        resource: Kind of the resource.
+        name: Name of the topic or group, or `ANY_NAME`.
+        actions: Actions of which any one suffices.
+        shows_messages: Whether the answer contains message bodies and not only facts about a topic.
     """
 
     resource: Resource
@@ -61,9 +61,9 @@ class Access(NamedTuple):
 
 
 def needs_its_name(access: Access) -> bool:
-    """Whether only a right to this very topic allows an access, and no right to all topics or to a prefix.
+    """Return whether an access needs a right to this exact topic, not to all topics or a prefix.
 
-    Messages of every topic wait in the topics of the broker itself.
+    The internal topics of a broker hold messages of every topic.
     """
     return (
         access.resource is Resource.TOPIC
@@ -75,7 +75,7 @@ def needs_its_name(access: Access) -> bool:
 def topic_access(
     name: str, actions: frozenset[Action], *, shows_messages: bool = False
 ) -> Access:
-    """The access to a topic; a retry topic is its group's, and members of the group write to it."""
+    """Return the access to a topic; a retry topic counts as its group, whose members may write to it."""
     if name.startswith(RETRY_PREFIX):
         group_name = name.removeprefix(RETRY_PREFIX)
         of_group = {Action.SUB if action is Action.PUB else action for action in actions}
@@ -86,12 +86,12 @@ def topic_access(
 class Asker(Protocol):
     """The sender of a request, at its address.
 
-    An asker may be kept: its answers follow the rights that are in force at the moment of the question.
+    An asker may be kept: its answers reflect the rights at the time of the call.
     """
 
     @property
     def name(self) -> str:
-        """The user's name."""
+        """Name of the user."""
         ...
 
     @property
@@ -101,11 +101,11 @@ class Asker(Protocol):
 
     @property
     def is_known(self) -> bool:
-        """Whether the server would still answer this user."""
+        """Whether the server still accepts this user."""
         ...
 
     def may(self, access: Access, right: Right) -> bool:
-        """Return whether the asker may do something by a request of this right."""
+        """Return whether the asker has an access in a request that needs the given right."""
         ...
 
 
@@ -120,7 +120,7 @@ class _Same(NamedTuple):
         return self.is_super
 
 
-# The asker at a server without access control, and the server itself.
+# The asker on a server without access control, and the server itself.
 EVERYBODY: Asker = _Same("nobody who is known", is_super=True)
-# The sender of a request that needs no signature although access control is on. It has no right.
+# The sender of an unsigned request that access control lets pass without a signature; has no rights.
 NOBODY: Asker = _Same("nobody who is known", is_super=False, is_known=False)

@@ -1,7 +1,7 @@
-"""The keys that RocketMQ 5.3.3 and 5.5.0 have for brokers, nameservers and controllers: names only, whether used here or not.
+"""Names of all settings of brokers, nameservers and controllers in RocketMQ 5.3.3 and 5.5.0, used here or not.
 
-Each is a setter of BrokerConfig, MessageStoreConfig, NettyServerConfig, NettyClientConfig, AuthConfig, NamesrvConfig or
-ControllerConfig; tests/interop/test_keys_java.py compares the list with their classes.
+Each name is a setter of BrokerConfig, MessageStoreConfig, NettyServerConfig, NettyClientConfig, AuthConfig,
+NamesrvConfig or ControllerConfig; tests/interop/test_keys_java.py compares the list with these classes.
 """
 
 ROCKETMQ_KEYS = frozenset(
@@ -136,5 +136,5 @@ ROCKETMQ_KEYS = frozenset(
     waitTimeMillsInAdminBrokerQueue waitTimeMillsInHeartbeatQueue waitTimeMillsInLitePullQueue
     waitTimeMillsInPullQueue waitTimeMillsInSendQueue waitTimeMillsInTransactionQueue wakeCommitWhenPutMessage
     wakeFlushWhenPutMessage warmMapedFileEnable writeBufferHighWaterMark writeBufferLowWaterMark writeWithoutMmap
-    """.split()  # noqa: SIM905  One to a line would be ten pages.
+    """.split()  # noqa: SIM905  One per line would be ten pages.
 )

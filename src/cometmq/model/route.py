@@ -8,13 +8,13 @@ from cometmq.model.flags import is_readable, is_writable
 from cometmq.model.queue import MessageQueue
 
 MASTER_ID = 0
-# Of a topic on one broker, in an order configuration: what a broker makes at most (broker.tables.topics).
+# Maximum number of queues per broker in an order configuration, as a broker creates (broker.tables.topics).
 _QUEUES_MAX = 65_536
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerData:
-    """A broker group: one name, the addresses of its master (id 0) and slaves."""
+    """A broker group: its name, and the addresses of master (id 0) and slaves."""
 
     cluster: str
     broker_name: str
@@ -23,7 +23,7 @@ class BrokerData:
     zone_name: str | None = None
 
     def master_or_any(self) -> str | None:
-        """The master's address, else that of the lowest id, else None."""
+        """Return the master's address, otherwise that of the lowest id, or None without addresses."""
         if not self.addresses:
             return None
         return self.addresses.get(MASTER_ID) or self.addresses[min(self.addresses)]
@@ -42,15 +42,14 @@ class QueueData:
 
 @dataclass(frozen=True, slots=True)
 class TopicRoute:
-    """The route of a topic, as a nameserver answers it (TopicRouteData).
+    """The route of a topic, as returned by a nameserver (TopicRouteData).
 
     Attributes:
-        queues: its queues on each broker group.
-        brokers: the broker groups.
-        order_config: "broker-a:4;broker-b:4" where the topic keeps its order over all brokers.
-        filter_servers: addresses by broker address; nobody has them any more.
-        queue_mappings: of a static topic (5.x): TopicQueueMappingInfo by broker name, as the wire
-            has it.
+        queues: Queues of the topic on each broker group.
+        brokers: The broker groups.
+        order_config: "broker-a:4;broker-b:4" if the topic keeps its order across brokers, otherwise None.
+        filter_servers: Addresses of filter servers by broker address; obsolete.
+        queue_mappings: TopicQueueMappingInfo by broker name in wire form, for a static topic (5.x).
     """
 
     queues: tuple[QueueData, ...]
@@ -60,11 +59,11 @@ class TopicRoute:
     queue_mappings: Mapping[str, Mapping[str, Any]] | None = None
 
     def broker(self, name: str) -> BrokerData | None:
-        """The broker group of that name, or None."""
+        """Return the broker group with this name, or None."""
         return next((broker for broker in self.brokers if broker.broker_name == name), None)
 
     def queue_count(self) -> int:
-        """The number of queues that `read_queues` or `write_queues` may list, the larger of both."""
+        """Return the number of queues that `read_queues` or `write_queues` may list, whichever is larger."""
         configured = _configured(self.order_config or "")
         return max(
             sum(max(data.read_queues, 0) for data in self.queues),
@@ -73,7 +72,7 @@ class TopicRoute:
         )
 
     def read_queues(self, topic: str) -> list[MessageQueue]:
-        """The queues a consumer may read, sorted."""
+        """Return the queues that a consumer may read, sorted."""
         return sorted(
             MessageQueue(topic, data.broker_name, queue_id)
             for data in self.queues
@@ -82,10 +81,10 @@ class TopicRoute:
         )
 
     def write_queues(self, topic: str) -> list[MessageQueue]:
-        """The queues a producer may send to, sorted: writable, and their broker has a master.
+        """Return the queues that a producer may send to, sorted: writable ones whose broker has a master.
 
-        A topic with an order configuration has the queues that stand there, always: a key keeps
-        its queue while a broker is away (MQClientInstance.topicRouteData2TopicPublishInfo).
+        A topic with an order configuration always has the queues listed there, so that a key keeps its queue while a
+        broker is away (MQClientInstance.topicRouteData2TopicPublishInfo).
         """
         if self.order_config:
             return sorted(_configured_queues(topic, self.order_config))
@@ -105,9 +104,9 @@ def _configured_queues(topic: str, config: str) -> Iterator[MessageQueue]:
 
 
 def _configured(config: str) -> Iterator[tuple[str, int]]:
-    """Broker and number of queues in "broker-a:4;broker-b:4"; what is written otherwise is passed over."""
+    """Yield broker name and number of queues from "broker-a:4;broker-b:4", skipping malformed parts."""
     for part in config.split(";"):
         name, _, count = part.strip().rpartition(":")
         if name and count.isdecimal():
-            # Python reads no number of more than 4,300 digits.
+            # Python parses no number of more than 4,300 digits.
             yield name, min(int(count), _QUEUES_MAX) if len(count) <= 9 else _QUEUES_MAX

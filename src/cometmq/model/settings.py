@@ -1,13 +1,13 @@
-"""Settings of a program: a frozen dataclass whose fields carry RocketMQ's keys.
+"""Settings of a program: a frozen dataclass whose fields have RocketMQ's keys.
 
     @dataclass(frozen=True, slots=True)
     class NameServerSettings:
         listen_port: int = setting(9876, least=0, most=65535)
 
-The key of a field is its camelCase (`listenPort`) or what `key=` says. Values come in layers, each
-a table of texts; the later one wins: default < file < overlay < environment < command line. A key
-that nobody knows is a warning with the nearest known one, for Java ignores typing mistakes without
-a word; RocketMQ's keys that have no effect here are one warning; a value that cannot be used is an error.
+A field's key is its camelCase form (`listenPort`) or the argument `key`. Values come in layers of texts, of which the
+later ones override the earlier: default < file < overlay < environment < command line. Unknown keys cause a warning
+with the most similar known key, because Java ignores typing errors silently. RocketMQ's keys without effect here cause
+one common warning. Invalid values are errors.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from cometmq.model.frozen import dataclass
 from cometmq.model.rocketmq_keys import ROCKETMQ_KEYS
 
 ENVIRONMENT_PREFIX = "COMETMQ_"
-# What stands for the value of a secret.
+# Shown instead of the value of a secret.
 HIDDEN = "******"
 
 Settings = TypeVar("Settings")
@@ -45,20 +45,20 @@ def setting(
     is_secret: bool = False,
     is_host: bool = False,
 ) -> Any:
-    """A field of a settings class.
+    """Define a field of a settings class.
 
     Args:
-        default: its value where no layer has one.
-        key: RocketMQ's key, where it is not the camelCase of the attribute.
-        aliases: older keys that mean the same.
-        least: smallest number allowed.
-        most: largest number allowed.
-        is_remote: whether it may be changed over the wire; never for a path, an address or
-            anything that opens the program to others.
-        has_effect: False for what RocketMQ has and this program has not yet; whoever sets it is
-            warned. What it will never have (a thread pool) is `also_known` to `read_settings`.
-        is_secret: its value is shown to nobody, and not taken as a flag.
-        is_host: it is an address or a host's name, of which brackets around IPv6 are taken away.
+        default: Value if no layer has one.
+        key: RocketMQ's key, if it is not the camelCase form of the attribute.
+        aliases: Older names of the key.
+        least: Smallest allowed number.
+        most: Largest allowed number.
+        is_remote: Whether it may be changed over the wire; never for paths, addresses or anything that exposes the
+            program to others.
+        has_effect: False for a setting of RocketMQ that is not implemented yet and causes a warning. Keys that never
+            will be (a thread pool) are passed to `read_settings` as `also_known`.
+        is_secret: Whether its value is hidden and not accepted as a flag.
+        is_host: Whether it is an address or host name; brackets around IPv6 are removed.
     """
     metadata = {
         "key": key,
@@ -75,17 +75,17 @@ def setting(
 
 @dataclass(frozen=True, slots=True)
 class SettingKey:
-    """One field of a settings class, as users see it.
+    """A field of a settings class as users see it.
 
     Attributes:
-        attribute: of the class.
-        name: the key in files.
-        aliases: older names of it.
-        default: its value where nobody set one.
-        read: makes the value of a text; raises ValueError with what is allowed.
-        is_remote: whether it may be changed over the wire.
-        has_effect: whether it changes anything here.
-        is_secret: whether its value is shown to nobody.
+        attribute: Name of the class attribute.
+        name: Key in files.
+        aliases: Older names of the key.
+        default: Value if it is not set.
+        read: Parses a text; raises ValueError with the allowed values.
+        is_remote: Whether it may be changed over the wire.
+        has_effect: Whether it has any effect here.
+        is_secret: Whether its value is hidden.
     """
 
     attribute: str
@@ -99,22 +99,22 @@ class SettingKey:
 
     @property
     def environment_name(self) -> str:
-        """`listenPort` is COMETMQ_LISTEN_PORT."""
+        """Environment variable of the key: COMETMQ_LISTEN_PORT for `listenPort`."""
         return environment_name(self.name)
 
     @property
     def flag_name(self) -> str:
-        """`listenPort` is --listen-port."""
+        """Flag of the key: --listen-port for `listenPort`."""
         return flag_name(self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Values from one place.
+    """Settings from one source.
 
     Attributes:
-        origin: words for it, for messages ("broker.conf", "environment").
-        values: texts by key.
+        origin: Description of the source for messages ("broker.conf", "environment").
+        values: Texts by key.
     """
 
     origin: str
@@ -122,7 +122,7 @@ class Layer:
 
 
 def setting_keys(kind: type) -> tuple[SettingKey, ...]:
-    """The keys of a settings class, in its order."""
+    """Return the keys of a settings class in the order of its fields."""
     hints = get_type_hints(kind)
     keys = []
     for field in dataclasses.fields(kind):
@@ -145,16 +145,15 @@ def setting_keys(kind: type) -> tuple[SettingKey, ...]:
 def read_settings(
     kind: type[Settings], layers: Iterable[Layer], *, also_known: Iterable[str] = ()
 ) -> tuple[Settings, list[str]]:
-    """The settings that the layers make, the last one first in rank, and warnings about them.
+    """Combine layers into settings; also return warnings about the layers.
 
     Args:
-        kind: the settings class.
-        layers: from the weakest to the strongest.
-        also_known: further keys that the file may have: taken, and of no effect.
+        kind: The settings class.
+        layers: The layers, from lowest to highest priority.
+        also_known: Additional keys that are accepted without effect and without warning.
 
     Raises:
-        SettingsError: a value cannot be used; the message names key, value, place and what is
-            allowed.
+        SettingsError: A value cannot be used; the message names key, value, source and allowed values.
     """
     by_name = _by_name(kind)
     known = set(also_known)
@@ -180,27 +179,27 @@ def read_settings(
 
 
 def environment_name(key: str) -> str:
-    """The variable of a key: `listenPort` is COMETMQ_LISTEN_PORT."""
+    """Return the environment variable of a key: COMETMQ_LISTEN_PORT for `listenPort`."""
     return ENVIRONMENT_PREFIX + _HUMP.sub("_", key).replace(".", "_").upper()
 
 
 def flag_name(key: str) -> str:
-    """The flag of a key: `listenPort` is --listen-port."""
+    """Return the flag of a key: --listen-port for `listenPort`."""
     return "--" + _HUMP.sub("-", key).replace(".", "-").lower()
 
 
 def environment_layer(kind: type, environment: Mapping[str, str]) -> Layer:
-    """The values that COMETMQ_* variables give; others with that prefix are not ours to judge."""
+    """Return the settings in COMETMQ_* variables; unknown variables are ignored."""
     names = {key.name: key.environment_name for key in setting_keys(kind)}
     values = {name: environment[env] for name, env in names.items() if env in environment}
     return Layer("environment", values)
 
 
 def flags_layer(kind: type, arguments: Sequence[str]) -> Layer:
-    """The values of flags like `--listen-port 0` or `--listen-port=0`.
+    """Parse flags such as `--listen-port 0` or `--listen-port=0`.
 
     Raises:
-        SettingsError: a flag that no key has, or one without its value.
+        SettingsError: A flag is unknown, a secret, or lacks its value.
     """
     names = {key.flag_name: key.name for key in setting_keys(kind)}
     secrets = secret_names(kind)
@@ -226,7 +225,7 @@ def flags_layer(kind: type, arguments: Sequence[str]) -> Layer:
 
 
 def settings_table(settings: Any) -> dict[str, str]:
-    """All values in force as texts by key, sorted; what is None is left out, and secrets are `HIDDEN`."""
+    """Return all current values as texts by key, sorted, without those that are None; secrets are `HIDDEN`."""
     table = {}
     for key in setting_keys(type(settings)):
         value = getattr(settings, key.attribute)
@@ -236,22 +235,22 @@ def settings_table(settings: Any) -> dict[str, str]:
 
 
 def set_keys(settings: Any) -> list[str]:
-    """The keys whose value is not their default, sorted."""
+    """Return the keys whose value differs from the default, sorted."""
     keys = setting_keys(type(settings))
     return sorted(key.name for key in keys if getattr(settings, key.attribute) != key.default)
 
 
 class SettingsInForce(Generic[Settings]):
-    """The settings of a running program: one object that all of its parts hold, and this alone changes.
+    """The settings of a running program: one object shared by all of its parts, changed only by this class.
 
-    To everybody else it is frozen. Whoever reads an attribute reads what holds now; what was made of
-    one at the start and cannot be read again is told by `on_change`.
+    Other code sees it as frozen; reading an attribute returns the current value. Parts that derived something from it
+    at the start register in `on_change`.
 
     Attributes:
-        current: what holds now, a copy of what was given.
-        keep: brings changes to where the next start finds them; may wait for the disk, and raise OSError.
-        changed: keys that were changed since the start.
-        on_change: called without arguments behind each change.
+        current: The current settings, a copy of the given ones.
+        keep: Persists changes for the next start; may block on the disk and raise OSError.
+        changed: Keys changed since the start.
+        on_change: Callbacks without arguments, called after each change.
     """
 
     def __init__(
@@ -261,7 +260,7 @@ class SettingsInForce(Generic[Settings]):
         check: Callable[[Settings], object] | None = None,
         keep: Callable[[Mapping[str, str]], object] | None = None,
     ) -> None:
-        """`check` raises SettingsError where values are right one by one, and wrong together."""
+        """Use `check` to reject combinations of valid values by SettingsError."""
         self.current: Settings = dataclasses.replace(settings)  # type: ignore[type-var]
         self._check = check
         self.keep: Callable[[Mapping[str, str]], object] = keep or (lambda _values: None)
@@ -269,15 +268,15 @@ class SettingsInForce(Generic[Settings]):
         self.on_change: list[Callable[[], object]] = []
 
     def refused(self, values: Mapping[str, str]) -> list[str]:
-        """The keys of these that may not be changed over the wire, or do not exist."""
+        """Return those keys that are unknown or may not be changed over the wire."""
         by_name = _by_name(type(self.current))
         return [name for name in values if name not in by_name or not by_name[name].is_remote]
 
     def change(self, values: Mapping[str, str]) -> None:
-        """Put values in force, all or none.
+        """Apply changes, all or none.
 
         Raises:
-            SettingsError: a key or value that cannot be used.
+            SettingsError: A key or value cannot be used.
         """
         if refused := self.refused(values):
             raise SettingsError(f"{', '.join(refused)}: not to be changed over the wire")
@@ -296,7 +295,7 @@ class SettingsInForce(Generic[Settings]):
 
 
 def secret_names(kind: type) -> frozenset[str]:
-    """The keys of a settings class whose values are shown to nobody."""
+    """Return the keys and aliases of a settings class whose values are hidden."""
     return frozenset(
         name for key in setting_keys(kind) if key.is_secret for name in (key.name, *key.aliases)
     )

@@ -1,8 +1,8 @@
-"""Shares the queues of a topic out among the members of a group.
+"""Assignment of the queues of a topic to the members of a group.
 
-All who work it out see the same sorted queues and the same sorted client ids, so their shares are
-disjoint and cover all queues: clients do so for themselves, brokers for clients that ask them.
-Follows AllocateMessageQueueAveragely and AllocateMessageQueueAveragelyByCircle of RocketMQ 5.3.3.
+All members see the same sorted queues and client ids, so that the computed shares are disjoint and cover all queues.
+Clients compute their own share; brokers compute it for clients that ask. Follows AllocateMessageQueueAveragely and
+AllocateMessageQueueAveragelyByCircle of RocketMQ 5.3.3.
 """
 
 from collections.abc import Sequence
@@ -13,14 +13,14 @@ from cometmq.model.queue import MessageQueue
 def allocate_averagely(
     queues: Sequence[MessageQueue], client_ids: Sequence[str], own_id: str
 ) -> list[MessageQueue]:
-    """The block of queues that falls to `own_id`: the default of all clients.
+    """Return the contiguous block of queues assigned to `own_id`; the default of all clients.
 
-    The shares of all members are disjoint, cover all queues, and differ by one at most.
+    The shares of all members are disjoint, cover all queues, and differ by at most one queue.
 
     Args:
-        queues: of one topic, in any order.
-        client_ids: all members, in any order, each once.
-        own_id: whose share; a stranger gets none.
+        queues: Queues of one topic, in any order.
+        client_ids: Client ids of all members without duplicates, in any order.
+        own_id: Client id of the member; an unknown one gets no queues.
     """
     members = sorted(client_ids)
     if own_id not in members:
@@ -34,7 +34,7 @@ def allocate_averagely(
 def allocate_in_circle(
     queues: Sequence[MessageQueue], client_ids: Sequence[str], own_id: str
 ) -> list[MessageQueue]:
-    """Every n-th queue, where n is the number of members; arguments as `allocate_averagely`."""
+    """Return every n-th queue, where n is the number of members; for the arguments see `allocate_averagely`."""
     members = sorted(client_ids)
     if own_id not in members:
         return []
@@ -44,14 +44,14 @@ def allocate_in_circle(
 def allocate_for_pop(
     queues: Sequence[MessageQueue], client_ids: Sequence[str], own_id: str, neighbours: int
 ) -> list[MessageQueue]:
-    """The queues that a member pops: its share and those of the members behind it (allocate4Pop).
+    """Return the queues that a member pops: its share and those of the following members (allocate4Pop).
 
     Args:
-        queues: of one topic, in any order.
-        client_ids: all members, in any order, each once.
-        own_id: whose share.
-        neighbours: how many members' shares it pops besides; at 0 or less, or when that is all of
-            them, every member pops any queue of every broker (queue id -1).
+        queues: Queues of one topic, in any order.
+        client_ids: Client ids of all members without duplicates, in any order.
+        own_id: Client id of the member.
+        neighbours: Number of other members whose shares it also pops; if 0 or less, or all of them, every member pops
+            any queue of every broker (queue id -1).
     """
     members = sorted(client_ids)
     if neighbours <= 0 or neighbours >= len(members) - 1:

@@ -1,7 +1,7 @@
-"""A subscription to a topic: a tag expression or SQL92, parsed once, matched cheaply.
+"""A subscription to a topic: a tag expression or an SQL92 expression.
 
-The broker matches by the hash that a queue entry carries (two tags may share one); the client
-matches again by the tag's text. Follows FilterAPI.buildSubscriptionData of RocketMQ 5.3.3.
+The broker matches by the tag hash in a queue entry, which two tags may share; the client matches again by the text of
+the tag. Follows FilterAPI.buildSubscriptionData of RocketMQ 5.3.3.
 """
 
 from dataclasses import dataclass
@@ -17,15 +17,15 @@ _JAVA_BLANKS = bytes(range(0x21)).decode()
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A consumer group's subscription to one topic.
+    """A consumer group's subscription to a topic.
 
     Attributes:
-        topic: the topic.
-        expression: as the user wrote it; `*` for everything.
+        topic: Name of the topic.
+        expression: Expression as the user wrote it; `*` for all messages.
         kind: TAG or SQL92.
-        tags: the tags of a TAG expression in its order; empty for `*`.
-        codes: their Java hashes, what queue entries carry.
-        version: ms; the newer subscription of a group holds.
+        tags: Tags of a TAG expression, in order; empty for `*`.
+        codes: Java hashes of the tags, as in queue entries.
+        version: Version in ms; the newest subscription of a group is used.
     """
 
     topic: str
@@ -41,23 +41,23 @@ class Subscription:
         return self.kind == TAG and not self.tags
 
     def matches_tag(self, tag: str | None) -> bool:
-        """Whether a message with this tag is wanted, by the tag's text."""
+        """Return whether the subscription includes a tag, by its text."""
         return not self.tags or tag in self.tags
 
 
 def trimmed(text: str) -> str:
-    """Return a text without the characters up to U+0020 around it, as Java's `String.trim` does.
+    """Strip characters up to U+0020 from both ends, as Java's `String.trim` does.
 
-    `str.strip()` also takes U+00A0 and U+3000 away, which are part of a tag.
+    `str.strip()` would also strip U+00A0 and U+3000, which may be part of a tag.
     """
     return text.strip(_JAVA_BLANKS)
 
 
 def parse_subscription(topic: str, expression: str | None, *, version: int = 0) -> Subscription:
-    """A tag expression such as `TagA || TagB`; None, empty and `*` mean everything.
+    """Parse a tag expression such as `TagA || TagB`; None, empty and `*` mean all messages.
 
     Raises:
-        SubscriptionError: when the expression holds no tag at all.
+        SubscriptionError: The expression contains no tag.
     """
     text = trimmed(expression or "")
     if not text or text == ALL:

@@ -1,8 +1,8 @@
-"""Text for a line of a log or the message of an error: of others on one line and of a bounded length, and plurals."""
+"""Text for log lines and error messages: foreign text on one line and of limited length, and plurals."""
 
 
 def printable(text: str) -> str:
-    """The text on one line: what cannot be printed as its escape."""
+    """Return the text on one line, with unprintable characters escaped."""
     if text.isprintable():
         return text
     return "".join(
@@ -11,7 +11,7 @@ def printable(text: str) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """A long text without its middle, with its length."""
+    """Replace the middle of a long text with its length."""
     if len(text) <= most:
         return text
     tail = most // 4
@@ -19,10 +19,10 @@ def cut(text: str, most: int) -> str:
 
 
 def label_value(text: str) -> str:
-    """A label's value as it stands between quotes in Prometheus's text format."""
+    """Escape the value of a label for Prometheus's text format."""
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def plural(count: int, one: str, many: str = "") -> str:
-    """Return the word that goes with a number: `one` with 1, else `many`, by default `one` with an s."""
+    """Return `one` if the count is 1, otherwise `many`, which defaults to `one` with an s."""
     return one if count == 1 else many or f"{one}s"

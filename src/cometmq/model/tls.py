@@ -7,15 +7,15 @@ from cometmq.model.errors import SettingsError
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """TLS towards nameservers and brokers.
+    """TLS settings for connections to nameservers and brokers.
 
     Attributes:
-        ca_file: who signs the servers' certificates, PEM; None: whom this machine trusts.
-        cert_file: the client's own certificate, PEM, for servers that ask for one.
-        key_file: its key; None: it is in `cert_file`.
-        key_password: of the key.
-        check_server: whether the server's certificate and its host name are checked; without that whoever is on the
-            way reads and changes everything.
+        ca_file: CA certificates that sign servers' certificates, PEM; None uses those that the machine trusts.
+        cert_file: The client's own certificate, PEM, for servers that ask for one.
+        key_file: Private key of `cert_file`; None if that file contains it.
+        key_password: Password of the private key.
+        check_server: Whether to check the server's certificate and host name; without it, anyone on the network path
+            can read and change everything.
     """
 
     ca_file: str | None = None
@@ -25,10 +25,10 @@ class TlsSettings:
     check_server: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be meant.
+        """Reject inconsistent settings.
 
         Raises:
-            SettingsError: a key without a certificate, or a value that is no text.
+            SettingsError: A key without certificate, or a value that is empty or no string.
         """
         for name in ("ca_file", "cert_file", "key_file", "key_password"):
             value = getattr(self, name)

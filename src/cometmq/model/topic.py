@@ -11,13 +11,13 @@ class TopicConfig:
     """Settings of a topic on one broker (TopicConfig of RocketMQ 5.3.3).
 
     Attributes:
-        name: the topic.
-        read_queues: queues that consumers see.
-        write_queues: queues that producers see.
-        perm: bits of `model.flags.PERM_*`.
+        name: Name of the topic.
+        read_queues: Number of queues that consumers see.
+        write_queues: Number of queues that producers see.
+        perm: Bits of `model.flags.PERM_*`.
         filter_type: SINGLE_TAG or MULTI_TAG.
-        sys_flag: unit bits, `model.flags.TOPIC_*`.
-        ordered: whether a nameserver keeps an order configuration for it.
+        sys_flag: Unit bits, `model.flags.TOPIC_*`.
+        ordered: Whether a nameserver keeps an order configuration for it.
         attributes: queue.type, cleanup.policy and so on (5.x).
     """
 
@@ -32,14 +32,14 @@ class TopicConfig:
 
     @property
     def queue_count(self) -> int:
-        """Queues that exist in the store: the larger of the two counts."""
+        """Number of queues in the store: the larger of the two counts."""
         return max(self.read_queues, self.write_queues)
 
     @property
     def shared_queues(self) -> int:
-        """The number of queues that are both written and read; all queues if that number is 0.
+        """Number of queues that are both written and read, or of all queues if that is 0.
 
-        The broker stores its own messages in these queues only. A topic has fewer read than write queues, or no
-        write queues, while an operator changes their number.
+        Brokers store their own messages only in these. A topic has fewer read than write queues, or no write queues,
+        while an operator changes their number.
         """
         return min(self.read_queues, self.write_queues) or self.queue_count

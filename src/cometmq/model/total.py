@@ -1,15 +1,15 @@
-"""A sum over several brokers, of which a part may be unknown."""
+"""A sum over several brokers, some of which may be unknown."""
 
 from cometmq.model.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """A sum, and the reasons why it may be larger.
+    """A sum, and the reasons why the real one may be larger.
 
     Attributes:
-        known: The part that was counted.
-        unknown: A reason for each part that was not; empty if the sum is complete.
+        known: The counted part.
+        unknown: A reason for each part that was not counted; empty if the sum is complete.
     """
 
     known: int
@@ -20,7 +20,7 @@ class Total:
         return format(self, "")
 
     def __format__(self, spec: str) -> str:
-        """Format the number as an int would be, with the words of `__str__`."""
+        """Format the number like an int, with the words of `__str__`."""
         number = format(self.known, spec)
         if not self.unknown:
             return number

@@ -1,8 +1,8 @@
-"""Settings of RocketMQ that ask for what a program has not: refused, or warned of, by name.
+"""Settings of RocketMQ that ask for unsupported features: refused, or warned about, by name.
 
-Refused where the program would give less than the file promises: open where it should be guarded, alone where
-it should have copies, or with data that lies where it does not look. Everything else that is asked for in vain is a
-warning. A key at the value that asks for nothing says nothing.
+A setting is refused if the program would provide less than the file promises: open instead of protected, alone instead
+of replicated, or with data in another location. All others cause a warning. A key whose value does not ask for the
+feature is ignored.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,24 +13,24 @@ from cometmq.model.settings import Layer, environment_name
 
 
 def is_true(text: str) -> bool:
-    """Whether a key asks for something by being true."""
+    """Return whether a key enables something."""
     return text.lower() == "true"
 
 
 def is_set(text: str) -> bool:
-    """Whether a key names something."""
+    """Return whether a key names something."""
     return text not in ("", "false")
 
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """Keys that ask for the same thing.
+    """Keys that ask for the same unsupported feature.
 
     Attributes:
-        keys: their names.
-        why: what is not there, and what to do; it follows the key and its value.
-        asks: whether a text of them asks for it.
-        is_refused: whether the program does not start.
+        keys: Names of the keys.
+        why: What is missing and what to do; follows the key and its value in messages.
+        asks: Returns whether the text of a key asks for the feature.
+        is_refused: Whether the program refuses to start.
     """
 
     keys: tuple[str, ...]
@@ -40,17 +40,17 @@ class Unsupported:
 
 
 def asked_by_environment(table: Iterable[Unsupported], environment: Mapping[str, str]) -> Layer:
-    """The unsupported settings that COMETMQ_* variables ask for, as a layer."""
+    """Return the unsupported settings in COMETMQ_* variables as a layer."""
     names = {key: environment_name(key) for each in table for key in each.keys}
     values = {key: environment[name] for key, name in names.items() if name in environment}
     return Layer("environment", values)
 
 
 def judge(table: Iterable[Unsupported], layers: Sequence[Layer]) -> list[str]:
-    """The warnings about what the layers ask for; the strongest layer of a key counts.
+    """Return warnings for the unsupported features that the layers ask for; the last layer of a key counts.
 
     Raises:
-        SettingsError: what they ask for is refused.
+        SettingsError: A feature is requested that must be refused.
     """
     values = {
         key: (text.strip(), layer.origin)
@@ -69,8 +69,8 @@ def judge(table: Iterable[Unsupported], layers: Sequence[Layer]) -> list[str]:
     return warnings
 
 
-# Of RocketMQ's brokers and nameservers alike. Java reads most of them as system properties; whoever writes them into a
-# file wants them, too.
+# For brokers and nameservers. Java reads most of these as system properties, but files that contain them ask for TLS as
+# well.
 TLS = Unsupported(
     ("useTLS", "tlsEnable"),
     "no key of this name makes TLS, and clients would talk in the clear; name a certificate in tls.server.certPath and "
