@@ -1,1 +1,1 @@
-"""Access control of a server: users, their signatures and rights, and the gate that asks for them."""
+"""Access control of a server: users, their signatures and rights, and the gate that checks them."""

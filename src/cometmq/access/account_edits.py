@@ -1,6 +1,6 @@
-"""Changes of accounts over the wire: the file of an account is written anew, whole, and in force at once.
+"""Changes of accounts over the wire: the file of an account is rewritten and takes effect immediately.
 
-Comments of the file are lost, as in RocketMQ; its mode stays. Follows PlainPermissionManager of RocketMQ 4.9.8.
+Comments in the file are lost, as in RocketMQ; the file mode is kept. Follows PlainPermissionManager of RocketMQ 4.9.8.
 """
 
 import threading
@@ -21,23 +21,23 @@ from cometmq.model.clock import Clock
 from cometmq.model.errors import SettingsError
 from cometmq.model.frozen import dataclass
 
-# The compiled writer, where PyYAML has it.
+# The compiled writer, if PyYAML has it.
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 @dataclass(frozen=True, slots=True)
 class AccountChange:
-    """A change of an account; None leaves what it was.
+    """A change of an account; None leaves a value unchanged.
 
     Attributes:
-        access_key: its name.
-        secret_key: what it signs with; needed for a new one.
-        white: addresses, `whiteRemoteAddress`.
-        is_admin: whether it may do everything.
+        access_key: Name of the account.
+        secret_key: Secret that it signs with; required for a new account.
+        white: Addresses, `whiteRemoteAddress`.
+        is_admin: Whether it may do everything.
         default_topic: `defaultTopicPerm`.
         default_group: `defaultGroupPerm`.
-        topics: `name=permission`, with commas between.
-        groups: the same.
+        topics: Entries `name=permission`, separated by commas.
+        groups: Likewise for groups.
     """
 
     access_key: str
@@ -50,7 +50,7 @@ class AccountChange:
     groups: str | None = None
 
     def onto(self, account: dict[str, Any]) -> None:
-        """Change an account as it stands in a file."""
+        """Apply the change to an account in the form of the file."""
         values = {
             "accessKey": self.access_key,
             "secretKey": self.secret_key,
@@ -71,7 +71,7 @@ def _several(text: str | None) -> list[str] | None:
 
 
 class AccountEdits:
-    """Changes the files of accounts. Its methods wait for the disk: they are called in threads."""
+    """Changes the files of accounts; its methods wait for the disk and are called in threads."""
 
     def __init__(self, files: AccountFiles, clock: Clock) -> None:
         self._files = files
@@ -79,11 +79,11 @@ class AccountEdits:
         self._one_at_a_time = threading.Lock()
 
     def change(self, change: AccountChange) -> None:
-        """Make an account, or change it where it stands.
+        """Create or change an account in its file.
 
         Raises:
-            SettingsError: it would be one that cannot be used, and nothing is changed.
-            OSError: it could not be written.
+            SettingsError: The account would be invalid; nothing is changed.
+            OSError: Writing failed.
         """
 
         def edit(content: dict[str, Any]) -> None:
@@ -98,11 +98,11 @@ class AccountEdits:
         self._edit(self._path_of(change.access_key) or self._files.default_path, edit)
 
     def delete(self, access_key: str) -> None:
-        """Take an account away.
+        """Delete an account.
 
         Raises:
-            SettingsError: there is none, or no other would be left.
-            OSError: it could not be written.
+            SettingsError: The account does not exist, or is the last one.
+            OSError: Writing failed.
         """
         path = self._path_of(access_key)
         if path is None:
@@ -115,11 +115,11 @@ class AccountEdits:
         self._edit(path, edit)
 
     def set_white(self, addresses: str, path: str | None) -> None:
-        """Set the global white addresses of a file; those of `plain_acl.yml` where none is named.
+        """Set the global white addresses of a file, by default of `plain_acl.yml`.
 
         Raises:
-            SettingsError: it is no file of ours, or they cannot be read.
-            OSError: it could not be written.
+            SettingsError: The path is no file of accounts, or the addresses are invalid.
+            OSError: Writing failed.
         """
         path = path or self._files.default_path
         if path != self._files.default_path and path not in self._files.texts:
@@ -150,8 +150,8 @@ class AccountEdits:
             written = yaml.dump(
                 content, Dumper=_DUMPER, sort_keys=False, allow_unicode=True
             ).encode()
-            # Seen before it is written: what would be refused is never in the file.
-            # Who asks learns the name of the file, and not where it lies.
+            # Validate before writing, so that the file never has invalid content. Errors for clients contain the file's
+            # name, not its path.
             read_accounts(written, Path(path).name)
             texts = {**self._files.texts, path: read_accounts(written, path)}
             after = self._files.joined(texts)
@@ -177,7 +177,7 @@ def _find(accounts: list[Any], access_key: str) -> dict[str, Any] | None:
 
 
 class _TextLoader(LOADER):  # type: ignore[misc]  # PyYAML has no types.
-    """Leaves values as they are written: a key of digits with a zero in front is no number."""
+    """Keeps values as text, because a key of digits with a leading zero is not a number."""
 
 
 _TextLoader.yaml_implicit_resolvers = {
@@ -189,7 +189,7 @@ _TextLoader.yaml_implicit_resolvers = {
 def _load(path: str) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:  # noqa: PTH123
-            content = yaml.load(file, Loader=_TextLoader)  # noqa: S506  A safe one.
+            content = yaml.load(file, Loader=_TextLoader)  # noqa: S506  A safe loader.
     except FileNotFoundError:
         content = None
     except yaml.YAMLError:
@@ -200,5 +200,5 @@ def _load(path: str) -> dict[str, Any]:
 
 
 def versions(files: AccountFiles) -> Mapping[str, tuple[int, int]]:
-    """The version of each file: counter and time (ms)."""
+    """Return the version of each file by its path: counter and time (ms since 1970)."""
     return {path: text.version or (0, 0) for path, text in files.texts.items()}

@@ -1,8 +1,8 @@
-"""The files of ACL 1.0: `plain_acl.yml` and `acl/**/*.yml` of a folder, as they are now.
+"""The files of ACL 1.0: `plain_acl.yml` and `acl/**/*.yml` in a folder, with reloading.
 
-They are looked at each 500 ms, as RocketMQ does. What has changed is read in a thread and counts as a whole, or not at all: a file that
-cannot be read keeps the accounts that were there, and a line of the log names it with its line. A file that others
-may read or write is refused: its secrets are no secrets.
+They are checked every 500 ms, as in RocketMQ. Changes are read in a thread and applied completely or not at all: if a
+file is invalid, the previous accounts stay, and a log line names file and line. A file that others may read or write is
+refused, because its secrets are exposed.
 """
 
 import asyncio
@@ -25,16 +25,16 @@ _log = logging.getLogger(__name__)
 
 PLAIN_ACL, ACL_FOLDER = "plain_acl.yml", "acl"
 _SUFFIXES = (".yml", ".yaml")
-_TOOLS = "tools.yml"  # Of mqadmin; its own credentials are no account.
+_TOOLS = "tools.yml"  # File of mqadmin; holds its own credentials.
 LOOK_SECONDS = 0.5
-# Of one file, bytes, and so many files.
+# Maximum size of a file in bytes, and maximum number of files.
 SIZE_MAX, FILES_MAX = 4 << 20, 1_000
-# Whoever is not the owner or of his group may neither read nor write, and the group may not write.
+# Other users may neither read nor write, and the group may not write.
 _MODE_REFUSED = 0o027
 
 
 class _Look(NamedTuple):
-    """The traits of a file by which it is seen that it was written to."""
+    """The metadata of a file, for detecting changes."""
 
     path: str
     inode: int
@@ -44,19 +44,19 @@ class _Look(NamedTuple):
 
 
 class AccountFiles:
-    """The accounts of a folder.
+    """The accounts in a folder.
 
     Attributes:
-        folder: where the files are.
-        current: the accounts in force.
-        texts: what each file says, by its path.
+        folder: Folder of the files.
+        current: The accounts in force.
+        texts: Content of each file by path.
     """
 
     def __init__(self, folder: str, *, is_white_unsigned: bool = False) -> None:
         """Read all files of accounts in a folder.
 
         Raises:
-            SettingsError: there is none, or one of them cannot be used; the message names it.
+            SettingsError: There is no file, or one cannot be used; the message names it.
         """
         self.folder = folder
         self._is_white_unsigned = is_white_unsigned
@@ -76,14 +76,14 @@ class AccountFiles:
 
     @property
     def default_path(self) -> str:
-        """The path of the file for new accounts."""
+        """Path of the file for new accounts."""
         return os.path.join(self.folder, PLAIN_ACL)  # noqa: PTH118
 
     def joined(self, texts: Mapping[str, AccountText]) -> FolderAccounts:
-        """The accounts of files together.
+        """Combine the accounts of several files.
 
         Raises:
-            SettingsError: one stands twice.
+            SettingsError: An account occurs twice.
         """
         accounts: dict[str, Account] = {}
         for text in texts.values():
@@ -97,7 +97,7 @@ class AccountFiles:
         return FolderAccounts(accounts, white=white, is_white_unsigned=self._is_white_unsigned)
 
     def look(self) -> bool:
-        """Take what has changed, if it can be used; True where something has. In any thread."""
+        """Reload the files if they have changed and are valid; return whether accounts were reloaded. Callable in any thread."""
         with self._changing:
             return self._look_again()
 
@@ -109,7 +109,7 @@ class AccountFiles:
             return False
         if looks == self._looks:
             return False
-        self._looks = looks  # Told of once.
+        self._looks = looks  # Report an error once.
         with short_switch_interval():
             try:
                 texts = {look.path: _read(look) for look in looks}
@@ -124,13 +124,13 @@ class AccountFiles:
         return True
 
     def take(self, texts: Mapping[str, AccountText]) -> None:
-        """Put in force what was written just now."""
+        """Put the given contents, which have just been written, in force."""
         with self._changing:
             self.current, self.texts = self.joined(texts), texts
             self._looks = self._look()
 
     async def follow(self) -> None:
-        """Look at the files as long as the program runs."""
+        """Reload the files whenever they change; never returns."""
         while True:
             await beat_sleep(LOOK_SECONDS)
             await asyncio.to_thread(self.look)
@@ -139,7 +139,7 @@ class AccountFiles:
         found = []
         for path in _paths(Path(self.folder)):
             status = path.stat()
-            # The change time tells of rights, too.
+            # ctime also changes with the mode.
             found.append(
                 _Look(
                     str(path), status.st_ino, status.st_size, status.st_ctime_ns, status.st_mode

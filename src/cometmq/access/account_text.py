@@ -1,4 +1,4 @@
-"""`plain_acl.yml` as accounts: what stands in one file of ACL 1.0, with its lines.
+"""Parser for files of ACL 1.0 such as `plain_acl.yml`, with line numbers for errors.
 
     globalWhiteRemoteAddresses:
     - 10.10.103.*
@@ -15,7 +15,7 @@
       groupPerms:
       - groupA=DENY
 
-Nothing that is wrong is passed over, since a permission that nobody reads may be a DENY.
+Every unknown key or value is an error, because an ignored permission might be a DENY.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,12 +32,12 @@ _TOP_KEYS = (GLOBAL_WHITE, ACCOUNTS, DATA_VERSION)
 
 
 class AccountText(NamedTuple):
-    """The content of one file of accounts.
+    """The content of a file of accounts.
 
     Attributes:
-        accounts: its accounts, each with where it stands.
-        white: its global white addresses.
-        version: the last of `dataVersion`: counter and time (ms), or None.
+        accounts: Its accounts with their places in the file.
+        white: Its global white addresses.
+        version: Last entry of `dataVersion`: counter and time (ms since 1970); None if there is none.
     """
 
     accounts: list[tuple[YamlPlace, Account]]
@@ -46,10 +46,10 @@ class AccountText(NamedTuple):
 
 
 def read_accounts(content: bytes, path: str) -> AccountText:
-    """The accounts of a file.
+    """Parse a file of accounts.
 
     Raises:
-        SettingsError: anything of it cannot be used; the message names file and line.
+        SettingsError: Anything in it cannot be used; the message names file and line.
     """
     found = AccountText([], [])
     top = read_yaml(content, path)
@@ -101,9 +101,7 @@ def _permission(node: YamlNode, of: str) -> Permission:
 
 
 def _permission_of(text: str, node: YamlNode, of: str) -> Permission:
-    permission = PERMISSIONS.get(
-        text.strip() or "DENY"
-    )  # Java, too, denies where nothing is said.
+    permission = PERMISSIONS.get(text.strip() or "DENY")  # Java also denies if it is empty.
     if permission is None:
         raise node.wrong(f"{of} has to be one of {', '.join(PERMISSIONS)}")
     return permission
@@ -122,7 +120,7 @@ def _permissions(node: YamlNode, of: str) -> dict[str, Permission]:
     return found
 
 
-# The keys of an account: the attribute that each makes, and how it is read.
+# Keys of an account, with the attribute for each and the function that parses it.
 _READERS: Mapping[str, tuple[str, Callable[[YamlNode, str], Any]]] = {
     "accessKey": ("name", _key),
     "secretKey": ("secret", lambda node, of: _key(node, of).encode()),

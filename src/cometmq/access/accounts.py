@@ -1,7 +1,7 @@
-"""Accounts of ACL 1.0 and what they may do.
+"""Accounts of ACL 1.0 and their permissions.
 
-Names, defaults and their meaning are those of PlainPermissionManager of RocketMQ 4.9.8; what its five codes for administrators and
-none for all the others became stands in docs/design/0050.
+Names, defaults and their meaning are those of PlainPermissionManager of RocketMQ 4.9.8. RocketMQ requires an
+administrator for five request codes only; docs/design/0050 lists what this server requires.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from cometmq.model.frozen import dataclass
 from cometmq.model.names import DEFAULT_TOPIC, TRACE_TOPIC
 from cometmq.model.rights import ANY_NAME, Access, Action, Resource, Right, needs_its_name
 
-# Names and secrets are longer than this (AclConstants.ACCESS_KEY_MIN_LENGTH).
+# Minimum length of names and secrets is one more than this (AclConstants.ACCESS_KEY_MIN_LENGTH).
 KEY_LENGTH = 6
 
 Permission = frozenset[Action]
@@ -30,24 +30,24 @@ PERMISSIONS: Mapping[str, Permission] = {
 DENIED = PERMISSIONS["DENY"]
 _READS = frozenset({Action.GET})
 _ANY = _BOTH | _READS
-# Traces are sent by everybody, and what a new topic would be like may be asked for.
+# Everybody may send traces and query the template of new topics.
 _OF_EVERYBODY = {TRACE_TOPIC: _PUB, DEFAULT_TOPIC: _READS}
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An account.
+    """An account of ACL 1.0.
 
     Attributes:
-        name: its access key.
-        secret: its secret key.
-        is_super: `admin: true`.
-        white: addresses that it need not sign from, where that is allowed.
-        default_topic: permission for topics that are not named.
-        default_group: the same for groups.
-        topics: permission by topic.
-        groups: permission by group.
-        is_enabled: accounts are.
+        name: Access key.
+        secret: Secret key.
+        is_super: Value of `admin`.
+        white: Addresses from which it need not sign, if that is allowed.
+        default_topic: Permission for topics without an entry.
+        default_group: Permission for groups without an entry.
+        topics: Permission by topic.
+        groups: Permission by group.
+        is_enabled: Always true for accounts.
     """
 
     name: str
@@ -61,12 +61,12 @@ class Account:
     is_enabled: bool = True
 
     def may(self, access: Access, right: Right, _ip: str) -> bool:
-        """See `User`: who may send to a topic or consume it may also read about it; its messages are for who may consume it."""
+        """Return whether an access is allowed; PUB or SUB include reading facts, only SUB includes reading messages."""
         if self.is_super:
             return True
         resource, name, actions, shows_messages = access
         if resource is Resource.CLUSTER:
-            # At nameservers clients ask for brokers and keys; at brokers no such row is for anybody.
+            # At nameservers, clients ask for brokers and keys; at brokers no such request is open to anybody.
             return right is Right.ANYBODY and actions == _READS
         if name == ANY_NAME:
             return False
@@ -83,10 +83,10 @@ class Account:
 
 
 class FolderAccounts:
-    """All accounts of a folder's files, at one time.
+    """All accounts of a folder at one time.
 
     Attributes:
-        accounts: by their names.
+        accounts: Accounts by name.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class FolderAccounts:
         white: Sequence[AddressPattern] = (),
         is_white_unsigned: bool = False,
     ) -> None:
-        """`white` are the global white addresses; they count where `is_white_unsigned`."""
+        """Use the global white addresses (`white`) only if `is_white_unsigned`."""
         self.accounts = accounts
         self._white = tuple(white) if is_white_unsigned else ()
         self._is_white_unsigned = is_white_unsigned
@@ -105,23 +105,23 @@ class FolderAccounts:
         return len(self.accounts)
 
     def find(self, name: str) -> Account | None:
-        """See `UserTable`."""
+        """Return the account with this name."""
         return self.accounts.get(name)
 
     def is_unasked(self, ip: str) -> bool:
-        """See `UserTable`: a global white address, where such need not sign."""
+        """Return whether an address is a global white address and such addresses need not sign."""
         return any(pattern.holds(ip) for pattern in self._white)
 
     def is_unsigned(self, user: User, ip: str) -> bool:
-        """See `UserTable`: the account's own white address, where such need not sign."""
+        """Return whether an address is white for this account and such addresses need not sign."""
         if not self._is_white_unsigned or not isinstance(user, Account):
             return False
         return user.white is not None and user.white.holds(ip)
 
     def is_open(self, _code: int) -> bool:
-        """See `UserTable`: no code is."""
+        """Return False, because no request code is open (see `UserTable`)."""
         return False
 
     def is_right_spared(self, _code: int) -> bool:
-        """See `UserTable`: of no code."""
+        """Return False, because every request code needs a right (see `UserTable`)."""
         return False

@@ -1,4 +1,4 @@
-"""Address patterns of ACL 1.0: one address, or a range of them by their parts.
+"""Address patterns of ACL 1.0: an address, or a range given by its parts.
 
 | pattern | means |
 | --- | --- |
@@ -9,8 +9,8 @@
 | `10.0.0.{1,2}` | each of the list, in the last part |
 | `10.0.0.1,10.0.0.7` | any of the list |
 
-IPv6 has the same forms; where it has a range all eight parts are written. Follows RemoteAddressStrategyFactory of
-RocketMQ 4.9.8.
+The same forms exist for IPv6; a range there has all eight parts. Follows RemoteAddressStrategyFactory of RocketMQ
+4.9.8.
 """
 
 import re
@@ -24,20 +24,20 @@ _FORMS = (
     "10.0.0.1, 10.0.*.*, 10.0.0.1-20, 10.0.0.{1,2}, a list with commas, *, or the same of IPv6"
 )
 _LIST = re.compile(r"(?P<front>[^{}]+)\{(?P<ends>[^{}]+)\}")
-# Of IPv4 and IPv6: what stands between parts, how many there are, the base of their numbers, the largest.
+# For IPv4 and IPv6: separator, number of parts, base of their numbers, and the largest number.
 _KINDS = ((".", 4, 10, 255), (":", 8, 16, 0xFFFF))
 
 Part = Callable[[int], bool]
 
 
 class AddressPattern:
-    """A pattern of addresses, as RocketMQ's white lists have them."""
+    """A pattern of addresses, as in RocketMQ's white lists."""
 
     def __init__(self, text: str) -> None:
-        """Read a pattern.
+        """Parse a pattern.
 
         Raises:
-            ValueError: it cannot be read; the message says which, and what can.
+            ValueError: The pattern is invalid; the message names the part and the valid forms.
         """
         self._text = text.strip()
         self._is_all = self._text in _ALL
@@ -48,7 +48,7 @@ class AddressPattern:
                 self._add(each)
 
     def __repr__(self) -> str:
-        """The pattern as it was written."""
+        """Return the pattern for debugging."""
         return f"<AddressPattern {self._text}>"
 
     def _add(self, text: str) -> None:
@@ -63,7 +63,7 @@ class AddressPattern:
             ) from None
 
     def holds(self, ip: str) -> bool:
-        """Whether an address, as `Peer.ip` has it, is meant."""
+        """Return whether the pattern includes an address in the form of `Peer.ip`."""
         if self._is_all or ip in self._single:
             return True
         if not self._ranges:
@@ -77,7 +77,6 @@ class AddressPattern:
 
 
 def _several(text: str) -> list[str]:
-    """The patterns of a list."""
     braces = _LIST.fullmatch(text)
     if braces is not None:
         return [braces["front"] + end.strip() for end in braces["ends"].split(",")]

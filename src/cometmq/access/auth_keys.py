@@ -1,4 +1,4 @@
-"""Settings of Auth 2.0: the keys of AuthConfig of RocketMQ 5.3.3."""
+"""Settings of Auth 2.0, with the keys of AuthConfig in RocketMQ 5.3.3."""
 
 import json
 
@@ -7,41 +7,41 @@ from cometmq.model.frozen import dataclass
 from cometmq.model.settings import setting
 from cometmq.net.tls_keys import TlsKeys
 
-# What these name in RocketMQ is what is here; another class of it would be one of Java.
+# The only supported value of each key; any other would be a Java class.
 _PROVIDERS = {
     "authenticationProvider": "DefaultAuthenticationProvider",
     "authenticationMetadataProvider": "LocalAuthenticationMetadataProvider",
     "authorizationProvider": "DefaultAuthorizationProvider",
     "authorizationMetadataProvider": "LocalAuthorizationMetadataProvider",
 }
-# Threads and caches that are not here.
+# Keys of thread pools and caches that CometMQ does not have.
 AUTH_KEYS_WITHOUT_EFFECT = frozenset(
     """
     authenticationStrategy authorizationStrategy userCacheMaxNum userCacheExpiredSecond userCacheRefreshSecond
     aclCacheMaxNum aclCacheExpiredSecond aclCacheRefreshSecond statefulAuthenticationCacheMaxNum
     statefulAuthenticationCacheExpiredSecond statefulAuthorizationCacheMaxNum
     statefulAuthorizationCacheExpiredSecond
-    """.split()  # noqa: SIM905  One to a line would be a page.
+    """.split()  # noqa: SIM905  One per line would be a page.
 )
 
 
 @dataclass(frozen=True, slots=True)
 class AuthKeys(TlsKeys):
-    """Users and policies.
+    """Settings of users and policies.
 
     Attributes:
-        is_authentication_enabled: Auth 2.0 of RocketMQ 5.3: requests are signed by users.
-        is_authorization_enabled: and asked about, by the policies of users; refused without the former. Without it a user may
-            do everything but what is an administrator's.
-        authentication_provider: RocketMQ's own name, or nothing; another is refused.
-        authentication_metadata_provider: the same.
-        authorization_provider: the same.
-        authorization_metadata_provider: the same.
-        authentication_whitelist: codes of requests that nobody signs; of administrators' from this machine only.
-        authorization_whitelist: codes that need a known user and no right.
-        init_user: `{"username":"...","password":"..."}`, made Super at the start; never shown, and not taken as a flag.
-        auth_path: the folder of `auth.json`, users and policies; without it `config` in a broker's store. A nameserver needs it.
-        is_migrated: users are made of the accounts of ACL 1.0 at the start, where they are not there yet.
+        is_authentication_enabled: Auth 2.0 of RocketMQ 5.3: users sign their requests.
+        is_authorization_enabled: users' policies are checked; refused without the former. Without it a user may do everything
+            except an administrator's and a broker's requests.
+        authentication_provider: empty or RocketMQ's own name; another value is refused.
+        authentication_metadata_provider: empty or RocketMQ's own name; another value is refused.
+        authorization_provider: empty or RocketMQ's own name; another value is refused.
+        authorization_metadata_provider: empty or RocketMQ's own name; another value is refused.
+        authentication_whitelist: codes that need no signature; administrators' and brokers' ones only from this machine.
+        authorization_whitelist: codes of requests that need a known user but no right.
+        init_user: `{"username":"...","password":"..."}`, made Super at the start; never shown, and not accepted as a flag.
+        auth_path: folder of `auth.json`; default: `config` in a broker's store. Required for a nameserver.
+        is_migrated: at the start, create users from the accounts of ACL 1.0 unless they exist already.
     """
 
     is_authentication_enabled: bool = setting(default=False, key="authenticationEnabled")
@@ -57,10 +57,10 @@ class AuthKeys(TlsKeys):
     is_migrated: bool = setting(default=False, key="migrateAuthFromV1Enabled")
 
     def check_auth(self) -> None:
-        """Look at what is said of Auth 2.0.
+        """Check the settings of Auth 2.0.
 
         Raises:
-            SettingsError: it cannot be used.
+            SettingsError: They cannot be used.
         """
         if self.is_authorization_enabled and not self.is_authentication_enabled:
             raise SettingsError(
@@ -81,18 +81,18 @@ class AuthKeys(TlsKeys):
         self.first_user()
 
     def open_codes(self) -> frozenset[int]:
-        """Codes of `authenticationWhitelist`."""
+        """Return the request codes in `authenticationWhitelist`."""
         return _codes(self.authentication_whitelist, "authenticationWhitelist")
 
     def spared_codes(self) -> frozenset[int]:
-        """Codes of `authorizationWhitelist`."""
+        """Return the request codes in `authorizationWhitelist`."""
         return _codes(self.authorization_whitelist, "authorizationWhitelist")
 
     def first_user(self) -> tuple[str, str] | None:
-        """Name and password of the user that is made at the start.
+        """Return name and password of the user that is created at the start, or None.
 
         Raises:
-            SettingsError: `initAuthenticationUser` cannot be read; the message holds nothing of it.
+            SettingsError: `initAuthenticationUser` is malformed; the message contains nothing of it.
         """
         if not self.init_user:
             return None

@@ -1,11 +1,11 @@
-"""Users and policies of Auth 2.0, in one file: read, changed, written whole.
+"""Users and policies of Auth 2.0, stored in one file.
 
     {"version": 1, "users": [{"username": "alice", "password": "...", "userType": "Normal", "userStatus": "enable"}],
      "acls": [{"subject": "User:alice", "policies": [...]}]}
 
-RocketMQ 5.3.3 keeps them in RocksDB. The file is its owner's alone (0600); it is written aside, brought to the device and put in
-place, so that after a power cut there is the old content or the new one. Each change is another table; whoever decides by one
-sees no half of a change.
+RocketMQ 5.3.3 stores them in RocksDB. Only the owner may access the file (0600). Changes are written to a temporary
+file, flushed and renamed, so that a power cut leaves either the old or the new content. Each change creates a new
+table, so readers never see half of a change.
 """
 
 import json
@@ -37,7 +37,7 @@ _NAME = re.compile(r"[\w.@%|:/+-]{1,128}", re.ASCII)
 _PASSWORD_MAX = 256
 _SIZE_MAX = 64 << 20
 _NO_POLICIES = UserPolicies({})
-# Decisions of a user that are remembered.
+# Maximum number of cached decisions per user.
 _DECISIONS_MAX = 1_000
 
 
@@ -46,14 +46,14 @@ class AuthUser:
     """A user.
 
     Attributes:
-        name: his name, the access key.
-        secret: his password, with which he signs.
-        is_super: whether he may do everything.
-        is_enabled: whether he may ask at all.
-        policies: what he may do.
-        cluster: the name of this server's cluster, for resources `Cluster:NAME`.
-        is_authorized: whether rights are asked about; without that a user may do what is no administrator's.
-        decided: what was decided before; another table of users begins anew.
+        name: Name, which is the access key.
+        secret: Password, which signs the user's requests.
+        is_super: Whether the user may do everything.
+        is_enabled: Whether the user may send requests at all.
+        policies: Policies of the user.
+        cluster: Name of this server's cluster, for resources `Cluster:NAME`.
+        is_authorized: Whether policies are checked; if not, all but administrators' and brokers' requests are allowed.
+        decided: Cache of decisions; each new table of users starts with an empty one.
     """
 
     name: str
@@ -68,7 +68,7 @@ class AuthUser:
     )
 
     def may(self, access: Access, right: Right, ip: str) -> bool:
-        """See `User`."""
+        """Return whether the user has an access in a request of this right from an address."""
         if self.is_super:
             return True
         if not self.is_authorized:
@@ -84,7 +84,7 @@ class AuthUser:
         return decided
 
     def to_json(self, *, with_password: bool = False) -> dict[str, str]:
-        """The user as RocketMQ's JSON; answers to clients hold no password."""
+        """Return the user as RocketMQ's JSON values; answers to clients contain no password."""
         password = self.secret.decode() if with_password else "******"
         return {
             "password": password,
@@ -104,43 +104,43 @@ class AuthUsers:
         unasked: frozenset[int] = frozenset(),
         unauthorized: frozenset[int] = frozenset(),
     ) -> None:
-        """Codes of requests that need no signature, and no right."""
+        """Set the request codes that need no signature (`unasked`) and those that need no right (`unauthorized`)."""
         self.users = users
         self._unasked = unasked
         self._unauthorized = unauthorized
 
     def find(self, name: str) -> AuthUser | None:
-        """See `UserTable`."""
+        """Return the user with this name, or None."""
         return self.users.get(name)
 
     def is_unasked(self, _ip: str) -> bool:
-        """See `UserTable`: no address is."""
+        """Return False, because every address must sign (see `UserTable`)."""
         return False
 
     def is_unsigned(self, _user: User, _ip: str) -> bool:
-        """See `UserTable`: nobody is."""
+        """Return False, because every user must sign (see `UserTable`)."""
         return False
 
     def is_open(self, code: int) -> bool:
-        """See `UserTable`."""
+        """Return whether requests with this code need no user."""
         return code in self._unasked
 
     def is_right_spared(self, code: int) -> bool:
-        """See `UserTable`."""
+        """Return whether requests with this code need a user but no right."""
         return code in self._unauthorized
 
     def changed(self, users: Mapping[str, AuthUser]) -> "AuthUsers":
-        """A table with other users; decisions made before are forgotten."""
+        """Return a table with other users and without cached decisions."""
         fresh = {name: replace(user, decided={}) for name, user in users.items()}
         return AuthUsers(fresh, unasked=self._unasked, unauthorized=self._unauthorized)
 
 
 class AuthFile:
-    """The users of a server, and their file.
+    """The users of a server and their file.
 
     Attributes:
-        current: they, as they are now.
-        path: of the file.
+        current: The current users.
+        path: Path of the file.
     """
 
     def __init__(
@@ -152,10 +152,10 @@ class AuthFile:
         unasked: frozenset[int] = frozenset(),
         unauthorized: frozenset[int] = frozenset(),
     ) -> None:
-        """Read the file; without one there are no users yet.
+        """Read the file; without a file there are no users.
 
         Raises:
-            SettingsError: it cannot be used; the message names it and holds nothing of it.
+            SettingsError: The file cannot be used; the message names it without its content.
         """
         self.path = path
         self._cluster = cluster
@@ -202,12 +202,12 @@ class AuthFile:
     def put_user(
         self, name: str, values: Any, *, is_new: bool, asker: Asker = EVERYBODY
     ) -> None:
-        """Make a user, or change him, if the asker may: Super users are for Super users to change.
+        """Create or change a user; only Super users may do that to Super users.
 
         Raises:
-            RequestError: he is there already, or is not; or the asker may not.
-            SettingsError: a value cannot be used.
-            OSError: it could not be written.
+            RequestError: The user exists already or does not exist, or the asker may not do it.
+            SettingsError: A value is invalid.
+            OSError: Writing failed.
         """
 
         def edit(users: dict[str, AuthUser]) -> None:
@@ -224,11 +224,11 @@ class AuthFile:
         self._edit(edit)
 
     def delete_user(self, name: str, *, asker: Asker = EVERYBODY) -> bool:
-        """Delete a user with his policies, if the asker may; whether there was one.
+        """Delete a user and his policies; return whether he existed. Only Super users may delete Super users.
 
         Raises:
-            RequestError: the asker may not.
-            OSError: it could not be written.
+            RequestError: The asker may not do it.
+            OSError: Writing failed.
         """
         if self.current.find(name) is None:
             return False
@@ -240,12 +240,12 @@ class AuthFile:
         return True
 
     def put_policies(self, name: str, policies: UserPolicies) -> None:
-        """Add entries to the policies of a user; one of the same resource takes the place of what was.
+        """Add entries to the policies of a user; an entry for the same resource replaces the old one.
 
         Raises:
-            RequestError: there is no such user.
-            SettingsError: there would be too many.
-            OSError: it could not be written.
+            RequestError: The user does not exist.
+            SettingsError: There would be too many entries.
+            OSError: Writing failed.
         """
 
         def edit(users: dict[str, AuthUser]) -> None:
@@ -257,12 +257,12 @@ class AuthFile:
         self._edit(edit)
 
     def delete_policies(self, name: str, policy: str, resource: str | None) -> None:
-        """Take away the entry of a resource, or all policies of a user.
+        """Delete the entry for a resource, or all policies of a user.
 
         Raises:
-            RequestError: there is no such user, or he has no policies.
-            SettingsError: there is no such entry.
-            OSError: it could not be written.
+            RequestError: The user does not exist or has no policies.
+            SettingsError: The entry does not exist.
+            OSError: Writing failed.
         """
 
         def edit(users: dict[str, AuthUser]) -> None:
@@ -278,11 +278,11 @@ class AuthFile:
         self._edit(edit)
 
     def ensure_super(self, name: str, password: str) -> None:
-        """Have a user who may do everything, with this password.
+        """Make sure that a Super user with this name and password exists and is enabled.
 
         Raises:
-            SettingsError: the name or password cannot be used.
-            OSError: it could not be written.
+            SettingsError: Name or password is invalid.
+            OSError: Writing failed.
         """
         values = {"password": password, "userType": SUPER, "userStatus": ENABLE}
         user = self.current.find(name)
@@ -291,10 +291,10 @@ class AuthFile:
             self.put_user(name, values, is_new=user is None)
 
     def add_all(self, users: Mapping[str, AuthUser]) -> int:
-        """Add users who are not there yet, with their policies; how many there were.
+        """Add users that do not exist yet, with their policies; return their number.
 
         Raises:
-            OSError: it could not be written.
+            OSError: Writing failed.
         """
         fresh = {name: user for name, user in users.items() if name not in self.current.users}
         if fresh:
@@ -302,7 +302,7 @@ class AuthFile:
         return len(fresh)
 
     def other_clusters(self) -> list[str]:
-        """Return the resources of policies for other clusters than this server's: such policies never apply here."""
+        """Return the resources in policies that name other clusters than this server's and thus never apply."""
         entries = (
             entry
             for user in self.current.users.values()
@@ -318,7 +318,7 @@ class AuthFile:
         )
 
     def made(self, **values: Any) -> AuthUser:
-        """A user of this server."""
+        """Create a user of this server without storing it."""
         return AuthUser(cluster=self._cluster, is_authorized=self._is_authorized, **values)
 
     def _changed_by(self, before: AuthUser | None, name: Any, values: Any) -> AuthUser:
@@ -361,13 +361,13 @@ class AuthFile:
                 )
             write_whole_file(self.path, _encoded(users.values()))
             self.current = self.current.changed(users)
-            # Freed at once, what was decided of all of them keeps every other thread waiting.
+            # Clear the old caches one by one; freeing all of them at once would block other threads.
             for user in before.values():
                 user.decided.clear()
 
 
 def _check_super(before: AuthUser | None, after: AuthUser | None, asker: Asker) -> None:
-    """Refuse a change of a Super user, or one that makes a Super user, unless a Super user asks for it."""
+    """Reject a change from or to a Super user, unless the asker is a Super user."""
     is_about_super = any(user is not None and user.is_super for user in (before, after))
     if is_about_super and not asker.is_super:
         raise RequestError(
@@ -380,7 +380,7 @@ def _has_super(users: Mapping[str, AuthUser]) -> bool:
 
 
 def _encoded(users: Iterable[AuthUser]) -> bytes:
-    """The file of these users: one a line, and each for itself, so that other threads get their turn in between."""
+    """Encode the file with one user per line, separately, so that other threads run in between."""
     rows, policies = [], []
     for user in users:
         rows.append(json.dumps(user.to_json(with_password=True)))
@@ -398,15 +398,15 @@ def _encoded(users: Iterable[AuthUser]) -> bytes:
 
 
 def no_subject(remark: str = "The subject is not exist.") -> RequestError:
-    """The answer where nobody is known by the name of a subject; its code is that of all of Auth 2.0's errors."""
+    """Return the answer for an unknown subject; all errors of Auth 2.0 have the same code."""
     return RequestError(ResponseCode.NO_PERMISSION, remark)
 
 
 def name_of(subject: Any) -> str:
-    """The user of a subject, `User:alice`.
+    """Return the name in a subject such as `User:alice`.
 
     Raises:
-        SettingsError: it is none.
+        SettingsError: The subject is malformed.
     """
     kind, _, name = subject.partition(":") if isinstance(subject, str) else ("", "", "")
     if kind.lower() != "user" or not name:

@@ -1,8 +1,8 @@
-"""The gate with access control: checks who sends a request, and that he may do all that it does.
+"""The gate of access control: identifies the sender of a request and checks the required rights.
 
-Whoever cannot show who he is learns nothing but that: an unknown user, a disabled one and a wrong signature have one answer and cost
-the same work. What is refused has a line in the log `cometmq.audit`, which holds no secret; lines of a kind are bounded and
-counted as all others (process.program_log).
+Unknown users, disabled users and wrong signatures get the same answer after the same work, so that an attacker learns
+nothing. Each refusal is logged to `cometmq.audit` without secrets; identical lines are limited and counted as in other
+logs (process.program_log).
 """
 
 import hmac
@@ -38,14 +38,14 @@ from cometmq.wire.connection import LARGE_FRAME_SIZE
 
 _audit = logging.getLogger("cometmq.audit")
 
-# For whoever is not known: nobody has it.
+# Checked for unknown names; no user has it.
 _NOBODYS_SECRET = os.urandom(20)
-# The topic of the sends, which alone are taken as bytes: of SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE, of SEND_MESSAGE.
+# Field with the topic in SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE, and in SEND_MESSAGE; only these use the fast path.
 _TOPIC_FIELDS = ("b", "topic")
-# Users at their addresses who send as bytes, and topics of each; what is beyond that is asked about again.
+# Cached users (with address) on the fast path, and topics per user; the caches are cleared when full.
 _SIGNERS_MAX = _TOPICS_MAX = 256
 _CHANGES = frozenset({Action.CREATE, Action.UPDATE, Action.DELETE})
-# Of a name from a request, in a remark and in the audit log, characters.
+# Maximum characters of a name in remarks and audit lines.
 _NAME_MAX = 128
 
 _UNSIGNED = "this server asks who sends, and the request names no access key: give the client credentials (mqadmin: tools.yml)"
@@ -67,7 +67,7 @@ class UsersInForce(Protocol):
     """A source of a server's users.
 
     Attributes:
-        current: all of them, as they are now.
+        current: The current users.
     """
 
     @property
@@ -76,12 +76,12 @@ class UsersInForce(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class KnownAsker:
-    """A user at an address; it is looked up each time, so that what is withdrawn is gone at once.
+    """A user at an address, looked up on each use so that changes of rights apply immediately.
 
     Attributes:
-        users: The server's.
-        name: The user's.
-        ip: The address.
+        users: Users of the server.
+        name: Name of the user.
+        ip: IP address of the user.
     """
 
     users: UsersInForce
@@ -90,35 +90,35 @@ class KnownAsker:
 
     @property
     def user(self) -> User | None:
-        """The user as it is now; None: it is gone or disabled."""
+        """The current user; None if deleted or disabled."""
         user = self.users.current.find(self.name)
         return user if user is not None and user.is_enabled else None
 
     @property
     def is_super(self) -> bool:
-        """See `Asker`."""
+        """Whether the user may currently do everything."""
         user = self.user
         return user is not None and user.is_super
 
     @property
     def is_known(self) -> bool:
-        """See `Asker`."""
+        """Whether the user still exists and is enabled."""
         return self.user is not None
 
     def may(self, access: Access, right: Right) -> bool:
-        """See `Asker`."""
+        """Return whether the user currently has an access in a request of this right."""
         user = self.user
         return user is not None and user.may(access, right, self.ip)
 
 
 @dataclass(frozen=True, slots=True)
 class WhiteAsker:
-    """Somebody at an address that need not sign: everything is allowed for as long as the address is white.
+    """A sender at an address that need not sign; may do everything while the address is white.
 
     Attributes:
-        users: The server's.
-        ip: The address.
-        name: What the audit calls it.
+        users: Users of the server.
+        ip: IP address of the sender.
+        name: Name in the audit log.
     """
 
     users: UsersInForce
@@ -127,18 +127,18 @@ class WhiteAsker:
 
     @property
     def is_super(self) -> bool:
-        """See `Asker`."""
+        """Whether the address is still white."""
         return self.users.current.is_unasked(self.ip)
 
     is_known = is_super
 
     def may(self, _access: Access, _right: Right) -> bool:
-        """See `Asker`."""
+        """Return whether the address is still white."""
         return self.is_super
 
 
 class AccessGate:
-    """Lets pass what a user has signed and may do."""
+    """Allows requests that a user has signed and may send."""
 
     def __init__(
         self,
@@ -147,32 +147,32 @@ class AccessGate:
         is_admin_without_tls: bool = False,
         failures: LoginFailures | None = None,
     ) -> None:
-        """Changes by administrators of other machines need TLS, or `is_admin_without_tls`.
+        """Set the users, and whether administrators on other machines may change things without TLS.
 
-        `failures` count wrong signatures of other machines, also behind a good one; without them nobody does.
+        `failures` counts wrong signatures from other machines; without it, their number is not limited.
         """
         self._users = users
         self._failures = failures
         self._is_admin_without_tls = is_admin_without_tls
-        # By name and address; a user who changes is another object, of which nothing is known.
+        # By name and address; a changed user is a new object and invalidates its entry.
         self._signers: dict[tuple[str, str], tuple[User, KnownSigner]] = {}
 
     def is_asked(self, _rule: RequestRule) -> bool:
-        """Every request is."""
+        """Return True, because every request is checked."""
         return True
 
     def check(self, rule: RequestRule, request: Command | RawCommand, peer: Peer) -> Asker:
-        """Ask who sent a request, check that he may, and return him.
+        """Check that the sender of a request may send it, and return the sender.
 
         Raises:
-            RequestError: NO_PERMISSION: he may not, or is nobody.
-            CodecError: what the request touches cannot be read.
+            RequestError: NO_PERMISSION: The sender is unknown or may not send it.
+            CodecError: The resources of the request cannot be decoded.
         """
         table = self._users.current
         if table.is_unasked(peer.ip):
             return WhiteAsker(self._users, peer.ip)
         if self._is_open(table, rule, peer):
-            # The records that such a request finds are as open as it is. Nothing else follows from it.
+            # The records found by such a request are as open as the request; nothing else is granted.
             if rule.is_asked_again:
                 return EVERYBODY
             found = self._signer(table, request, peer)
@@ -190,7 +190,7 @@ class AccessGate:
         user: User,
         peer: Peer,
     ) -> Asker:
-        """Check that a user may do what a request does."""
+        """Check that a user may do everything that a request does."""
         asker = self._asker(user, peer)
         is_admins = rule.right is Right.ADMINISTRATOR
         is_free = user.is_super or table.is_right_spared(rule.code)
@@ -219,17 +219,17 @@ class AccessGate:
         return asker
 
     def _asker(self, user: User, peer: Peer) -> Asker:
-        """The asker that a user is at a connection, where it is the one who signed last from now on."""
+        """Return the asker of a user on a connection, and remember it as the last signer there."""
         asker = peer.signed_by
         if asker is None or asker.name != user.name:
             asker = peer.signed_by = KnownAsker(self._users, user.name, peer.ip)
         return asker
 
     def signer_of(self, peer: Peer) -> KnownSigner | None:
-        """See `ByteGate`: who asked last on a connection, while he is a user who may ask.
+        """Return the last signer of a connection for the fast path, or None if requests need a full check.
 
-        Whoever has not signed there yet, has changed his name, or may not, is asked one by one (`check`), as is a send that is
-        unusual: so nothing is decided here that `check` would not.
+        Unsigned connections, other users and unusual sends go through `check`, so that this never allows more than
+        `check` would.
         """
         last = peer.signed_by
         if last is None or not peer.has_signed:
@@ -248,7 +248,7 @@ class AccessGate:
     def may_send(
         self, rules: Sequence[RequestRule], topic: bytes, signer: KnownSigner, peer: Peer
     ) -> bool:
-        """See `ByteGate`: as `check` would by each of the rules."""
+        """Return whether `check` would allow sends to a topic under each of the rules; if so, cache the topic."""
         last, table = peer.signed_by, self._users.current
         user = None if last is None else table.find(last.name)
         if user is None or not all(
@@ -263,11 +263,11 @@ class AccessGate:
         return True
 
     def refusal_of_large(self, fields: Mapping[str, str], peer: Peer) -> str | None:
-        """The reason to refuse a large frame before somebody has signed here; None: it is taken."""
+        """Return the reason to refuse a large frame on a connection without a valid signature, or None to accept it."""
         table, name = self._users.current, fields.get(ACCESS_KEY)
         user = table.find(name) if isinstance(name, str) else None
-        # A client's first request may be a large message, and its signature is one of all of it. So a known name is enough
-        # to be read, until signatures of that address were wrong too often.
+        # A client's first request may be a large message, and its signature covers all of it. A known name is therefore
+        # enough to read it, unless the address has sent too many wrong signatures.
         is_guessed = user is not None and self._is_guessed(peer, user.name)
         is_known = user is not None and user.is_enabled and not is_guessed
         if is_known or table.is_unasked(peer.ip):
@@ -275,7 +275,7 @@ class AccessGate:
         return f"a frame of more than {LARGE_FRAME_SIZE} bytes, and nobody who is known has signed on this connection"
 
     def _is_guessed(self, peer: Peer, name: str) -> bool:
-        """Return whether too many signatures of a name were wrong; never of the user who signed last on this connection."""
+        """Return whether a name had too many wrong signatures; never true for the last valid signer of the connection."""
         if self._failures is None or peer.is_on_own_machine:
             return False
         signed_by = peer.signed_by
@@ -285,14 +285,14 @@ class AccessGate:
 
     @staticmethod
     def _is_open(table: UserTable, rule: RequestRule, peer: Peer) -> bool:
-        """Whether nobody is asked for: what only its own machine may do without access control, it alone may do so."""
+        """Return whether a request code is open; requests of administrators and brokers are open only to this machine."""
         is_others = rule.right in (Right.ADMINISTRATOR, Right.BROKER)
         return table.is_open(rule.code) and (peer.is_on_own_machine or not is_others)
 
     def _signer(
         self, table: UserTable, request: Command | RawCommand, peer: Peer
     ) -> User | str:
-        """Return the user who signed a request, or why none did."""
+        """Return the user who signed a request, or the reason why there is none."""
         fields, body = request[6], request[7]
         name: object = fields.get(ACCESS_KEY)
         if not name:
@@ -314,7 +314,7 @@ class AccessGate:
 
 
 def _may_send(user: User, table: UserTable, rule: RequestRule, topic: bytes, ip: str) -> bool:
-    """Whether a user may send to a topic with the requests of a rule."""
+    """Return whether a user may send to a topic by the requests of a rule."""
     if rule.right is Right.ADMINISTRATOR:
         return False
     if user.is_super or table.is_right_spared(rule.code):
@@ -324,7 +324,7 @@ def _may_send(user: User, table: UserTable, rule: RequestRule, topic: bytes, ip:
 
 
 def _is_signed(secret: bytes, fields: dict[str, str], body: bytes) -> bool:
-    """Whether the signature of a request was made with this secret."""
+    """Return whether the signature of a request was made with this secret."""
     try:
         given = fields.get(SIGNATURE, "").encode()
         if hmac.compare_digest(given, signature(secret, signed_content(fields, body))):
@@ -334,7 +334,7 @@ def _is_signed(secret: bytes, fields: dict[str, str], body: bytes) -> bool:
         content = signed_content(fields, body, without=UNIQUE_KEY_QUERY)
         return hmac.compare_digest(given, signature(secret, content))
     except (CodecError, AttributeError, UnicodeEncodeError):
-        return False  # A field that is no text: a signer has none.
+        return False  # A field is no string, which signers never send.
 
 
 def _said(access: Access) -> str:

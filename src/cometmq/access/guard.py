@@ -1,4 +1,4 @@
-"""Makes the access gate of a server from its settings; where access control is off, imports nothing of it."""
+"""Creation of a server's access gate from its settings; imports the rest only if access control is on."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class AccessGuard(NamedTuple):
-    """The gate of a server, and what is behind it.
+    """The gate of a server and its users.
 
     Attributes:
-        gate: asks requests; None: there is no access control.
-        accounts: those of ACL 1.0.
-        users: those of Auth 2.0.
+        gate: Checks requests; None without access control.
+        accounts: Accounts of ACL 1.0, or None.
+        users: Users of Auth 2.0, or None.
     """
 
     gate: AccessGate | None = None
@@ -30,17 +30,17 @@ class AccessGuard(NamedTuple):
 def access_guard(
     settings: AccessKeys, clock: Clock, *, folder: str | None, cluster: str = ""
 ) -> AccessGuard:
-    """Make the access gate that the settings ask for.
+    """Create the access gate that the settings ask for.
 
     Args:
-        settings: of the server.
-        clock: time.
-        folder: of users and policies, where settings name none.
-        cluster: its name.
+        settings: Settings of the server.
+        clock: Clock for counting failed signatures.
+        folder: Folder of users and policies, if the settings name none.
+        cluster: Name of the server's cluster.
 
     Raises:
-        SettingsError: something cannot be used; the message says which.
-        OSError: users could not be written.
+        SettingsError: A setting or file cannot be used; the message names it.
+        OSError: Writing the users failed.
     """
     if not settings.is_guarded:
         return AccessGuard()

@@ -1,4 +1,4 @@
-"""Settings of access control that brokers and nameservers share."""
+"""Settings of access control for brokers and nameservers."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,24 +17,24 @@ MIGRATE = "migrateAuthFromV1Enabled"
 
 @dataclass(frozen=True, slots=True)
 class AccessKeys(AuthKeys):
-    """Settings of access control, the same for brokers and nameservers.
+    """Settings of access control for brokers and nameservers.
 
     Attributes:
-        is_own_machine_trusted: peers of this machine may administrate without access control, and need neither TLS nor a bound on wrong
-            signatures; false where something forwards connections of others from here (haproxy, stunnel, docker-proxy, `ssh -R`, a
-            sidecar); not a key of RocketMQ.
-        connections_per_address_max: connections of one address (IPv6: of a /64) that is not the own machine; more are refused;
+        is_own_machine_trusted: peers on this machine may administrate without access control, and need neither TLS nor
+            a limit on wrong signatures; set false if anything on this machine forwards connections of others (haproxy,
+            stunnel, docker-proxy, `ssh -R`, a sidecar); not a key of RocketMQ.
+        connections_per_address_max: maximum number of connections per address (IPv6: per /64) other than this machine;
             not a key of RocketMQ.
-        is_acl_enabled: ACL 1.0 of RocketMQ 4.9: requests are signed by accounts of `plain_acl.yml` and
-            `acl/**/*.yml`; differs: batch sends and reads are asked about, too (operate/security.md).
-        acl_folder: where these files are; without it `conf` below `rocketmqHome` or ROCKETMQ_HOME, else the folder of
-            the configuration file; not a key of RocketMQ.
-        is_white_unsigned: white addresses of these files need not sign; differs: RocketMQ lets them pass; not a key
-            of RocketMQ.
-        is_admin_without_tls: what administrators of other machines change is taken without TLS, too, where there is
-            access control; not a key of RocketMQ.
-        inner_credentials: what it signs its own requests with, `{"accessKey":"...","secretKey":"..."}`; never shown, and
-            not taken as a flag.
+        is_acl_enabled: ACL 1.0 of RocketMQ 4.9: accounts in `plain_acl.yml` and `acl/**/*.yml` sign the requests;
+            differs: batch sends and reads are checked as well (operate/security.md).
+        acl_folder: folder of these files; default: `conf` below `rocketmqHome` or ROCKETMQ_HOME, otherwise the folder
+            of the configuration file; not a key of RocketMQ.
+        is_white_unsigned: white addresses in these files need not sign; differs: RocketMQ always lets them pass; not a
+            key of RocketMQ.
+        is_admin_without_tls: with access control, accept changes by administrators on other machines without TLS; not a
+            key of RocketMQ.
+        inner_credentials: credentials that sign the server's own requests, `{"accessKey":"...","secretKey":"..."}`;
+            never shown, and not accepted as a flag.
     """
 
     is_own_machine_trusted: bool = setting(default=True, key="ownMachineIsTrusted")
@@ -53,10 +53,10 @@ class AccessKeys(AuthKeys):
         return self.is_acl_enabled or self.is_authentication_enabled
 
     def account_folder(self) -> str:
-        """The folder of the files of accounts.
+        """Return the folder of the files of accounts.
 
         Raises:
-            SettingsError: nothing says it.
+            SettingsError: No setting names it.
         """
         if not self.acl_folder:
             raise SettingsError(
@@ -65,10 +65,10 @@ class AccessKeys(AuthKeys):
         return self.acl_folder
 
     def check_access(self) -> None:
-        """Look at what is said of access control.
+        """Check the settings of access control.
 
         Raises:
-            SettingsError: it cannot be used.
+            SettingsError: They cannot be used.
         """
         self.credentials()
         self.server_tls()
@@ -82,10 +82,10 @@ class AccessKeys(AuthKeys):
             self.account_folder()
 
     def credentials(self) -> Credentials | None:
-        """The credentials with which the server signs its own requests; None: it does not sign.
+        """Return the credentials that sign the server's own requests, or None.
 
         Raises:
-            SettingsError: `innerClientAuthenticationCredentials` cannot be read.
+            SettingsError: `innerClientAuthenticationCredentials` is malformed.
         """
         if not self.inner_credentials:
             return None
@@ -95,10 +95,10 @@ class AccessKeys(AuthKeys):
 def further_layers(
     layers: Sequence[Layer], conf: str | None, environment: Mapping[str, str]
 ) -> list[Layer]:
-    """Settings from other files, and the places of those; the weakest of layers.
+    """Return the layers of lowest priority: the folder of accounts and the TLS file.
 
     Raises:
-        SettingsError: the file that `tls.config.file` names cannot be read.
+        SettingsError: The file that `tls.config.file` names cannot be read.
     """
     return [*folder_layers(layers, conf, environment), *tls_layers(layers)]
 
@@ -106,12 +106,12 @@ def further_layers(
 def folder_layers(
     layers: Iterable[Layer], conf: str | None, environment: Mapping[str, str]
 ) -> list[Layer]:
-    """The folder of the files of accounts where `aclFolder` does not say it, as a layer.
+    """Return a layer with the default folder of accounts if `aclFolder` is needed but not set.
 
     Args:
-        layers: all others.
-        conf: path of the configuration file, or None.
-        environment: of the process.
+        layers: All other layers.
+        conf: Path of the configuration file, or None.
+        environment: Environment of the process.
     """
     values = {key: text.strip() for layer in layers for key, text in layer.values.items()}
     is_wanted = any(values.get(key, "").lower() == "true" for key in (ACL_ENABLE, MIGRATE))
@@ -128,15 +128,15 @@ def folder_layers(
 
 
 def check_secret_files(kind: type, layers: Sequence[Layer]) -> None:
-    """Refuse configuration files that hold a secret and can be read by others.
+    """Reject configuration files with secrets that others can read.
 
     Raises:
-        SettingsError: it is one.
+        SettingsError: A file is readable by others.
     """
     secrets = secret_names(kind)
     for layer in layers:
         held = [key for key, text in layer.values.items() if key in secrets and text.strip()]
-        # What has no file's path is the environment, or made by the program.
+        # Layers without a path come from the environment or the program.
         if held and layer.origin.startswith("/") and os.stat(layer.origin).st_mode & 0o007:  # noqa: PTH116
             raise SettingsError(
                 f"{layer.origin} holds {', '.join(held)}, and others may read it: chmod 600"

@@ -1,4 +1,4 @@
-"""The users that the settings of a server name: the accounts of ACL 1.0, or the users of Auth 2.0."""
+"""Loading of a server's users: accounts of ACL 1.0, or users of Auth 2.0."""
 
 import os
 from pathlib import Path
@@ -15,20 +15,20 @@ AUTH_FILE = "auth.json"
 
 
 def known_accounts(settings: AccessKeys) -> AccountFiles:
-    """The accounts of ACL 1.0.
+    """Load the accounts of ACL 1.0.
 
     Raises:
-        SettingsError: there is none, or one of their files cannot be used; the message names it.
+        SettingsError: There is no account, or a file cannot be used; the message names it.
     """
     return AccountFiles(settings.account_folder(), is_white_unsigned=settings.is_white_unsigned)
 
 
 def known_users(settings: AccessKeys, folder: str | None, cluster: str) -> AuthFile:
-    """The users of Auth 2.0, with those that settings have made.
+    """Load the users of Auth 2.0 and create those that the settings name.
 
     Raises:
-        SettingsError: there is no folder, or nobody could make users.
-        OSError: users could not be written.
+        SettingsError: No folder is named, or there is no Super user.
+        OSError: Writing the users failed.
     """
     if folder is None:
         raise SettingsError(
@@ -59,7 +59,7 @@ def known_users(settings: AccessKeys, folder: str | None, cluster: str) -> AuthF
 
 
 def user_of(users: AuthFile, account: Account) -> AuthUser:
-    """The user that an account of ACL 1.0 becomes, by the rules of AuthMigrator of RocketMQ 5.3.3; white addresses are dropped."""
+    """Convert an account of ACL 1.0 as AuthMigrator of RocketMQ 5.3.3 does; white addresses are dropped."""
     custom = [_entry(f"Topic:{name}", held) for name, held in account.topics.items()]
     custom += [_entry(f"Group:{name}", held) for name, held in account.groups.items()]
     default = [

@@ -1,17 +1,17 @@
-"""The bound on failed signatures of a name from an address, and of an address."""
+"""Limits on wrong signatures per address and name, and per address."""
 
 from collections import OrderedDict
 
 from cometmq.model.clock import Clock
 
-# Wrong signatures of a name from an address in a while, before no others of that name are looked at from there; the
-# while, seconds. A neighbour behind the same address has another name.
+# Wrong signatures of a name from an address before further ones are refused unseen, and the period in seconds.
+# Neighbours behind the same address use other names.
 FAILURES_MAX, WHILE_SECONDS = 5, 60.0
-# Of all names from an address: one that tries many names is stopped, too.
+# The same limit for all names of an address, to stop guessing of names.
 ADDRESS_FAILURES_MAX = 1_000
 _COUNTS_MAX = 20_000
 
-# An address, and the hash of a name; of all names together: None.
+# An address and the hash of a name, or None for all names together.
 _Place = tuple[str, int | None]
 
 
@@ -19,9 +19,9 @@ class LoginFailures:
     """Counts wrong signatures by address and name."""
 
     def __init__(self, clock: Clock) -> None:
-        """Begin without any failure."""
+        """Use the clock for the period."""
         self._clock = clock
-        # The count, and when its while ends; the place that failed first stands first.
+        # Count and end of the period by place; oldest failure first.
         self._counts: OrderedDict[_Place, tuple[int, float]] = OrderedDict()
 
     def note(self, address: str, name: str) -> None:
@@ -37,7 +37,7 @@ class LoginFailures:
             self._counts.popitem(last=False)
 
     def is_too_many(self, address: str, name: str) -> bool:
-        """Return whether signatures of a name from an address are not looked at for a while."""
+        """Return whether signatures of a name from an address are currently refused unseen."""
         return self._has(address, hash(name), FAILURES_MAX) or self._has(
             address, None, ADDRESS_FAILURES_MAX
         )

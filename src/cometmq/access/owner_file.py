@@ -1,4 +1,4 @@
-"""Files that hold secrets: written whole, to the device, readable by their owner alone, and read only where nobody else put them."""
+"""Files with secrets: written atomically, readable by the owner only, and protected against replacement by others."""
 
 import os
 import stat
@@ -9,14 +9,14 @@ from cometmq.model.errors import SettingsError
 
 
 def check_owner(path: str) -> None:
-    """Refuse a file of users that somebody else could have put there.
+    """Reject a file of users that another user could have put there.
 
-    It belongs to the user of this process or to root, and so do the folders that it and a link to it lie in, or nobody else
-    may write to them (the sticky bit is enough).
+    The file, its folder and the folder of its link target must belong to the user of this process or to root, and the
+    folders must not be writable by others (unless they have the sticky bit).
 
     Raises:
-        SettingsError: somebody could; the message names the place.
-        OSError: it cannot be looked at.
+        SettingsError: Another user could have put it there; the message names the place.
+        OSError: The file cannot be examined.
     """
     trusted = (0, os.geteuid())
     if os.stat(path).st_uid not in trusted:  # noqa: PTH116
@@ -33,12 +33,12 @@ def check_owner(path: str) -> None:
 
 
 def write_whole_file(path: str, content: bytes) -> None:
-    """Replace a file: after a power cut there is the old content or the new one.
+    """Replace a file so that a power cut leaves either the old or the new content.
 
-    A new file is readable by its owner alone, another one as it was before.
+    A new file is readable by the owner only; otherwise the mode is kept.
 
     Raises:
-        OSError: it could not be written; the old content stands.
+        OSError: Writing failed; the old content is unchanged.
     """
     fresh = f"{path}.tmp"
     with suppress(FileNotFoundError):

@@ -1,11 +1,11 @@
-"""Policies of Auth 2.0: what a user may do to which resource, from where.
+"""Policies of Auth 2.0: what a user may do to which resource, from which addresses.
 
     {"subject": "User:alice", "policies": [{"policyType": "Custom", "entries": [
         {"resource": "Topic:orders*", "actions": ["Pub"], "sourceIps": ["10.0.0.0/8"], "decision": "Allow"}]}]}
 
-The Custom policy is asked first, the Default one where nothing of it fits, and where nothing fits at all the answer is no. Of entries that
-fit the most exact counts: a name, then the longest prefix, then any; of two on one level the one that denies. RocketMQ 5.3.3
-means the same and does otherwise (there Allow wins, and the shorter prefix).
+The Custom policy is evaluated first, the Default one if no entry of the former matches; without any match the access is
+denied. Among matching entries the most exact one decides: a name, then the longest prefix, then any; on the same level,
+Deny wins. RocketMQ 5.3.3 intends the same but behaves differently (Allow and the shorter prefix win).
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ from cometmq.model.rights import ANY_NAME, Access, Action, Resource, needs_its_n
 ALLOW, DENY = "Allow", "Deny"
 CUSTOM, DEFAULT = "Custom", "Default"
 ALL = "All"
-# Policies and entries of a user, entries of a policy, addresses of an entry.
+# Maximum numbers of entries per user, and of addresses per entry.
 ENTRIES_MAX, ADDRESSES_MAX = 1_000, 100
 _RESOURCE_MAX = 512
 
@@ -41,18 +41,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class PolicyEntry:
-    """One thing that is allowed or denied.
+    """An entry that allows or denies access.
 
     Attributes:
-        resource: as it is written, `Topic:orders*`.
-        kind: of the resource; None: any.
-        name: of it, or what it begins with.
-        level: how exact that is; the higher counts.
-        actions: with the resource.
-        action_names: as they are written.
-        networks: where a request comes from; none: from anywhere.
-        addresses: as they are written.
-        is_allowed: or denied.
+        resource: Resource as written, `Topic:orders*`.
+        kind: Kind of the resource; None for any.
+        name: Name of the resource, or its prefix.
+        level: How exact the name is; the highest level decides.
+        actions: Actions on the resource.
+        action_names: Actions as written.
+        networks: Networks that requests may come from; empty for all.
+        addresses: Networks as written.
+        is_allowed: Whether the entry allows or denies.
     """
 
     resource: str
@@ -66,29 +66,29 @@ class PolicyEntry:
     is_allowed: bool
 
     def fits(self, access: Access, address: IPv4Address | IPv6Address) -> bool:
-        """Whether the entry is about the thing that is asked for."""
+        """Return whether the entry matches an access from an address."""
         if self.kind is not None and self.kind is not access.resource:
             return False
         if self.actions.isdisjoint(access.actions):
             return False
         if access.name == ANY_NAME and access.resource is not Resource.CLUSTER:
-            # All of a kind: allowed by what allows all, and denied by what denies one.
+            # All resources of a kind: allowed by an entry for all, denied by an entry for any one.
             is_named = self.level <= 1 or not self.is_allowed
         elif self.level == _EXACT or needs_its_name(access):
             is_named = self.level == _EXACT and access.name == self.name
         else:
             is_named = self.names(access.name)
-        # The addresses last: few entries get so far.
+        # Check addresses last, because few entries get here.
         return is_named and (
             not self.networks or any(address in network for network in self.networks)
         )
 
     def names(self, name: str) -> bool:
-        """Return whether the entry is about a resource of its kind with this name."""
+        """Return whether the entry includes the name of a resource of its kind."""
         return name == self.name if self.level == _EXACT else name.startswith(self.name)
 
     def to_json(self) -> dict[str, Any]:
-        """The entry as RocketMQ's JSON."""
+        """Return the entry as RocketMQ's JSON values."""
         sources = {"sourceIps": list(self.addresses)} if self.addresses else {}
         decision = ALLOW if self.is_allowed else DENY
         return {
@@ -99,27 +99,27 @@ class PolicyEntry:
         }
 
 
-# Levels: any kind 0, any name 1, a prefix 2 and its length, a name above all of them.
+# Levels: 0 any kind, 1 any name, 2 + length for a prefix, and an exact name above all.
 _EXACT = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class UserPolicies:
-    """The policies of one user.
+    """The policies of a user.
 
     Attributes:
-        entries: by the type of the policy.
+        entries: Entries by type of policy.
     """
 
     entries: Mapping[str, tuple[PolicyEntry, ...]]
 
     def may(self, access: Access, ip: str) -> bool:
-        """Whether the policies allow a thing."""
+        """Return whether the policies allow an access."""
         decided = self.deciding(access, ip)
         return decided is not None and decided[1].is_allowed
 
     def deciding(self, access: Access, ip: str) -> tuple[str, PolicyEntry] | None:
-        """The entry that decides about a thing, with the type of its policy; None where none fits: that is a no."""
+        """Return the entry that decides about an access, with the type of its policy; None means denied."""
         address = ip_address(ip)
         for policy in (CUSTOM, DEFAULT):
             entries = self.entries.get(policy, ())
@@ -129,7 +129,7 @@ class UserPolicies:
         return None
 
     def merged(self, other: "UserPolicies") -> "UserPolicies":
-        """These policies and another user's: an entry of the same resource takes the place of what was."""
+        """Return these policies with the entries of `other`, which replace those for the same resource."""
         entries = {**self.entries}
         for policy, more in other.entries.items():
             by_resource = {each.resource: each for each in (*entries.get(policy, ()), *more)}
@@ -139,10 +139,10 @@ class UserPolicies:
         return merged
 
     def without(self, policy: str, resource: str) -> "UserPolicies":
-        """These policies without the entry of a resource.
+        """Return these policies without the entry for a resource.
 
         Raises:
-            SettingsError: there is none.
+            SettingsError: The entry does not exist.
         """
         kept = tuple(each for each in self.entries.get(policy, ()) if each.resource != resource)
         if len(kept) == len(self.entries.get(policy, ())):
@@ -150,11 +150,11 @@ class UserPolicies:
         return UserPolicies({**self.entries, policy: kept}).trimmed()
 
     def trimmed(self) -> "UserPolicies":
-        """These policies without those that have no entry."""
+        """Return these policies without empty ones."""
         return UserPolicies({policy: each for policy, each in self.entries.items() if each})
 
     def about(self, resource: str) -> "UserPolicies":
-        """The policies whose resource contains this text."""
+        """Return the entries whose resource contains a text."""
         return UserPolicies(
             {
                 policy: tuple(each for each in entries if resource in each.resource)
@@ -163,17 +163,17 @@ class UserPolicies:
         ).trimmed()
 
     def check(self) -> None:
-        """Refuse more than is looked at for each request.
+        """Reject more entries than can be checked per request.
 
         Raises:
-            SettingsError: there are too many.
+            SettingsError: There are too many entries.
         """
         count = sum(map(len, self.entries.values()))
         if count > ENTRIES_MAX:
             raise SettingsError(f"{count} entries of one user; {ENTRIES_MAX} is the most")
 
     def to_json(self) -> list[dict[str, Any]]:
-        """The policies as RocketMQ's JSON."""
+        """Return the policies as RocketMQ's JSON values."""
         return [
             {"policyType": policy, "entries": [each.to_json() for each in entries]}
             for policy, entries in self.entries.items()
@@ -182,10 +182,10 @@ class UserPolicies:
 
 
 def read_policies(value: Any) -> UserPolicies:
-    """Policies from JSON.
+    """Parse policies from JSON values.
 
     Raises:
-        SettingsError: they cannot be used; the message says which field and what is right.
+        SettingsError: A field is invalid; the message names it and the valid values.
     """
     found: dict[str, tuple[PolicyEntry, ...]] = {}
     for policy in _list_of(value, "policies"):

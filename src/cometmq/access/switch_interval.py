@@ -1,7 +1,7 @@
-"""A short switch interval while a thread makes or frees very many objects: the loop has its turn in between, soon.
+"""Shorter thread switch interval during work on very many objects, so that the loop runs in between.
 
-A thread that only computes keeps the interpreter for 5 ms (`sys.setswitchinterval`) before another one gets it, and an answer
-needs it several times. The search for objects in circles (`gc`) keeps it as long as it takes, of very many objects the longer, and of files and tables there are none.
+A computing thread holds the interpreter for 5 ms (`sys.setswitchinterval`) before another one gets it, and an answer
+needs it several times. Garbage collection (`gc`) would hold it longer; it is off, as the data has no reference cycles.
 """
 
 import gc
@@ -10,12 +10,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# How long a thread keeps the interpreter while such work is done, seconds.
+# Switch interval during such work, in seconds.
 SWITCH_SECONDS = 0.0005
 
 
 class ShortSwitchInterval:
-    """The interval while such work is done, whose doers are counted: the first shortens it, the last changes it back."""
+    """A reentrant context: the first user shortens the interval, the last one restores it."""
 
     def __init__(self) -> None:
         self._changing = threading.Lock()
@@ -24,7 +24,7 @@ class ShortSwitchInterval:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Do such work within; in any thread, and several at once."""
+        """Shorten the interval within the context, in any thread and several at once."""
         with self._changing:
             if not self._inside:
                 self._before = (sys.getswitchinterval(), gc.isenabled())
@@ -43,5 +43,5 @@ class ShortSwitchInterval:
                         gc.enable()
 
 
-# One for the process: both are settings of the whole interpreter.
+# One per process, because both settings apply to the whole interpreter.
 short_switch_interval = ShortSwitchInterval()

@@ -1,4 +1,4 @@
-"""A user of a server with a secret, and the tables of users."""
+"""The interfaces of users and of tables of users."""
 
 from typing import Protocol
 
@@ -6,11 +6,11 @@ from cometmq.model.rights import Access, Right
 
 
 class User(Protocol):
-    """Somebody who signs his requests; his name is the access key."""
+    """A user who signs requests; the name is the access key."""
 
     @property
     def name(self) -> str:
-        """The access key."""
+        """Access key of the user."""
         ...
 
     @property
@@ -19,39 +19,39 @@ class User(Protocol):
         ...
 
     def may(self, access: Access, right: Right, ip: str) -> bool:
-        """Return whether the user may do something by a request of this right from an address."""
+        """Return whether the user has an access in a request of this right from an address."""
         ...
 
     @property
     def secret(self) -> bytes:
-        """The secret with which the user signs."""
+        """Secret that the user signs with."""
         ...
 
     @property
     def is_enabled(self) -> bool:
-        """Whether the user may ask at all."""
+        """Whether the user may send requests at all."""
         ...
 
 
 class UserTable(Protocol):
-    """All users at one time; what changes is another table."""
+    """All users at one time; a change creates a new table."""
 
     def find(self, name: str) -> User | None:
-        """The user of a name."""
+        """Return the user with this name, or None."""
         ...
 
     def is_unasked(self, ip: str) -> bool:
-        """Whether an address needs neither signature nor right."""
+        """Return whether an address needs neither signature nor right."""
         ...
 
     def is_unsigned(self, user: User, ip: str) -> bool:
-        """Whether a user need not sign from an address."""
+        """Return whether a user need not sign from an address."""
         ...
 
     def is_open(self, code: int) -> bool:
-        """Whether requests of a code need no user."""
+        """Return whether requests with this code need no user."""
         ...
 
     def is_right_spared(self, code: int) -> bool:
-        """Whether requests of a code need a user, and no right."""
+        """Return whether requests with this code need a user but no right."""
         ...

@@ -1,4 +1,4 @@
-"""YAML as nodes that know their lines: whoever reads a file can say where it is wrong."""
+"""YAML nodes that know their lines, for error messages."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -7,7 +7,7 @@ import yaml
 
 from cometmq.model.errors import SettingsError
 
-# The compiled reader, where PyYAML has it: it takes a tenth of the time.
+# The compiled reader, if PyYAML has it, which takes a tenth of the time.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -15,20 +15,20 @@ class YamlPlace(NamedTuple):
     """A place in a YAML file.
 
     Attributes:
-        path: of the file.
-        line: counted from 1.
+        path: Path of the file.
+        line: Line number, from 1.
     """
 
     path: str
     line: int
 
     def wrong(self, what: str) -> SettingsError:
-        """The error that names file and line."""
+        """Return an error that names file and line."""
         return SettingsError(f"{self.path}, line {self.line}: {what}")
 
 
 class YamlNode:
-    """A value of a YAML file."""
+    """A value in a YAML file."""
 
     __slots__ = ("_node", "_path")
 
@@ -38,15 +38,15 @@ class YamlNode:
 
     @property
     def place(self) -> YamlPlace:
-        """The place of the node; keeping it keeps nothing of the node's content."""
+        """Place of the node; keeping it does not keep the node's content in memory."""
         return YamlPlace(self._path, self._node.start_mark.line + 1)
 
     def wrong(self, what: str) -> SettingsError:
-        """The error that names file and line."""
+        """Return an error that names file and line."""
         return self.place.wrong(what)
 
     def text(self, of: str) -> str:
-        """The text of a plain value, blanks around it taken away; empty for none."""
+        """Return the stripped text of a scalar; empty for null."""
         if not isinstance(self._node, yaml.ScalarNode):
             raise self.wrong(f"{of} is no plain value")
         is_none = self._node.tag == "tag:yaml.org,2002:null"
@@ -54,14 +54,14 @@ class YamlNode:
         return "" if is_none else value.strip()
 
     def truth(self, of: str) -> bool:
-        """Whether the node says true."""
+        """Return whether the node is true; empty means false."""
         said = self.text(of).lower()
         if said not in ("true", "false", ""):
             raise self.wrong(f"{of} must be true or false")
         return said == "true"
 
     def items(self, of: str) -> "list[YamlNode]":
-        """The values of a list; none where nothing is said."""
+        """Return the items of a list; empty for null."""
         if isinstance(self._node, yaml.SequenceNode):
             return [YamlNode(item, self._path) for item in self._node.value]
         if isinstance(self._node, yaml.ScalarNode) and not self.text(of):
@@ -69,7 +69,7 @@ class YamlNode:
         raise self.wrong(f"{of} is no list")
 
     def pairs(self, of: str) -> "Iterator[tuple[YamlNode, str, YamlNode]]":
-        """Of a table: each key with where it stands, and its value; a key comes once."""
+        """Yield the keys of a table with their places and values; duplicate keys are an error."""
         if not isinstance(self._node, yaml.MappingNode):
             raise self.wrong(f"{of} is no table of keys and values")
         seen = set()
@@ -82,7 +82,7 @@ class YamlNode:
             yield at, name, YamlNode(value, self._path)
 
     def let_go(self) -> None:
-        """Give up what stands below, one by one: freed at once, the values of a large file keep every other thread waiting."""
+        """Release the content piece by piece; freeing a large file at once would block other threads."""
         for below in self._node.value if isinstance(self._node, yaml.MappingNode) else ():
             for node in below:
                 values = node.value
@@ -91,10 +91,10 @@ class YamlNode:
 
 
 def read_yaml(content: bytes, path: str) -> YamlNode | None:
-    """The whole of a file; None where nothing is in it.
+    """Parse a file; return None if it is empty.
 
     Raises:
-        SettingsError: it is no YAML; the message names file and line, and holds nothing of what stands there.
+        SettingsError: The file is not YAML; the message names file and line without the content.
     """
     try:
         node = yaml.compose(content, Loader=LOADER)
