@@ -1,8 +1,8 @@
-"""Stores without a broker: verified, compared, repaired, rebuilt, archived, restored, read as Arrow.
+"""Stores without a broker: verify, compare, repair, rebuild, archive, restore, and read as Arrow.
 
-`cometmq store` does it on one core, the jobs of Spark on all, with the same code (docs/design/0052).
-Nothing here knows Spark; what only looks needs neither numpy nor pyarrow. Only `repair` and what
-installs rebuilt files change a store, and they take its lock.
+`cometmq store` uses this code on one core, the Spark jobs on all cores (docs/design/0052). Nothing here depends on
+Spark, and code that only inspects a store needs neither numpy nor pyarrow. Only `repair` and the installation of
+rebuilt files change a store; both take its lock.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ def read(
     mode: str = "PERMISSIVE",
     with_deleted: bool = False,
 ) -> pa.RecordBatchReader:
-    """Read the messages of a store's log as Arrow batches, in the order of the log; a broker may have it open.
+    """Read the messages of a store's log as Arrow batches, in log order; a broker may have the store open.
 
-    Nothing is read before a batch is asked for. A batch has at most 8,192 rows and takes what 8 MiB of the log decode to,
-    at most 64 MiB of unpacked bodies and one body more; nothing else is held, however long the log is.
+    Batches are read lazily. A batch has at most 8,192 rows from at most 8 MiB of the log, with at most 64 MiB of
+    decompressed bodies plus one body. Nothing else is held in memory, however long the log is.
 
     Args:
-        path: the store directory (storePathRootDir), Java's too: a path, a URI of pyarrow's file systems, or
-            a `StoreFolder` where the log lies elsewhere (storePathCommitLog).
-        topics: only these; none: all.
-        queues: only queues of these numbers; none: all.
-        start: only what was stored at this time or later: a `datetime` with its time zone, or ms since 1970.
-        end: only what was stored before this time.
-        columns: names of docs/spark/schema.md, of `storeFile`, `valid` and `rawRecord`; none: all but the last.
-        mode: of what is broken, "PERMISSIVE" makes a row with `valid` false, "DROPMALFORMED" a warning,
-            "FAILFAST" an error.
-        with_deleted: also messages of topics that were deleted, of which the log still has the records. Without it they
-            are left out, as far as the queue files say which they are.
+        path: The store directory (storePathRootDir), also Java's: a path, a URI of pyarrow's file systems, or a
+            `StoreFolder` if the log is elsewhere (storePathCommitLog).
+        topics: Only these topics; empty for all.
+        queues: Only queues with these ids; empty for all.
+        start: Only messages stored at or after this time: a `datetime` with a time zone, or ms since 1970.
+        end: Only messages stored before this time.
+        columns: Names from docs/spark/schema.md, `storeFile`, `valid` or `rawRecord`; empty for all but the last.
+        mode: Handling of damage: "PERMISSIVE" returns a row with `valid` false, "DROPMALFORMED" logs a warning,
+            "FAILFAST" raises an error.
+        with_deleted: Include messages of deleted topics whose records are still in the log. By default they are left
+            out, as far as the queue files show which they are.
 
     Returns:
-        A reader; pandas, Polars, DuckDB and Parquet writers take it as it is.
+        A reader, which pandas, Polars, DuckDB and Parquet writers accept directly.
 
     Raises:
-        SettingsError: an argument is wrong.
-        StoreDamaged: there is no store; while it is read and the mode is "FAILFAST": something is broken.
-        OSError: a file cannot be read.
+        SettingsError: An argument is wrong.
+        StoreDamaged: There is no store or, while reading with "FAILFAST", there is damage.
+        OSError: A file cannot be read.
     """
     from cometmq.offline.arrow_reader import read_store
 

@@ -1,7 +1,6 @@
-"""Reads an archive back: its files, and their messages as batches with the columns that are asked for.
+"""Reads an archive: its files, and their messages as batches with the requested columns.
 
-Of an archive with raw records the records are decoded, not the columns beside them: they are what
-`restore` makes a store of.
+If an archive has raw records, these are decoded instead of the columns beside them, because `restore` uses them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,9 +31,9 @@ class MessageFile(NamedTuple):
     """A Parquet file with messages.
 
     Attributes:
-        path: where it is, for the archive's file system.
-        topic: of its messages.
-        size: bytes.
+        path: Path in the archive's file system.
+        topic: Topic of its messages.
+        size: Size of the file in bytes.
     """
 
     path: str
@@ -43,11 +42,11 @@ class MessageFile(NamedTuple):
 
 
 def message_files(place: str, topics: Sequence[str] = ()) -> Iterator[MessageFile]:
-    """The files of an archive, by topic, day and name.
+    """Yield the files of an archive, by topic, day and name.
 
     Args:
-        place: the archive.
-        topics: only these; none: all.
+        place: The archive.
+        topics: Only these topics; empty for all.
     """
     source = StoreFolder(place)
     for folder in source.entries(source.root):
@@ -65,17 +64,17 @@ def message_files(place: str, topics: Sequence[str] = ()) -> Iterator[MessageFil
 def file_batches(
     place: str, file: MessageFile, schema: pa.Schema, *, is_raw: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The messages of a file with the columns of `schema`.
+    """Yield the messages of a file with the columns of `schema`.
 
     Args:
-        place: the archive.
-        file: which.
-        schema: columns of a message.
-        is_raw: decode the records' own bytes.
+        place: The archive.
+        file: The file.
+        schema: Columns of a message.
+        is_raw: Decode the raw records.
 
     Raises:
-        StoreDamaged: a file is none of an archive, or a record in it is none.
-        OSError: it cannot be read.
+        StoreDamaged: The file is not part of an archive, or contains an invalid record.
+        OSError: The file cannot be read.
     """
     names = [RAW_RECORD] if is_raw else [name for name in schema.names if name != "topic"]
     try:
@@ -112,10 +111,10 @@ def _of_records(
 
 
 def coverage_of_archive(place: str) -> Coverage:
-    """The coverage that an archive's manifest states.
+    """Return the coverage that an archive's manifest states.
 
     Raises:
-        SettingsError: it does not say it, or there is none.
+        SettingsError: There is no manifest, or it does not state the coverage.
     """
     manifest = read_manifest(place)
     if manifest is not None:

@@ -1,4 +1,4 @@
-"""The messages of a store as Arrow batches, for whoever has no Spark."""
+"""Reads the messages of a store as Arrow batches, without Spark."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -62,10 +62,10 @@ def _batches(
 
 
 def _ms(name: str, moment: Moment | None) -> int | None:
-    """A time as ms since 1970.
+    """Return a time as ms since 1970.
 
     Raises:
-        SettingsError: it has no time zone.
+        SettingsError: The time has no time zone.
     """
     if not isinstance(moment, datetime):
         return moment

@@ -1,7 +1,7 @@
-"""The messages that a copy should hold: only those that both of two copies should hold can be compared.
+"""Determines which messages a copy should hold: only messages that both copies should hold can be compared.
 
-A store and a topic hold each queue from its first offset on. An archive holds ranges: physical ones of
-a store's log, or ranges of queues.
+A store or a topic holds each queue from its first offset on. An archive holds ranges: of physical offsets of a
+store's log, or of queue offsets.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,11 +30,11 @@ class Coverage:
     """The messages that a copy should hold; picklable.
 
     Attributes:
-        firsts: the first offset that it holds of each queue; a queue that is not named: all of it.
-        physical: ranges of physical offsets; None: any.
-        ranges: ranges of queue offsets; None: any.
-        known: its queues, which say what is of a deleted topic of the same name; None: nothing is.
-        topics: only messages of these; none: of all.
+        firsts: First offset held of each queue; a queue that is not listed is held completely.
+        physical: Ranges of physical offsets; None for all.
+        ranges: Ranges of queue offsets; None for all.
+        known: Its queues, which identify messages of deleted topics of the same name; None if there are none.
+        topics: Only messages of these topics; empty for all.
     """
 
     firsts: Mapping[Queue, int] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Coverage:
     topics: Sequence[str] = ()
 
     def without_brokers(self) -> "Coverage":
-        """The coverage for queues whose broker is unknown."""
+        """Return the coverage for queues whose broker is unknown."""
         ranges = self.ranges
         if ranges is not None:
             ranges = {(topic, "", number): of for (topic, _, number), of in ranges.items()}
@@ -52,7 +52,7 @@ class Coverage:
         return replace(self, firsts=firsts, ranges=ranges)
 
     def holds(self, batch: pa.RecordBatch) -> Flags:
-        """Marks the messages of a batch that the copy should hold, too."""
+        """Return a mask of the messages of a batch that the copy should hold as well."""
         keep = np.ones(batch.num_rows, np.bool_)
         if self.physical is not None:
             keep &= _within(np.asarray(batch.column("commitLogOffset")), self.physical)
@@ -69,7 +69,7 @@ class Coverage:
         return keep
 
     def is_alive(self, batch: pa.RecordBatch) -> Flags:
-        """Marks the messages of a batch, by their places in the copy's log, that are of no deleted topic."""
+        """Return a mask of the messages that are not of deleted topics, by their physical offsets in this copy's log."""
         keep = np.ones(batch.num_rows, np.bool_)
         if self.known is None:
             return keep
@@ -89,7 +89,7 @@ def _within(places: Longs, ranges: Sequence[Range]) -> Flags:
 
 
 def queue_runs(batch: pa.RecordBatch) -> Iterator[tuple[Queue, npt.NDArray[np.int64]]]:
-    """The rows of each queue of a batch."""
+    """Yield each queue of a batch with its rows."""
     topics = batch.column("topic").dictionary_encode()
     brokers = batch.column("brokerName").fill_null("").dictionary_encode()
     kinds, which = np.unique(
@@ -108,10 +108,10 @@ def queue_runs(batch: pa.RecordBatch) -> Iterator[tuple[Queue, npt.NDArray[np.in
 
 
 def coverage_of_store(folder: StoreFolder) -> Coverage:
-    """The coverage of a store: where its oldest log files are deleted, not the oldest messages.
+    """Return the coverage of a store: its queues begin where the oldest log files were deleted.
 
     Raises:
-        StoreDamaged: there is no log.
+        StoreDamaged: There is no log.
     """
     start = folder.log_files()[0].start
     firsts: dict[Queue, int] = {}

@@ -1,11 +1,11 @@
-"""Do two copies hold the same messages? Counts and sums by blocks of queue offsets, then only what differs.
+"""Compares the messages of two copies: first counts and sums by blocks of queue offsets, then only differing blocks.
 
     `digests_of` the batches of each part of each copy -> `differing_blocks`
     -> `messages_of` the same batches, in these blocks only -> `differences`
 
-A block is 1,024 offsets of a queue. Its digest is the sum of a hash of each message: place in the queue,
-body, properties, flags, time of birth. What a broker adds (its place in the log, store time and host)
-is left out, so that a copy that lies elsewhere compares as one made by replication does.
+A block is 1,024 offsets of a queue. Its digest is the sum of a hash per message of its queue offset, body,
+properties, flags and birth time. Values that a broker adds (physical offset, store time and host) are left out, so
+that copies can be compared even if they were not made by replication.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ COMPARED = (
     "topic", "brokerName", "queueId", "queueOffset", "commitLogOffset", "storeTimestamp",
     "sysFlag", "flag", "bornTimestamp", "body", "properties",
 )  # fmt: skip
-# What a broker adds, too; tries count with it, for a copy that was sent again has none.
+# Also the values that a broker adds; and retry counts, which a message that was sent again does not have.
 COMPARED_EXACTLY = (
     *COMPARED, "bornHost", "storeHost", "reconsumeTimes", "preparedTransactionOffset",
 )  # fmt: skip
@@ -38,7 +38,7 @@ _EXACT_FIELDS = (
 )  # fmt: skip
 _ALL_64 = 0xFFFFFFFFFFFFFFFF
 
-# Odd numbers with bits well spread (of splitmix64): each field gets a place of its own in the sum.
+# Odd numbers with well-spread bits (from splitmix64), so that each field affects the sum differently.
 _SPREAD = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 
 Hashes = npt.NDArray[np.uint64]
@@ -47,15 +47,15 @@ Block = tuple[str, str, int, int]
 
 
 class BlockDigest(NamedTuple):
-    """Part of a block, as one task has seen it; parts of several tasks add up.
+    """Digest of a part of a block, as one task computed it; the digests of several tasks add up.
 
     Attributes:
-        topic: of the queue.
-        broker: of the queue; empty where a copy does not say it.
-        queue_id: its number.
-        block: number of the block.
-        messages: how many there are.
-        digest: sum of their hashes, 64 bits.
+        topic: Topic of the queue.
+        broker: Broker of the queue; empty if the copy does not record it.
+        queue_id: Queue id.
+        block: Number of the block.
+        messages: Number of messages.
+        digest: Sum of their hashes, 64 bits.
     """
 
     topic: str
@@ -67,14 +67,14 @@ class BlockDigest(NamedTuple):
 
 
 class MessageHashes(NamedTuple):
-    """A message of a block that differs, as one copy has it.
+    """A message of a differing block, as one copy has it.
 
     Attributes:
-        topic: of the queue.
-        broker: of the queue.
-        queue_id: its number.
-        offset: its place there.
-        fields: hashes of what is compared.
+        topic: Topic of the queue.
+        broker: Broker of the queue.
+        queue_id: Queue id.
+        offset: Queue offset.
+        fields: Hashes of the compared fields.
     """
 
     topic: str
@@ -85,14 +85,14 @@ class MessageHashes(NamedTuple):
 
 
 class MessageDifference(NamedTuple):
-    """One message that two copies do not have alike.
+    """One message that differs between two copies.
 
     Attributes:
-        topic: of the queue.
-        broker: of the queue.
-        queue_id: its number.
-        offset: its place there.
-        what: how, in words.
+        topic: Topic of the queue.
+        broker: Broker of the queue.
+        queue_id: Queue id.
+        offset: Queue offset.
+        what: Description of the difference.
     """
 
     topic: str
@@ -103,7 +103,7 @@ class MessageDifference(NamedTuple):
 
 
 def queued(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The messages of a batch that have a place in a queue: no damage, half messages, rolled back ones."""
+    """Drop the rows of a batch that are in no queue: damage, half messages and rolled-back ones."""
     if batch.column("topic").null_count:
         batch = batch.filter(batch.column("topic").is_valid())
     kinds = np.asarray(batch.column("sysFlag")) & TRANSACTION_MASK
@@ -114,7 +114,7 @@ def queued(batch: pa.RecordBatch) -> pa.RecordBatch:
 def digests_of(
     batches: Iterable[pa.RecordBatch], *, is_exact: bool = False
 ) -> list[BlockDigest]:
-    """The digests of some messages with the columns `COMPARED`, or `COMPARED_EXACTLY`."""
+    """Return the digests of messages with the columns `COMPARED`, or `COMPARED_EXACTLY`."""
     sums: dict[Block, tuple[int, int]] = {}
     for batch in batches:
         hashes = _hashes(batch, is_exact=is_exact)
@@ -137,7 +137,7 @@ def digests_of(
 def messages_of(
     batches: Iterable[pa.RecordBatch], blocks: AbstractSet[Block], *, is_exact: bool = False
 ) -> Iterator[MessageHashes]:
-    """The messages that lie in some blocks."""
+    """Yield the messages in the given blocks."""
     by_queue: dict[Queue, list[int]] = {}
     for topic, broker, queue_id, block in sorted(blocks):
         by_queue.setdefault((topic, broker, queue_id), []).append(block)
@@ -154,7 +154,7 @@ def messages_of(
 
 
 def _hashes(batch: pa.RecordBatch, *, is_exact: bool) -> Hashes:
-    """A hash of each message, 64 bits."""
+    """Return a 64-bit hash of each message."""
     mixed = np.asarray(batch.column("queueOffset")).astype(np.uint64)
     for field in _fields(batch, is_exact=is_exact):
         mixed = _mix(mixed, field)
@@ -162,7 +162,7 @@ def _hashes(batch: pa.RecordBatch, *, is_exact: bool) -> Hashes:
 
 
 def _fields(batch: pa.RecordBatch, *, is_exact: bool) -> tuple[Hashes, ...]:
-    """The compared fields of a batch, a number each: `_FIELDS`, or `_EXACT_FIELDS`."""
+    """Return the compared fields of a batch as numbers: `_FIELDS`, or `_EXACT_FIELDS`."""
     flags = (np.asarray(batch.column("sysFlag")).astype(np.int64) & ~HOST_BITS) << 32
     flags |= np.asarray(batch.column("flag")).astype(np.int64) & 0xFFFFFFFF
     born = np.asarray(batch.column("bornTimestamp").view(pa.int64()))
@@ -176,7 +176,7 @@ def _fields(batch: pa.RecordBatch, *, is_exact: bool) -> tuple[Hashes, ...]:
 
 
 def _added_fields(batch: pa.RecordBatch) -> Iterator[Hashes]:
-    """The fields that a broker adds, a number each, in the order of `_EXACT_FIELDS`."""
+    """Yield the fields that a broker adds as numbers, in the order of `_EXACT_FIELDS`."""
     yield np.asarray(batch.column("commitLogOffset")).astype(np.uint64)
     yield np.asarray(batch.column("storeTimestamp").view(pa.int64())).astype(np.uint64)
     for name in ("reconsumeTimes", "preparedTransactionOffset"):
@@ -186,7 +186,7 @@ def _added_fields(batch: pa.RecordBatch) -> Iterator[Hashes]:
 
 
 def _body_hashes(column: pa.Array) -> Hashes:
-    """CRC and length of each body; one that does not unpack is like no other."""
+    """Return CRC and length of each body; one that cannot be decompressed differs from all others."""
     octets, _, ends = contents(column)
     hashes = crcs(octets, ends).astype(np.uint64)
     hashes |= np.diff(ends).astype(np.uint64) << np.uint64(32)
@@ -196,7 +196,7 @@ def _body_hashes(column: pa.Array) -> Hashes:
 
 
 def _property_hashes(column: pa.Array) -> Hashes:
-    """A hash of each map: its keys, its values, and where each begins."""
+    """Return a hash of each map: its keys, its values, and their boundaries."""
     rows = np.asarray(column.offsets).astype(np.int64)
     total = np.zeros(len(column), np.uint64)
     for child in (column.keys, column.items):
@@ -208,7 +208,7 @@ def _property_hashes(column: pa.Array) -> Hashes:
 
 
 def _mix(state: Hashes, more: Hashes) -> Hashes:
-    """The finisher of splitmix64 over the state and one more field."""
+    """Apply the finisher of splitmix64 to the state and one more field."""
     step, first, second = (np.uint64(number) for number in _SPREAD)
     mixed = (state + step) ^ more
     mixed = (mixed ^ (mixed >> np.uint64(30))) * first
@@ -217,7 +217,7 @@ def _mix(state: Hashes, more: Hashes) -> Hashes:
 
 
 def differing_blocks(one: Iterable[BlockDigest], other: Iterable[BlockDigest]) -> list[Block]:
-    """The blocks of which two copies do not have the same messages."""
+    """Return the blocks in which two copies do not have the same messages."""
     left, right = _added(one), _added(other)
     return sorted(
         block for block in left.keys() | right.keys() if left.get(block) != right.get(block)
@@ -235,7 +235,7 @@ def _added(digests: Iterable[BlockDigest]) -> Mapping[Block, tuple[int, int]]:
 def differences(
     one: Iterable[MessageHashes], other: Iterable[MessageHashes]
 ) -> list[MessageDifference]:
-    """The differences between the messages of some blocks; A is `one`."""
+    """Return the differences between the messages of some blocks; `one` is called A."""
     left, right = _by_place(one), _by_place(other)
     found = []
     for place in sorted(left.keys() | right.keys()):
@@ -265,7 +265,7 @@ def _what_differs(
         return f"A has it {len(left)} times, B {len(right)} times"
     names = [
         name
-        # Without what brokers add there are fewer fields than names.
+        # Without the values that brokers add, there are fewer fields than names.
         for name, of_a, of_b in zip(_EXACT_FIELDS, left[0], right[0], strict=False)
         if of_a != of_b
     ]

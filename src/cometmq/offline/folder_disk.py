@@ -1,4 +1,4 @@
-"""A file system of pyarrow as a disk that only reads: what looks into a store looks into one anywhere."""
+"""A read-only `Disk` over a file system of pyarrow, so that code for local stores can read stores anywhere."""
 
 import errno
 import os
@@ -11,10 +11,10 @@ from cometmq.store.real_disk import RealDisk
 
 
 class FolderDisk(RealDisk):
-    """The file system of a folder; its descriptors are negative, so that nothing can be written by them.
+    """The file system of a folder; its negative descriptors make any attempt to write fail.
 
     Args:
-        folder: any folder of the file system.
+        folder: Any folder of the file system.
     """
 
     def __init__(self, folder: StoreFolder) -> None:
@@ -25,7 +25,7 @@ class FolderDisk(RealDisk):
     def open(
         self, path: str, *, create: bool = False, write: bool = True, is_new: bool = False
     ) -> int:
-        """Open a file for reading, whoever asks: what is written by such a descriptor fails."""
+        """Open a file for reading, even if writing is requested; writing to the descriptor fails."""
         if create:
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
         number = -next(self._numbers)
@@ -37,7 +37,7 @@ class FolderDisk(RealDisk):
         self._open.pop(fd).close()
 
     def size(self, fd: int) -> int:
-        """Bytes of the file."""
+        """Return the size of a file in bytes."""
         return int(self._open[fd].size())
 
     def pread(self, fd: int, size: int, offset: int) -> bytes:
@@ -45,25 +45,25 @@ class FolderDisk(RealDisk):
         return bytes(self._open[fd].read_at(size, offset))
 
     def will_need(self, fd: int, offset: int, size: int) -> None:
-        """Nothing: such a file system reads what it is asked for."""
+        """Do nothing: such a file system has no read-ahead."""
 
     def read_randomly(self, fd: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def read_normally(self, fd: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def written(self, fd: int, offset: int) -> list[tuple[int, int]]:
-        """The whole file, as one range: nobody knows of holes."""
+        """Return the whole file as one range, because holes are unknown."""
         size = self.size(fd)
         return [(offset, size)] if offset < size else []
 
     def exists(self, path: str) -> bool:
-        """Whether a file or directory has this name."""
+        """Return whether a file or directory has this name."""
         return bool(self._files.get_file_info(path).type != fs.FileType.NotFound)
 
     def list_names(self, path: str) -> list[str]:
-        """Names in a directory, sorted."""
+        """Return the names in a directory, sorted."""
         if self._files.get_file_info(path).type != fs.FileType.Directory:
             return []
         return sorted(
@@ -72,5 +72,5 @@ class FolderDisk(RealDisk):
 
 
 def disk_of(folder: StoreFolder) -> RealDisk:
-    """The disk of a folder: this machine's own where it lies there."""
+    """Return the disk of a folder: this machine's own if the folder is local."""
     return RealDisk() if folder.is_local else FolderDisk(folder)

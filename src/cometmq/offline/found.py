@@ -1,4 +1,4 @@
-"""Finds the parts of a store directory: the log's files, the queues, the index, and how it was left."""
+"""Finds the parts of a store directory: log files, queues, index, and whether the last stop was clean."""
 
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -23,7 +23,7 @@ INDEX_NAME_DIGITS = 17  # yyyyMMddHHmmssSSS
 
 
 class QueueId(NamedTuple):
-    """A queue by its place: topic and number."""
+    """A queue by topic and queue id."""
 
     topic: str
     queue_id: int
@@ -34,17 +34,17 @@ class QueueId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FoundStore:
-    """A directory, opened for reading.
+    """A store directory opened for reading.
 
     Attributes:
-        root: storePathRootDir.
-        disk: all files.
-        settings: with the sizes that the files have, and the delay levels.
-        log: its files; where it ends nobody has looked.
-        queues: the queues that have a directory, in the order of their names.
-        index_paths: the index files, the oldest first.
-        checkpoints: what the checkpoint files say.
-        is_clean: whether the last stop was clean.
+        root: The directory (storePathRootDir).
+        disk: File system.
+        settings: Settings with the actual file sizes and delay levels.
+        log: The log; its end was not searched.
+        queues: Queues that have a directory, in the order of their names.
+        index_paths: Index files, oldest first.
+        checkpoints: The loaded checkpoint files.
+        is_clean: Whether the last stop was clean.
     """
 
     root: str
@@ -57,7 +57,7 @@ class FoundStore:
     is_clean: bool
 
     def close(self) -> None:
-        """Close every file."""
+        """Close all files."""
         self.log.close()
 
 
@@ -68,19 +68,19 @@ def find_store(
     *,
     log_paths: tuple[str, ...] = (),
 ) -> FoundStore:
-    """Look into a directory.
+    """Examine a directory and open its log for reading.
 
     Args:
-        root: storePathRootDir.
-        settings: the broker's, for what the files do not tell; None: nobody knows them, and the
-            delay levels are what the delay topic's queues show.
-        disk: all files; none given: those of this machine.
-        log_paths: where the log lies, if the settings do not say it; none: in the root.
+        root: The directory (storePathRootDir).
+        settings: The broker's settings, for values that the files do not show. None if they are unknown: delay levels
+            are then derived from the delay topic's queues.
+        disk: File system; None for the one of this machine.
+        log_paths: Directories of the log if the settings do not name them; empty means in the root.
 
     Raises:
-        StoreDamaged: there is no store, a log file is missing, files differ in their size, or
-            messages or queues lie where they are not read.
-        OSError: the disk failed.
+        StoreDamaged: There is no store, a log file is missing, files differ in size, or messages or queues are stored
+            in a form that is not read.
+        OSError: The disk failed.
     """
     disk = disk or RealDisk()
     check_kind(disk, root, is_for_messages=True)
@@ -107,10 +107,10 @@ def find_store(
 
 
 def with_found_sizes(root: str, settings: StoreSettings | None, disk: Disk) -> StoreSettings:
-    """The settings, or RocketMQ's defaults, with the file sizes that a directory has.
+    """Return the settings, or RocketMQ's defaults, with the file sizes of a directory.
 
     Raises:
-        StoreDamaged: there is no store.
+        StoreDamaged: There is no store.
     """
     settings = settings or StoreSettings()
     chain = StoreDirectory(root, settings, disk=disk, read_only=True).log.chain
@@ -134,7 +134,7 @@ def with_found_sizes(root: str, settings: StoreSettings | None, disk: Disk) -> S
 
 
 def _log_file_size(disk: Disk, chain: FileChain) -> int | None:
-    """Bytes of the first log file that has any."""
+    """Return the size of the first non-empty log file in bytes."""
     for directory in chain.directories:
         for name in _numbers(disk, directory, NAME_DIGITS):
             size = file_size(disk, f"{directory}/{name}")
@@ -144,7 +144,7 @@ def _log_file_size(disk: Disk, chain: FileChain) -> int | None:
 
 
 def _queue_file_size(disk: Disk, root: str) -> int | None:
-    """Bytes of the first queue file that has any, if there is one."""
+    """Return the size of the first valid queue file in bytes, or None."""
     for topic, queue_id in _queue_ids(disk, root):
         directory = f"{root}/{topic}/{queue_id}"
         for name in _numbers(disk, directory, NAME_DIGITS):
@@ -155,7 +155,7 @@ def _queue_file_size(disk: Disk, root: str) -> int | None:
 
 
 def _index_shape(disk: Disk, directory: str) -> IndexShape | None:
-    """The shape of the first index file that shows one."""
+    """Return the shape of the first index file that shows one, or None."""
     for name in _numbers(disk, directory, INDEX_NAME_DIGITS):
         with opened(disk, f"{directory}/{name}", write=False) as fd:
             head = disk.pread(fd, INDEX_HEADER_SIZE, 0)
@@ -168,7 +168,7 @@ def _index_shape(disk: Disk, directory: str) -> IndexShape | None:
 
 
 def _queue_ids(disk: Disk, root: str) -> list[QueueId]:
-    """The queues that have a directory."""
+    """Return the queues that have a directory."""
     return [
         QueueId(topic, int(name))
         for topic in disk.list_names(root)
@@ -178,6 +178,6 @@ def _queue_ids(disk: Disk, root: str) -> list[QueueId]:
 
 
 def _numbers(disk: Disk, directory: str, digits: int) -> list[str]:
-    """Names of so many digits."""
+    """Return the names that consist of this number of digits."""
     names = disk.list_names(directory)
     return [name for name in names if len(name) == digits and name.isdigit()]

@@ -1,4 +1,4 @@
-"""Reads the entries of an index file as columns, in their order."""
+"""Reads the entries of an index file as columns, in order."""
 
 from typing import Any
 
@@ -25,15 +25,15 @@ assert _ENTRY.itemsize == INDEX_ENTRY_SIZE
 
 
 def index_columns(folder: StoreFolder, path: str, slots: int | None) -> dict[str, Any]:
-    """The entries of an index file by column: `keyHash`, `commitLogOffset`, `storeTimestamp`, `entry`, `previousEntry`.
+    """Return the entries of an index file by column: `keyHash`, `commitLogOffset`, `storeTimestamp`, `entry`, `previousEntry`.
 
     Args:
-        folder: the store.
-        path: of the file.
-        slots: that the file has; None: as the file shows, or RocketMQ's default.
+        folder: The store.
+        path: Path of the file.
+        slots: Number of slots; None to determine it from the file, else RocketMQ's default.
 
     Raises:
-        StoreDamaged: no number of slots fits the file.
+        StoreDamaged: No number of slots fits the file.
     """
     header, slots = _shape(folder, path, slots)
     count = max(header.index_count - 1, 0)
@@ -50,7 +50,7 @@ def index_columns(folder: StoreFolder, path: str, slots: int | None) -> dict[str
 
 
 def _shape(folder: StoreFolder, path: str, slots: int | None) -> tuple[IndexHeader, int]:
-    """The header of an index file and its slots: as told, as the file shows, or the default."""
+    """Return the header of an index file and its number of slots."""
     with folder.opened(path) as read_at:
         header = decode_header(read_at(0, INDEX_HEADER_SIZE))
     if slots is not None or not folder.is_local:

@@ -1,8 +1,8 @@
-"""Finds the numbers of slots and entries of an index file from the file itself.
+"""Determines the numbers of slots and entries of an index file from the file itself.
 
-Its size fits many shapes. RocketMQ's default is known by its size; of the others that one is
-right in which the first entry is the first record's, its slot leads to an entry of that slot, and
-the last entry is the last record's. (Zeros look like a first entry where the log begins at 0.)
+Its size fits many combinations. RocketMQ's default is recognized by its size. Otherwise the combination is right if
+the first entry is that of the first record, its slot leads to an entry of that slot, and the last entry is that of
+the last record. (Zeros look like a first entry if the log begins at 0.)
 """
 
 import sys
@@ -28,12 +28,12 @@ _PIECE_SIZE = 1 << 20
 
 
 def find_shape(disk: Disk, fd: int, header: IndexHeader) -> IndexShape | None:
-    """The shape of an index file; None where no shape fits its size and content.
+    """Return the shape of an index file; None if no shape fits its size and content.
 
     Args:
-        disk: all files.
-        fd: the file.
-        header: its header.
+        disk: File system.
+        fd: Descriptor of the file.
+        header: Header of the file.
     """
     size = disk.size(fd)
     default = IndexShape(SLOTS_DEFAULT, ENTRIES_DEFAULT)
@@ -42,7 +42,7 @@ def find_shape(disk: Disk, fd: int, header: IndexHeader) -> IndexShape | None:
     for shape in _shapes_by_last_entry(disk, fd, header, size):
         if _fits(disk, fd, header, shape) and _ends(disk, fd, header, shape):
             return shape
-    # The header may be ahead of the last entry after a kill.
+    # After a kill, the header may be ahead of the last entry.
     for entries in range(header.index_count, size // INDEX_ENTRY_SIZE + 1):
         left = size - INDEX_HEADER_SIZE - entries * INDEX_ENTRY_SIZE
         shape = IndexShape(left // INDEX_SLOT_SIZE, entries)
@@ -56,7 +56,7 @@ def find_shape(disk: Disk, fd: int, header: IndexHeader) -> IndexShape | None:
 def _shapes_by_last_entry(
     disk: Disk, fd: int, header: IndexHeader, size: int
 ) -> Iterator[IndexShape]:
-    """The shapes in which the file's last byte that is not zero belongs to its last entry."""
+    """Yield the shapes for which the file's last non-zero byte belongs to its last entry."""
     last = _last_byte(disk, fd)
     number = header.index_count - 1
     for start in range(last - INDEX_ENTRY_SIZE + 1, last + 1):
@@ -70,7 +70,7 @@ def _shapes_by_last_entry(
 
 
 def _last_byte(disk: Disk, fd: int) -> int:
-    """The position of the last byte that is not zero."""
+    """Return the position of the last non-zero byte."""
     for first, stop in reversed(disk.written(fd, 0)):
         end = stop
         while end > first:
@@ -83,14 +83,14 @@ def _last_byte(disk: Disk, fd: int) -> int:
 
 
 def _ends(disk: Disk, fd: int, header: IndexHeader, shape: IndexShape) -> bool:
-    """Whether the last entry is the last record's."""
+    """Return whether the last entry is that of the last record."""
     place = entry_position(header.index_count - 1, shape.slots)
     last = decode_entry(disk.pread(fd, INDEX_ENTRY_SIZE, place))
     return last.physical_offset == header.end_offset
 
 
 def _fits(disk: Disk, fd: int, header: IndexHeader, shape: IndexShape) -> bool:
-    """Whether the first entry looks like one, and its chain like a chain."""
+    """Return whether the first entry and its chain are plausible."""
     content = disk.pread(fd, INDEX_ENTRY_SIZE, entry_position(1, shape.slots))
     first = decode_entry(content)
     if first.key_hash < 0 or first.previous or first.seconds:
@@ -106,7 +106,7 @@ def _fits(disk: Disk, fd: int, header: IndexHeader, shape: IndexShape) -> bool:
 
 
 def read_slots(disk: Disk, fd: int, shape: IndexShape) -> "memoryview[int]":
-    """All slots of a file."""
+    """Return all slots of a file."""
     values = array("i", disk.pread(fd, shape.slots * INDEX_SLOT_SIZE, INDEX_HEADER_SIZE))
     if sys.byteorder == "little":
         values.byteswap()

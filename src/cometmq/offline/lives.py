@@ -1,4 +1,4 @@
-"""Tells the messages of a topic from those of a deleted topic of the same name.
+"""Distinguishes the messages of a topic from those of a deleted topic of the same name.
 
 Deleting a topic removes its queue files, not its records: these stay in the log until their log file is deleted. A
 topic that is created again under the same name begins with new, empty queues, so its log holds two records with the
@@ -6,10 +6,10 @@ same topic, queue and queue offset. The time from the creation of a queue to its
 each life begins at queue offset 0. Only the records of the last life are messages of the queue; those of earlier ones
 are dead.
 
-Two sources say which records are dead. `KnownQueues` is what the queue files show, and is exact. Where they are
+Two sources show which records are dead. `KnownQueues` is derived from the queue files, and is exact. If these are
 missing, damaged or not dispatched yet, `living_runs` finds the lives in the log: a record with queue offset 0 that
-follows others of its queue begins a new life, as in a broker that builds its queues again. A record that goes back to
-any other offset is damage: then two records of one life claim one place.
+follows others of its queue begins a new life, as in a broker that rebuilds its queues. A record that goes back to any
+other offset is damage: then two records of one life claim one place.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from cometmq.offline.columns.window import Flags, Longs
 
 _ENTRIES_READ = (
-    3200  # For the first that stands for a message; those before it are of lost ones.
+    # Searched for the first one that stands for a message; those before it are of lost ones.
+    3200
 )
 
 
@@ -40,21 +41,21 @@ class FirstEntry(NamedTuple):
     """The oldest entry of a queue whose record is still in the log.
 
     Attributes:
-        offset: its queue offset.
-        place: physical offset of its record.
+        offset: Queue offset of the entry.
+        place: Physical offset of its record.
     """
 
     offset: int
     place: int
 
     def outlives(self, offset: int, place: int) -> bool:
-        """Return whether a record of the queue is of an earlier life than this entry.
+        """Return whether a record of the queue belongs to an earlier life than this entry.
 
         Within a life, queue offsets and physical offsets ascend together.
 
         Args:
-            offset: queue offset of the record.
-            place: physical offset of the record.
+            offset: Queue offset of the record.
+            place: Physical offset of the record.
         """
         return offset >= self.offset and place < self.place
 
@@ -64,10 +65,10 @@ class KnownQueues:
     """The queues of a store as its files show them; picklable.
 
     Attributes:
-        start: physical offset at which the log began.
-        dispatched: every record before this physical offset has its entry in the files.
-        firsts: the oldest entry of each queue that has one.
-        batch_topics: topics whose messages have entries of another kind, of which nothing is known here.
+        start: Physical offset at which the log began.
+        dispatched: Physical offset before which every record has its entry in the files.
+        firsts: Oldest entry of each queue that has one.
+        batch_topics: Topics with batch queues, about which nothing is known here.
     """
 
     start: int = 0
@@ -76,13 +77,13 @@ class KnownQueues:
     batch_topics: frozenset[str] = frozenset()
 
     def is_dead(self, topic: str, queue_id: int, offset: int, place: int) -> bool:
-        """Return whether a record is of an earlier life of its queue.
+        """Return whether a record belongs to an earlier life of its queue.
 
         Args:
-            topic: of the record.
-            queue_id: its queue.
-            offset: its queue offset.
-            place: its physical offset.
+            topic: Topic of the record.
+            queue_id: Queue id of the record.
+            offset: Queue offset of the record.
+            place: Physical offset of the record.
         """
         first = self.firsts.get(QueueId(topic, queue_id))
         if first is None:
@@ -91,7 +92,7 @@ class KnownQueues:
         return first.outlives(offset, place)
 
     def are_dead(self, topic: str, queue_id: int, offsets: "Longs", places: "Longs") -> "Flags":
-        """Return which records of one queue are of an earlier life of it; see `is_dead`."""
+        """Return a mask of the records of one queue that belong to an earlier life of it; see `is_dead`."""
         first = self.firsts.get(QueueId(topic, queue_id))
         if first is not None:
             return (offsets >= first.offset) & (places < first.place)
@@ -99,12 +100,12 @@ class KnownQueues:
         return (places >= self.start) & (places < self.dispatched) & is_known
 
     def of_topics(self, topics: Container[str]) -> "KnownQueues":
-        """Return what is known of some topics; records of the others must not be asked about."""
+        """Return the part about some topics; it must not be used for records of other topics."""
         firsts = {queue: first for queue, first in self.firsts.items() if queue.topic in topics}
         return replace(self, firsts=firsts)
 
     def to_json(self) -> dict[str, object]:
-        """Return the JSON form, as an archive keeps it."""
+        """Return the JSON form, as an archive stores it."""
         queues: dict[str, dict[str, list[int]]] = {}
         for (topic, queue_id), first in self.firsts.items():
             queues.setdefault(topic, {})[str(queue_id)] = list(first)
@@ -117,12 +118,12 @@ class KnownQueues:
 
     @classmethod
     def of_json(cls, found: Any) -> "KnownQueues":
-        """Read the JSON form.
+        """Restore the queues from their JSON form.
 
         Raises:
-            KeyError: a member is missing.
-            TypeError: a member has another type.
-            ValueError: a number is none.
+            KeyError: A member is missing.
+            TypeError: A member has another type.
+            ValueError: A number is invalid.
         """
         firsts = {
             QueueId(topic, int(number)): FirstEntry(*first)
@@ -145,7 +146,7 @@ def first_entry(store: FoundStore, loaded: LoadedQueue, files: QueueFiles) -> Fi
     """Return the oldest living entry of a queue; None if it has none, or its record does not confirm it.
 
     Raises:
-        OSError: the disk failed.
+        OSError: The disk failed.
     """
     queue = loaded.queue
     count = min(queue.max_offset - queue.min_offset, _ENTRIES_READ)
@@ -164,10 +165,10 @@ def first_entry(store: FoundStore, loaded: LoadedQueue, files: QueueFiles) -> Fi
 
 
 def its_record(store: FoundStore, queue_id: QueueId, offset: int, place: int) -> Record | None:
-    """Return the record at a physical offset if it says that it is this message of this queue.
+    """Return the record at a physical offset if it is this message of this queue, else None.
 
     Raises:
-        OSError: the disk failed.
+        OSError: The disk failed.
     """
     file = store.log.chain.find(place)
     record = record_at(file, place) if file is not None else None
@@ -178,10 +179,10 @@ def its_record(store: FoundStore, queue_id: QueueId, offset: int, place: int) ->
 
 
 def known_queues(store: FoundStore) -> KnownQueues | None:
-    """Return what the queue files of a store show; None if they are damaged or incomplete.
+    """Return the queues that the queue files of a store show; None if the files are damaged or incomplete.
 
     Raises:
-        OSError: the disk failed.
+        OSError: The disk failed.
     """
     loader, files = queue_loader(store)
     start = store.log.chain.start
@@ -196,13 +197,13 @@ def known_queues(store: FoundStore) -> KnownQueues | None:
 def queues_of(
     store: FoundStore, loaded: Iterable[LoadedQueue], files: QueueFiles
 ) -> KnownQueues | None:
-    """Return what loaded queues show; None if a file is missing, or an entry points to no record of its queue.
+    """Return the queues that loaded files show; None if a file is missing, or an entry points to no record of its queue.
 
-    Our own checkpoint says how many entries there must be. Without it, as in a store that a Java broker has had, a queue
-    without files is one that is missing or one that was deleted: nothing is known of it.
+    Our own checkpoint states how many entries there must be. Without it, as after a Java broker, a queue without
+    files may be missing or deleted: nothing is known of it.
 
     Raises:
-        OSError: the disk failed.
+        OSError: The disk failed.
     """
     loaded, progress = list(loaded), store.checkpoints.progress
     if any(each.has_gap for each in loaded):
@@ -228,7 +229,7 @@ def queues_of(
 
 
 class LoggedRun(Protocol):
-    """Entries of one queue whose offsets follow each other, from one part of the log."""
+    """Entries of one queue with consecutive offsets, from one part of the log."""
 
     @property
     def topic(self) -> str:
@@ -236,7 +237,7 @@ class LoggedRun(Protocol):
 
     @property
     def queue_id(self) -> int:
-        """Number of the queue."""
+        """Queue id."""
 
     @property
     def first(self) -> int:
@@ -244,7 +245,7 @@ class LoggedRun(Protocol):
 
     @property
     def end(self) -> int:
-        """Queue offset behind the last entry."""
+        """Queue offset after the last entry."""
 
     @property
     def place(self) -> int:
@@ -252,11 +253,11 @@ class LoggedRun(Protocol):
 
     @property
     def last_place(self) -> int:
-        """Physical offset of the last record; less than `place` if nobody knows it."""
+        """Physical offset of the last record; less than `place` if unknown."""
 
     @property
     def is_named(self) -> bool:
-        """Whether another topic's message names the queue as a further one of its own."""
+        """Whether a message of another topic names the queue as an additional one."""
 
 
 R = TypeVar("R", bound=LoggedRun)
@@ -267,8 +268,8 @@ class QueueLives(Generic[R]):
     """The runs of one queue.
 
     Attributes:
-        living: of its last life, in the order of the log.
-        dead: all others.
+        living: Runs of its last life, in log order.
+        dead: All others.
     """
 
     living: list[R]
@@ -276,7 +277,7 @@ class QueueLives(Generic[R]):
 
 
 class _Life(Generic[R]):
-    """The runs of one life of a queue, in the order of the log."""
+    """The runs of one life of a queue, in log order."""
 
     def __init__(self) -> None:
         self.runs: list[R] = []
@@ -288,17 +289,18 @@ class _Life(Generic[R]):
 
 
 def living_runs(runs: Iterable[R], known: KnownQueues | None = None) -> Iterator[QueueLives[R]]:
-    """Tell living runs from dead ones, queue by queue.
+    """Separate living runs from dead ones, queue by queue.
 
     Args:
-        runs: of the whole log, in any order.
-        known: what the queue files show; None if nothing does.
+        runs: Runs of the whole log, in any order.
+        known: Queues as the queue files show them; None if unknown.
 
     Raises:
-        StoreDamaged: two records of one life have the same queue offset.
+        StoreDamaged: Two records of one life have the same queue offset.
     """
     queues: list[list[_Life[R]]] = []
-    floors: dict[str, int] = {}  # The topic was deleted after the record at this place.
+    # Physical offset of a record after which the topic was deleted.
+    floors: dict[str, int] = {}
     ordered = sorted(runs, key=lambda run: (run.topic, run.queue_id, run.place))
     for (topic, _), of_queue in groupby(ordered, key=lambda run: (run.topic, run.queue_id)):
         lives = _lives(of_queue)
@@ -317,7 +319,7 @@ def living_runs(runs: Iterable[R], known: KnownQueues | None = None) -> Iterator
 
 
 def _lives(runs: Iterable[R]) -> list[_Life[R]]:
-    """The lives of a queue, in the order of the log."""
+    """Return the lives of a queue, in log order."""
     lives: list[_Life[R]] = [_Life()]
     for run in runs:
         if run.first < lives[-1].end:
@@ -330,7 +332,7 @@ def _lives(runs: Iterable[R]) -> list[_Life[R]]:
 
 
 def _is_over(last: LoggedRun, floors: Mapping[str, int], known: KnownQueues | None) -> bool:
-    """Whether the life that ends with this run is over, and no other has begun."""
+    """Return whether the life that ends with this run is over, and no other has begun."""
     place = _last_place(last)
     if known is not None and known.is_dead(last.topic, last.queue_id, last.end - 1, place):
         return True

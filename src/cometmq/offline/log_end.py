@@ -1,8 +1,8 @@
-"""Finds the end of a log: for a reader of all that is there, and for one that wants only what will stay.
+"""Finds the end of a log: for a reader of everything, or only of records that will remain.
 
-A log file is allocated whole before it is used, so its size says nothing. A directory that was
-closed in order ends where the records end. While the marker `abort` is there a broker writes, or
-was killed: then the end is fixed when a read is planned.
+A log file is allocated completely before it is used, so its size says nothing about its content. The log of a cleanly
+closed store ends with its last record. If the `abort` file exists, a broker is writing or was killed; the end is then
+fixed when a read is planned.
 """
 
 from collections.abc import Sequence
@@ -18,15 +18,16 @@ from cometmq.offline.splits import Split
 from cometmq.store.checkpoint import CHECKPOINT_FILE, PROGRESS_FILE, decode_progress
 from cometmq.store.lock import ABORT_FILE
 
-_HEAD_BYTES = 1 << 20  # Zeros at a file's begin that say it was made ahead of need.
+# If a file begins with this many zeros, it was created ahead and is unused.
+_HEAD_BYTES = 1 << 20
 _TAIL_BYTES = 1 << 12
 
 
 def used_files(folder: StoreFolder) -> list[ListedFile]:
-    """The log files without those at the end that have been made ahead and hold nothing.
+    """Return the log files except the unused ones at the end, which were created ahead.
 
     Raises:
-        StoreDamaged: there is no log.
+        StoreDamaged: There is no log.
     """
     files = folder.log_files()
     while len(files) > 1 and _is_unused(folder, files[-1]):
@@ -40,27 +41,27 @@ def _is_unused(folder: StoreFolder, file: ListedFile) -> bool:
 
 
 def is_open(folder: StoreFolder) -> bool:
-    """Whether a broker has the directory, or was killed."""
+    """Return whether a broker has the directory open, or was killed."""
     return folder.exists(ABORT_FILE)
 
 
 def fixed_end(folder: StoreFolder, files: Sequence[ListedFile]) -> int | None:
-    """The present end of the records where more may come; None for a directory that nobody writes."""
+    """Return the current end of the records if a broker may add more; None if no broker writes the directory."""
     return present_end(folder, files) if is_open(folder) else None
 
 
 def present_end(folder: StoreFolder, files: Sequence[ListedFile]) -> int:
-    """Physical offset behind the last record that is there now.
+    """Return the physical offset of the end of the current last record.
 
-    What is known to be on the device is not walked through again, unless the log was cut since: then
-    nothing stands before that place.
+    The part known to be on the device is not scanned again, unless the log was cut since: then there are zeros before
+    that offset.
     """
     known = flushed_offset(folder) or 0
     return log_end(folder, files, known if _is_written(folder, files[-1], known) else 0)
 
 
 def _is_written(folder: StoreFolder, file: ListedFile, offset: int) -> bool:
-    """Whether anything but zeros stands right before a physical offset in a file."""
+    """Return whether there is a non-zero byte shortly before a physical offset in a file."""
     if not file.start < offset <= file.end:
         return False
     begin = max(file.start, offset - _TAIL_BYTES)
@@ -69,12 +70,12 @@ def _is_written(folder: StoreFolder, file: ListedFile, offset: int) -> bool:
 
 
 def log_end(folder: StoreFolder, files: Sequence[ListedFile], known: int) -> int:
-    """Physical offset behind the last record.
+    """Return the physical offset of the end of the last record.
 
     Args:
-        folder: the store.
-        files: its log files.
-        known: an offset that is at or before it; 0 where nothing is known.
+        folder: The store.
+        files: Its log files.
+        known: An offset at or before the end; 0 if none is known.
     """
     file = files[-1]
     begin = max(file.start, min(known, file.end - 1))
@@ -87,12 +88,12 @@ def log_end(folder: StoreFolder, files: Sequence[ListedFile], known: int) -> int
 
 
 def check_has_records(folder: StoreFolder, files: Sequence[ListedFile]) -> None:
-    """Refuse a log that has bytes but no record: it would be taken for an empty one.
+    """Refuse a log that has bytes but no record, which would otherwise be treated as empty.
 
-    Where a broker writes, the first record may be half there.
+    If a broker is writing, the first record may still be incomplete.
 
     Raises:
-        StoreDamaged: nothing of it can be read.
+        StoreDamaged: No record can be read.
     """
     if is_open(folder) or any(_begins_with_record(folder, file) for file in files):
         return
@@ -115,9 +116,9 @@ def _begins_with_record(folder: StoreFolder, file: ListedFile) -> bool:
 
 
 def damage_behind(folder: StoreFolder) -> Damage | None:
-    """Bytes behind the last record of a log that nobody writes; None for a plain end.
+    """Return the bytes after the last record of a log that no broker writes; None for a clean end.
 
-    Where a broker writes, or was killed, they are what its next start cuts.
+    If a broker is writing or was killed, its next start cuts them.
     """
     if is_open(folder):
         return None
@@ -130,14 +131,14 @@ def damage_behind(folder: StoreFolder) -> Damage | None:
 
 
 def durable_end(folder: StoreFolder, start: int) -> int:
-    """Physical offset up to which the log is on the device, as its checkpoint says.
+    """Return the physical offset up to which the log is on the device according to its checkpoint.
 
     Args:
-        folder: the store.
-        start: from where on it is asked; the answer is not before it.
+        folder: The store.
+        start: Minimum of the result.
 
     Raises:
-        StoreDamaged: nothing of the log can be read.
+        StoreDamaged: No record can be read.
     """
     files = used_files(folder)
     if not is_open(folder):
@@ -150,7 +151,7 @@ def durable_end(folder: StoreFolder, start: int) -> int:
 
 
 def flushed_offset(folder: StoreFolder) -> int | None:
-    """The end of the log on the device, as our own checkpoint says; None where Java wrote last."""
+    """Return the flushed end of the log from our own checkpoint; None if Java wrote the last one."""
     progress = decode_progress(folder.read(PROGRESS_FILE) or b"")
     if progress is None or progress.log_ms != _times(folder).log_timestamp:
         return None
@@ -166,7 +167,7 @@ def _times(folder: StoreFolder) -> Checkpoint:
 def _end_by_time(
     folder: StoreFolder, files: Sequence[ListedFile], start: int, flushed_ms: int
 ) -> int:
-    """Before the first record behind `start` that was stored after the newest flushed one."""
+    """Return the offset of the first record after `start` that was stored after the newest flushed one."""
     end = start
     for file in files:
         if file.end <= start:

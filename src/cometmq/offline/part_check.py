@@ -1,7 +1,7 @@
-"""Compares a part of a log with everything that is made from it; parts are checked anywhere, in any order.
+"""Compares a part of a log with everything derived from it; parts can be checked anywhere, in any order.
 
-A part is a range of physical offsets and owns the records that start in it. It begins at the first valid record from
-its begin on, so whoever adds up (`verify`) sees to it that it begins where the part before has ended.
+A part is a range of physical offsets and owns the records that start in it. It begins at the first valid record in
+the range, so the code that sums up the parts (`verify`) checks that each begins where the previous one ended.
 """
 
 from typing import Any, NamedTuple
@@ -17,21 +17,21 @@ from cometmq.offline.wanted_walk import WantedWalk
 
 
 class PartVerdict(NamedTuple):
-    """The result of the check of a part of the log.
+    """The result of checking a part of the log.
 
     Attributes:
-        start: physical offset at which the part begins.
-        stop: and before which it ends.
-        begin: physical offset of its first record; None where it has none.
-        end: physical offset behind its last record and the damage behind that.
-        records: valid records.
-        tail: bytes behind the log's end, where the log ends in the part.
-        findings: the first of what is wrong.
-        errors: how many errors there are in all.
-        notes: how many others.
-        queues: what it says of each queue.
-        keys: what it says of the index.
-        batches: entries that its batches ask for.
+        start: Physical offset at which the part begins.
+        stop: Physical offset at which the part ends.
+        begin: Physical offset of its first record; None if it has none.
+        end: Physical offset of the end of its last record and of damage after that.
+        records: Number of valid records.
+        tail: Bytes after the log's end, if the log ends in this part.
+        findings: The first findings.
+        errors: Total number of errors.
+        notes: Total number of other findings.
+        queues: Counts for each queue.
+        keys: Counts for the index.
+        batches: Entries that its batches require.
     """
 
     start: int
@@ -49,7 +49,7 @@ class PartVerdict(NamedTuple):
 
     @classmethod
     def of(cls, row: list[Any]) -> "PartVerdict":
-        """Rebuild a verdict that went through JSON, as a manifest keeps it."""
+        """Restore a verdict from a row of JSON, as a manifest stores it."""
         (
             start,
             stop,
@@ -81,12 +81,12 @@ class PartVerdict(NamedTuple):
 
 
 def whole(store: FoundStore) -> range:
-    """The whole log as one part."""
+    """Return the whole log as one part."""
     return range(store.log.chain.start, store.log.chain.end)
 
 
 def parts_of(store: FoundStore, part_bytes: int) -> list[range]:
-    """The log in parts of at most so many bytes; none crosses the end of a file."""
+    """Divide the log into parts of limited size, none of which crosses the end of a file."""
     return [
         range(start, min(start + part_bytes, file.end))
         for file in store.log.chain.files
@@ -101,16 +101,16 @@ def check_part(
     has_queues: bool = True,
     on_progress: OnProgress | None = None,
 ) -> PartVerdict:
-    """Look at the records of a part, and at the entries of queues and index that they ask for.
+    """Check the records of a part, and the entries of queues and index that they require.
 
     Args:
-        store: the directory.
-        part: physical offsets.
-        has_queues: compare queues; False where their files are such that there is none.
-        on_progress: told how many bytes of the part have been walked.
+        store: The store.
+        part: Physical offsets.
+        has_queues: Whether to compare queues; False if the state of their files makes it impossible.
+        on_progress: Called with the number of bytes checked.
 
     Raises:
-        OSError: the disk failed.
+        OSError: The disk failed.
     """
     findings = Findings()
     index = IndexCheck(store, findings, part)

@@ -1,7 +1,7 @@
-"""Places of files: a path of this machine, or a URI. One function opens them, for every reader and writer.
+"""Places of files: a local path or a URI, opened by one function for all readers and writers.
 
-`s3://` and `s3a://` name one place; pyarrow knows the first and Hadoop, by which Spark itself reads and
-writes, the second.
+`s3://` and `s3a://` name the same place; pyarrow knows the first one, and Hadoop, which Spark itself uses, the
+second.
 """
 
 import re
@@ -20,17 +20,17 @@ _URI = re.compile(r"[a-z][a-z0-9+.-]+:/")
 
 
 def same_place(place: str) -> str:
-    """The one spelling of a place: a path from the root, or a URI; `s3://` for `s3a://`."""
+    """Return the canonical form of a place: an absolute path, or a URI with `s3://` instead of `s3a://`."""
     if place.startswith(_S3A):
         return _S3 + place.removeprefix(_S3A)
     return place if "://" in place else str(Path(place).absolute())
 
 
 def local_place(place: str) -> str:
-    """The path from the root of a folder that has to be on this machine.
+    """Return the absolute path of a folder that must be on this machine.
 
     Raises:
-        SettingsError: it is a URI, of which a folder would be made here that has its name.
+        SettingsError: It is a URI, for which a local folder of that name would be created.
     """
     if _URI.match(place):
         raise SettingsError(
@@ -52,10 +52,10 @@ def hadoop_place(place: str) -> str:
 
 @keep_short(64, length_max=4096)
 def open_place(place: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a place, and its path there, without a slash at its end.
+    """Return the file system of a place, and its path there without a trailing slash.
 
     Raises:
-        SettingsError: nobody knows such a place.
+        SettingsError: The place cannot be opened.
     """
     place = same_place(place)
     if "://" not in place:
@@ -72,5 +72,5 @@ def open_place(place: str) -> tuple[fs.FileSystem, str]:
 
 
 def read_path(place: str) -> str:
-    """Return a place as Spark's readers take it: to them a path with brackets, `*` or `?` is a pattern."""
+    """Return a place in the form for Spark's readers, to which a path with brackets, `*` or `?` is a pattern."""
     return _PATTERN.sub(r"\\\1", hadoop_place(place))

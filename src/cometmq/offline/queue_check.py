@@ -1,8 +1,8 @@
-"""Compares queues with a part of the log: every record has its entry.
+"""Compares queues with a part of the log: every record must have its entry.
 
-The entries that the log asks for are gathered as bytes, queue by queue (`wanted_walk`), and compared with the files a
-run at a time; only where bytes differ are entries looked at one by one. That no entry stands there without a
-record shows in their number, when all parts are through (`queue_verdict`).
+The entries that records require are collected as bytes per queue (`wanted_walk`) and compared with the files in runs;
+entries are examined one by one only if bytes differ. Whether there are entries without a record follows from their
+number, once all parts are done (`queue_verdict`).
 """
 
 from typing import Any, NamedTuple
@@ -22,25 +22,25 @@ from cometmq.store.queue_files import QueueFiles
 from cometmq.store.stored_record import places_of
 
 _EVERYTHING = 1 << 63
-_GATHERED_MAX = 500_000  # Entries of all queues that wait to be compared: 10 MB.
+_GATHERED_MAX = 500_000  # Collected entries of all queues that trigger a comparison: 10 MB.
 
 
 class QueueCount(NamedTuple):
-    """The counts of a part of the log against one queue.
+    """Counts of a part of the log for one queue.
 
     Attributes:
-        topic: of the queue.
-        queue_id: its number.
-        matched: entries that are as the records of the part ask for.
-        missing: records of the part that have none.
-        first_missing: queue offset of the first such record.
-        missing_at: its physical offset.
-        last_missing_at: physical offset of the last such record.
-        dead: records of the part that are of an earlier life of the queue.
-        last_dead_at: physical offset of the last such record.
-        undispatched: records of the part that have no entry because an unclean stop came first.
-        first_undispatched: queue offset of the first such record.
-        undispatched_at: its physical offset.
+        topic: Topic of the queue.
+        queue_id: Queue id.
+        matched: Entries that match the part's records.
+        missing: Records of the part without an entry.
+        first_missing: Queue offset of the first such record.
+        missing_at: Physical offset of the first such record.
+        last_missing_at: Physical offset of the last such record.
+        dead: Records of the part that belong to an earlier life of the queue.
+        last_dead_at: Physical offset of the last such record.
+        undispatched: Records of the part without an entry because of an unclean stop.
+        first_undispatched: Queue offset of the first such record.
+        undispatched_at: Physical offset of the first such record.
     """
 
     topic: str
@@ -77,13 +77,13 @@ class QueueCount(NamedTuple):
 
 
 class _UncheckedRun:
-    """Entries of one queue that the log asks for and nobody has compared yet.
+    """Entries of one queue that records require and that were not compared yet.
 
     Attributes:
-        gathered: [queue offset behind the last of them, the entries]; see `kernel.rows.Wanted`.
-        counts: of the entries that were compared.
-        first: the oldest living entry of the queue's files; it is looked up when an entry differs.
-        is_first_known: whether it was looked up.
+        gathered: [queue offset after the last entry, the entries]; see `kernel.rows.Wanted`.
+        counts: Counts of the compared entries.
+        first: Oldest living entry of the queue's files; read when an entry differs.
+        is_first_known: Whether it was read.
     """
 
     __slots__ = ("counts", "first", "gathered", "is_first_known", "matched", "queue")
@@ -98,18 +98,18 @@ class _UncheckedRun:
 
 
 class QueueCheck:
-    """One comparison of all queues of a store with a part of its log.
+    """Comparison of all queues of a store with a part of its log.
 
     Attributes:
-        wanted: where the kernel appends what plain records ask for.
+        wanted: The kernel appends the entries required by simple records here.
     """
 
     def __init__(self, store: FoundStore, findings: Findings) -> None:
-        """Begin one.
+        """Create a comparison.
 
         Args:
-            store: the directory.
-            findings: what is found goes there.
+            store: The store.
+            findings: Receives the findings.
         """
         self._store = store
         self._findings = findings
@@ -120,20 +120,21 @@ class QueueCheck:
         self._extended = ExtendedQueues(store.disk, store.root)
         self._levels_ms = store.settings.delay_levels_ms
         self._runs: dict[tuple[str, int], _UncheckedRun] = {}
-        self._gathered = 0  # Records since everything was compared.
+        self._gathered = 0  # Records since the last comparison.
         self.wanted: Wanted = {}
 
     def take(self, record: Record) -> None:
-        """A record that is not plain, or not the next of a known queue."""
+        """Add a record that is special, or not the next one of a known queue."""
         for topic, queue_id, offset, code in places_of(record, self._levels_ms):
             gathered = self._run_at(topic, queue_id, offset).gathered
             gathered[1] += QUEUE_ENTRY.pack(record.physical_offset, record.store_size, code)
             gathered[0] = offset + 1
-        if record.topic != SCHEDULE_TOPIC:  # Its entries hold a time for the hash of a tag.
+        # Entries of that topic contain a time in place of the hash of a tag.
+        if record.topic != SCHEDULE_TOPIC:
             self.wanted.setdefault(record.topic.encode(), {})
 
     def _run_at(self, topic: str, queue_id: int, offset: int) -> _UncheckedRun:
-        """The run of a queue that goes on at an offset."""
+        """Return the run of a queue, positioned at an offset."""
         run = self._runs.get((topic, queue_id))
         if run is None:
             run = _UncheckedRun(ConsumeQueue(topic, queue_id), offset)
@@ -146,14 +147,14 @@ class QueueCheck:
         return run
 
     def compare_many(self, count: int) -> None:
-        """Count records that were taken, by the kernel or here; compare when it is time."""
+        """Count records added by the kernel or by `take`, and compare when enough were collected."""
         self._gathered += count
         if self._gathered >= _GATHERED_MAX:
             self._compare_all()
             self._gathered = 0
 
     def finish(self) -> list[QueueCount]:
-        """The part has been walked: what it says of each queue."""
+        """Compare the rest and return the part's counts for each queue."""
         self._compare_all()
         return [
             run.counts._replace(matched=run.matched + run.counts.matched)
@@ -166,7 +167,7 @@ class QueueCheck:
                 self._compare(run)
 
     def _compare(self, run: _UncheckedRun) -> None:
-        """Compare what has been gathered with the files."""
+        """Compare the collected entries of a queue with the files."""
         end, entries = run.gathered
         count = len(entries) // QUEUE_ENTRY_SIZE
         start = end - count
@@ -182,7 +183,7 @@ class QueueCheck:
     def _compare_one(
         self, run: _UncheckedRun, offset: int, wanted: Buffer, stored: Buffer
     ) -> None:
-        """Compare one entry with the one that its record asks for."""
+        """Compare one entry with the one that its record requires."""
         if stored == wanted:
             run.matched += 1
             return
@@ -206,7 +207,7 @@ class QueueCheck:
             )
 
     def _lacking(self, run: _UncheckedRun, offset: int, place: int) -> QueueCount:
-        """Count a record that has no entry."""
+        """Count a record without an entry."""
         if place >= self._dispatched:
             return _one(run, undispatched=1, first_undispatched=offset, undispatched_at=place)
         return _one(
@@ -214,7 +215,7 @@ class QueueCheck:
         )
 
     def _is_dead(self, run: _UncheckedRun, offset: int, place: int) -> bool:
-        """Whether a record is of a deleted topic of the same name."""
+        """Return whether a record belongs to a deleted topic of the same name."""
         if not run.is_first_known:
             run.is_first_known = True
             queue, start = run.queue, self._store.log.chain.start
@@ -230,10 +231,10 @@ def _one(run: _UncheckedRun, **counts: int) -> QueueCount:
 
 
 def read_entries(files: QueueFiles, queue: ConsumeQueue, start: int, count: int) -> bytes:
-    """Entries from a queue offset on; zeros where there is no file, or a short one.
+    """Return entries from a queue offset on; zeros where a file is missing or short.
 
     Raises:
-        OSError: the disk failed.
+        OSError: The disk failed.
     """
     pieces = []
     end = start + count

@@ -1,4 +1,4 @@
-"""Queue files on any file system, as arrays of entries."""
+"""Reads queue files of any file system as arrays of entries."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -18,11 +18,11 @@ class QueueFile(NamedTuple):
     """A file of a queue.
 
     Attributes:
-        topic: the queue's topic.
-        queue_id: its number.
-        path: where the file is.
-        first: queue offset of its first entry.
-        is_last: no file follows.
+        topic: Topic of the queue.
+        queue_id: Queue id.
+        path: Path of the file.
+        first: Queue offset of its first entry.
+        is_last: Whether it is the queue's last file.
     """
 
     topic: str
@@ -33,11 +33,11 @@ class QueueFile(NamedTuple):
 
 
 class FileEntries(NamedTuple):
-    """Entries of a file, without blank ones and those of lost messages.
+    """Entries of a file, without blank entries and those of lost messages.
 
     Attributes:
-        offsets: the queue offset of each.
-        entries: what stands there.
+        offsets: Queue offset of each entry.
+        entries: The entries.
     """
 
     offsets: Longs
@@ -45,7 +45,7 @@ class FileEntries(NamedTuple):
 
 
 def queue_files(folder: StoreFolder, topic: str | None = None) -> Iterator[QueueFile]:
-    """The files of all queues, or of one topic's, by topic, queue and offset."""
+    """Yield the files of all queues, or of one topic, by topic, queue id and offset."""
     topics = folder.entries(folder.path(QUEUES))
     for each in topics:
         if each.type == fs.FileType.Directory and topic in (None, each.base_name):
@@ -60,10 +60,10 @@ def queue_files(folder: StoreFolder, topic: str | None = None) -> Iterator[Queue
 
 
 def read_queue_file(folder: StoreFolder, file: QueueFile) -> FileEntries:
-    """The entries of a file up to its first unused one."""
+    """Return the entries of a file up to its first unused one."""
     with folder.opened(file.path) as read_at:
         start, hole = read_at.written(0) or (0, 0)
-        # A hole is as unused as an entry of zeros: most of a queue's last file may be one.
+        # A hole is unused like an entry of zeros, and makes up most of a queue's last file.
         content = read_at(0, min(hole, read_at.size)) if start == 0 else b""
     entries = np.frombuffer(content, ENTRY, len(content) // ENTRY.itemsize)
     unused = np.flatnonzero(entries["size"] == 0)

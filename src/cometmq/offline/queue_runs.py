@@ -1,10 +1,9 @@
-"""Makes queue entries of a split of the log: packed, a row for each run of a queue.
+"""Computes the queue entries of a split of the log, as one row per run of a queue.
 
-A run is entries of one queue whose offsets follow each other, 20 bytes each, end to end
-(docs/format/queue-entry.md). A hundred thousand messages make a handful of rows, which is why queues
-are rebuilt at the speed of the scan. Most entries are made for all records at once; what is not
-plain (the delay topic, light queues) goes through `store.stored_record.places_of`, which says
-what all of it means.
+A run is the packed 20-byte entries of one queue with consecutive offsets (docs/format/queue-entry.md). A hundred
+thousand messages make only a few rows, so queues are rebuilt at the speed of the scan. Most entries are computed for
+all records at once. Special records (delay topic, light queues) go through `store.stored_record.places_of`, which
+defines the entries of any record.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,14 +35,14 @@ Entries = npt.NDArray[np.void]
 
 
 class EntryRun(NamedTuple):
-    """Entries of a queue that follow each other.
+    """Consecutive entries of a queue.
 
     Attributes:
-        topic: the queue's topic.
-        queue_id: its number.
-        first: queue offset of the first entry.
-        entries: what the queue's files hold for them.
-        is_named: messages of another topic name the queue as a further one of theirs.
+        topic: Topic of the queue.
+        queue_id: Queue id.
+        first: Queue offset of the first entry.
+        entries: Entries as in the queue's files.
+        is_named: Whether messages of another topic name the queue as an additional one.
     """
 
     topic: str
@@ -54,31 +53,31 @@ class EntryRun(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The queue offset behind the last."""
+        """Queue offset after the last entry."""
         return self.first + len(self.entries)
 
 
 class QueueRuns:
-    """Gathers the entries of windows, and gives them by queue.
+    """Collects the entries of windows and returns them by queue.
 
     Args:
-        delay_levels_ms: the delay of each level, ms (messageDelayLevel).
-        topics: only these; none: all.
+        delay_levels_ms: Delay of each level, ms (messageDelayLevel).
+        topics: Only these topics; empty for all.
 
     Attributes:
-        batches: records that are batches of a batch topic: they have no such entry.
+        batches: Number of records that are batches of a batch topic, which have no such entry.
     """
 
     def __init__(self, delay_levels_ms: Sequence[int], topics: Sequence[str] = ()) -> None:
         self._delay_levels_ms = delay_levels_ms
         self._wanted = frozenset(topics)
-        # Topics by their names, and apart from them those that messages of other topics name.
+        # Numbers by topic name, separately for topics that are only named by messages of other topics.
         self._topics: dict[tuple[str, bool], int] = {}
         self._parts: list[tuple[Longs, Longs, Longs, Longs, Longs, Longs]] = []
         self.batches = 0
 
     def take(self, window: RecordWindow) -> None:
-        """Records of the log."""
+        """Add the records of a window."""
         kinds = window.sys_flag & _KINDS
         queued = (kinds == 0) | (kinds == flags.TRANSACTION_COMMIT)
         self.batches += int(np.count_nonzero(window.sys_flag & flags.INNER_BATCH))
@@ -104,7 +103,7 @@ class QueueRuns:
         self._parts.append(part if plain.all() else _kept(part, plain))
 
     def runs(self) -> Iterator[EntryRun]:
-        """All entries, by topic and queue, in the order of the log."""
+        """Yield all entries, by topic and queue, in log order."""
         if not self._parts:
             return
         topic, queue, offset, at, size, code = (
@@ -129,7 +128,7 @@ class QueueRuns:
                 yield EntryRun(name, number, begin, entries[first:stop], is_named)
 
     def _topic_codes(self, texts: pa.Array) -> Longs:
-        """The number of each row's topic; -1 for one that is not wanted or can have no queue."""
+        """Return the number of each row's topic; -1 if it is not wanted or cannot have a queue."""
         encoded = texts.dictionary_encode()
         numbers = np.array([self._number(name) for name in encoded.dictionary.to_pylist()])
         found: Longs = numbers[np.asarray(encoded.indices)].astype(np.int64)
@@ -141,7 +140,7 @@ class QueueRuns:
         return self._topics.setdefault((topic, is_named), len(self._topics))
 
     def _take_odd(self, window: RecordWindow, odd: Flags) -> None:
-        """Records that are looked at one by one."""
+        """Add records one by one."""
         rows = []
         for start in window.starts[odd].tolist():
             record = decode_record(window.buffer, start)
@@ -157,7 +156,7 @@ class QueueRuns:
 
 
 def tags_codes(properties: PropertyColumn) -> tuple[Longs, Flags]:
-    """The hash of each row's tag, 0 without one; and which rows stand in light queues, too."""
+    """Return the hash of each row's tag (0 without one), and a mask of rows that are also in light queues."""
     encoded = properties.column(keys_of.TAGS).dictionary_encode()
     names = [name.encode() for name in encoded.dictionary.to_pylist()]
     hashes = np.array([*java_hash_many(names), 0], np.int64)
@@ -176,5 +175,5 @@ def _kept(
 
 
 def is_place(topic: str, queue_id: int, offset: int) -> bool:
-    """Whether a store can have a queue of this name and number, and it this offset."""
+    """Return whether a store can have this queue and queue offset."""
     return is_directory_name(topic) and queue_id >= 0 and offset >= 0

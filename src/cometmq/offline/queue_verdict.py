@@ -1,4 +1,4 @@
-"""Judges queues when the whole log has been compared with them: what is missing, and what is too much."""
+"""Judges the queues after the whole log was compared with them: which entries are missing or superfluous."""
 
 from collections.abc import Iterable, Iterator
 
@@ -12,11 +12,11 @@ from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.queue_files import QueueFiles
 from cometmq.store.queue_loading import LoadedQueue
 
-_RUN_ENTRIES_MAX = 3200  # Entries of a queue are looked at one by one in runs of so many.
+_RUN_ENTRIES_MAX = 3200  # Entries of a queue read at once when they are checked one by one.
 
 
 class QueueVerdict:
-    """The queues of a store, as their files have them."""
+    """The queues of a store as loaded from their files, and the judgement on them."""
 
     def __init__(
         self, store: FoundStore, findings: Findings, *, topics: frozenset[str]
@@ -24,13 +24,13 @@ class QueueVerdict:
         """Load the queues.
 
         Args:
-            store: the directory.
-            findings: what is found goes there.
-            topics: topics that exist, by the broker's configuration.
+            store: The store.
+            findings: Receives the findings.
+            topics: Topics that exist according to the broker's configuration.
 
         Raises:
-            StoreDamaged: a queue file has a wrong size.
-            OSError: the disk failed.
+            StoreDamaged: A queue file has a wrong size.
+            OSError: The disk failed.
         """
         self._store = store
         self._findings = findings
@@ -42,20 +42,21 @@ class QueueVerdict:
         self._loaded = {QueueId(one.queue.topic, one.queue.queue_id): one for one in loaded}
 
     def finish(self, counts: Iterable[QueueCount], log_end: int) -> int:
-        """Judge what is missing, and what is too much.
+        """Report missing and superfluous entries.
 
         Args:
-            counts: what each part of the log says of each of its queues, in the order of the log.
-            log_end: physical offset at which the log ends.
+            counts: Counts of each part of the log for each of its queues, in log order.
+            log_end: Physical offset at which the log ends.
 
         Returns:
-            How many entries are as the log has them.
+            Number of entries that match the log.
 
         Raises:
-            OSError: the disk failed.
+            OSError: The disk failed.
         """
         queues = _added(counts)
-        deleted: dict[str, int] = {}  # The topic was deleted after the record at this place.
+        # Physical offset of a record after which the topic was deleted.
+        deleted: dict[str, int] = {}
         for (topic, _), count in queues.items():
             deleted[topic] = max(deleted.get(topic, 0), count.last_dead_at)
         for queue_id, count in queues.items():
@@ -72,12 +73,12 @@ class QueueVerdict:
         return sum(count.matched for count in queues.values())
 
     def _judge(self, queue_id: QueueId, count: QueueCount, deleted: int) -> None:
-        """Report what a queue lacks.
+        """Report the entries that a queue lacks.
 
         Args:
-            queue_id: the queue.
-            count: what all parts of the log say of it.
-            deleted: physical offset of the last record of its topic that is known to be dead.
+            queue_id: The queue.
+            count: Sum of the counts of all parts of the log.
+            deleted: Physical offset of the last record of its topic that is known to be dead.
         """
         dead, missing, undispatched = count.dead, count.missing, count.undispatched
         if queue_id not in self._loaded and queue_id.topic not in self._topics:
@@ -103,7 +104,7 @@ class QueueVerdict:
             self._findings.add("queue", str(queue_id), what, is_error=False)
 
     def _are_dead(self, queue_id: QueueId, count: QueueCount, deleted: int) -> bool:
-        """Whether the records of a queue that has no entry of theirs are of a deleted topic."""
+        """Return whether the records without entries belong to a deleted topic."""
         loaded = self._loaded.get(queue_id)
         if loaded is not None and loaded.stored_end:
             return False
@@ -112,8 +113,9 @@ class QueueVerdict:
         return count.last_missing_at < deleted
 
     def _look_for_strays(self, queue_id: QueueId, loaded: LoadedQueue, log_end: int) -> None:
-        """Entries that point to no record of their queue, one by one."""
-        behind: list[tuple[int, int, int]] = []  # At the queue's end a start drops such.
+        """Report entries that point to no record of their queue, checking them one by one."""
+        # Such entries at the queue's end are dropped by a start.
+        behind: list[tuple[int, int, int]] = []
         for entry in _entries(self._files, loaded.queue):
             offset, at, size = entry
             if at >= log_end and not self._store.is_clean:
@@ -137,13 +139,13 @@ class QueueVerdict:
         self._findings.add("queue", f"{queue_id} at {offset}", what, is_error=is_error)
 
     def _is_its_record(self, queue_id: QueueId, offset: int, at: int, size: int) -> bool:
-        """Whether an entry's record is there and says so, too."""
+        """Return whether an entry's record exists and belongs to this queue and offset."""
         record = its_record(self._store, queue_id, offset, at)
         return record is not None and record.store_size == size
 
 
 def _added(counts: Iterable[QueueCount]) -> dict[QueueId, QueueCount]:
-    """The counts of all parts together, by queue."""
+    """Sum up the counts of all parts by queue."""
     queues: dict[QueueId, QueueCount] = {}
     for count in counts:
         key = QueueId(count.topic, count.queue_id)
@@ -155,7 +157,7 @@ _BLANK = QUEUE_ENTRY.unpack(BLANK_ENTRY)[:2]
 
 
 def _entries(files: QueueFiles, queue: ConsumeQueue) -> Iterator[tuple[int, int, int]]:
-    """(queue offset, physical offset, size) of every entry of a queue that stands for a message."""
+    """Yield (queue offset, physical offset, size) of every entry of a queue that stands for a message."""
     for start in range(queue.min_offset, queue.max_offset, _RUN_ENTRIES_MAX):
         count = min(_RUN_ENTRIES_MAX, queue.max_offset - start)
         content = read_entries(files, queue, start, count)

@@ -1,11 +1,11 @@
-"""Queue files made anew from the log: tasks write where entry n belongs, in any order, again if need be.
+"""Rebuilds queue files from the log: tasks write entry n to its place, in any order and repeatably.
 
     plan -> `rebuild_task` for each task, anywhere -> `finish` once -> `install` once
 
-A task packs the entries of its part of the log and writes each run at byte 20 n of its queue. Where two records have
-one place in a queue the later one stays, whichever is written first, so that a task that runs twice changes nothing.
-`finish` removes what deleted topics of the same name have left (`lives`), and fills what Java wants filled: blanks
-before a queue's first entry, and gaps. The files are made beside the old ones; `install` puts them in their place.
+A task packs the entries of its part of the log and writes each run at byte 20 n of its queue. If two records claim
+one place of a queue, the later one wins whichever is written first, so repeating a task changes nothing. `finish`
+removes entries of deleted topics of the same name (`lives`) and fills what Java requires: blanks before a queue's
+first entry, and gaps. The files are created beside the old ones, and `install` replaces those.
 """
 
 import fcntl
@@ -34,18 +34,18 @@ from cometmq.store.lock import DirectoryLock
 from cometmq.store.real_disk import RealDisk
 from cometmq.store.settings import StoreSettings
 
-REBUILT = "rebuilt"  # The folder beside the old files in which new ones grow.
+REBUILT = "rebuilt"  # Subfolder of the store in which the new files are created.
 
 
 @dataclass(frozen=True)
 class RebuildTarget:
-    """The target of rebuilt queue files; picklable.
+    """Destination of rebuilt queue files; picklable.
 
     Attributes:
-        root: a local directory; the files go below `consumequeue` in it.
-        file_size: bytes of a queue file (mappedFileSizeConsumeQueue).
-        delay_levels_ms: the delay of each level, ms (messageDelayLevel).
-        topics: only these; none: all.
+        root: A local directory; files are created in its `consumequeue`.
+        file_size: Size of a queue file in bytes (mappedFileSizeConsumeQueue).
+        delay_levels_ms: Delay of each level, ms (messageDelayLevel).
+        topics: Only these topics; empty for all.
     """
 
     root: str
@@ -56,17 +56,17 @@ class RebuildTarget:
 
 @dataclass(frozen=True)
 class WrittenRun:
-    """A run of entries that stands in the files.
+    """A run of entries that was written to files.
 
     Attributes:
-        topic: of the queue.
-        queue_id: its number.
-        first: queue offset of the first entry.
-        end: and behind the last.
-        place: physical offset of the first entry's record.
-        size: bytes of the same.
-        last_place: physical offset of the last entry's record; -1 if it is not known.
-        is_named: messages of another topic name the queue as a further one of theirs.
+        topic: Topic of the queue.
+        queue_id: Queue id.
+        first: Queue offset of the first entry.
+        end: Queue offset after the last entry.
+        place: Physical offset of the first entry's record.
+        size: Size of that record in bytes.
+        last_place: Physical offset of the last entry's record; -1 if unknown.
+        is_named: Whether messages of another topic name the queue as an additional one.
     """
 
     topic: str
@@ -79,15 +79,15 @@ class WrittenRun:
     is_named: bool = False
 
     def to_dict(self) -> dict[str, str | int]:
-        """For a manifest."""
+        """Return the run as a dict for a manifest."""
         return asdict(self)
 
 
 def found_settings(root: str, settings: StoreSettings | None = None) -> StoreSettings:
-    """The sizes and delay levels that a local directory shows; damaged logs show less.
+    """Return the file sizes and delay levels of a local store; fewer are found if its log is damaged.
 
     Raises:
-        StoreDamaged: there is no store.
+        StoreDamaged: There is no store.
     """
     disk = RealDisk()
     try:
@@ -99,7 +99,7 @@ def found_settings(root: str, settings: StoreSettings | None = None) -> StoreSet
 
 
 def queue_file_size(root: str) -> int:
-    """Bytes of a queue file in a local directory; RocketMQ's size where it is no store yet."""
+    """Return the size of a queue file of a local store in bytes; RocketMQ's default if there is no store yet."""
     try:
         return found_settings(root).queue_file_size
     except (StoreDamaged, FileNotFoundError):
@@ -109,21 +109,21 @@ def queue_file_size(root: str) -> int:
 def target_of(
     root: str, settings: StoreSettings, *, out: str | None = None, topics: Sequence[str] = ()
 ) -> RebuildTarget:
-    """The target of a rebuild: beside the old files until `install`, or below another directory."""
+    """Return the target of a rebuild: beside the old files until `install`, or in another directory."""
     place = out or f"{root}/{REBUILT}"
     file_size = settings.queue_entries_per_file * QUEUE_ENTRY_SIZE
     return RebuildTarget(place, file_size, tuple(settings.delay_levels_ms), tuple(topics))
 
 
 def logged_queues(folder: StoreFolder, levels_ms: Sequence[int]) -> KnownQueues | None:
-    """Return what the log says of the queues, for a store whose queue files say nothing; None if it is damaged.
+    """Derive the queues from the log, for a store without usable queue files; None if the log is damaged.
 
     Args:
-        folder: the store.
-        levels_ms: the delay of each level, ms (messageDelayLevel).
+        folder: The store.
+        levels_ms: Delay of each level, ms (messageDelayLevel).
 
     Raises:
-        OSError: the log cannot be read.
+        OSError: The log cannot be read.
     """
     wanted = RebuildTarget("", 0, tuple(levels_ms))
     tasks = plan_tasks(folder)
@@ -146,11 +146,11 @@ def logged_queues(folder: StoreFolder, levels_ms: Sequence[int]) -> KnownQueues 
 
 
 def _overlook(_damage: Finding) -> None:
-    """Ignore damage: whoever reads the records themselves reports it."""
+    """Ignore damage, which the reader of the records reports."""
 
 
 def begin(target: RebuildTarget) -> None:
-    """Make the directory for new files; what a broken-off rebuild left there goes."""
+    """Create the directory for new files, deleting the results of an aborted rebuild."""
     shutil.rmtree(f"{target.root}/{QUEUES}", ignore_errors=True)
     Path(target.root, QUEUES).mkdir(parents=True)
 
@@ -158,16 +158,16 @@ def begin(target: RebuildTarget) -> None:
 def rebuild_task(
     folder: StoreFolder, task: Task, target: RebuildTarget, *, on_finding: OnFinding = warn
 ) -> list[WrittenRun]:
-    """Write the entries of a part of the log. May run again, and beside others.
+    """Write the entries of a part of the log. Repeatable, also concurrently with other tasks.
 
     Args:
-        folder: the store.
-        task: which part of its log.
-        target: where the entries go.
-        on_finding: told of bytes of the log that are no record, and so in no queue.
+        folder: The store.
+        task: Part of its log.
+        target: Destination of the entries.
+        on_finding: Called for bytes of the log that are not records, and thus in no queue.
 
     Raises:
-        OSError: something could not be read or written.
+        OSError: A file could not be read or written.
     """
     runs = packed_runs(folder, task, target, on_finding=on_finding)
     return [write_run(target, run) for run in runs]
@@ -176,7 +176,7 @@ def rebuild_task(
 def packed_runs(
     folder: StoreFolder, task: Task, target: RebuildTarget, *, on_finding: OnFinding = warn
 ) -> Iterator[EntryRun]:
-    """The entries of a part of the log, by queue; `on_finding` is told of bytes that are no record."""
+    """Yield the entries of a part of the log, by queue; calls `on_finding` for bytes that are not records."""
     packer = QueueRuns(target.delay_levels_ms, target.topics)
     for split in task:
         for found in scan(folder, split):
@@ -188,7 +188,7 @@ def packed_runs(
 
 
 def write_run(target: RebuildTarget, run: EntryRun) -> WrittenRun:
-    """Put a run where it belongs: entry n at byte 20 n of the queue."""
+    """Write a run to its place: entry n at byte 20 n of the queue."""
     content = run.entries.tobytes()
     _write(target, run.topic, run.queue_id, run.first, content, is_later_kept=True)
     return written_run(run)
@@ -206,19 +206,19 @@ def written_run(run: EntryRun) -> WrittenRun:
 def finish(
     target: RebuildTarget, written: Iterable[WrittenRun], known: KnownQueues | None = None
 ) -> int:
-    """Remove what deleted topics have left, fill gaps, and bring all to the device.
+    """Remove entries of deleted topics, fill gaps, and sync the files.
 
     Args:
-        target: where the files are.
-        written: the runs of all tasks.
-        known: the queues as the store's own files show them; None: the log alone says what is dead.
+        target: Destination of the files.
+        written: Runs of all tasks.
+        known: Queues as the store's own files show them; None to use only the log to find dead entries.
 
     Returns:
-        How many entries are in the files.
+        Number of entries in the files.
 
     Raises:
-        StoreDamaged: two records of one life of a queue have the same queue offset.
-        OSError: something could not be written.
+        StoreDamaged: Two records of one life of a queue have the same queue offset.
+        OSError: A file could not be written.
     """
     entries = 0
     for queue in living_runs(written, known):
@@ -248,7 +248,7 @@ def _fill(target: RebuildTarget, runs: Sequence[WrittenRun]) -> None:
 def _remove_dead(
     target: RebuildTarget, living: Sequence[WrittenRun], dead: Sequence[WrittenRun]
 ) -> None:
-    """Remove the entries of a queue that lie outside of its last life."""
+    """Remove the entries of a queue outside of its last life."""
     folder = Path(target.root, QUEUES, dead[0].topic, str(dead[0].queue_id))
     if not living:
         shutil.rmtree(folder, ignore_errors=True)
@@ -265,16 +265,16 @@ def _remove_dead(
 
 
 def install(root: str, target: RebuildTarget, *, disk: Disk | None = None) -> int:
-    """Put the new queues of a rebuild in place of the old ones; the broker must be stopped.
+    """Replace the old queues by the rebuilt ones; the broker must be stopped.
 
-    A queue of which the log has no message keeps its files: they know how far it once was.
+    A queue without messages in the log keeps its files, which record its last offset.
 
     Returns:
-        How many queues have been replaced.
+        Number of replaced queues.
 
     Raises:
-        StoreLocked: a broker has the directory.
-        OSError: something could not be moved; each queue is the old or the new one.
+        StoreLocked: A broker has the directory open.
+        OSError: A file could not be moved; each queue is either the old or the new one.
     """
     lock = DirectoryLock(disk or RealDisk(), root)
     lock.take()
@@ -304,15 +304,15 @@ def _write(
     *,
     is_later_kept: bool = False,
 ) -> None:
-    """Write entries from a queue offset on, over as many files as they need.
+    """Write entries from a queue offset on, to as many files as needed.
 
     Args:
-        target: where the files are.
-        topic: of the queue.
-        queue_id: its number.
-        first: queue offset of the first entry.
-        content: the entries.
-        is_later_kept: keep what is there where it points to a later record. Other tasks may write the same file.
+        target: Destination of the files.
+        topic: Topic of the queue.
+        queue_id: Queue id.
+        first: Queue offset of the first entry.
+        content: The entries.
+        is_later_kept: Keep an existing entry if its record is later. Other tasks may write the same file.
     """
     folder = f"{target.root}/{QUEUES}/{topic}/{queue_id}"
     Path(folder).mkdir(parents=True, exist_ok=True)
@@ -322,7 +322,7 @@ def _write(
         part = view[: start + target.file_size - place]
         fd = os.open(f"{folder}/{start:020d}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX)  # Until it is closed.
+            fcntl.flock(fd, fcntl.LOCK_EX)  # Held until the file is closed.
             if os.fstat(fd).st_size != target.file_size:
                 os.ftruncate(fd, target.file_size)
             fresh = part
@@ -337,7 +337,7 @@ def _write(
 
 
 def _later(there: bytes, fresh: memoryview) -> memoryview:
-    """Merge entries of the same places: of each two the one whose record is later in the log."""
+    """Merge entries for the same places, preferring those whose record is later in the log."""
     stored, wanted = np.frombuffer(there, ENTRY), np.frombuffer(fresh, ENTRY)
     is_later = (stored["size"] != 0) & (stored["offset"] > wanted["offset"])
     if not is_later.any():
@@ -346,5 +346,5 @@ def _later(there: bytes, fresh: memoryview) -> memoryview:
 
 
 def _sync(target: RebuildTarget) -> None:
-    """Everything to the device: one sync of the file system, since the files may be very many."""
+    """Sync the whole file system once, because there may be very many files."""
     RealDisk().sync_all(target.root)

@@ -1,10 +1,10 @@
-"""Index files made anew from the log: keys are found and hashed by tasks, entered in order by one.
+"""Rebuilds index files from the log: tasks find and hash keys, a single step enters them in order.
 
     `keys_task` for each task, anywhere -> `finish_keys` once -> `install_keys` once
 
-A task writes the keys of its part of the log to one file, named after where the part begins; a task
-that runs twice writes the same file. An entry of the index needs the one before it in its slot, so
-`finish_keys` reads these files in their order and makes index files as a broker does.
+A task writes the keys of its part of the log to one file, named after the part's start; repeating the task writes the
+same file. An index entry points to the previous one of its slot, so `finish_keys` reads these files in order and
+creates index files as a broker does.
 
 | Java's hash of "topic#key" 4 | physical offset 8 | store time, ms 8 | ... (little-endian; never kept)
 """
@@ -44,17 +44,17 @@ Keys = npt.NDArray[np.void]
 
 
 def begin_keys(out: str) -> None:
-    """Make the folders for keys and new index files; what a broken-off rebuild left there goes."""
+    """Create the folders for keys and new index files, deleting the results of an aborted rebuild."""
     for name in (KEYS, INDEX):
         shutil.rmtree(f"{out}/{name}", ignore_errors=True)
         Path(out, name).mkdir(parents=True)
 
 
 def keys_task(folder: StoreFolder, task: Task, out: str) -> int:
-    """Write the keys of a part of the log; gives how many. May run again, and beside others.
+    """Write the keys of a part of the log; return their number. Repeatable, also concurrently with other tasks.
 
     Raises:
-        OSError: something could not be read or written.
+        OSError: A file could not be read or written.
     """
     parts = [
         window_keys(found.window)
@@ -70,9 +70,9 @@ def keys_task(folder: StoreFolder, task: Task, out: str) -> int:
 
 
 def window_keys(window: RecordWindow) -> Keys:
-    """The keys of records in the index's order: the unique key, then each word of KEYS.
+    """Return the keys of records in the index's order: the unique key, then each word of KEYS.
 
-    Records of the kind "rollback" have none (`kernel.keys` says what the index takes).
+    Rolled-back records have none (`kernel.keys` defines which keys are indexed).
     """
     kept = (window.sys_flag & flags.TRANSACTION_MASK) != flags.TRANSACTION_ROLLBACK
     if not kept.all():
@@ -86,7 +86,7 @@ def window_keys(window: RecordWindow) -> Keys:
     rows = np.concatenate((np.arange(len(window)), word_rows))
     real = pc.fill_null(pc.greater(pc.binary_length(values), 0), False)  # noqa: FBT003
     keep = np.flatnonzero(real.to_numpy(zero_copy_only=False))
-    # Stable: a row's unique key stands before its words, which keep their order.
+    # Stable, so that a row's unique key comes before its words, which keep their order.
     order = keep[np.argsort(rows[keep], kind="stable")]
     rows = rows[order]
     topics = take_text(octets, window.topic).take(pa.array(rows))
@@ -104,15 +104,15 @@ def _at(column: Longs, rows: Longs) -> Longs:
 
 
 def finish_keys(out: str, shape: IndexShape, *, clock: Clock) -> int:
-    """Make the index files of all keys, and bring them to the device; gives how many keys.
+    """Build the index files from all keys and sync them; return the number of keys.
 
     Args:
-        out: where the tasks have written.
-        shape: slots and entries of a file (maxHashSlotNum, maxIndexNum).
-        clock: the files are named after the time.
+        out: Directory that the tasks wrote to.
+        shape: Slots and entries of a file (maxHashSlotNum, maxIndexNum).
+        clock: Provides the time for the names of the files.
 
     Raises:
-        OSError: something could not be read or written.
+        OSError: A file could not be read or written.
     """
     index = Index(RealDisk(), f"{out}/{INDEX}", shape, clock=clock)
     count = 0
@@ -133,11 +133,11 @@ def finish_keys(out: str, shape: IndexShape, *, clock: Clock) -> int:
 
 
 def install_keys(root: str, out: str) -> None:
-    """Put the new index in place of the old one; the broker must be stopped.
+    """Replace the old index by the new one; the broker must be stopped.
 
     Raises:
-        StoreLocked: a broker has the directory.
-        OSError: something could not be moved.
+        StoreLocked: A broker has the directory open.
+        OSError: A file could not be moved.
     """
     lock = DirectoryLock(RealDisk(), root)
     lock.take()

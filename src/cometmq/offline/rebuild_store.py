@@ -1,4 +1,4 @@
-"""Queues and index of a store made anew from its log: what the command does in a loop, and the job in tasks.
+"""Rebuilds queues and index of a store from its log: the command does it in a loop, the Spark job in tasks.
 
 `of` -> `begin` -> `work` for each of `tasks`, anywhere -> `finish`
 """
@@ -22,7 +22,7 @@ from cometmq.offline.queue_reader import QUEUES
 from cometmq.store.index_file import IndexShape
 from cometmq.store.settings import StoreSettings
 
-_CHECKED = "checked"  # The folder beside the old files in which a check makes new ones.
+_CHECKED = "checked"  # Subfolder of the store in which a check creates new files.
 
 Row = list[Any]
 
@@ -31,9 +31,8 @@ class RebuildResult(NamedTuple):
     """The result of a rebuild.
 
     Attributes:
-        counts: how many queue entries, keys and queues.
-        findings: bytes of the log that are no record; files that are not what the log says, where nothing was
-            to be changed.
+        counts: Numbers of queue entries, keys and queues.
+        findings: Bytes of the log that are not records and, for a check, files that differ from the log.
     """
 
     counts: dict[str, int]
@@ -45,11 +44,11 @@ class StoreRebuild:
     """A rebuild of a store on this machine; picklable.
 
     Attributes:
-        root: the store.
-        target: where queue files go.
-        shape: of the new index files; None: no index is made.
-        is_check: compare with the files that are there, and change nothing.
-        is_installed: put the new files in the place of the old ones.
+        root: The store directory.
+        target: Destination of the queue files.
+        shape: Shape of the new index files; None to build no index.
+        is_check: Compare with the existing files and change nothing.
+        is_installed: Replace the old files by the new ones.
     """
 
     root: str
@@ -68,18 +67,19 @@ class StoreRebuild:
         out: str = "",
         is_check: bool = False,
     ) -> "StoreRebuild":
-        """Look at the store's sizes.
+        """Create a rebuild from the store's settings and file sizes.
 
         Args:
-            root: the store.
-            settings: the broker's; None: what the files show.
-            topics: only their queues, and no index; none: all.
-            out: another directory for the new files; the store stays as it is.
-            is_check: compare with the files that are there, and change nothing.
+            root: The store directory.
+            settings: The broker's settings; None to derive them from the files.
+            topics: Only these topics' queues, and no index; empty for all.
+            out: Another directory for the new files; the store stays unchanged.
+            is_check: Compare with the existing files and change nothing.
 
         Raises:
-            SettingsError: a check and another directory, or that is a store, whose queues would go.
-            StoreDamaged: there is no store.
+            SettingsError: Check and other directory are combined, or that directory is a store, whose queues would be
+                lost.
+            StoreDamaged: There is no store.
         """
         if is_check and out:
             raise SettingsError("--check changes nothing: leave out --out")
@@ -98,25 +98,25 @@ class StoreRebuild:
         return cls(root, target, shape, is_check, not (is_check or out))
 
     def tasks(self) -> list[Task]:
-        """The log, in tasks.
+        """Divide the log into tasks.
 
         Raises:
-            StoreDamaged: there is no log, or nothing of it can be read.
+            StoreDamaged: There is no log, or no record can be read.
         """
         folder = StoreFolder(self.root)
         check_has_records(folder, used_files(folder))
         return plan_tasks(folder)
 
     def begin(self) -> None:
-        """Make the folders for the new files; what a broken-off rebuild left there goes."""
+        """Create the folders for the new files, deleting the results of an aborted rebuild."""
         queues.begin(self.target)
         keys.begin_keys(self.target.root)
 
     def work(self, task: Task) -> list[Row]:
-        """Do a task: a row with the number of keys, then one for each run of entries and each finding. May run again.
+        """Do a task; return a row with the number of keys, then one per run of entries and per finding. Repeatable.
 
         Raises:
-            OSError: something could not be read or written.
+            OSError: A file could not be read or written.
         """
         folder, found = StoreFolder(self.root), Findings()
         count = keys.keys_task(folder, task, self.target.root) if self.shape else 0
@@ -125,16 +125,16 @@ class StoreRebuild:
         return [[count], *written, *map(list, found.told())]
 
     def finish(self, rows: Iterable[Row], *, clock: Clock) -> RebuildResult:
-        """All tasks are through: fill gaps, make the index, and put the files in their place, or compare them.
+        """Complete the rebuild after all tasks: fill gaps, build the index, then install or compare the files.
 
         Args:
-            rows: of all tasks.
-            clock: index files are named after the time.
+            rows: Rows of all tasks.
+            clock: Provides the time for the names of index files.
 
         Raises:
-            StoreLocked: a broker has the directory.
-            StoreDamaged: two records of one life of a queue have the same queue offset.
-            OSError: something could not be read or written.
+            StoreLocked: A broker has the directory open.
+            StoreDamaged: Two records of one life of a queue have the same queue offset.
+            OSError: A file could not be read or written.
         """
         written, findings = [], list[Finding]()
         for row in rows:
@@ -159,7 +159,7 @@ class StoreRebuild:
 
 
 def _differences(root: str, out: str) -> Iterator[Finding]:
-    """Files of the new queues that are not what is there."""
+    """Yield the new queue files that differ from the existing ones."""
     for path in sorted(Path(out, QUEUES).rglob("[0-9]" * 20)):
         name = str(path.relative_to(out))
         old = Path(root, name)

@@ -1,11 +1,11 @@
-"""The sizes of a store's files: kept by an archive, chosen in a restore, told to who opens the store.
+"""The file sizes of a store: saved with an archive, chosen for a restore, needed to open the store.
 
     PLACE/_archive/sizes.json
     {"mappedFileSizeCommitLog": 1073741824, "mappedFileSizeConsumeQueue": 6000000, "maxHashSlotNum": 5000000,
      "maxIndexNum": 20000000, "delayLevelsMs": [1000, 5000, …], "v": 1}
 
-A broker opens a store only with the sizes that its files have (`MappedFileQueue.load` and
-`ConsumeQueue` of RocketMQ 5.3.3), so they belong to it. The names are those of broker.conf.
+A broker only opens a store with the sizes of its files (`MappedFileQueue.load` and `ConsumeQueue` of RocketMQ 5.3.3),
+so they belong to it. The names are those of broker.conf.
 """
 
 import json
@@ -21,10 +21,10 @@ SIZES_FILE = "_archive/sizes.json"
 
 
 def keep_sizes(target: StoreFolder, settings: StoreSettings) -> None:
-    """Note the sizes of the store that is archived.
+    """Save the sizes of the archived store.
 
     Raises:
-        OSError: it could not be written.
+        OSError: They could not be written.
     """
     kept: dict[str, object] = {**sizes_of(settings), "v": KEPT_VERSION}
     kept["delayLevelsMs"] = list(settings.delay_levels_ms)
@@ -32,11 +32,11 @@ def keep_sizes(target: StoreFolder, settings: StoreSettings) -> None:
 
 
 def kept_sizes(source: StoreFolder) -> StoreSettings:
-    """The sizes that an archive has kept; RocketMQ's defaults for what it has not.
+    """Return the sizes saved with an archive; RocketMQ's defaults for missing ones.
 
     Raises:
-        SettingsError: they were written by a later version.
-        StoreDamaged: their file is damaged.
+        SettingsError: A later version wrote them.
+        StoreDamaged: The file is damaged.
     """
     defaults = StoreSettings()
 
@@ -57,16 +57,16 @@ def kept_sizes(source: StoreFolder) -> StoreSettings:
 def chosen_sizes(
     kept: StoreSettings, *, queue_file_size: int, index_slots: int, index_entries: int
 ) -> StoreSettings:
-    """The sizes of a restored store: those that are chosen, else those that were kept.
+    """Return the sizes for a restored store: the chosen ones, else the saved ones.
 
     Args:
-        kept: of the store that was archived.
-        queue_file_size: bytes (mappedFileSizeConsumeQueue); 0: as it was.
-        index_slots: of an index file (maxHashSlotNum); 0: as it was.
-        index_entries: of an index file (maxIndexNum); 0: as it was.
+        kept: Settings of the archived store.
+        queue_file_size: Bytes of a queue file (mappedFileSizeConsumeQueue); 0 for the saved size.
+        index_slots: Slots of an index file (maxHashSlotNum); 0 for the saved number.
+        index_entries: Entries of an index file (maxIndexNum); 0 for the saved number.
 
     Raises:
-        SettingsError: one is negative, or no file of an index.
+        SettingsError: A value is negative, or impossible for an index file.
     """
     wanted = {
         "--queue-file-size": queue_file_size,
@@ -87,7 +87,7 @@ def chosen_sizes(
 
 
 def sizes_of(settings: StoreSettings) -> dict[str, int]:
-    """The sizes as broker.conf names them."""
+    """Return the sizes by their names in broker.conf."""
     return {
         "mappedFileSizeCommitLog": settings.commitlog_file_size,
         "mappedFileSizeConsumeQueue": settings.queue_file_size,

@@ -1,8 +1,8 @@
-"""Verifies a store: checks that what its files say about each other is true.
+"""Verifies a store: checks that its files agree with each other.
 
-A walk over each part of the log checks every record (sizes, offset, CRC of the body), and compares the entries that they
-ask for with queues and index (`part_check`); what only the whole shows is judged here. `cometmq store verify` has one
-part, Spark's job as many as there is room for.
+A walk over each part of the log checks every record (sizes, offset, CRC of the body) and compares the entries that
+they require with queues and index (`part_check`). This module judges what only the whole shows. `cometmq store
+verify` uses one part, the Spark job as many as there are resources for.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,14 +25,14 @@ class StoreVerdict:
     """The result of a verification.
 
     Attributes:
-        records: valid records in the log.
-        log_start: physical offset of the oldest file.
-        log_end: physical offset at which the log ends.
-        queue_entries: entries that are as the log has them.
-        index_entries: the same of the index.
-        errors: how many things are wrong.
-        notes: how many things a start puts right, or deleted topics have left.
-        findings: the first thousand of both.
+        records: Valid records in the log.
+        log_start: Physical offset of the oldest file.
+        log_end: Physical offset at which the log ends.
+        queue_entries: Queue entries that match the log.
+        index_entries: Index entries that match the log.
+        errors: Number of errors.
+        notes: Number of things that a start repairs, or that deleted topics have left.
+        findings: The first thousand of both.
     """
 
     records: int
@@ -46,19 +46,19 @@ class StoreVerdict:
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether the store has no errors."""
         return not self.errors
 
 
 def verify(store: FoundStore, *, on_progress: OnProgress | None = None) -> StoreVerdict:
-    """Look at everything in a store, on one core; nothing is changed.
+    """Check everything in a store on one core, without changing it.
 
     Args:
-        store: the directory.
-        on_progress: told how many bytes of the log have been walked.
+        store: The store.
+        on_progress: Called with the number of bytes of the log that were checked.
 
     Raises:
-        OSError: the disk failed.
+        OSError: The disk failed.
     """
     check = StoreCheck(store)
     part = check_part(store, whole(store), has_queues=check.has_queues, on_progress=on_progress)
@@ -66,17 +66,17 @@ def verify(store: FoundStore, *, on_progress: OnProgress | None = None) -> Store
 
 
 class StoreCheck:
-    """One verification: what is looked at once, beside the parts of the log.
+    """One verification: the checks of the whole store, besides those of the parts of the log.
 
     Attributes:
-        has_queues: whether queues can be compared.
+        has_queues: Whether queues can be compared.
     """
 
     def __init__(self, store: FoundStore) -> None:
-        """Begin one.
+        """Load the queues.
 
         Raises:
-            OSError: the disk failed.
+            OSError: The disk failed.
         """
         self._store = store
         self._findings = Findings()
@@ -85,7 +85,7 @@ class StoreCheck:
         self.has_queues = self._queues is not None
 
     def _queue_verdict(self) -> QueueVerdict | None:
-        """The judge of the queues; None where their files are such that there is none."""
+        """Return the judge of the queues; None if the state of their files prevents a judgement."""
         try:
             return QueueVerdict(self._store, self._findings, topics=self._topics)
         except StoreDamaged as error:
@@ -93,13 +93,13 @@ class StoreCheck:
             return None
 
     def finish(self, parts: Iterable[PartVerdict]) -> StoreVerdict:
-        """Add up what the parts have found, and judge what only the whole shows.
+        """Sum up the findings of the parts and judge the whole.
 
         Args:
-            parts: of the whole log, in its order.
+            parts: Verdicts of all parts of the log, in order.
 
         Raises:
-            OSError: the disk failed.
+            OSError: The disk failed.
         """
         store, findings = self._store, self._findings
         joined = list(self._joined(parts))
@@ -128,10 +128,10 @@ class StoreCheck:
         )
 
     def _joined(self, parts: Iterable[PartVerdict]) -> Iterator[PartVerdict]:
-        """The parts, each beginning where the one before has ended.
+        """Yield the parts so that each begins where the previous one ended.
 
-        A sender who knew where a message would lie could put a record into its body: a part that has begun
-        there is checked again from where its first record is.
+        A sender that knows where a message will be stored could put a record into its body. A part that began inside
+        such a body is checked again, from its true first record.
         """
         at = self._store.log.chain.start
         for part in parts:
@@ -145,7 +145,7 @@ class StoreCheck:
 
 
 def _known_topics(store: FoundStore) -> frozenset[str]:
-    """The topics that the broker's configuration names."""
+    """Return the topics in the broker's configuration."""
     for name in ("topics.json", "topics.json.bak"):
         try:
             table = loads(read_file(store.disk, f"{store.root}/config/{name}"))

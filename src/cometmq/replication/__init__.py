@@ -1,1 +1,1 @@
-"""Replication without store or net: a machine for each end, and who has what (docs/design/0048-replication.md)."""
+"""Replication without store or network: a state machine per end, and who has what (docs/design/0048-replication.md)."""

@@ -1,7 +1,7 @@
-"""Counts how much of a master's log each member has, and what a send may be promised for it.
+"""Counts how much of a master's log each member has, and how far sends may be acknowledged.
 
-A member is counted once, however many connections it has, and the master is one of them. What is
-needed stands in `CopyRule`; what comes of it for a log that ends somewhere is a `CopyCount`.
+A member counts once, however many connections it has, and the master is one of them. `CopyRule` states what is
+required; `CopyCount` is the result for a log that ends at a given offset.
 """
 
 from typing import NamedTuple
@@ -11,13 +11,13 @@ from cometmq.model.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CopyRule:
-    """The rule that says how many members must have what is acknowledged, the master counted.
+    """The number of members, including the master, that must have acknowledged messages.
 
     Attributes:
-        needed: so many (inSyncReplicas); 1: nobody waits.
-        least: with fewer in sync nothing is stored (minInSyncReplicas).
-        is_adapted: `needed` falls to who is in sync, not below `least` (enableAutoInSyncReplicas).
-        gap_max: who lacks so many bytes is not in sync (haMaxGapNotInSync).
+        needed: Required number (inSyncReplicas); with 1, sends do not wait.
+        least: If fewer members are in sync, nothing is stored (minInSyncReplicas).
+        is_adapted: Whether `needed` drops to the number in sync, but not below `least` (enableAutoInSyncReplicas).
+        gap_max: A member that lacks this many bytes is not in sync (haMaxGapNotInSync).
     """
 
     needed: int = 1
@@ -27,12 +27,12 @@ class CopyRule:
 
 
 class CopyCount(NamedTuple):
-    """The count of copies of a log that ends at an offset.
+    """The state of the copies of a log that ends at an offset.
 
     Attributes:
-        in_sync: members that are, the master counted.
-        needed: how many must have what is acknowledged.
-        end: physical offset up to which so many have it; None: nobody waits for copies.
+        in_sync: Number of members in sync, including the master.
+        needed: Number of members that must have acknowledged messages.
+        end: Physical offset up to which that many have the log; None if sends do not wait for copies.
     """
 
     in_sync: int
@@ -41,12 +41,12 @@ class CopyCount(NamedTuple):
 
     @property
     def is_enough(self) -> bool:
-        """Whether as many are in sync as must be."""
+        """Whether enough members are in sync."""
         return self.in_sync >= self.needed
 
 
 class Copies:
-    """The slaves that are connected, and what each acknowledged."""
+    """The connected slaves, and what each has acknowledged."""
 
     def __init__(self, rule: CopyRule) -> None:
         self.rule = rule
@@ -54,21 +54,22 @@ class Copies:
         self._confirmed: dict[str, int] = {}
 
     def acked(self, member: str, offset: int, *, is_compared: bool = True) -> None:
-        """A member has the log up to a physical offset; the most that it said counts.
+        """Record that a member has the log up to a physical offset; the largest one counts.
 
-        Where that log is not compared with this one yet it may be another's: it is in sync, and confirms nothing.
+        A log that was not compared with this one yet may be a different log: it counts as in sync, but confirms
+        nothing.
         """
         self._acked[member] = max(offset, self._acked.get(member, -1))
         if is_compared:
             self._confirmed[member] = self._acked[member]
 
     def gone(self, member: str) -> None:
-        """A member is not connected any more."""
+        """Remove a member that is no longer connected."""
         self._acked.pop(member, None)
         self._confirmed.pop(member, None)
 
     def is_in_sync(self, offset: int, end: int) -> bool:
-        """Whether who has the log up to `offset` is in sync with one that ends at `end`."""
+        """Return whether a member that has the log up to `offset` is in sync with a log that ends at `end`."""
         return offset >= 0 and end - offset < self.rule.gap_max
 
     def count(self, end: int) -> CopyCount:

@@ -1,42 +1,42 @@
-"""The rate at which a slave that is far behind gets the log while others send: it takes little from them, and still arrives.
+"""The rate at which a slave that is far behind receives the log while producers send.
 
-What a slave costs its master's senders is what it gets in a second. So one that lacks much gets a fixed number of
-bytes, or a quarter of it more than the log grows by in the mean of a minute, where that is more: who sends very much for some
-seconds is not held up by it, and who does so on and on lets it come nearer by that quarter each second. Where nobody sends it gets all
-that it takes.
+A slave costs its master's producers as much as it receives per second. A slave that lacks much therefore gets a fixed
+number of bytes per second or, if that is more, the log's mean growth over a minute plus a quarter of that number. A
+short burst of sends is then not slowed down by it, and under permanent load the slave still catches up by that
+quarter each second. While nobody sends, it gets as much as it can receive.
 """
 
 from math import ceil, exp
 
-# Who lacks no more keeps up, and gets each byte as soon as it is there.
+# A slave that lacks no more than this keeps up, and gets each byte immediately.
 FAR_SIZE = 32 << 20
-# A log that grows by less in a second has no senders who would notice.
+# A log that grows less per second has no producers who would notice.
 QUIET_SIZE = 1 << 20
-# By this part of what it gets a slave comes nearer in a second, however fast the log grows.
+# The slave catches up by at least this fraction (1/n) of its rate, however fast the log grows.
 NEARER_PART = 4
-# The mean of how fast the log grows is over about so long, seconds.
+# Time constant of the mean growth, seconds.
 MEAN_SECONDS = 60.0
-# A look that comes sooner says little.
+# Shorter intervals are too inexact.
 _LOOK_SECONDS_MIN = 0.1
 
 
 class FarSlaveRate:
-    """The rate at which a slave that is far behind is sent a log that grows."""
+    """The rate limit for slaves that are far behind a growing log."""
 
     def __init__(self, per_second: int) -> None:
-        """`per_second` is how many bytes such a slave is sent in a second; 0: nobody is held back."""
+        """Set the limit in bytes per second; 0 for none."""
         self.per_second = per_second
         self._end = 0
-        self._at: float | None = None  # When that was.
-        self._growth: float | None = None  # Bytes a second, lately; None: not known yet.
-        self._mean_growth = 0.0  # It begins low: a burst is over before it counts.
+        self._at: float | None = None  # Time of the last look.
+        self._growth: float | None = None  # Recent growth in bytes per second; None if unknown.
+        self._mean_growth = 0.0  # Begins low: a burst is over before it counts.
 
     def look(self, end: int, now: float) -> None:
-        """See how far the log has grown; called some times a second while slaves are there.
+        """Measure how far the log has grown; called several times a second while slaves are connected.
 
         Args:
-            end: physical offset behind the last byte that slaves may have.
-            now: monotonic seconds.
+            end: Physical offset of the end of what slaves may have.
+            now: Monotonic time, seconds.
         """
         if self._at is not None:
             seconds = now - self._at
@@ -48,15 +48,15 @@ class FarSlaveRate:
         self._end, self._at = end, now
 
     def forget(self) -> None:
-        """Nobody looks for a while: how fast the log grows is not known."""
+        """Forget the growth, because nobody will measure it for a while."""
         self._at = self._growth = None
         self._mean_growth = 0.0
 
     def rate(self, gap: int) -> int | None:
-        """The bytes of the log that a slave which lacks so many is to get in a second; None: as many as it takes."""
+        """Return the bytes per second for a slave that lacks `gap` bytes; None for no limit."""
         if not self.per_second or gap <= FAR_SIZE:
             return None
-        if self._growth is None:  # Somebody may send.
+        if self._growth is None:  # Producers may be sending.
             return self.per_second
         if self._growth < QUIET_SIZE:
             return None

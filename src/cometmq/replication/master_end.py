@@ -1,8 +1,8 @@
-"""A connection of a slave, from its master: bytes and time in, bytes and decisions out.
+"""A master's end of the connection of a slave, without I/O: takes bytes and times, returns bytes and decisions.
 
-It begins silent. Who says an offset is a slave of RocketMQ; who says one twice at once is one of
-ours, is asked for a proof, and told where this log begins and ends. From then on it gets frames, and its
-reports are its acknowledgements. Whatever no slave sends ends it by a `LinkError`.
+The master waits for the slave to begin. A slave that sends one offset is RocketMQ's. One that sends it twice at once
+is ours: it must prove that it knows the secret, and is told where this log begins and ends. From then on it gets
+frames, and its reports are acknowledgements. Anything that no slave sends ends the connection by a `LinkError`.
 """
 
 from enum import Enum, auto
@@ -26,12 +26,12 @@ from cometmq.model.errors import LinkError
 from cometmq.replication.pace import Pace
 from cometmq.replication.terms import LinkTerms, LogBounds
 
-# A slave of ours says its offset twice at once; one that says nothing more for so long is Java's.
+# A slave of ours sends its offset twice at once; one that sends nothing more for this long is Java's.
 SECOND_WORD_SECONDS = 1.0
 
 
 class MasterStep(Enum):
-    """The state of a connection at the master's end."""
+    """State of a connection on the master."""
 
     SILENT = auto()
     SPOKE_ONCE = auto()
@@ -40,25 +40,25 @@ class MasterStep(Enum):
 
 
 class Span(NamedTuple):
-    """Bytes of the log that are to be sent now."""
+    """Bytes of the log to send now."""
 
     offset: int
     size: int
 
 
 class MasterEnd:
-    """One connection.
+    """One connection of a slave.
 
     Attributes:
-        acked: physical offset up to which the slave has the log; -1: it has not said.
-        sent: physical offset of the next byte to be sent.
-        broker_id: of a slave of ours; None: a Java slave, or not known yet.
-        is_copying: whether it gets frames.
-        pace: when it may be sent more of the log; None: whenever it takes it.
+        acked: Physical offset up to which the slave has the log; -1 if unknown yet.
+        sent: Physical offset of the next byte to send.
+        broker_id: Broker id of a slave of ours; None for a Java slave, or if unknown yet.
+        is_copying: Whether it gets frames.
+        pace: Limits when it may be sent more of the log; None for no limit.
     """
 
     def __init__(self, terms: LinkTerms, *, chance: bytes, now: float) -> None:
-        """`chance` is 32 bytes that nobody can guess; `now` is monotonic, as everywhere here, seconds."""
+        """Create a connection; `chance` is 32 unpredictable bytes, `now` the monotonic time in seconds, as everywhere here."""
         self._terms = terms
         self._chance = chance
         self._step = MasterStep.SILENT
@@ -79,17 +79,18 @@ class MasterEnd:
 
     @property
     def is_compared(self) -> bool:
-        """Whether what it acknowledges is known to be this log; one of ours begins before its end, and says more when it has compared.
+        """Whether the acknowledged bytes are known to be this log.
 
-        A Java slave compares nothing, and an empty one has nothing else.
+        A slave of ours begins before its log's end, and acknowledges more once it has compared. A Java slave compares
+        nothing, and an empty slave has nothing to compare.
         """
         return self.broker_id is None or self.acked > self._start or not self._start
 
     def received(self, content: bytes, log: LogBounds, now: float) -> None:
-        """Bytes came from the slave.
+        """Process bytes from the slave.
 
         Raises:
-            LinkError: no slave sends them; close.
+            LinkError: A slave does not send this; close the connection.
         """
         self._read_at = now
         content = self._held + content
@@ -105,10 +106,10 @@ class MasterEnd:
         self._held = content
 
     def tick(self, log: LogBounds, now: float) -> None:
-        """Time has passed.
+        """Check what is due at this time.
 
         Raises:
-            LinkError: the slave has said nothing for too long, or must not be served; close.
+            LinkError: The slave has been silent for too long, or must not be served; close the connection.
         """
         if self._step is MasterStep.SPOKE_ONCE and now - self._spoke_at >= SECOND_WORD_SECONDS:
             self._begin_plain(log)
@@ -117,14 +118,14 @@ class MasterEnd:
             raise LinkError(f"nothing came for {silent:.0f} s")
 
     def outgoing(self, now: float) -> bytes:
-        """Take the bytes that must be written before anything else; empty: nothing."""
+        """Return the bytes to write before anything else, and forget them; empty if there are none."""
         outgoing, self._outgoing = self._outgoing, b""
         if outgoing:
             self._wrote_at = now
         return outgoing
 
     def wanted(self, log: LogBounds) -> Span | None:
-        """The bytes of the log that it is to get next; None: it has all, or gets none."""
+        """Return the bytes of the log to send next; None if the slave has all, or gets none."""
         size = min(log.sendable - self.sent, self._terms.frame_size)
         if self._step is not MasterStep.COPYING or size <= 0 or self.acked < 0:
             return None
@@ -133,7 +134,7 @@ class MasterEnd:
         return Span(self.sent, size)
 
     def frame_head(self, size: int, now: float) -> bytes:
-        """The head of the frame with the next `size` bytes of the log, which are written now."""
+        """Return the header of a frame with the next `size` bytes of the log, and count them as sent."""
         head = FRAME_HEAD.pack(self.sent, size)
         self.sent += size
         self._wrote_at = now
@@ -142,7 +143,7 @@ class MasterEnd:
         return head
 
     def heartbeat(self, now: float) -> bytes | None:
-        """A sign of life, where one is due."""
+        """Return a heartbeat if one is due."""
         is_due = now - self._wrote_at >= self._terms.heartbeat_seconds
         if self._step is not MasterStep.COPYING or not is_due:
             return None
@@ -165,7 +166,7 @@ class MasterEnd:
         return content[REPORT.size :]
 
     def _may_be_ours(self, content: bytes, start: int) -> bool:
-        """Whether a slave of ours, that is ahead, is to be told so."""
+        """Return whether this may be a slave of ours that is ahead and should be told so."""
         return start >= 0 and content[REPORT.size :] in (b"", content[: REPORT.size])
 
     def _second_word(self, content: bytes, log: LogBounds) -> bytes:
@@ -207,7 +208,7 @@ class MasterEnd:
         return content[REPLY.size :]
 
     def _begin_plain(self, log: LogBounds) -> None:
-        """A slave of RocketMQ."""
+        """Begin to send the log to a RocketMQ slave."""
         if self._terms.secret is not None:
             raise LinkError("it proves nothing, and haSecretFile is set: a Java slave cannot")
         if self._start > log.end:
@@ -224,13 +225,14 @@ class MasterEnd:
 
     def _begin(self, log: LogBounds) -> None:
         self._step = MasterStep.COPYING
-        # Of an empty log, which may begin at any file, everything.
+        # An empty log, which may begin at any file, gets everything.
         self.sent = self._start or log.oldest
         if log.oldest <= self.sent <= log.end:
-            self.acked = self._start  # Else it gets nothing: one of ours sees by itself why.
+            # Otherwise it gets nothing; a slave of ours finds out the reason itself.
+            self.acked = self._start
 
     def _reports(self, content: bytes) -> bytes:
-        """Take acknowledgements; the last one says it all."""
+        """Process acknowledgements, of which only the last one counts."""
         whole = len(content) // REPORT.size * REPORT.size
         if whole:
             (acked,) = REPORT.unpack_from(content, whole - REPORT.size)

@@ -1,51 +1,52 @@
-"""A bound for the bytes that a slave is sent in a second, spread over it (haFlowControlEnable of RocketMQ).
+"""A limit for the bytes sent to a slave per second, spread evenly (haFlowControlEnable of RocketMQ).
 
-Its bytes are earned evenly from the beginning of a second to its end. What is not used goes a moment later, so a
-pause is not made up for by a burst; the moment is what a busy loop, or a timer that is late, may take.
+Bytes become available evenly during each second. Unused ones expire a moment later, so that a burst cannot make up
+for a pause; the moment covers the delays of a busy loop or a late timer.
 """
 
 from math import ceil
 
-# What is not used is lost after this long; half of it is the most that goes at once.
+# Unused bytes expire after this time; at most half of it is sent at once.
 _KEPT_SECONDS = 0.05
-# A timer is no more exact, and time that was waited for may be a rounding away.
+# Timers are no more exact, and the elapsed time may be a rounding error short.
 _WAIT_SECONDS_MIN = 0.001
 
 
 class Pace:
-    """Says when a slave may be sent bytes: in no second, as the clock counts them, more than a number.
+    """Decides when a slave may be sent bytes, so that no second of the clock exceeds a limit.
 
     Attributes:
-        per_second: that number.
-        size_max: bytes that may go at once.
+        per_second: The limit in bytes per second.
+        size_max: Maximum number of bytes to send at once.
     """
 
     def __init__(self, per_second: int) -> None:
-        """`per_second` is 1 at least."""
+        """Set the limit, at least 1."""
         self.per_second = per_second
         self._second = 0
-        self._used = 0.0  # Of this second's bytes: sent, or lost.
+        self._used = 0.0  # Bytes of this second that were sent or have expired.
         self.size_max = ceil(per_second * _KEPT_SECONDS / 2)
 
     def change(self, per_second: int) -> None:
-        """From now on it is another number; what this second has used of its bytes it has used of the new ones."""
+        """Change the limit; the used share of the current second stays the same."""
         self._used *= per_second / self.per_second
         self.per_second = per_second
         self.size_max = ceil(per_second * _KEPT_SECONDS / 2)
 
     def wait(self, size: int, now: float) -> float:
-        """The seconds until so many bytes may be sent; 0: now.
+        """Return the seconds to wait before sending `size` bytes; 0 if they may be sent now.
 
         Args:
-            size: bytes, `size_max` at most.
-            now: monotonic seconds.
+            size: Number of bytes, at most `size_max`.
+            now: Monotonic time, seconds.
         """
         earned = self._earned(now)
-        needed = self._used + size - 1  # A byte may go when its time begins.
+        needed = self._used + size - 1  # A byte may be sent when its time begins.
         if earned > needed:
             return 0.0
         if needed >= self.per_second:
-            needed = self.per_second + size - 1  # It is over: of the next one.
+            # This second is used up, so take from the next one.
+            needed = self.per_second + size - 1
         return max((needed - earned) / self.per_second, _WAIT_SECONDS_MIN)
 
     def sent(self, size: int, now: float) -> None:
@@ -54,7 +55,7 @@ class Pace:
         self._used += size
 
     def _earned(self, now: float) -> float:
-        """This second's bytes until now; those that nobody used in time are used up."""
+        """Return the bytes that this second has made available; expired ones become used."""
         if int(now) != self._second:
             self._second, self._used = int(now), 0.0
         earned = (now - self._second) * self.per_second

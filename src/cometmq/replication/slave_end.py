@@ -1,8 +1,8 @@
-"""A connection to a master, from its slave: bytes and time in, bytes and decisions out.
+"""A slave's end of the connection to its master, without I/O: takes bytes and times, returns bytes and decisions.
 
-It asks from a little before the end of its own log on, so that what comes first can be compared with
-what is there. What comes is given on in the order of the log, piece by piece, whole frames are never
-put together. Whoever has the pieces says how far they fit (`compared`), and how far the log goes by now.
+It requests the log from slightly before its own end, so that the first bytes can be compared with the existing ones.
+Received bytes are passed on in log order, piece by piece; frames are never assembled. The user of the pieces reports
+how far they match (`compared`), and how far its log now reaches.
 """
 
 from collections.abc import Iterator
@@ -27,23 +27,23 @@ from cometmq.codec.replication import (
 from cometmq.model.errors import CopyingStopped, LinkError
 from cometmq.replication.terms import LinkTerms
 
-# A master of RocketMQ that has nothing at an offset sends heartbeats and no more; under its flow control it sends
-# empty frames although it has, one behind the other, until its second is over.
+# A RocketMQ master without data at an offset only sends heartbeats. Under flow control it also sends empty frames
+# although it has data, one after the other, until its second is over.
 _EMPTY_SECONDS = 3.0
 
 _EMPTY = "start this slave with an empty storePathRootDir"
 
-# How much of its log a slave has sent to it again: a record of the largest message (4 MiB), whole.
+# Part of its log that a slave requests again: a whole record of the largest message (4 MiB).
 JOINT_SIZE = (4 << 20) + (64 << 10)
 
 
 def joint_start(oldest: int, end: int, file_size: int) -> int:
-    """The offset at which a slave asks its master to begin, so that a master has its last file or nothing of it.
+    """Return the offset from which a slave requests the log; its last file is requested completely or not at all.
 
     Args:
-        oldest: physical offset of the first byte of the slave's log.
-        end: physical offset behind its last; with `oldest` the same: it is empty.
-        file_size: bytes of a log file.
+        oldest: Physical offset of the first byte of the slave's log.
+        end: Physical offset of its end; equal to `oldest` if it is empty.
+        file_size: Size of a log file in bytes.
     """
     if end <= oldest:
         return end
@@ -52,7 +52,7 @@ def joint_start(oldest: int, end: int, file_size: int) -> int:
 
 
 class SlaveStep(Enum):
-    """The state of a connection at the slave's end."""
+    """State of a connection on the slave."""
 
     ASKING = auto()
     PROVING = auto()
@@ -63,9 +63,9 @@ class LogPiece(NamedTuple):
     """Bytes of the master's log.
 
     Attributes:
-        offset: physical offset of the first.
-        content: the bytes, where they were received.
-        is_known: this log has them, too, and they must be the same.
+        offset: Physical offset of the first byte.
+        content: The bytes, in the receive buffer.
+        is_known: Whether this log already has them, so that they must be equal.
     """
 
     offset: int
@@ -74,14 +74,14 @@ class LogPiece(NamedTuple):
 
 
 class SlaveEnd:
-    """One connection.
+    """One connection to a master.
 
     Attributes:
-        start: physical offset that it asks from.
-        next: physical offset of the next byte that is to come.
-        is_java: whether the master is no CometMQ; None: not known yet.
-        is_joined: whether the two logs were found to fit.
-        master_flushed: what the master said to have on its device; 0: nothing.
+        start: Physical offset from which the log was requested.
+        next: Physical offset of the next expected byte.
+        is_java: Whether the master is not CometMQ; None if unknown yet.
+        is_joined: Whether the two logs were found to match.
+        master_flushed: Physical offset that the master reported as flushed; 0 if none.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class SlaveEnd:
         chance: bytes,
         now: float,
     ) -> None:
-        """`start` is `joint_start` of the kept part of this log, which ends at `end`; `chance` is 32 random bytes."""
+        """Create a connection for a log that ends at `end`; `start` is its `joint_start`, `chance` 32 random bytes."""
         self._terms = terms
         self._broker_id = broker_id
         self._end = end
@@ -103,9 +103,9 @@ class SlaveEnd:
         self._chance = chance
         self._step = SlaveStep.ASKING
         self._held = b""
-        self._left = 0  # Of the frame that has begun,
-        self._frame_size = 0  # of which nothing has come while these two are the same.
-        self._empty_since: float | None = None  # Frames have brought nothing.
+        self._left = 0  # Missing bytes of the current frame,
+        self._frame_size = 0  # which equals the frame's size before its first byte has arrived.
+        self._empty_since: float | None = None  # Time since when frames have been empty.
         self._master_chance = b""
         self._reported = start
         self._read_at = self._wrote_at = now
@@ -118,12 +118,12 @@ class SlaveEnd:
 
     @property
     def is_copying(self) -> bool:
-        """Whether what comes is the log."""
+        """Whether log bytes are being received."""
         return self._step is SlaveStep.COPYING
 
     @property
     def log_wanted(self) -> int:
-        """The number of bytes to receive next so that what is log among them comes first and in one piece; 0: no log comes next."""
+        """Number of bytes to receive next so that log bytes come first and in one piece; 0 if none come next."""
         if not self._left:
             return 0
         known = self._end - self.next
@@ -131,20 +131,20 @@ class SlaveEnd:
 
     @property
     def head_wanted(self) -> int:
-        """The number of bytes to receive next so that no log is among them; 0: it does not matter, while they greet each other."""
+        """Number of bytes to receive next so that no log byte is among them; 0 (any number) during the handshake."""
         return FRAME_HEAD.size - len(self._held) if self.is_copying else 0
 
     @property
     def is_within_frame(self) -> bool:
-        """Whether a part of a frame has come, and the rest is on its way."""
+        """Whether a frame has been received in part."""
         return 0 < self._left < self._frame_size
 
     def received(self, content: bytes | memoryview, now: float) -> Iterator[LogPiece]:
-        """Bytes came from the master: the pieces of its log among them; all of them must be taken.
+        """Process bytes from the master and yield the pieces of its log, all of which must be consumed.
 
         Raises:
-            LinkError: no master sends them, or it does not know the secret; close.
-            CopyingStopped: the logs do not fit, and why.
+            LinkError: A master does not send this, or it does not know the secret; close the connection.
+            CopyingStopped: The logs do not match; the text says why.
         """
         self._read_at = now
         if self._held:
@@ -163,43 +163,43 @@ class SlaveEnd:
             else:
                 view = self._frame_head(view)
             if len(view) == len(before) and not self._left:
-                self._held = bytes(view)  # Half of something.
+                self._held = bytes(view)  # An incomplete message.
                 return
 
     def tick(self, now: float) -> None:
-        """Time has passed.
+        """Check the time since the master's last byte.
 
         Raises:
-            LinkError: the master has said nothing for too long; close.
+            LinkError: The master has been silent for too long; close the connection.
         """
         silent = now - self._read_at
         if silent >= self._terms.silence_seconds:
             raise LinkError(f"nothing came from the master for {silent:.0f} s")
 
     def compared(self, offset: int) -> None:
-        """Up to this physical offset what came is what was there."""
+        """Record that the received bytes match this log up to a physical offset."""
         self.is_joined = offset >= self._end
 
     def differ(self, offset: int) -> CopyingStopped:
-        """The error for a byte that is another one here."""
+        """Return the error for a byte that differs in this log."""
         where = f"the two logs differ at physical offset {offset}"
-        if offset == self.start:  # A first difference lies within what is the same before it.
+        if offset == self.start:  # A real first difference would come after equal bytes.
             where += ", the first that was compared, and so perhaps before it"
         return CopyingStopped(f"another history: {where}")
 
     def outgoing(self, kept: int, now: float) -> bytes:
-        """Take the bytes to be written now; empty: nothing.
+        """Return the bytes to write now, and forget them; empty if there are none.
 
         Args:
             kept: Physical offset up to which this log survives the death of its process.
-            now: monotonic seconds.
+            now: Monotonic time, seconds.
 
         Raises:
-            LinkError: The log was truncated behind what was acknowledged; close.
+            LinkError: The log was truncated below an acknowledged offset; close the connection.
         """
         outgoing, self._outgoing = self._outgoing, b""
         if self._step is SlaveStep.COPYING:
-            # Before the joint is known to fit nothing behind it is acknowledged.
+            # Nothing after the joint is acknowledged before the joint is known to match.
             if kept < self._reported:
                 raise LinkError(
                     f"this log was truncated to {kept}, and its end at {self._reported} was acknowledged"
@@ -216,7 +216,7 @@ class SlaveEnd:
     # --- the steps
 
     def _first_word(self, view: memoryview) -> memoryview:
-        """A challenge is one of ours; anything else is a frame of RocketMQ."""
+        """Process the master's first bytes: a challenge if it is CometMQ, else a frame of RocketMQ."""
         if not MAGIC.startswith(bytes(view[: len(MAGIC)])):
             if self._terms.secret is not None:
                 raise LinkError(
@@ -262,7 +262,7 @@ class SlaveEnd:
         return view[WELCOME.size :]
 
     def _check(self, oldest: int, end: int, file_size: int) -> None:
-        """Stop where this log cannot be the beginning of the master's."""
+        """Stop if this log cannot be the beginning of the master's."""
         if file_size != self._file_size:
             raise CopyingStopped(
                 f"files of another size: the master's have {file_size} bytes, and here "
@@ -289,7 +289,7 @@ class SlaveEnd:
         if not 0 <= size <= FRAME_BODY_MAX or offset < 0:
             raise LinkError(f"a frame of {size} bytes at physical offset {offset}")
         if size and self.next == 0 and self._end == 0:
-            self.next = offset  # An empty log begins where the master does.
+            self.next = offset  # An empty log begins where the master's does.
         if offset != self.next and (size or self.next):
             raise LinkError(
                 f"a frame for physical offset {offset}, and this log goes on at {self.next}"

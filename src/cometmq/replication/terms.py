@@ -1,4 +1,4 @@
-"""The terms of a replication connection: times, sizes, the secret, and where a log begins and ends."""
+"""Parameters of a replication connection: times, sizes, the secret, and the bounds of a log."""
 
 from typing import NamedTuple
 
@@ -6,14 +6,14 @@ from cometmq.model.frozen import dataclass
 
 
 class LogBounds(NamedTuple):
-    """A log, in physical offsets.
+    """The bounds of a log, as physical offsets.
 
     Attributes:
-        oldest: its first byte.
-        end: behind its last record.
-        sendable: up to here copies may have it.
-        flushed: up to here it is on the device.
-        file_size: bytes of its files.
+        oldest: Offset of its first byte.
+        end: Offset of the end of its last record.
+        sendable: Offset up to which slaves may have it.
+        flushed: Offset up to which it is on the device.
+        file_size: Size of its files in bytes.
     """
 
     oldest: int
@@ -24,12 +24,12 @@ class LogBounds(NamedTuple):
 
 
 class SlaveRates(NamedTuple):
-    """Bounds for the bytes of the log that each slave is sent in a second.
+    """Limits for the bytes of the log that each slave is sent per second.
 
     Attributes:
-        most: so many bytes at most (maxHaTransferByteInSecond); None: as many as it takes.
-        catch_up: so many where it is far behind a log that grows, and nobody waits for it (haCatchUpByteInSecond), or
-            a quarter of it more than it grows by; 0: as many as it takes.
+        most: Maximum rate (maxHaTransferByteInSecond); None for no limit.
+        catch_up: Rate while it is far behind a growing log and no send waits for it (haCatchUpByteInSecond), or the
+            log's growth plus a quarter of this; 0 for no limit.
     """
 
     most: int | None = None
@@ -41,10 +41,10 @@ class LinkTerms:
     """Settings of a connection.
 
     Attributes:
-        heartbeat_seconds: who has said nothing for so long says something (haSendHeartbeatInterval).
-        silence_seconds: who has heard nothing for so long closes (haHousekeepingInterval).
-        frame_size: most bytes of the log in a frame (haTransferBatchSize).
-        secret: what own members prove to know (haSecretFile); None: nothing.
+        heartbeat_seconds: Time without sending after which a heartbeat is sent (haSendHeartbeatInterval).
+        silence_seconds: Time without receiving after which the connection is closed (haHousekeepingInterval).
+        frame_size: Maximum bytes of the log per frame (haTransferBatchSize).
+        secret: Secret that our own members must prove to know (haSecretFile); None if there is none.
     """
 
     heartbeat_seconds: float = 5.0

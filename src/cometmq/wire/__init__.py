@@ -1,1 +1,1 @@
-"""The conversation without I/O: bytes in, commands out, and who still waits for an answer."""
+"""The remoting protocol without I/O: bytes in, commands out, and the requests that wait for an answer."""

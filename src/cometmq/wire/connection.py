@@ -1,9 +1,9 @@
-"""One connection without its socket: bytes in, commands out, and who still waits for an answer.
+"""One connection without its socket: bytes in, commands out, and the requests that wait for an answer.
 
-Either side uses it: requests and answers share the stream in both directions, and each side counts
-its own opaques. Whole frames of one read come out together, because a read is a batch.
-A frame that cannot be read is reported beside them and skipped; only a length that cannot be true
-ends the connection, since nothing behind it can be found.
+Both sides of a connection use it: requests and answers share the stream in both directions, and each side counts its
+own opaques. All complete frames of one read are returned together, because a read is a batch. A frame that cannot be
+read is reported separately and skipped. Only an impossible length ends the connection, because the following frames
+can no longer be found.
 """
 
 import re
@@ -28,20 +28,19 @@ from cometmq.model.errors import CodecError
 from cometmq.model.flags import ONEWAY
 
 Waiter = TypeVar("Waiter")
-# What `kernel.encode_requests` makes a frame of: a frame, or the pieces of a send.
+# Input of `kernel.encode_requests`: a frame, or the pieces of a send.
 Outgoing = rows.Outgoing
-# Asked of a frame that is large, before it is kept, with the kind and the bytes of its header: why it is not, or None.
+# (header kind, header bytes) -> why a large frame is refused, or None to accept it; called before it is buffered.
 Judge = Callable[[int, bytes], str | None]
 
-# A frame with a body up to this is none too large: its header has 32767 bytes of properties, six
-# times as many where each is escaped, and some names.
-# What is kept of a frame before somebody is asked whether it may be larger (`Judge`), bytes.
+# A body up to _BODY_SURE_MAX never makes a frame too large: the header has 32,767 bytes of properties, six times as
+# many if each is escaped, and some names. LARGE_FRAME_SIZE is the number of bytes buffered before `Judge` decides.
 LARGE_FRAME_SIZE = 64 << 10
 _BODY_SURE_MAX = FRAME_SIZE_MAX // 2
 
-_FRAME_NUMBERS = 4  # Of an item that is a frame; a command has more.
+_FRAME_NUMBERS = 4  # Length of an item that is a frame; a command is longer.
 
-# Of what is kept of a frame, bytes: smaller pieces are put together, so that each costs little.
+# Buffered pieces smaller than this are joined, which limits their overhead.
 _PIECE_SIZE = 64 << 10
 _HEADER_SIZE_MASK = 0xFFFFFF
 
@@ -52,22 +51,22 @@ _BINARY_OPAQUE_AT = 5  # code 2, language 1, version 2 (docs/format/remoting.md)
 
 
 class BadFrame(NamedTuple):
-    """A frame that was skipped: why, and its opaque where that could still be found."""
+    """A skipped frame: the error, and its opaque if that could be found."""
 
     error: CodecError
     opaque: int | None
 
 
 class Connection(Generic[Waiter]):
-    """Frames of one byte stream, and the requests of our side that wait on it.
+    """Frames of one byte stream, and this side's requests that wait for an answer.
 
     Attributes:
-        buffered: bytes of a frame that has not arrived whole.
-        skipped: bytes to come of a frame that was refused already.
-        bad_frames: frames skipped since the caller last cleared the list.
-        fault: why nothing more can be read from this stream, None while all is well.
-        awaited: requests of ours without an answer, by opaque: deadline, and who waits. A reader of
-            many answers pops from it; `take` is the same for one.
+        buffered: Number of buffered bytes of an incomplete frame.
+        skipped: Number of bytes still to come of a frame that was refused.
+        bad_frames: Frames skipped since the caller last cleared the list.
+        fault: Why the stream can no longer be read; None if it can.
+        awaited: Deadline and waiter of our unanswered requests, by opaque. A reader of many answers may pop from it
+            directly; `take` does it for one.
     """
 
     __slots__ = (
@@ -78,7 +77,7 @@ class Connection(Generic[Waiter]):
     def __init__(
         self, *, frame_size_max: int = FRAME_SIZE_MAX, header_size_max: int = FRAME_SIZE_MAX
     ) -> None:
-        """Limits are in bytes; a longer frame ends the connection, a longer header is skipped."""
+        """Set limits in bytes: a larger frame ends the connection, a larger header is skipped."""
         self.buffered = 0
         self.bad_frames: list[BadFrame] = []
         self.fault: CodecError | None = None
@@ -92,17 +91,17 @@ class Connection(Generic[Waiter]):
 
     @property
     def waiting(self) -> int:
-        """Requests of ours without an answer."""
+        """Number of our unanswered requests."""
         return len(self.awaited)
 
     @property
     def is_within_frame(self) -> bool:
-        """Whether a frame has begun and not ended."""
+        """Whether a frame has been received in part."""
         return bool(self.buffered or self.skipped)
 
     @property
     def is_header_whole(self) -> bool:
-        """Whether the header is here of the frame that has begun; True where none has."""
+        """Whether the header of the incomplete frame has arrived; True if there is no such frame."""
         if not self.buffered:
             return True
         if self.buffered < FRAME_HEAD_SIZE:
@@ -111,15 +110,15 @@ class Connection(Generic[Waiter]):
         return bool(self.buffered >= FRAME_HEAD_SIZE + (kind_and_size & _HEADER_SIZE_MASK))
 
     def receive_data(self, data: bytes) -> list[RawCommand]:
-        """Take the bytes of one read and give the commands that are whole now, in order.
+        """Process the bytes of one read and return the complete commands, in order.
 
-        After it, `bad_frames` tells what was skipped, and `fault` whether the stream is lost.
+        Afterwards `bad_frames` lists the skipped frames, and `fault` is set if the stream is lost.
         """
         data = self.join(data)
         return self.read(data, 0) if data else []
 
     def join(self, data: bytes) -> bytes:
-        """Take the bytes of one read, and give what is to be read now: from the begin of a frame on; nothing while one lacks more."""
+        """Add the bytes of one read; return the bytes to parse, from a frame's start; none while a frame is incomplete."""
         if self.skipped:
             taken = min(self.skipped, len(data))
             self.skipped -= taken
@@ -134,10 +133,11 @@ class Connection(Generic[Waiter]):
         return data
 
     def read(self, data: bytes, position: int, judge: Judge | None = None) -> list[RawCommand]:
-        """Give the commands of what `join` gave, from a frame on; what is not whole is kept, unless `judge` refuses it.
+        """Return the commands in the result of `join`; an incomplete rest is buffered unless `judge` refuses it.
 
-        `judge` is given with each read and not kept: it is the owner's, who would live on in a circle with this
-        connection when both are gone. After it, `bad_frames` tells what was skipped, and `fault` whether the stream is lost.
+        `judge` is passed to each read and not stored, because that would create a reference cycle between its owner
+        and this connection. Afterwards `bad_frames` lists the skipped frames, and `fault` is set if the stream is
+        lost.
         """
         commands: list[RawCommand] = []
         size = len(data)
@@ -147,12 +147,12 @@ class Connection(Generic[Waiter]):
                     data, position, self._frame_size_max, self._header_size_max, LANGUAGES
                 )
                 if are_commands and position == size and not commands:
-                    return items  # Most reads.
+                    return items  # The case of most reads.
                 if not items:
                     break
                 self._decode(data, items, commands)
         except CodecError as error:
-            # Its traceback would hold this frame of the interpreter, and that this connection: a circle.
+            # Its traceback would refer to this stack frame, and so to this connection: a reference cycle.
             self.fault = error.with_traceback(None)
             return commands
         if position < size:
@@ -160,7 +160,7 @@ class Connection(Generic[Waiter]):
         return commands
 
     def _decode(self, data: bytes, items: list[Any], commands: list[RawCommand]) -> None:
-        """Add what the kernel gave: commands, and frames that are still to be decoded."""
+        """Append the kernel's results: commands, and frames that still have to be decoded."""
         header_size_max = self._header_size_max
         append = commands.append
         for item in items:
@@ -180,12 +180,12 @@ class Connection(Generic[Waiter]):
                 self.bad_frames.append(BadFrame(error, _salvage_opaque(kind, header)))
 
     def _keep_rest(self, data: bytes, start: int, judge: Judge | None) -> None:
-        """Keep the begin of a frame; of one with a header that is none, no more than shows whose it is."""
+        """Buffer the start of a frame; if its header is too large, only enough to find its opaque."""
         have = len(data) - start
         if have < FRAME_HEAD_SIZE:
             self._needed = FRAME_HEAD_SIZE
         else:
-            # With 8 bytes its length was judged already; with fewer it is judged when they are there.
+            # With 8 bytes, its length has been checked already; otherwise that happens when they have arrived.
             length, kind_and_size = FRAME_HEAD.unpack_from(data, start)
             kind, header_size = kind_and_size >> 24, kind_and_size & _HEADER_SIZE_MASK
             self._needed = 4 + length
@@ -211,7 +211,7 @@ class Connection(Generic[Waiter]):
         self._keep(data[start:])
 
     def _keep(self, data: bytes) -> None:
-        """Keep more of it: in pieces, since one that grew would be copied, and leave holes in memory."""
+        """Buffer more of a frame, in pieces: a single growing buffer would be copied and fragment the memory."""
         if self._partial and len(self._partial[-1]) < _PIECE_SIZE:
             self._partial[-1] += data
         else:
@@ -219,7 +219,7 @@ class Connection(Generic[Waiter]):
         self.buffered += len(data)
 
     def next_opaque(self) -> int:
-        """A number no waiting request of ours uses."""
+        """Return an opaque that none of our waiting requests uses."""
         self._opaque = self._opaque + 1 & _OPAQUE_MASK
         while self._opaque in self.awaited:
             self._opaque = self._opaque + 1 & _OPAQUE_MASK
@@ -227,23 +227,23 @@ class Connection(Generic[Waiter]):
 
     @property
     def following_opaque(self) -> int:
-        """The number behind the last; a request of ours may be using it, where they have gone round."""
+        """The opaque after the last one; after a wraparound, a waiting request may be using it."""
         return self._opaque + 1 & _OPAQUE_MASK
 
     def used_opaques(self, count: int) -> None:
-        """Note that so many requests have taken the numbers from `following_opaque` on, and entered who waits for them."""
+        """Record that the caller used `count` opaques from `following_opaque` on and registered their waiters."""
         self._opaque = self._opaque + count & _OPAQUE_MASK
 
     def request(self, command: Command, waiter: Waiter, *, deadline: float) -> bytes:
-        """The bytes of a request; `waiter` comes back from `take` when its answer is here.
+        """Encode a request and register its waiter, which `take` returns for the answer.
 
         Args:
-            command: its opaque is replaced by one of this connection.
-            waiter: whatever the caller wants back.
-            deadline: on the caller's monotonic clock, seconds.
+            command: The request; its opaque is replaced.
+            waiter: Any object for the caller.
+            deadline: Time on the caller's monotonic clock, seconds.
         """
         opaque = self.next_opaque()
-        # By hand: _replace takes 1 us, of the 15 that a gathered send may take.
+        # By hand: _replace takes 1 us, of the 15 us that a gathered send may take.
         frame = encode_command((command[0], command[1], opaque, *command[3:]))
         self.awaited[opaque] = (deadline, waiter)
         return frame
@@ -251,21 +251,22 @@ class Connection(Generic[Waiter]):
     def send(
         self, pieces: SendPieces, body: bytes, waiter: Waiter, deadline: float
     ) -> Outgoing:
-        """A send with an opaque of this connection, for `kernel.encode_requests`.
+        """Return a send with an opaque of this connection, as input for `kernel.encode_requests`.
 
         Args:
-            pieces: its header as text (`codec.send_text`).
-            body: behind the header.
-            waiter: as in `request`.
-            deadline: as in `request`.
+            pieces: Its header as text (`codec.send_text`).
+            body: Body of the message.
+            waiter: As in `request`.
+            deadline: As in `request`.
 
         Raises:
-            CodecError: the frame would be too large.
+            CodecError: The frame would be too large.
         """
         opaque = self.next_opaque()
         front, queue_id, middle, back = pieces
         if body.__class__ is not bytes:
-            body = bytes(body)  # Found here and not when all of this turn leave together.
+            # Fails here rather than when all sends of this batch are encoded together.
+            body = bytes(body)
         send = front, queue_id, middle, back, opaque, END, body
         if len(body) > _BODY_SURE_MAX:
             check_frame_size(len(encode_requests([send])))
@@ -273,34 +274,34 @@ class Connection(Generic[Waiter]):
         return send
 
     def send_oneway(self, pieces: SendPieces, body: bytes) -> Outgoing:
-        """Encode a send that nobody answers; its header says so."""
+        """Return a send that is not answered, as its header must say."""
         front, queue_id, middle, back = pieces
         send = front, queue_id, middle, back, self.next_opaque(), END, body
         check_frame_size(len(encode_requests([send])))
         return send
 
     def oneway(self, command: Command) -> bytes:
-        """The bytes of a request that nobody answers."""
+        """Encode a request that is not answered."""
         opaque = self.next_opaque()
         return encode_command(command._replace(opaque=opaque, flag=command.flag | ONEWAY))
 
     def take(self, opaque: int) -> Waiter | None:
-        """Take the waiter for the answer with this opaque; None for a late or unknown answer."""
+        """Remove and return the waiter for an answer; None if the answer is late or unknown."""
         found = self.awaited.pop(opaque, None)
         return None if found is None else found[1]
 
     @property
     def first_deadline(self) -> float:
-        """The earliest deadline of those who wait; somebody must be waiting."""
+        """Earliest deadline of all waiters, of which there must be one."""
         return min(deadline for deadline, _ in self.awaited.values())
 
     def expire(self, now: float) -> list[tuple[int, Waiter]]:
-        """Take the waiters whose deadline has passed, with their opaques; their answers are dropped when they come."""
+        """Remove and return the waiters whose deadline has passed, with their opaques; late answers are dropped."""
         late = [opaque for opaque, (deadline, _) in self.awaited.items() if deadline <= now]
         return [(opaque, self.awaited.pop(opaque)[1]) for opaque in late]
 
     def close(self) -> list[tuple[int, Waiter]]:
-        """Everyone who still waits, with the opaque; nothing will come any more."""
+        """Remove and return all waiters with their opaques; no more answers will arrive."""
         left = [(opaque, waiter) for opaque, (_, waiter) in self.awaited.items()]
         self.awaited.clear()
         self._partial.clear()
@@ -316,7 +317,7 @@ def _header_error(start: int, body_start: int, end: int, limit: int) -> CodecErr
 
 
 def _salvage_opaque(kind: int, header: bytes) -> int | None:
-    # So that the sender of a broken header can be told; without an opaque nobody waits for us.
+    # Lets us answer the sender of a broken header; without an opaque, nobody waits for an answer.
     if kind == JSON:
         found = _JSON_OPAQUE.search(header)
         return int(found[1]) if found and abs(int(found[1])) <= _OPAQUE_MASK else None
