@@ -1,4 +1,4 @@
-"""A nameserver and a broker in one process, real in everything: for tests, laptops and demos."""
+"""A real nameserver and broker in one process, for tests, laptops and demos."""
 
 from cometmq.embedded.pair import AsyncEmbedded
 from cometmq.embedded.thread import Embedded

@@ -1,10 +1,10 @@
-"""Nameserver and broker on the running loop, with real sockets and real files.
+"""A nameserver and a broker on the running loop, with real sockets and files.
 
     async with AsyncEmbedded() as cluster:
         async with AsyncProducer(cluster.nameserver) as producer: ...
 
-They differ from the programs in their defaults only: free ports, loopback, a folder of their own, and
-log files of 64 MiB instead of 1 GiB, since the space of a log file is taken when it is made.
+They differ from the programs only in their defaults: free ports, loopback, a folder of their own, and log files of 64
+MiB instead of 1 GiB, because a log file takes its full space when it is created.
 """
 
 import logging
@@ -33,18 +33,18 @@ class AsyncEmbedded:
     """A nameserver and a broker on the running loop.
 
     Args:
-        data_dir: where the files lie, made if missing and kept afterwards; None: a temporary
-            folder that goes when it closes.
-        settings: keys and values of a `broker.conf`, e.g. {"flushDiskType": "SYNC_FLUSH"}.
-        nameserver_port: 0 takes a free one.
-        broker_port: 0 takes a free one.
+        data_dir: Directory for the files, created if missing and kept afterwards; None uses a temporary directory that
+            is deleted on close.
+        settings: Keys and values of a `broker.conf`, e.g. {"flushDiskType": "SYNC_FLUSH"}.
+        nameserver_port: Port of the nameserver; 0 selects a free one.
+        broker_port: Port of the broker; 0 selects a free one.
 
     Attributes:
-        nameserver: "host:port" once it is started: what clients are given.
-        broker: "host:port" once it is started.
+        nameserver: "host:port" for clients, after the start.
+        broker: "host:port" of the broker, after the start.
 
     Raises:
-        SettingsError: a value that cannot be used.
+        SettingsError: A setting cannot be used.
     """
 
     def __init__(
@@ -64,22 +64,22 @@ class AsyncEmbedded:
         self._running: list[NameServer | Broker] = []
 
     def __repr__(self) -> str:
-        """The address of the nameserver, once it is started."""
+        """Return the address of the nameserver, after the start."""
         return f"<{type(self).__name__} {self.nameserver or 'not started'}>"
 
     @property
     def data_dir(self) -> Path:
-        """The directory of the files; a temporary one is known once it is started."""
+        """Directory of the files; a temporary one is known after the start."""
         assert self._data_dir is not None, "the temporary folder is made by start()"
         return self._data_dir
 
     async def start(self) -> None:
-        """Start both; clients can send when it returns.
+        """Start both; clients can send as soon as this returns.
 
         Raises:
-            NetError: a port is taken.
-            StoreError: the files cannot be used; another broker has them open, say.
-            OSError: the folder cannot be made.
+            NetError: A port is in use.
+            StoreError: The files cannot be used, for example because another broker has them open.
+            OSError: The directory cannot be created.
         """
         try:
             self._make_folder()
@@ -117,19 +117,19 @@ class AsyncEmbedded:
         self.broker = broker.address
 
     async def close(self) -> None:
-        """End the broker, then the nameserver; what is not flushed is flushed."""
+        """Stop the broker, then the nameserver, after flushing all data."""
         while self._running:
             await self._running.pop().close()
         if self._temporary is not None:
             self._temporary.cleanup()
 
     async def __aenter__(self) -> Self:
-        """Start."""
+        """Start both."""
         await self.start()
         return self
 
     async def __aexit__(self, *_error: object) -> None:
-        """Close."""
+        """Close both."""
         await self.close()
 
 
@@ -140,7 +140,7 @@ def _read_settings(given: Mapping[str, str | int | bool], port: int) -> BrokerSe
         "brokerName": "broker-a",
         "listenPort": port,
         "mappedFileSizeCommitLog": LOG_FILE_SIZE,
-        # On free ports several run at a time, and nobody knows where to look.
+        # On free ports several brokers may run at a time, and nobody would know the metrics port.
         "metricsExporterType": "PROM" if port else "DISABLE",
     }
     layers = [Layer("embedded", _texts(defaults)), Layer("settings", _texts(given))]
@@ -151,7 +151,7 @@ def _read_settings(given: Mapping[str, str | int | bool], port: int) -> BrokerSe
 
 
 def _texts(values: Mapping[str, object]) -> dict[str, str]:
-    """Values as a properties file writes them."""
+    """Return values as texts of a properties file."""
     return {
         key: str(value).lower() if isinstance(value, bool) else str(value)
         for key, value in values.items()

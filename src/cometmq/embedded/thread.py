@@ -1,7 +1,6 @@
-"""A nameserver and a broker in a thread with its own loop, for tests and programs that have no loop.
+"""A nameserver and a broker in a thread with its own loop, for tests and programs without a loop.
 
-with Embedded() as cluster:
-with Producer(cluster.nameserver) as producer: ...
+For example `with Embedded() as cluster, Producer(cluster.nameserver) as producer: ...`.
 """
 
 import asyncio
@@ -19,11 +18,11 @@ class Embedded:
     """A nameserver and a broker in a background thread of this process.
 
     Args:
-        data_dir: where the files lie, made if missing and kept afterwards; None: a temporary
-            folder that goes when it closes.
-        settings: keys and values of a `broker.conf`, e.g. {"flushDiskType": "SYNC_FLUSH"}.
-        nameserver_port: 0 takes a free one.
-        broker_port: 0 takes a free one.
+        data_dir: Directory for the files, created if missing and kept afterwards; None uses a temporary directory that
+            is deleted on close.
+        settings: Keys and values of a `broker.conf`, e.g. {"flushDiskType": "SYNC_FLUSH"}.
+        nameserver_port: Port of the nameserver; 0 selects a free one.
+        broker_port: Port of the broker; 0 selects a free one.
     """
 
     def __init__(
@@ -44,36 +43,36 @@ class Embedded:
         self._ask_end: Callable[[], object] = lambda: None
 
     def __repr__(self) -> str:
-        """The address of the nameserver, once it is started."""
+        """Return the address of the nameserver, after the start."""
         return repr(self._pair).replace(type(self._pair).__name__, type(self).__name__)
 
     @property
     def nameserver(self) -> str:
-        """The address for clients, "host:port"."""
+        """Address for clients, "host:port"."""
         return self._pair.nameserver
 
     @property
     def broker(self) -> str:
-        """The broker's "host:port"."""
+        """Address of the broker, "host:port"."""
         return self._pair.broker
 
     @property
     def data_dir(self) -> Path:
-        """The directory of the files."""
+        """Directory of the files."""
         return self._pair.data_dir
 
     def start(self) -> None:
-        """Start both; clients can send when it returns. Once only.
+        """Start both, once only; clients can send as soon as this returns.
 
         Raises:
-            SettingsError: a value that cannot be used.
-            NetError: a port is taken.
-            StoreError: the files cannot be used.
-            OSError: the folder cannot be made.
+            SettingsError: A setting cannot be used.
+            NetError: A port is in use.
+            StoreError: The files cannot be used.
+            OSError: The directory cannot be created.
         """
         assert self._thread is None, "an Embedded is started once"
         started: Future[None] = Future()
-        # A daemon: a program that forgets to close it must still be able to end.
+        # A daemon thread, so that a program that forgets to close it can still exit.
         self._thread = threading.Thread(
             target=lambda: run(self._live(started)), name="cometmq-embedded", daemon=True
         )
@@ -94,16 +93,16 @@ class Embedded:
             started.set_exception(error)
 
     def close(self) -> None:
-        """End both and wait until they have ended; closing twice is allowed."""
+        """Stop both and wait until they have ended; may be called twice."""
         if self._thread is not None and self._thread.is_alive():
             self._ask_end()
             self._thread.join()
 
     def __enter__(self) -> Self:
-        """Start."""
+        """Start both."""
         self.start()
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Close."""
+        """Close both."""
         self.close()

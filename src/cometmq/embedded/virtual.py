@@ -1,4 +1,4 @@
-"""A nameserver, a broker and their clients under virtual time: days in moments, and the same each time.
+"""A nameserver, a broker and their clients under virtual time, where days pass in moments and runs are repeatable.
 
     with cometmq.virtual(seed=7) as mq:
 
@@ -9,9 +9,9 @@
         mq.run(remind())
         mq.sleep("1h")
 
-They are the same as in `AsyncEmbedded`, files included. Time, connections and chance are the loop's own
-(net.virtual_loop), so `asyncio.sleep` and every timeout are virtual within `run`, and a listener is called on the
-loop: one that blocks would stop the time for all.
+Nameserver and broker are those of `AsyncEmbedded`, including the files. Time, connections and random numbers are those
+of the loop (net.virtual_loop). `asyncio.sleep` and all timeouts in `run` are therefore virtual. Listeners run on the
+loop, so a blocking one would stop time for all.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ class Virtual:
     """A nameserver and a broker on a virtual loop in the calling thread.
 
     Args:
-        data_dir: where the files lie, made if missing and kept afterwards; None: a temporary
-            folder that goes when it closes.
-        settings: keys and values of a `broker.conf`.
-        seed: of everything that is left to chance.
-        start_ms: the time at which it begins, ms since 1970.
+        data_dir: Directory for the files, created if missing and kept afterwards; None uses a temporary directory that
+            is deleted on close.
+        settings: Keys and values of a `broker.conf`.
+        seed: Seed of all random numbers.
+        start_ms: Virtual time at the start, ms since 1970.
 
     Raises:
-        SettingsError: a value that cannot be used.
+        SettingsError: A setting cannot be used.
     """
 
     def __init__(
@@ -54,46 +54,46 @@ class Virtual:
         self._runner = asyncio.Runner(loop_factory=lambda: self._loop)
 
     def __repr__(self) -> str:
-        """The address of the nameserver, and the virtual time."""
+        """Return the address of the nameserver and the virtual time."""
         return f"<{type(self).__name__} {self.nameserver or 'not started'} {self.now_ms()} ms>"
 
     @property
     def nameserver(self) -> str:
-        """The address for clients, "host:port"; it is reached within `run` only."""
+        """Address for clients, "host:port"; reachable only within `run`."""
         return self._pair.nameserver
 
     @property
     def broker(self) -> str:
-        """The broker's "host:port"."""
+        """Address of the broker, "host:port"."""
         return self._pair.broker
 
     @property
     def data_dir(self) -> Path:
-        """The directory of the files."""
+        """Directory of the files."""
         return self._pair.data_dir
 
     def now_ms(self) -> int:
-        """The virtual time, ms since 1970."""
+        """Return the virtual time, ms since 1970."""
         return self._loop.clock.now_ms()
 
     def start(self) -> None:
         """Start both.
 
         Raises:
-            StoreError: the files cannot be used; another broker has them open, say.
-            OSError: the folder cannot be made.
+            StoreError: The files cannot be used, for example because another broker has them open.
+            OSError: The directory cannot be created.
         """
         self.run(self._pair.start())
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine with everything else there to its end; what it gives.
+        """Run a coroutine to its end, along with nameserver and broker, and return its result.
 
         Raises:
-            LoopDeadlock: it waits for something that nothing will bring.
-            SettingsError: another loop runs in this thread.
-            BaseException: whatever it raises.
+            LoopDeadlock: The coroutine waits for an event that cannot occur.
+            SettingsError: Another loop runs in this thread.
+            BaseException: The exception of the coroutine.
         """
-        if asyncio._get_running_loop() is not None:  # noqa: SLF001  Public, with an underscore of old.
+        if asyncio._get_running_loop() is not None:  # noqa: SLF001  Public despite its underscore.
             work.close()
             raise SettingsError(
                 "virtual time runs a loop of its own, and another one runs in this thread (an `async def` test, a notebook): "
@@ -102,10 +102,10 @@ class Virtual:
         return self._runner.run(work)
 
     def sleep(self, time: str | float) -> None:
-        """Let time pass: seconds, or a text as "250ms", "30s", "15m", "1h" or "3d".
+        """Let virtual time pass: seconds, or a text such as "250ms", "30s", "15m", "1h" or "3d".
 
         Raises:
-            SettingsError: the text is no duration.
+            SettingsError: The text is no duration.
         """
         try:
             seconds = duration_ms(time) / 1000 if isinstance(time, str) else time
@@ -114,22 +114,22 @@ class Virtual:
         self.run(asyncio.sleep(seconds))
 
     def close(self) -> None:
-        """End both; clients that were not closed are cut off."""
+        """Stop both; clients that were not closed are disconnected."""
         try:
             self.run(self._pair.close())
         finally:
             self._runner.close()
 
     def __enter__(self) -> Self:
-        """Start."""
+        """Start both."""
         try:
             self.start()
         except BaseException:
             self._runner.close()
-            self._loop.close()  # A runner that has run nothing does not own it.
+            self._loop.close()  # A runner that has run nothing does not close it.
             raise
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Close."""
+        """Close both."""
         self.close()

@@ -1,1 +1,1 @@
-"""The nameserver: brokers tell it their topics, clients ask it for routes."""
+"""The nameserver, at which brokers register their topics and from which clients get routes."""

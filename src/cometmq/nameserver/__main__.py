@@ -1,4 +1,4 @@
-"""`python -m cometmq.nameserver -c namesrv.conf`: the command line of one nameserver."""
+"""The command line of a nameserver: `python -m cometmq.nameserver -c namesrv.conf`."""
 
 import argparse
 import sys
@@ -9,7 +9,7 @@ from cometmq.nameserver.program import run_nameserver
 
 
 def main() -> None:
-    """Run the nameserver; a failure is one line and a status of `model.exit_status`."""
+    """Run the nameserver; a failure prints one line and exits with a status of `model.exit_status`."""
     parser = argparse.ArgumentParser(
         "python -m cometmq.nameserver",
         description="Run a nameserver. Every setting is a flag, too: --listen-port 0 is listenPort=0.",
@@ -19,7 +19,7 @@ def main() -> None:
     parser.add_argument(
         "-p", "--printConfigItem", action="store_true", help="print all settings and end"
     )
-    # What it does not know are the settings' own flags.
+    # Unknown arguments are flags of settings.
     options, flags = parser.parse_known_args()
     try:
         run_nameserver(options.configFile, flags, prints_settings=options.printConfigItem)

@@ -1,4 +1,4 @@
-"""Brokers that fall silent, and brokers whose connection closes, leave the route table."""
+"""Removal of silent and disconnected brokers from the route table."""
 
 import logging
 
@@ -8,13 +8,13 @@ _log = logging.getLogger(__name__)
 
 
 class Expiry:
-    """Removes brokers that are gone."""
+    """Removes lost brokers from the route table."""
 
     def __init__(self, table: RouteTable) -> None:
         self._table = table
 
     def scan(self) -> None:
-        """Remove brokers that were silent for longer than they may; close their connections."""
+        """Remove brokers that were silent for longer than their timeout, and close their connections."""
         for key in self._table.silent():
             live = self._table.live[key]
             _log.warning("%s was silent for more than %d s; removed", key, live.timeout)
@@ -22,7 +22,7 @@ class Expiry:
             live.connection.close()
 
     def closed(self, connection: BrokerConnection) -> None:
-        """Remove the brokers that lived on a connection, at once."""
+        """Remove the brokers that last registered on a connection, because it was closed."""
         for key in self._table.of_connection(connection):
             _log.info("%s closed its connection; removed", key)
             self._table.drop(key)

@@ -1,8 +1,8 @@
-"""Key-value configuration by namespace, kept in kvConfig.json in Java's form.
+"""Key-value configuration by namespace, stored in kvConfig.json in Java's form.
 
-A change holds when it is on the device, and is answered then: the file is written aside and
-renamed, so a crash leaves the old table or the new one. Changes that come while it is written share the
-next writing: hundreds at once take as long as two.
+A change is answered and takes effect after it is on the disk: the file is written to a temporary name and renamed, so a
+crash leaves the old or the new table. Changes that arrive during a write share the next one, so hundreds at once take
+as long as two.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from cometmq.store.config_file import ConfigFile
 ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
 
 Tables = Mapping[str, Mapping[str, str]]
-# The tables as they are behind a change.
+# Returns the tables after a change.
 _Change = Callable[[Tables], Tables]
 
 
@@ -28,9 +28,9 @@ class _Changes:
     """Changes that are written together.
 
     Attributes:
-        changes: in their order.
-        is_done: whether it was tried.
-        error: why they could not be written.
+        changes: The changes in their order.
+        is_done: Whether writing was attempted.
+        error: Why writing failed, or None.
     """
 
     changes: list[_Change] = field(default_factory=list)
@@ -42,11 +42,11 @@ class KvConfig:
     """The tables of all namespaces."""
 
     def __init__(self, file: ConfigFile | None) -> None:
-        """With no file they last as long as the process.
+        """Load the tables; without a file they last as long as the process.
 
         Raises:
-            CodecError: the file and its .bak cannot be read.
-            OSError: the disk failed.
+            CodecError: The file and its .bak cannot be decoded.
+            OSError: The disk failed.
         """
         self._file = file
         self._tables: Tables = (file.load(decode_kv_file) if file else None) or {}
@@ -54,18 +54,18 @@ class KvConfig:
         self._next = _Changes()
 
     def value(self, namespace: str, key: str) -> str | None:
-        """A value, or None."""
+        """Return a value, or None."""
         return self._tables.get(namespace, {}).get(key)
 
     def table(self, namespace: str) -> Mapping[str, str] | None:
-        """All of a namespace, or None where nobody ever put anything there."""
+        """Return the table of a namespace, or None if nothing was ever put there."""
         return self._tables.get(namespace)
 
     async def put(self, namespace: str, key: str, value: str) -> None:
         """Set a value.
 
         Raises:
-            RequestError: SYSTEM_ERROR: it could not be written; the old value holds.
+            RequestError: SYSTEM_ERROR: Writing failed; the old value stays in force.
         """
         await self._keep(
             lambda tables: {
@@ -75,10 +75,10 @@ class KvConfig:
         )
 
     async def delete(self, namespace: str, key: str) -> None:
-        """Remove a value; none is no error.
+        """Delete a value; a missing one is no error.
 
         Raises:
-            RequestError: SYSTEM_ERROR: it could not be written; the old value holds.
+            RequestError: SYSTEM_ERROR: Writing failed; the old value stays in force.
         """
 
         def without(tables: Tables) -> Tables:
@@ -102,7 +102,7 @@ class KvConfig:
             ) from batch.error
 
     async def _write(self, batch: _Changes) -> None:
-        """Bring changes to the device, all or none."""
+        """Write changes to the disk, all or none."""
         tables = self._tables
         for change in batch.changes:
             tables = change(tables)
@@ -117,6 +117,6 @@ class KvConfig:
 
 
 def _save(file: ConfigFile, text: str) -> None:
-    """Write the file; with a fresh home its folder is not there before the first change."""
+    """Write the file; its folder may not exist before the first change."""
     Path(file.path).parent.mkdir(parents=True, exist_ok=True)
     file.save(text)

@@ -1,4 +1,4 @@
-"""Looks things up in the route table: routes, clusters, lists of topics; never changes it.
+"""Queries on the route table: routes, clusters and lists of topics.
 
 Follows RouteInfoManager of RocketMQ 5.3.3.
 """
@@ -11,19 +11,19 @@ from cometmq.model.flags import is_writable
 from cometmq.model.route import MASTER_ID, BrokerData, TopicRoute
 from cometmq.nameserver.routes import BrokerKey, RouteTable
 
-# Brokers watch each other through this topic, so its route names the members as they are.
+# Brokers observe each other through this topic, so its route names the actual members.
 _MEMBER_TOPIC_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
 
 
 def find_route(
     table: RouteTable, topic: str, *, supports_acting_master: bool = False
 ) -> TopicRoute | None:
-    """The route of a topic, or None where no living broker has it.
+    """Return the route of a topic, or None if no living broker has it.
 
     Args:
-        table: where to look.
-        topic: its name.
-        supports_acting_master: show the first slave of a lost master in its place.
+        table: The route table.
+        topic: Name of the topic.
+        supports_acting_master: Whether the first slave takes the place of a lost master.
     """
     queues = table.queues_of(topic)
     brokers = [table.groups[name] for name in queues if name in table.groups]
@@ -49,7 +49,7 @@ def find_route(
 
 
 def _with_acting_master(broker: BrokerData, *, perm: int) -> BrokerData:
-    """Follows pickupTopicRouteData: the smallest id takes the place where nobody can send."""
+    """Put the slave with the smallest id into the master's place if the topic is not writable (pickupTopicRouteData)."""
     if (
         MASTER_ID in broker.addresses
         or not broker.is_acting_master_enabled
@@ -62,7 +62,7 @@ def _with_acting_master(broker: BrokerData, *, perm: int) -> BrokerData:
 
 
 def in_zone(route: TopicRoute, zone_name: str) -> TopicRoute:
-    """The route without brokers of other zones; those without a master stay, for consumers.
+    """Return a route without brokers of other zones, except groups without a master, which consumers need.
 
     Follows ZoneRouteRPCHook of RocketMQ 5.3.3.
     """
@@ -81,7 +81,7 @@ def in_zone(route: TopicRoute, zone_name: str) -> TopicRoute:
 
 
 def cluster_info(table: RouteTable) -> ClusterInfo:
-    """All clusters and brokers."""
+    """Return all clusters and brokers."""
     return ClusterInfo(
         brokers=dict(table.groups),
         broker_names={
@@ -91,13 +91,13 @@ def cluster_info(table: RouteTable) -> ClusterInfo:
 
 
 def member_group(table: RouteTable, cluster: str, broker_name: str) -> BrokerData:
-    """The living members of a broker group; an unknown one has no addresses."""
+    """Return the living members of a broker group; an unknown group has no addresses."""
     group = table.groups.get(broker_name)
     return BrokerData(cluster, broker_name, dict(group.addresses) if group else {})
 
 
 def topics_of_cluster(table: RouteTable, cluster: str) -> TopicList:
-    """The topics that a cluster's brokers have."""
+    """Return the topics of a cluster's brokers."""
     names = table.clusters.get(cluster, set())
     return TopicList(
         tuple(topic for topic, queues in table.topics.items() if names & set(queues))
@@ -105,11 +105,11 @@ def topics_of_cluster(table: RouteTable, cluster: str) -> TopicList:
 
 
 def topics_with_flag(table: RouteTable, *, wanted: int, unwanted: int = 0) -> TopicList:
-    """The topics whose sysFlag has all bits of `wanted` and none of `unwanted`."""
+    """Return the topics whose sysFlag has all bits of `wanted` and none of `unwanted`."""
     topics = []
     for topic in table.topic_names():
         queues = table.queues_of(topic)
-        # A topic is made with one flag everywhere; RocketMQ looks at the first broker, too.
+        # A topic has the same flag on all brokers; RocketMQ uses the first broker, too.
         flag = next(iter(queues.values())).sys_flag
         if flag & wanted == wanted and not flag & unwanted:
             topics.append(topic)
@@ -117,7 +117,7 @@ def topics_with_flag(table: RouteTable, *, wanted: int, unwanted: int = 0) -> To
 
 
 def system_topics(table: RouteTable) -> TopicList:
-    """The topics named after clusters and brokers, and the address of a broker that knows more."""
+    """Return the topics named after clusters and brokers, and the address of a broker that knows further ones."""
     names = dict.fromkeys(table.clusters)
     names.update(dict.fromkeys(table.groups))
     first = next(iter(table.groups.values()), None)

@@ -1,6 +1,6 @@
-"""Metrics of a nameserver for Prometheus: brokers here and missing, topics; RocketMQ's has none.
+"""Prometheus metrics of a nameserver: present and missing brokers, topics; RocketMQ has none.
 
-Text format 0.0.4. Whoever registers names its cluster, so clusters have a bound; what is beyond is one line.
+Text format 0.0.4. Brokers choose the names of clusters, so the number of these is limited; one line has the rest.
 """
 
 from collections import Counter
@@ -15,11 +15,11 @@ _OVERFLOW = 'otel_metric_overflow="true"'
 
 
 def metrics_text(routes: RouteTable, connections: int) -> str:
-    """The page, as things are now.
+    """Return the metrics page.
 
     Args:
-        routes: what brokers have told.
-        connections: that are open.
+        routes: The route table.
+        connections: Number of open connections.
     """
     now = routes.clock.monotonic()
     brokers = Counter(key.cluster for key in routes.live)

@@ -1,8 +1,8 @@
-"""Brokers that have left and not come back, with the queues that are missing meanwhile.
+"""Memory of brokers that have left and not returned, and of their queues.
 
-RocketMQ's nameserver forgets a broker when its connection ends, and whoever reads all of a topic then
-reads less without knowing. Here it is remembered for a while: by name, in memory, with a bound in
-bytes. Routes are made without it, as ever; who wants to know asks (GET_MISSING_BROKERS).
+RocketMQ's nameserver forgets a broker when its connection closes, so that a reader of all queues of a topic silently
+reads less. Here brokers are remembered by name for some time, in memory and with a limit in bytes. Routes never contain
+them; clients query them with GET_MISSING_BROKERS.
 """
 
 import logging
@@ -15,14 +15,14 @@ from cometmq.model.text import plural
 _log = logging.getLogger(__name__)
 
 RESERVED_SECONDS = 72 * 3600.0
-# A broker that said goodbye is restarted, or taken out of service for good.
+# A broker that unregistered is being restarted or was taken out of service.
 ORDERLY_SECONDS = 3600.0
 BYTES_MAX = 4 << 20
-_TOPIC_BYTES = 64  # What an entry takes beside the topic's name, about.
+_TOPIC_BYTES = 64  # Approximate bytes of an entry besides the topic's name.
 
 
 class _Remembered(NamedTuple):
-    """A broker, until when it is remembered (monotonic, seconds), and about what it takes."""
+    """A broker, until when it is remembered (monotonic seconds), and its approximate bytes."""
 
     broker: MissingBroker
     until: float
@@ -31,22 +31,22 @@ class _Remembered(NamedTuple):
 
 @dataclass(slots=True)
 class MissingBrokers:
-    """Remembers brokers that left without a word.
+    """Remembers brokers that left, especially those that did not unregister.
 
     Attributes:
-        reserved_seconds: for how long; 0 remembers none.
+        reserved_seconds: How long they are remembered; 0 remembers none.
     """
 
     reserved_seconds: float = RESERVED_SECONDS
     _brokers: dict[str, _Remembered] = field(default_factory=dict)
 
     def note(self, broker: MissingBroker, *, now: float, is_orderly: bool) -> None:
-        """A broker has left.
+        """Remember a broker that has left.
 
         Args:
-            broker: who, with what it had.
-            now: monotonic time, seconds.
-            is_orderly: it said so.
+            broker: The broker with its queues.
+            now: Monotonic time in seconds.
+            is_orderly: Whether it unregistered; then it is remembered for ORDERLY_SECONDS at most.
         """
         seconds = min(self.reserved_seconds, ORDERLY_SECONDS if is_orderly else float("inf"))
         size = _size(broker)
@@ -65,16 +65,16 @@ class MissingBrokers:
         for name in list(self._brokers):
             if total <= BYTES_MAX:
                 break
-            # The one that left first.
+            # Forget the one that left first.
             total -= self._brokers.pop(name).size
         self._brokers[broker.name] = _Remembered(broker, now + seconds, size)
 
     def back(self, broker_name: str) -> None:
-        """A broker of that name is there."""
+        """Forget a broker that has returned."""
         self._brokers.pop(broker_name, None)
 
     def forget_topic(self, topic: str, cluster: str | None = None) -> None:
-        """A topic was deleted, in one cluster or everywhere."""
+        """Forget a deleted topic, in one cluster or in all."""
         for name, each in list(self._brokers.items()):
             queues = each.broker.queues
             if topic in queues and cluster in (None, each.broker.cluster):
@@ -82,7 +82,7 @@ class MissingBrokers:
                 self._brokers[name] = each._replace(broker=replace(each.broker, queues=left))
 
     def known(self, now: float) -> list[MissingBroker]:
-        """The brokers that are missing at a monotonic time."""
+        """Return the brokers that are missing at a monotonic time."""
         self._brokers = {name: each for name, each in self._brokers.items() if each.until > now}
         return [each.broker for each in self._brokers.values()]
 

@@ -1,13 +1,12 @@
-"""Ownership of a registered broker: only the host that registered it may speak for it, as long as it lives.
+"""Ownership of a registered broker: only the host that registered it may act for it while it lives.
 
-There is no access control, and without this rule one frame of a stranger would take a living broker out of
-all routes, or put his own address in its place (RocketMQ lets him). A broker that restarts, on whatever port,
-comes from its own host; one that moves to another host is taken once the old connection is closed or
-was silent for its timeout. A failover by a controller goes to a known member of the group with a higher epoch.
-
-A slave that was made the master while the old one hangs does not wait that long: a host of the group gets the
-place once the owner does not answer the nameserver's question (`Presence`). Who lost its place on the same host
-takes it back on the same terms, so that two brokers of one name do not take turns.
+Without access control and this rule, a single frame of a stranger could remove a living broker from all routes or
+replace its address (as in RocketMQ). A restarted broker comes from the same host, on any port. A broker that moved to
+another host is accepted once the old connection is closed or was silent for its timeout. In a failover by a controller,
+a known member of the group registers with a higher epoch.
+If an operator promotes a slave while the old master hangs, the new one need not wait that long: a host of the group
+gets the place as soon as the owner no longer answers the nameserver (`Presence`). A broker that lost its place to
+another one on the same host regains it under the same condition, so that two brokers of one name do not alternate.
 """
 
 from collections.abc import Iterable
@@ -24,8 +23,8 @@ class PlaceOwner(NamedTuple):
     """The living broker that has a name and id.
 
     Attributes:
-        address: where it listens.
-        live: what the nameserver knows of it.
+        address: Address that it listens on.
+        live: Data of the broker.
     """
 
     address: str
@@ -33,10 +32,10 @@ class PlaceOwner(NamedTuple):
 
 
 class OwnerLives(RequestError):
-    """NO_PERMISSION: the name and id belong to a living broker.
+    """NO_PERMISSION: The name and id belong to a living broker.
 
     Attributes:
-        owner: That broker, if the place is given away once it does not answer; None if not.
+        owner: That broker, if the place may be taken when it does not answer; otherwise None.
     """
 
     def __init__(self, remark: str, owner: PlaceOwner | None) -> None:
@@ -47,11 +46,11 @@ class OwnerLives(RequestError):
 def check_register(
     table: RouteTable, header: RegisterBroker, version: DataVersion, ip: str
 ) -> None:
-    """Let a broker register, or refuse it.
+    """Check that a broker may register.
 
     Raises:
-        OwnerLives: its name and id belong to a living broker, of another host or of the same one.
-        RequestError: NO_PERMISSION: its address belongs to a living broker of another host.
+        OwnerLives: Its name and id belong to a living broker on another or the same host.
+        RequestError: NO_PERMISSION: Its address belongs to a living broker of another host.
     """
     _check_address(table, header.broker_addr, ip, RequestCode.REGISTER_BROKER)
     group = table.groups.get(header.broker_name)
@@ -63,7 +62,7 @@ def check_register(
     for live in _at_address(table, address):
         epoch = live.version.state_version
         if live.connection.ip == ip:
-            # As in RocketMQ the last one wins, or the one of the higher version (RouteTable.register).
+            # As in RocketMQ, the last one or the one with the higher version wins (RouteTable.register).
             is_rival = table.rivals.has(header, table.clock.monotonic())
             if epoch == version.state_version and is_rival:
                 raise _owner_lives(
@@ -88,20 +87,20 @@ def _owner_lives(
 
 
 def check_unregister(table: RouteTable, identity: BrokerIdentity, ip: str) -> bool:
-    """Let a broker leave, or refuse it; whether there is one to leave.
+    """Check that a broker may unregister; return whether it is registered.
 
     Raises:
-        RequestError: NO_PERMISSION: another host registered it.
+        RequestError: NO_PERMISSION: Another host registered it.
     """
     _check_address(table, identity.broker_addr, ip, RequestCode.UNREGISTER_BROKER)
     return BrokerKey(identity.cluster_name, identity.broker_addr) in table.live
 
 
 def check_topic(table: RouteTable, topic: str, brokers: Iterable[str], ip: str) -> None:
-    """Let the queues of a topic at these brokers be changed, or refuse it.
+    """Check that the queues of a topic on some brokers may be changed from a host.
 
     Raises:
-        RequestError: NO_PERMISSION: one of them is alive, and no member of it registered from this host.
+        RequestError: NO_PERMISSION: A broker group is alive, and no member registered from this host.
     """
     for name in brokers:
         group = table.groups.get(name)
@@ -118,7 +117,7 @@ def check_topic(table: RouteTable, topic: str, brokers: Iterable[str], ip: str) 
 
 
 def hear(table: RouteTable, cluster: str, address: str, ip: str) -> None:
-    """A sign of life of a broker counts where it comes from its host."""
+    """Record a sign of life of a broker if it comes from the host that registered it."""
     live = table.live.get(BrokerKey(cluster, address))
     if live is not None and live.connection.ip == ip:
         table.touch(cluster, address)
@@ -135,5 +134,5 @@ def _check_address(table: RouteTable, address: str, ip: str, code: RequestCode) 
 
 
 def _at_address(table: RouteTable, address: str) -> list[LiveBroker]:
-    """The living brokers of an address, whatever cluster they name."""
+    """Return the living brokers at an address, in any cluster."""
     return [live for key, live in table.live.items() if key.address == address]

@@ -1,7 +1,7 @@
-"""Asks the address of a broker whether the broker still answers.
+"""Check whether a broker still answers at its address.
 
-A connection of a process that hangs stays open, and the kernel accepts new ones for it: only an answer shows that it
-lives. Any answer does, and so does the end of the connection, with which a broker refuses one that is not encrypted.
+The connection of a hanging process stays open, and the kernel accepts new ones for it; only an answer shows that it is
+alive. Any answer counts, as does the end of the connection, with which a broker refuses cleartext.
 """
 
 import asyncio
@@ -11,14 +11,14 @@ from cometmq.codec.remoting import Command, encode_command
 from cometmq.model.address import split_address
 from cometmq.model.codes import RequestCode
 
-# A broker that answers no request for so long is taken for one that hangs.
+# A broker that does not answer a request within this many seconds is considered hung.
 ANSWER_SECONDS = 3.0
-# Addresses that are asked at the same time. Of more no owner gives way; who was refused comes again.
+# Maximum number of concurrent checks. Beyond it all owners keep their place; the refused broker will retry.
 ASKED_MAX = 8
 
 
 class Presence:
-    """Asks brokers whether they are there, each address once at a time."""
+    """Checks whether brokers answer, with one check per address at a time."""
 
     def __init__(self) -> None:
         self._asked: dict[str, asyncio.Task[bool]] = {}
@@ -43,7 +43,7 @@ async def _answers(address: str) -> bool:
         async with asyncio.timeout(ANSWER_SECONDS):
             await loop.create_connection(lambda: question, host, port)
             await question.reaction
-    except (OSError, ValueError):  # A timeout is an OSError, too.
+    except (OSError, ValueError):  # TimeoutError is an OSError.
         return False
     finally:
         question.close()
@@ -51,14 +51,14 @@ async def _answers(address: str) -> bool:
 
 
 class _Question(asyncio.Protocol):
-    """A connection that asks one request, and waits for the first byte or the end."""
+    """A connection that sends one request and waits for the first byte or the end."""
 
     def __init__(self, reaction: asyncio.Future[None]) -> None:
         self.reaction = reaction
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass.
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's class is no subclass.
         self._transport.write(encode_command(Command(RequestCode.GET_BROKER_RUNTIME_INFO)))
 
     def data_received(self, _data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""A nameserver as a program: settings from file and flags, one line when it is ready, a clean end."""
+"""The nameserver as a program: settings from file and flags, a line when ready, and a clean shutdown."""
 
 import asyncio
 import os
@@ -18,8 +18,8 @@ from cometmq.process.log_file import asked_log
 from cometmq.process.program_log import set_up_log
 from cometmq.store.conf_file import ConfFile
 
-# While a thread reads a large registration, the loop gets its turn after this time; by default it is 5 ms,
-# and a request takes several.
+# Thread switch interval in seconds while a thread decodes a large registration. The default is 5 ms, and a request
+# needs several switches.
 _SWITCH_SECONDS = 0.001
 
 
@@ -29,13 +29,13 @@ def run_nameserver(
     """Run a nameserver until SIGTERM or SIGINT.
 
     Args:
-        conf_file: path of a `namesrv.conf`, or None.
-        arguments: settings as flags, `--listen-port 0`.
-        prints_settings: print the settings in force, as properties, and return.
+        conf_file: Path of a `namesrv.conf`, or None.
+        arguments: Settings as flags, `--listen-port 0`.
+        prints_settings: Print the current settings as properties and return.
 
     Raises:
-        SettingsError: a setting cannot be used.
-        NetError: the address cannot be listened on.
+        SettingsError: A setting cannot be used.
+        NetError: Listening failed.
         CodecError, OSError: kvConfig.json cannot be read.
     """
     settings, conf, warnings = read_nameserver_settings(conf_file, arguments, os.environ)
@@ -58,7 +58,7 @@ async def _serve(settings: NameServerSettings, conf: ConfFile) -> None:
         loop.add_signal_handler(number, stopped.set)
     server = NameServer(settings, SystemClock(), conf=conf)
     await server.start()
-    # The words are those of NamesrvStartup: scripts wait for them.
+    # The text of NamesrvStartup, which scripts wait for.
     sys.stdout.write(
         f"The Name Server boot success. serializeType=JSON, address {server.address}\n"
     )

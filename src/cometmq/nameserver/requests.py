@@ -1,8 +1,8 @@
-"""The table of the nameserver's requests: each code, whose request it is, and what it touches.
+"""The request table of the nameserver: each code, the required right and the touched resources.
 
-A handler names the codes that it answers; here stands who may ask. Without access control what changes something, and the
-settings, which tell paths, is for peers on this machine. A broker's own requests come from anywhere: that nobody speaks
-for a living broker but its own host is the rule of nameserver.owners, which needs to know who lives.
+Handlers name the codes that they answer; this table says who may send them. Without access control, only this machine
+may send requests that change something, or read the settings, which contain paths. A broker's own requests may come
+from anywhere, but nameserver.owners lets only its own host act for a living broker.
 """
 
 from collections.abc import Iterable
@@ -26,14 +26,14 @@ GET, UPDATE = (cluster(Action.GET),), (cluster(Action.UPDATE),)
 Code, Rule = RequestCode, RequestRule
 
 RULES = (
-    # What brokers tell.
+    # Requests of brokers.
     Rule(Code.REGISTER_BROKER, BROKER, UPDATE),
     Rule(Code.UNREGISTER_BROKER, BROKER, UPDATE),
     Rule(Code.REGISTER_TOPIC_IN_NAMESRV, BROKER, UPDATE),
     Rule(Code.BROKER_HEARTBEAT, BROKER, UPDATE),
     Rule(Code.QUERY_DATA_VERSION, BROKER, GET),
     Rule(Code.GET_BROKER_MEMBER_GROUP, BROKER, GET),
-    # What clients and tools ask.
+    # Requests of clients and tools.
     Rule(
         Code.GET_ROUTEINFO_BY_TOPIC,
         ANYBODY,
@@ -49,7 +49,7 @@ RULES = (
     Rule(Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, ANYBODY, GET),
     Rule(Code.GET_KV_CONFIG, ANYBODY, GET),
     Rule(Code.GET_KVLIST_BY_NAMESPACE, ANYBODY, GET),
-    # What operators change, or may know.
+    # Requests of operators.
     Rule(Code.PUT_KV_CONFIG, ADMINISTRATOR, UPDATE),
     Rule(Code.DELETE_KV_CONFIG, ADMINISTRATOR, UPDATE),
     Rule(Code.WIPE_WRITE_PERM_OF_BROKER, ADMINISTRATOR, UPDATE),
@@ -61,7 +61,7 @@ RULES = (
 
 
 def request_table(answers: Iterable[Answers], gate: Gate | None = None) -> RequestTable:
-    """The table of a nameserver's requests; without a gate there is no access control."""
+    """Create the request table of a nameserver; without a gate there is no access control."""
     return RequestTable(RULES, answers, gate or OwnMachineGate(_refusal))
 
 

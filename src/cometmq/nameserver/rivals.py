@@ -1,7 +1,7 @@
-"""Brokers that claim a name and id which another living broker has.
+"""Brokers that claim a name and id used by another living broker.
 
-An address that lost its place does not take it back from one that answers (`nameserver.owners`), and operators
-can ask who they are (GET_MISSING_BROKERS).
+An address that lost its place does not regain it while the new owner answers (`nameserver.owners`). Operators can list
+such brokers (GET_MISSING_BROKERS).
 """
 
 from typing import NamedTuple
@@ -10,10 +10,10 @@ from cometmq.codec.bodies.missing_brokers import RivalBroker
 from cometmq.codec.headers.nameserver import RegisterBroker
 from cometmq.model.clock import Clock
 
-# A broker that still claims the place registers each 30 s (60 s at most).
+# A broker that still claims the place registers every 30 s (60 s at most).
 CLAIM_SECONDS = 120.0
 RIVALS_MAX = 256
-# Characters of the names of one rival.
+# Maximum total characters of the names of one rival.
 NAMES_SIZE_MAX = 1024
 
 
@@ -32,10 +32,10 @@ class Rivals:
     def __init__(self) -> None:
         self._claims: dict[
             _Place, tuple[float, int]
-        ] = {}  # When: monotonic seconds, and ms since 1970.
+        ] = {}  # Monotonic seconds, and ms since 1970.
 
     def note(self, header: RegisterBroker, address: str, clock: Clock) -> None:
-        """Remember that `address` has, or wants, the place that a registration names, and does not get it."""
+        """Record that `address` has lost, or was refused, the place that a registration names."""
         place = _Place(header.cluster_name, header.broker_name, header.broker_id, address)
         if len(place.cluster) + len(place.broker_name) + len(address) > NAMES_SIZE_MAX:
             return
@@ -45,19 +45,19 @@ class Rivals:
             del self._claims[next(iter(self._claims))]
 
     def has(self, header: RegisterBroker, now: float) -> bool:
-        """Return whether the broker that registers lost the place, or was refused it, a moment ago."""
+        """Return whether the registering broker lost the place, or was refused it, in the last two minutes."""
         place = _Place(
             header.cluster_name, header.broker_name, header.broker_id, header.broker_addr
         )
         return now - self._claims.get(place, (-CLAIM_SECONDS, 0))[0] < CLAIM_SECONDS
 
     def forget(self, address: str) -> None:
-        """Forget the claims of a broker that has a place now, or has left."""
+        """Forget the claims of a broker that now has a place or has left."""
         for place in [place for place in self._claims if place.address == address]:
             del self._claims[place]
 
     def known(self, now: float) -> list[RivalBroker]:
-        """The claims of the last two minutes."""
+        """Return the claims of the last two minutes."""
         return [
             RivalBroker(place.broker_name, place.cluster, place.broker_id, place.address, at_ms)
             for place, (at, at_ms) in self._claims.items()

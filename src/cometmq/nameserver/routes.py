@@ -1,8 +1,8 @@
-"""The nameserver's memory: which brokers live, which topics they have. No I/O, no loop.
+"""The route table of a nameserver: living brokers and their topics, without I/O or a loop.
 
-Follows RouteInfoManager of RocketMQ 5.3.3; where it does not, a comment says so. A broker is known
-by cluster and address. It stays while it registers or sends heartbeats within its timeout, and
-while the connection on which it last registered is open.
+Follows RouteInfoManager of RocketMQ 5.3.3; comments mark the differences. A broker is identified by cluster and
+address. It stays while it registers or sends heartbeats within its timeout and the connection of its last registration
+is open.
 """
 
 import logging
@@ -26,11 +26,11 @@ from cometmq.nameserver.rivals import Rivals
 
 _log = logging.getLogger(__name__)
 
-# RouteInfoManager.DEFAULT_BROKER_CHANNEL_EXPIRED_TIME: a broker that names no timeout of its own.
+# RouteInfoManager.DEFAULT_BROKER_CHANNEL_EXPIRED_TIME, for brokers that name no timeout.
 SILENCE_MS_MAX = 120_000
-# Hosts that are remembered of one broker group.
+# Maximum number of remembered hosts per broker group.
 HOSTS_MAX = 64
-# Topics that one step of a sweep looks at: about half a millisecond.
+# Topics per step of a sweep, about half a millisecond.
 _STEP_TOPICS = 500
 
 
@@ -38,7 +38,7 @@ class BrokerConnection(Protocol):
     """A broker's connection as the route table sees it.
 
     Attributes:
-        ip: of the peer.
+        ip: IP address of the peer.
     """
 
     ip: str
@@ -49,7 +49,7 @@ class BrokerConnection(Protocol):
 
 
 class BrokerKey(NamedTuple):
-    """A broker process."""
+    """The identity of a broker process."""
 
     cluster: str
     address: str
@@ -57,15 +57,15 @@ class BrokerKey(NamedTuple):
 
 @dataclass(slots=True)
 class LiveBroker:
-    """A broker that has registered.
+    """A registered broker.
 
     Attributes:
-        version: of the topics it registered.
-        ha_address: where its slaves fetch from.
-        timeout: seconds that it may be silent.
-        last_heard: monotonic time, seconds.
-        connection: on which it registered last.
-        filter_servers: addresses; nobody has them any more.
+        version: Version of its registered topics.
+        ha_address: Address from which its slaves replicate.
+        timeout: Seconds that it may be silent.
+        last_heard: Monotonic time of its last request, seconds.
+        connection: Connection of its last registration.
+        filter_servers: Addresses of filter servers; obsolete.
     """
 
     version: DataVersion
@@ -78,13 +78,13 @@ class LiveBroker:
 
 @dataclass(slots=True)
 class LeavingBroker:
-    """A broker group that is gone, while its queues are taken out of the topics.
+    """A broker group that has left, while its queues are being removed from the topics.
 
     Attributes:
-        cluster: of the group.
-        left_ms: when it left, ms since 1970.
-        is_orderly: it said so.
-        readable: its queues that could be read, by topic, as far as they are taken out.
+        cluster: Cluster of the group.
+        left_ms: When it left, ms since 1970.
+        is_orderly: Whether it unregistered.
+        readable: Number of its readable queues by topic, as far as they are removed.
     """
 
     cluster: str
@@ -95,21 +95,21 @@ class LeavingBroker:
 
 @dataclass(slots=True)
 class RouteTable:
-    """All that brokers have told.
+    """The registrations of all brokers.
 
     Attributes:
-        clock: time.
-        groups: broker groups by name. Invariant: each has an address.
-        clusters: names of broker groups by cluster. Invariant: none is empty.
-        topics: queues by topic and broker name. Invariant: no topic is without queues.
-        live: the brokers that are alive.
+        clock: Clock for timeouts.
+        groups: Broker groups by name. Invariant: each has an address.
+        clusters: Names of broker groups by cluster. Invariant: none is empty.
+        topics: Queues by topic and broker name. Invariant: no topic is without queues.
+        live: Living brokers.
         mappings: TopicQueueMappingInfo by topic and broker name (static topics, 5.x).
         hosts: IPs from which members of a group registered, by its name, until the group is gone.
-        missing: brokers that were here and are not.
-        rivals: brokers whose name and id another living broker has.
-        leaving: of these, by name, those that may still stand in `topics`; see `queues_of`.
-        on_come: called when one is alive that may be silent sooner than those of before.
-        on_leave: called when there is something to `sweep`; without it that is done at once.
+        missing: Brokers that have left and not returned.
+        rivals: Brokers whose name and id another living broker has.
+        leaving: Groups that have left, by name, which `topics` may still contain; see `queues_of`.
+        on_come: Called when a registered broker may time out earlier than expected before.
+        on_leave: Called when `sweep` has work; without it, queues are removed immediately.
     """
 
     clock: Clock
@@ -125,7 +125,7 @@ class RouteTable:
     on_come: Callable[[], object] = lambda: None
     on_leave: Callable[[], object] | None = None
 
-    # --- brokers come and stay
+    # --- registration
 
     def register(
         self,
@@ -137,22 +137,22 @@ class RouteTable:
         zone_name: str | None = None,
         deletes_missing_topics: bool = False,
     ) -> RegisterBrokerResponse:
-        """A broker tells who it is and what it has.
+        """Register a broker with its topics.
 
         Args:
-            header: who it is.
-            registration: its topics.
-            connection: while it is open, the broker lives.
-            queues: `queues_told` of the two, where it is made already.
-            zone_name: of the broker, or None.
-            deletes_missing_topics: topics that it had and does not name are removed.
+            header: Identity of the broker.
+            registration: Topics of the broker.
+            connection: Connection whose end removes the broker.
+            queues: Result of `queues_told` for the two, if already computed.
+            zone_name: Zone of the broker, or None.
+            deletes_missing_topics: Whether to remove topics that it had and no longer names.
 
         Returns:
-            To a slave: its master and where to fetch from, where they are known.
+            For a slave, the master and its HA address if known.
 
         Raises:
-            RequestError: SYSTEM_ERROR: an unknown broker that names one topic only. Such a message
-                follows a change of that topic, and all others would seem not to exist.
+            RequestError: SYSTEM_ERROR: An unknown broker named a single topic. Such a message follows a change of that
+                topic, and all others would seem to be missing.
         """
         key = BrokerKey(header.cluster_name, header.broker_addr)
         if header.broker_name in self.leaving:
@@ -186,10 +186,7 @@ class RouteTable:
         return self._master_of(header, addresses)
 
     def _addresses_beside(self, header: RegisterBroker) -> dict[int, str]:
-        """The group's addresses by id, without this address under another id.
-
-        Such a one is a slave that became the master, or the reverse.
-        """
+        """Return the group's addresses by id, without this address under another id (after a change of roles)."""
         group = self.groups.get(header.broker_name)
         return {
             broker_id: address
@@ -213,9 +210,9 @@ class RouteTable:
     def _displace(
         self, header: RegisterBroker, owner: str, connection: BrokerConnection
     ) -> None:
-        """Take a name and id from the broker that had them, and end its connection, so that it learns of it at once.
+        """Take a place from its previous broker and close that one's connection, to inform it immediately.
 
-        Not the connection that registers: who takes the place there has to be answered.
+        The connection that registers stays open, because it needs an answer.
         """
         self.rivals.note(header, owner, self.clock)
         live = self.live.pop(BrokerKey(header.cluster_name, owner), None)
@@ -244,7 +241,7 @@ class RouteTable:
         addresses: Mapping[int, str],
         registration: RegisterBrokerBody,
     ) -> bool:
-        """Whether a broker id belongs to another living broker of a later master epoch."""
+        """Return whether another living broker of a later master epoch has this id."""
         owner = addresses.get(header.broker_id)
         if owner is None or owner == header.broker_addr:
             return False
@@ -315,36 +312,36 @@ class RouteTable:
         return RegisterBrokerResponse(ha_server_addr=live.ha_address, master_addr=master)
 
     def touch(self, cluster: str, address: str) -> None:
-        """A broker is heard of."""
+        """Record a sign of life of a broker."""
         live = self.live.get(BrokerKey(cluster, address))
         if live is not None:
             live.last_heard = self.clock.monotonic()
 
     def version_of(self, cluster: str, address: str) -> DataVersion | None:
-        """The version of the topics that a broker registered; None for an unknown broker."""
+        """Return the version of a broker's registered topics, or None if it is unknown."""
         live = self.live.get(BrokerKey(cluster, address))
         return live.version if live else None
 
-    # --- brokers go
+    # --- removal
 
     def silent(self) -> list[BrokerKey]:
-        """Brokers that have been silent for longer than their timeout."""
+        """Return the brokers that have been silent for longer than their timeout."""
         now = self.clock.monotonic()
         return [key for key, live in self.live.items() if live.last_heard + live.timeout < now]
 
     def next_silent(self) -> float:
-        """The first time at which a broker may have been silent for too long, monotonic seconds; infinite for none."""
+        """Return the earliest monotonic time in seconds at which a broker may time out; infinite if there is none."""
         return min((live.last_heard + live.timeout for live in self.live.values()), default=inf)
 
     def of_connection(self, connection: BrokerConnection) -> list[BrokerKey]:
-        """Brokers that registered last on this connection.
+        """Return the brokers whose last registration came on this connection.
 
-        Differs from Java, which finds one of them: a container runs several brokers on one.
+        Differs from Java, which finds only one of them: a container runs several brokers on one connection.
         """
         return [key for key, live in self.live.items() if live.connection is connection]
 
     def drop(self, key: BrokerKey) -> None:
-        """A broker is gone, whatever its name and id were."""
+        """Remove a lost broker, whatever its name and id are."""
         for name, group in list(self.groups.items()):
             if group.cluster == key.cluster and key.address in group.addresses.values():
                 self.unregister(key, name, is_orderly=False)
@@ -352,7 +349,7 @@ class RouteTable:
         self.live.pop(key, None)
 
     def unregister(self, key: BrokerKey, broker_name: str, *, is_orderly: bool = True) -> None:
-        """A broker goes, by its own word where that `is_orderly`; its group goes with its last address."""
+        """Remove a broker, which unregistered if `is_orderly`; its group goes with its last address."""
         if self.live.pop(key, None) is not None:
             _log.info("%s is gone: %s", broker_name, key)
         self.rivals.forget(key.address)
@@ -379,12 +376,12 @@ class RouteTable:
             self.on_leave()
 
     def sweep(self) -> Iterator[None]:
-        """Take the queues of brokers that are gone away, in steps that are short."""
+        """Remove the queues of brokers that have left, in short steps."""
         while self.leaving:
             yield from self._forget_in_steps(next(iter(self.leaving)))
 
     def forget(self, broker_name: str) -> None:
-        """Take the queues of a broker that is gone away, all at once."""
+        """Remove the queues of a broker that has left, all at once."""
         for _ in self._forget_in_steps(broker_name):
             pass
 
@@ -393,9 +390,7 @@ class RouteTable:
             if not number % _STEP_TOPICS:
                 yield
             gone = self.leaving.get(broker_name)
-            if (
-                gone is None
-            ):  # It came back meanwhile, and its old queues were forgotten for it.
+            if gone is None:  # It returned; `register` has removed its old queues.
                 return
             data = self.topics.get(topic, {}).get(broker_name)
             if data is None:
@@ -411,14 +406,14 @@ class RouteTable:
             )
 
     def queues_of(self, topic: str) -> Mapping[str, QueueData]:
-        """A topic's queues by the name of their broker; of those that are there."""
+        """Return a topic's queues by broker name, without those of brokers that have left."""
         queues = self.topics.get(topic, {})
         if not self.leaving:
             return queues
         return {name: data for name, data in queues.items() if name not in self.leaving}
 
     def topic_names(self) -> Sequence[str]:
-        """The topics that a broker has which is there."""
+        """Return the topics of all brokers that have not left."""
         if not self.leaving:
             return tuple(self.topics)
         return [
@@ -428,7 +423,7 @@ class RouteTable:
         ]
 
     def missing_brokers(self) -> list[MissingBroker]:
-        """The brokers that have left and not come back."""
+        """Return the brokers that have left and not returned."""
         return self.missing.known(self.clock.monotonic())
 
     def _drop_queues(self, topic: str, broker_name: str) -> None:
@@ -438,10 +433,10 @@ class RouteTable:
             del self.topics[topic]
             self.mappings.pop(topic, None)
 
-    # --- what tools change
+    # --- changes by tools
 
     def wipe_write_perm(self, broker_name: str) -> int:
-        """Let nobody send to a broker until it registers a change; how many topics that were."""
+        """Remove the write permission of a broker's topics until it registers a change; return their number."""
         topics = self.topics_of(broker_name)
         for topic in topics:
             data = self.topics[topic][broker_name]
@@ -449,7 +444,7 @@ class RouteTable:
         return len(topics)
 
     def add_write_perm(self, broker_name: str) -> int:
-        """Let everyone read from and send to a broker again; how many topics that were."""
+        """Restore read and write permission of a broker's topics; return their number."""
         topics = self.topics_of(broker_name)
         for topic in topics:
             data = self.topics[topic][broker_name]
@@ -457,7 +452,7 @@ class RouteTable:
         return len(topics)
 
     def register_topic(self, topic: str, queues: tuple[QueueData, ...]) -> None:
-        """Add one topic; nothing of it where a broker of it is not known, as in RocketMQ."""
+        """Add a topic unless one of its brokers is unknown, as in RocketMQ."""
         unknown = [data.broker_name for data in queues if data.broker_name not in self.groups]
         if unknown:
             _log.warning("topic %s is not added: %s not registered", topic, ", ".join(unknown))
@@ -467,7 +462,7 @@ class RouteTable:
             )
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
-        """Forget a topic, in one cluster or everywhere."""
+        """Remove a topic, in one cluster or in all."""
         self.missing.forget_topic(topic, cluster)
         if topic not in self.topics:
             return
@@ -476,15 +471,15 @@ class RouteTable:
             self._drop_queues(topic, name)
 
     def topics_of(self, broker_name: str) -> list[str]:
-        """The topics that have queues at a broker."""
+        """Return the topics that have queues on a broker."""
         return [topic for topic, queues in self.topics.items() if broker_name in queues]
 
 
 def queues_told(
     header: RegisterBroker, registration: RegisterBrokerBody
 ) -> dict[str, QueueData]:
-    """The queues that a registration tells of, by topic; any thread."""
-    # A slave that stands in for its master takes no sends.
+    """Return the queues that a registration names, by topic; callable in any thread."""
+    # An acting master accepts no sends.
     is_acting = header.broker_id != MASTER_ID and bool(header.enable_acting_master)
     return {
         config.name: QueueData(
@@ -499,6 +494,6 @@ def queues_told(
 
 
 def _is_prime_slave(header: RegisterBroker, addresses: Mapping[int, str]) -> bool:
-    """Whether a broker is the slave that would act as master; brokers before 5.0 know no such thing."""
+    """Return whether a broker is the slave that would act as master; brokers before 5.0 have no such role."""
     is_least = MASTER_ID < header.broker_id == min(addresses)
     return header.enable_acting_master is not None and is_least

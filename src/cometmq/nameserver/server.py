@@ -1,4 +1,4 @@
-"""The nameserver: builds its parts, listens, and looks for silent brokers."""
+"""The nameserver: creates its parts, listens, and removes silent brokers."""
 
 import asyncio
 import logging
@@ -32,28 +32,27 @@ from cometmq.store.real_disk import RealDisk
 
 _log = logging.getLogger(__name__)
 
-# Resources of policies in a line of the log, characters.
+# Maximum characters of the list of policy resources in a log line.
 _RESOURCES_MAX = 500
 
 
 class NameServer:
-    """One nameserver. Several know nothing of each other: brokers register at all of them.
+    """A nameserver; several are independent, as brokers register with each of them.
 
     Attributes:
-        routes: what brokers have told it.
-        port: where it listens, once started.
+        routes: The route table.
+        port: Port that it listens on after `start`.
     """
 
     def __init__(
         self, settings: NameServerSettings, clock: Clock, *, conf: ConfFile | None = None
     ) -> None:
-        """Nothing listens yet; see `start`.
+        """Create the parts; `start` listens.
 
         Args:
-            settings: what holds at the start.
-            clock: time.
-            conf: where changes of settings over the wire are kept; without it they last until
-                the end of the process.
+            settings: Initial settings.
+            clock: Clock for timeouts.
+            conf: File that keeps changes of settings made over the wire; without it they last until the process ends.
         """
         self.routes = RouteTable(clock, missing=MissingBrokers(settings.missing_hours * 3600.0))
         self.port = settings.listen_port
@@ -69,20 +68,20 @@ class NameServer:
 
     @property
     def metrics_port(self) -> int:
-        """The port of /metrics; 0: there is none."""
+        """Port of /metrics; 0 if not served."""
         return self._http.port
 
     @property
     def address(self) -> str:
-        """The address that clients and brokers are told, "host:port"."""
+        """Address for clients and brokers, "host:port"."""
         host = self._settings.current.listen_host
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
     async def start(self) -> int:
-        """Read kvConfig.json and listen; the port.
+        """Read kvConfig.json, listen, and return the port.
 
         Raises:
-            NetError: the address cannot be listened on.
+            NetError: Listening failed.
             CodecError, OSError: kvConfig.json cannot be read.
         """
         settings = self._settings.current
@@ -121,7 +120,7 @@ class NameServer:
             await self._server.close()
 
     def _serve_pages(self, settings: NameServerSettings) -> None:
-        """Serve /metrics and /healthz where they are asked for; where somebody else has the port, say so and do without."""
+        """Serve /metrics and /healthz if configured; log a warning and continue if the port is in use."""
         if settings.metrics_port is None:
             return
         try:
@@ -151,7 +150,7 @@ class NameServer:
         return Dispatcher(request_table(answers, gate))
 
     def _make_guard(self) -> AccessGuard:
-        """Make the access gate, where there is access control; files of accounts are followed from now on."""
+        """Create the access gate, and follow changes in the files of accounts."""
         settings = self._settings.current
         guard = access_guard(settings, self._clock, folder=None, cluster=settings.cluster_name)
         if guard.users is not None and (others := guard.users.other_clusters()):
@@ -165,20 +164,20 @@ class NameServer:
         return guard
 
     async def _scan(self) -> None:
-        """Remove silent brokers: when the first may be, and once a period at most."""
+        """Remove silent brokers, as soon as one may have timed out and at most once per scan interval."""
         while True:
             await beat_sleep(self._settings.current.scan_interval_ms / 1000)
             self._has_come.clear()
             self._expiry.scan()
             pause = self.routes.next_silent() - self._clock.monotonic()
-            # One that came may be silent sooner than those that were known.
+            # A new broker may time out earlier than the known ones.
             if pause < inf:
                 await beat_wait(self._has_come, pause)
             else:
                 await self._has_come.wait()
 
     async def _sweep(self) -> None:
-        """Take out what brokers leave behind, with everybody else's requests between two steps."""
+        """Remove queues of brokers that have left, serving other requests between the steps."""
         while True:
             await self._has_left.wait()
             self._has_left.clear()

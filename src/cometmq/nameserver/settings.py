@@ -1,7 +1,7 @@
-"""Settings of the nameserver: the keys of NamesrvConfig and NettyServerConfig of RocketMQ 5.3.3.
+"""Settings of the nameserver: keys of NamesrvConfig and NettyServerConfig in RocketMQ 5.3.3.
 
-A `namesrv.conf` written for Java is read as it is. The one default that differs: without
-`bindAddress` it listens on loopback only (docs/compatibility.md).
+A `namesrv.conf` written for Java can be used unchanged. One default differs: without `bindAddress` the nameserver
+listens on loopback only (docs/compatibility.md).
 """
 
 import os
@@ -21,8 +21,7 @@ PORT_DEFAULT = 9876
 
 _HOME = str(Path("~/namesrv").expanduser())
 
-# Java's threads, queues, buffers and paths, and the keys of NettyClientConfig: here is one loop, and
-# it has none of them.
+# Threads, queues, buffers and paths of Java, and keys of NettyClientConfig, which this server does not have.
 KEYS_WITHOUT_EFFECT = frozenset(
     """
     rocketmqHome configStorePath configBlackList productEnvName clusterTest
@@ -37,7 +36,7 @@ KEYS_WITHOUT_EFFECT = frozenset(
     clientAsyncSemaphoreValue connectTimeoutMillis channelNotActiveInterval
     clientChannelMaxIdleTimeSeconds clientSocketSndBufSize clientSocketRcvBufSize
     clientPooledByteBufAllocatorEnable clientCloseSocketIfTimeout
-    """.split()  # noqa: SIM905  One to a line would be a page.
+    """.split()  # noqa: SIM905  One per line would be a page.
 )
 
 
@@ -46,23 +45,24 @@ class NameServerSettings(AccessKeys):
     """Settings of a nameserver.
 
     Attributes:
-        bind_address: where it listens; None is loopback.
-        listen_port: its port; 0 takes a free one.
-        idle_seconds_max: a connection that is silent for longer is closed.
-        kv_config_path: the file of the key-value configuration; None keeps it in memory only.
-        scan_interval_ms: pause between looks for silent brokers.
-        is_order_message_enabled: routes carry the order configuration of their topic.
-        is_order_config_returned: so do answers to registrations.
-        is_all_topic_list_enabled: 206 is answered.
-        is_topic_list_enabled: 224 and the lists of unit topics are answered.
-        is_acting_master_supported: a slave stands in for its lost master in routes.
-        deletes_missing_topics: a registration without a topic removes it for that broker.
-        waits_for_brokers: routes are refused for the first `wait_seconds` after the start.
-        wait_seconds: long enough for all brokers to have registered.
-        missing_hours: a broker that left without a word is remembered so long (ours alone); 0: not.
-        cluster_name: The cluster that policies of Auth 2.0 for `Cluster:NAME` mean at this nameserver (clusterName of AuthConfig).
-        metrics_host: where /metrics and /healthz are served (ours alone).
-        metrics_port: and on which port; None: they are not; 0 takes a free one, which the log names.
+        bind_address: Address to listen on; None is loopback.
+        listen_port: Port to listen on; 0 selects a free one.
+        idle_seconds_max: Seconds of silence after which a connection is closed.
+        kv_config_path: File of the key-value configuration; None keeps it in memory only.
+        scan_interval_ms: Minimum time between checks for silent brokers, ms.
+        is_order_message_enabled: Whether routes contain the order configuration of their topic.
+        is_order_config_returned: Whether answers to registrations contain the order configurations.
+        is_all_topic_list_enabled: Whether 206 is answered.
+        is_topic_list_enabled: Whether 224 and the lists of unit topics are answered.
+        is_acting_master_supported: Whether a slave takes the place of its lost master in routes.
+        deletes_missing_topics: Whether a registration removes the topics of the broker that it does not name.
+        waits_for_brokers: Whether routes are refused for the first `wait_seconds` after the start.
+        wait_seconds: Seconds in which all brokers will have registered.
+        missing_hours: Hours for which a broker that left without unregistering is remembered (CometMQ only); 0: not at
+            all.
+        cluster_name: Cluster that Auth 2.0 policies for `Cluster:NAME` must name (clusterName of AuthConfig).
+        metrics_host: Host on which /metrics and /healthz are served (CometMQ only).
+        metrics_port: Port of these; None: not served; 0 selects a free one, which the log names.
     """
 
     bind_address: str | None = setting(None, is_host=True)
@@ -90,7 +90,7 @@ class NameServerSettings(AccessKeys):
         None, key="metricsPromExporterPort", least=0, most=65_535
     )
 
-    # Not built yet: whoever switches them on is told.
+    # Not implemented; setting them causes a warning.
     is_min_id_change_notified: bool = setting(
         False, key="notifyMinBrokerIdChanged", has_effect=False
     )
@@ -100,24 +100,24 @@ class NameServerSettings(AccessKeys):
 
     @property
     def listen_host(self) -> str:
-        """The host on which it listens."""
+        """Host to listen on."""
         return self.bind_address or LOOPBACK
 
 
 def read_nameserver_settings(
     conf_file: str | None, arguments: Sequence[str], environment: Mapping[str, str]
 ) -> tuple[NameServerSettings, ConfFile, list[str]]:
-    """The settings that a command line asks for, where changes of them go, and warnings.
+    """Read the settings that a command line asks for; return them, the file for changes, and warnings.
 
     Args:
-        conf_file: path of a Java properties file, or None.
-        arguments: flags such as `--listen-port 0`.
-        environment: the process's; COMETMQ_* variables count.
+        conf_file: Path of a Java properties file, or None.
+        arguments: Flags such as `--listen-port 0`.
+        environment: Environment of the process, with COMETMQ_* variables.
 
     Raises:
-        SettingsError: the file cannot be read, or a value cannot be used.
+        SettingsError: The file cannot be read, or a value cannot be used.
     """
-    path = os.path.abspath(conf_file) if conf_file else None  # noqa: PTH100  The disk port takes texts.
+    path = os.path.abspath(conf_file) if conf_file else None  # noqa: PTH100  The disk interface takes strings.
     conf = ConfFile(path, RealDisk())
     layers = [
         *conf.layers(),

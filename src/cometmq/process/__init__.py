@@ -1,1 +1,1 @@
-"""The process of a server and its system: the log, the limit of descriptors, the memory."""
+"""The operating system side of a server process: log, file descriptors and memory."""

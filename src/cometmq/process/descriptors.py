@@ -1,7 +1,7 @@
-"""Bounds on descriptors: how many this process may have, and how many connections may take.
+"""Limits on file descriptors: how many this process may have, and how many connections may use.
 
-A store has a descriptor for each file that it writes, and more when it reads old ones. Connections that take
-all of them would stop it, so they leave it some.
+A store needs a descriptor for each file that it writes, and more for reading old ones. It would stop working if
+connections used all of them, so some are reserved.
 """
 
 import contextlib
@@ -10,22 +10,22 @@ from pathlib import Path
 
 from cometmq.model.errors import NetError
 
-# The least that a server starts with: interpreter, loop, sockets and an empty store take about 20.
+# Minimum to start a server; interpreter, loop, sockets and an empty store need about 20.
 LEAST = 64
-# Descriptors that connections leave to the files of a store.
+# Descriptors reserved for the files of a store.
 RESERVED = 400
 _OWN = Path("/proc/self/fd")
 
 
 def raise_limit() -> int:
-    """Raise the soft limit of this process to its hard limit, as programs do at their start; the limit then.
+    """Raise the soft limit of this process to its hard limit and return it; called at the start of a program.
 
     Raises:
-        NetError: it is so low that they cannot work.
+        NetError: The limit is too low to run.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
-        # Some systems have a bound below the hard limit that they tell nowhere.
+        # Some systems have an undocumented limit below the hard limit.
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if (found := limit()) < LEAST:
@@ -37,20 +37,20 @@ def raise_limit() -> int:
 
 
 def limit() -> int:
-    """The number of descriptors that this process may have now."""
+    """Return the current limit of descriptors for this process."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return 1 << 30 if soft == resource.RLIM_INFINITY else soft
 
 
 def in_use() -> int | None:
-    """The number of descriptors that this process has open; None where the system does not say."""
+    """Return the number of open descriptors, or None if the system does not report it."""
     with contextlib.suppress(OSError):
-        # Newer kernels count for us.
+        # Newer kernels report the number as the size.
         return _OWN.stat().st_size or sum(1 for _ in _OWN.iterdir())
     return None
 
 
 def for_connections() -> int:
-    """The number of descriptors that connections may take; where there are few, half of them."""
+    """Return the number of descriptors that connections may use; at least half of all."""
     most = limit()
     return most - min(RESERVED, most // 2)

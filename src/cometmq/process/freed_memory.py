@@ -1,11 +1,10 @@
-"""Tells the C library to keep what is freed, up to a point: a broker frees and takes megabytes with every read.
+"""Settings that make the C library keep freed memory, because a broker allocates megabytes with every read.
 
-By default glibc gives each large piece back to the system and takes it anew, page by page: a batch of 1 MiB
-costs 256 page faults, 7 % of the processor time of such sends. Kept, 1 KiB messages in batches cost a fifth less
-(medians of four alternated pairs, 4.8 and 4.0 us a message, on a busy machine) and a broker has 12 MB more.
-
-What a burst leaves is given back, at a nameserver too: when much more is held and not in use than was at the least, and still is a
-moment later. Of 300 half handshakes of TLS the heap kept 12 MB each time, in pieces, though all was freed.
+By default glibc returns each large block to the system and gets it again page by page: a batch of 1 MiB costs 256 page
+faults, 7 % of the processor time of such sends. With memory kept, 1 KiB messages in batches cost a fifth less (medians
+of four alternated pairs: 4.8 and 4.0 us per message on a busy machine), and a broker uses 12 MB more.
+Memory from a burst is returned, also in a nameserver: if much more unused memory is held than at the minimum, at two
+consecutive checks. After 300 half handshakes of TLS the heap kept 12 MB each time, fragmented, though all was freed.
 """
 
 import asyncio
@@ -15,17 +14,17 @@ from pathlib import Path
 
 # Names and values of malloc.h: mallopt(3).
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-# The greatest that glibc takes. Pieces below it come from the heap, where they are used again.
+# Maximum that glibc accepts. Smaller blocks are allocated from the heap, where they are reused.
 _MMAP_BYTES = 32 << 20
-# Free memory at the heap's end beyond this goes back to the system.
+# Free memory at the heap's end beyond this many bytes is returned to the system.
 _KEPT_BYTES = 128 << 20
-# So much more that is held and not in use than at the least is a burst that is over, if it is so at two looks.
+# This many unused bytes more than the minimum, at two consecutive checks, are left from a burst.
 _BURST_BYTES = 16 << 20
 _LOOK_SECONDS = 2.0
 
 
 def keep_freed_memory() -> bool:
-    """Keep freed memory in this process; False where the C library has no such setting."""
+    """Make this process keep freed memory; return False if the C library does not support it."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
@@ -35,7 +34,7 @@ def keep_freed_memory() -> bool:
 
 
 class _HeapCounts(ctypes.Structure):
-    """`struct mallinfo2` of malloc.h (glibc 2.33 and later); of it, what is in use counts."""
+    """`struct mallinfo2` of malloc.h (glibc 2.33 and later), of which the sizes in use are read."""
 
     _fields_ = [  # type: ignore[mutable-override]  # As ctypes wants it.
         ("arena", ctypes.c_size_t),
@@ -48,16 +47,16 @@ class _HeapCounts(ctypes.Structure):
 
 
 def held_bytes() -> int:
-    """Memory of this process alone that is no file's, a mapping that could be shared not counted: proc(5), `statm`."""
+    """Return the anonymous, unshared memory of this process in bytes (`statm` in proc(5))."""
     _, resident, shared, *_ = Path("/proc/self/statm").read_bytes().split()
     return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
 
 
 async def give_back_bursts(*, look_seconds: float = _LOOK_SECONDS) -> None:
-    """Look every few seconds whether a burst is over, and give its memory back; returns where that cannot be.
+    """Return the memory left from bursts to the system; returns only if the C library does not support it.
 
-    What counts is what the process holds and malloc has not in use: what malloc calls free holds, too, what was
-    given back before, so that of a second burst nothing would be seen.
+    Compares the memory of the process with what malloc has in use. malloc's own number of free bytes would include
+    memory already returned, so that a second burst would go unnoticed.
     """
     try:
         library = ctypes.CDLL(None)
@@ -84,6 +83,6 @@ async def give_back_bursts(*, look_seconds: float = _LOOK_SECONDS) -> None:
         least = min(least, idle)
         is_much = idle > least + _BURST_BYTES
         if is_much and was_much:
-            # What is left is in pieces too small to give back, or not malloc's: only more than that is another burst.
+            # The rest is fragmented or not malloc's; only growth beyond it is another burst.
             least, is_much = await asyncio.to_thread(give_back), False
         was_much = is_much

@@ -1,10 +1,9 @@
-"""Has Linux keep memory that is in use whole in pages of 2 MiB: what lies in many small objects is found faster there.
+"""Merging of used memory into pages of 2 MiB, in which Linux finds many small objects faster.
 
-A processor remembers where some thousand pages are. Of 4 KiB a broker with 80,000 queues has many times as many, and each
-message touches ten; on a virtual machine each that is not remembered is looked up through two tables (docs/design/0046-columns.md).
-
-Asked for a page of 2 MiB where nothing is yet, Linux makes whoever touches it wait until it has one. So memory gets its small
-pages first, and what has nearly all of them is put together later, beside the loop.
+A processor caches the addresses of some thousand pages. A broker with 80,000 queues uses many more of 4 KiB, and each
+message touches ten. On a virtual machine each miss costs a walk through two page tables (docs/design/0046-columns.md).
+If a program requests 2 MiB pages for unused memory, its first access waits until Linux has one. Memory therefore gets
+small pages first, and ranges with nearly all pages present are merged later in a thread.
 """
 
 import asyncio
@@ -17,31 +16,31 @@ from pathlib import Path
 
 from cometmq.process.freed_memory import held_bytes
 
-# A piece with more pages missing than this part stays as it is, so that the process grows by no more.
+# Ranges with more than this fraction (1/16) of pages missing are not merged, to limit the growth of the process.
 _MISSING_PART = 16
-# Of linux/mman.h, since Linux 6.1: madvise(2).
+# From linux/mman.h, since Linux 6.1: madvise(2).
 _MADV_COLLAPSE = 25
-# There is memory, but nowhere 2 MiB of it at once, or not for this process.
+# No 2 MiB of contiguous memory available, or not for this process.
 _NONE_LEFT = {errno.ENOMEM, errno.EBUSY}
-# How an administrator lets programs ask, or does not; and the size of such a page, 2 MiB nearly everywhere.
+# The administrator's setting for huge pages, and their size, which is 2 MiB nearly everywhere.
 _ALLOWED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _SIZE = Path("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")
-# Memory that is no file's, or the heap: proc(5), `maps`.
+# Anonymous memory and the heap in `maps`: proc(5).
 _RANGE = re.compile(r"([0-9a-f]+)-([0-9a-f]+) rw-p 00000000 00:00 0 *(?:\[heap\])?")
 _LOOK_SECONDS = 10.0
-# So much more than at the last time is worth a look.
+# Growth in bytes since the last merge that triggers another one.
 _GROWN_BYTES = 8 << 20
-# Whoever touches a piece meanwhile waits for a part of a millisecond; not for one piece behind the other.
+# Pause between ranges, because accesses to a range wait for a part of a millisecond while it is merged.
 _PAUSE_SECONDS = 0.002
 
 
 def join_pages() -> int | None:
-    """Put each piece of memory together that is in use nearly whole.
+    """Merge each range of memory that is used nearly completely into one page.
 
-    To be called beside the loop: it takes a part of a millisecond a piece, and pauses.
+    Call this in a thread: each range takes a part of a millisecond, with pauses in between.
 
     Returns:
-        How many pieces are one page now; None where Linux is not asked, for it has no such pages or its administrator said "never".
+        Number of merged ranges; None if Linux has no huge pages or its administrator has disabled them ("never").
     """
     try:
         library = ctypes.CDLL(None, use_errno=True)
@@ -57,7 +56,7 @@ def join_pages() -> int | None:
     pages = ctypes.create_string_buffer(size // os.sysconf("SC_PAGE_SIZE"))
     joined = 0
     for place in places:
-        # What was given back meanwhile is nobody's: both calls say so, and nothing is touched.
+        # Memory returned meanwhile is unmapped: both calls then fail without touching anything.
         missing = len(pages) if mincore(place, size, pages) else pages.raw.count(0)
         if missing > len(pages) // _MISSING_PART:
             continue
@@ -70,7 +69,7 @@ def join_pages() -> int | None:
 
 
 def _pieces(maps: str, size: int) -> list[int]:
-    """The addresses of all pieces that could be one page of so many bytes."""
+    """Return the addresses of all ranges that could be one page of `size` bytes."""
     places: list[int] = []
     for line in maps.splitlines():
         if found := _RANGE.fullmatch(line):
@@ -80,12 +79,12 @@ def _pieces(maps: str, size: int) -> list[int]:
 
 
 async def join_as_it_grows(*, look_seconds: float = _LOOK_SECONDS) -> None:
-    """Put memory together whenever this process has got more; returns where that cannot be."""
+    """Merge memory whenever this process has grown; returns only if that is not possible."""
     joined_at = 0
     while True:
         await asyncio.sleep(look_seconds)
         held = held_bytes()
-        joined_at = min(joined_at, held)  # What is given back may come again.
+        joined_at = min(joined_at, held)  # Returned memory may be allocated again.
         if held > joined_at + _GROWN_BYTES:
             joined_at = held
             if await asyncio.to_thread(join_pages) is None:

@@ -1,7 +1,7 @@
-"""The log of a program, and its form, as environment variables ask.
+"""The log format and log file that environment variables select.
 
-`COMETMQ_LOG_FORMAT=json`: each line is a JSON object. `COMETMQ_LOG_FILE`: a file instead of standard error, of 64 MiB,
-with nine older ones beside it (`.1` is the newest), as logback keeps them for RocketMQ.
+`COMETMQ_LOG_FORMAT=json` writes each line as a JSON object. `COMETMQ_LOG_FILE` names a file instead of standard error,
+limited to 64 MiB, with nine older files beside it (`.1` is the newest), as logback does for RocketMQ.
 """
 
 import errno
@@ -23,13 +23,13 @@ FILES_MAX = 10
 
 
 class JsonLineFormatter(OneLineFormatter):
-    """Makes a JSON object of a message: time, level, logger, message, and of an error its traceback."""
+    """Formats a record as JSON: time, level, logger, message, and the traceback of an error."""
 
     def __init__(self) -> None:
         super().__init__("%(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, in ASCII."""
+        """Return the line in ASCII."""
         message, _, trace = super().format(record).partition("\n")
         moment = time.gmtime(record.created)
         line = {
@@ -44,15 +44,15 @@ class JsonLineFormatter(OneLineFormatter):
 
 
 class RotatedFile(TextIOBase):
-    """A text file that is begun anew when it is full; the full one gets a number, and the oldest goes."""
+    """A text file that is rotated when full; old files are numbered and the oldest is deleted."""
 
     def __init__(
         self, path: Path, *, size_max: int = FILE_SIZE_MAX, files_max: int = FILES_MAX
     ) -> None:
-        """Goes on behind what is there.
+        """Open the file for appending.
 
         Raises:
-            OSError: it cannot be opened.
+            OSError: It cannot be opened.
         """
         self._path = path
         self._size_max = size_max
@@ -60,14 +60,15 @@ class RotatedFile(TextIOBase):
         self._open()
 
     def _open(self) -> None:
-        # Who may write to the folder could lead a link elsewhere; lines may hold names of users and topics.
+        # No symbolic links: others with access to the folder could redirect lines, which may contain names of users and
+        # topics.
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(self._path, flags, 0o640)
         self._file = os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
         self._size = os.fstat(descriptor).st_size
 
     def write(self, text: str) -> int:
-        """Write a line, into a new file where this one has no room for it."""
+        """Write a line, to a new file if this one is full."""
         size = len(text.encode(errors="backslashreplace"))
         if self._size and self._size + size > self._size_max:
             self._rotate()
@@ -83,21 +84,21 @@ class RotatedFile(TextIOBase):
         self._open()
 
     def flush(self) -> None:
-        """Give the system what was written."""
+        """Flush buffered text to the operating system."""
         self._file.flush()
 
     def close(self) -> None:
-        """Write no more."""
+        """Close the file."""
         self._file.close()
 
 
 def asked_log(
     environment: Mapping[str, str],
 ) -> tuple[logging.Formatter | None, TextIO | None]:
-    """The form that is asked for, and the file; None: as ever.
+    """Return the selected formatter and file; None means the default.
 
     Raises:
-        SettingsError: there is no such form, or the file cannot be written.
+        SettingsError: The format is unknown, or the file cannot be written.
     """
     wanted, path = environment.get(FORMAT, ""), environment.get(FILE, "")
     if wanted not in ("", "text", "json"):

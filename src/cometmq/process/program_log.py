@@ -1,9 +1,9 @@
-"""The log of a program: one line is one message, of a bounded length, and repeats are counted.
+"""The log of a program: one line per message, of limited length, with repeats counted.
 
-Names, ids and expressions in a message come from peers. Nobody can write a second line with them, colour the
-terminal or fill the disk: what cannot be printed is escaped, what is long is cut in its middle, and of a
-kind of line (a logger and its template) only the first few are written in a while; one line then says how many
-more there were. A traceback keeps its lines, indented so that none looks like a line of the log.
+Messages contain names, ids and expressions of peers. To keep peers from forging lines, colouring the terminal or
+filling the disk, unprintable characters are escaped and long texts are cut in the middle. Of each kind of line (logger
+and template) only the first few are written per time window; a line then reports the number of omitted ones. Tracebacks
+keep their lines, indented so that none looks like a line of the log.
 """
 
 import logging
@@ -20,16 +20,16 @@ from cometmq.model.text import cut, printable
 
 LINE_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
-# Characters of one argument, of a whole message, and of a traceback.
+# Maximum characters of an argument, of a whole message, and of a traceback.
 ARGUMENT_MAX = 400
 MESSAGE_MAX = 2_000
 TRACEBACK_MAX = 6_000
 _PLACEHOLDER = re.compile(r"%[-+ #0]*[\d.]*[a-zA-Z]")
-# Lines of a kind that are written in a while, which is a second and doubles while the kind goes on.
+# Lines of a kind per time window. The window is one second and doubles while the kind continues.
 LINES_MAX = 10
 WHILE_SECONDS = 1.0
 WHILE_SECONDS_MAX = 8.0
-# Kinds that are counted each for itself; more of them at one time share one count.
+# Number of kinds counted separately; any others at the same time share one count.
 KINDS_MAX = 256
 _TEMPLATE_MAX = 80
 
@@ -38,10 +38,10 @@ class LineKind(NamedTuple):
     """The traits by which log lines are counted together.
 
     Attributes:
-        logger: its name.
-        level: as a number.
-        template: the begin of the message before its arguments are put in.
-        place: of an error, what it is and where it was raised.
+        logger: Name of the logger.
+        level: Numeric level.
+        template: Start of the message template.
+        place: For an error, its type and where it was raised.
     """
 
     logger: str
@@ -60,29 +60,29 @@ def set_up_log(
     formatter: logging.Formatter | None = None,
     stream: TextIO | None = None,
 ) -> None:
-    """Let the loggers of this process write to standard error, or elsewhere; once, at the start of a program."""
+    """Make the loggers of this process write to standard error or to `stream`; call once at program start."""
     handler = CountingHandler(stream)
     handler.setFormatter(formatter or OneLineFormatter(line_format))
     logging.basicConfig(level=level, handlers=[handler])
 
 
 class OneLineFormatter(logging.Formatter):
-    """Makes one line of a message, and bounded text of a traceback."""
+    """Formats a message as one line, and limits the length of tracebacks."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The text of a record; what other handlers see of it stays as it was."""
+        """Return the text of a record without modifying the record for other handlers."""
         values = {**record.__dict__, "msg": _message(record), "args": None}
         if values["exc_info"]:
-            # Made anew: text that another formatter left would not be indented.
+            # Discard the cached text of another formatter, which is not indented.
             values["exc_text"] = None
         return super().format(logging.makeLogRecord(values))
 
-    def formatException(  # noqa: N802  The name is that of logging.
+    def formatException(  # noqa: N802  Named by logging.
         self,
         ei: tuple[type[BaseException], BaseException, TracebackType | None]
         | tuple[None, None, None],
     ) -> str:
-        """A traceback, each line of it indented."""
+        """Return a traceback with indented lines."""
         lines = cut(super().formatException(ei), TRACEBACK_MAX).split("\n")
         return "\n".join(f"    {printable(line)}" for line in lines)
 
@@ -100,9 +100,9 @@ class _Count:
     """The number of log lines of one kind in its time window.
 
     Attributes:
-        ends: monotonic time of the while's end, seconds.
-        seconds: how long the while is.
-        count: lines that came.
+        ends: Monotonic time of the window's end, seconds.
+        seconds: Length of the window.
+        count: Number of lines logged.
     """
 
     ends: float
@@ -115,7 +115,7 @@ class _Count:
 
 
 class CountingHandler(logging.StreamHandler[TextIO]):
-    """Writes the first lines of each kind in a while, and at its end how many more there were."""
+    """Writes the first lines of each kind per time window, and at its end the number of omitted ones."""
 
     def __init__(
         self, stream: TextIO | None = None, *, clock: Callable[[], float] = time.monotonic
@@ -126,7 +126,7 @@ class CountingHandler(logging.StreamHandler[TextIO]):
         self._timer: threading.Timer | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record, or count it; logging holds the lock."""
+        """Write or count a record; logging holds the lock."""
         now = self._clock()
         kind = _kind(record)
         count = self._counts.get(kind)
@@ -141,7 +141,7 @@ class CountingHandler(logging.StreamHandler[TextIO]):
             self._set_timer(count.ends - now)
 
     def _set_timer(self, seconds: float) -> None:
-        """Look again then, even if nothing is written any more; at most one thread at a time."""
+        """Schedule the end of a window even if nothing more is logged, with at most one thread."""
         self._timer = threading.Timer(max(seconds, 0.0), self._on_timer)
         self._timer.daemon = True
         self._timer.start()
@@ -155,7 +155,7 @@ class CountingHandler(logging.StreamHandler[TextIO]):
                 self._set_timer(min(ends) - self._clock())
 
     def _look(self, now: float) -> None:
-        """End what is over: tell how many lines were left out, and forget the kinds that had none."""
+        """End expired windows: report omitted lines, and forget kinds without any."""
         for kind, count in [item for item in self._counts.items() if now >= item[1].ends]:
             if not count.left_out:
                 del self._counts[kind]
@@ -178,7 +178,7 @@ class CountingHandler(logging.StreamHandler[TextIO]):
         )
 
     def close(self) -> None:
-        """Tell what is not told yet; logging calls it at the end of the process."""
+        """Report remaining omitted lines; logging calls this when the process ends."""
         with self.lock or threading.Lock():
             if self._timer is not None:
                 self._timer.cancel()
@@ -191,9 +191,9 @@ class CountingHandler(logging.StreamHandler[TextIO]):
 
 
 def _kind(record: logging.LogRecord) -> LineKind:
-    """The kind of a log line: logger and template; of an error the place, too, so that each bug is told of.
+    """Return the kind of a log line: logger and template, and for errors the place, so that each bug is logged.
 
-    Lines of a template that has no words, as "%s", are alike only if their texts are.
+    Templates without words, such as "%s", count as one kind only for equal texts.
     """
     template = str(record.msg)[:_TEMPLATE_MAX].partition("\n")[0]
     if not any(map(str.isalpha, _PLACEHOLDER.sub("", template))):

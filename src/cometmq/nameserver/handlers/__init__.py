@@ -1,1 +1,1 @@
-"""Handlers of the nameserver, a module for each family of requests."""
+"""Request handlers of the nameserver, one module per group of requests."""

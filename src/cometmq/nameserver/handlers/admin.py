@@ -1,6 +1,6 @@
-"""Requests of operators: key-value configuration, permissions, topics, settings.
+"""Handlers for requests of operators: key-value configuration, permissions, topics, settings.
 
-Codes 100, 101, 102, 205, 216, 219, 318, 319, 327. Who may send which says nameserver.requests.
+Codes 100, 101, 102, 205, 216, 219, 318, 319, 327. nameserver.requests says who may send them.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class AdminHandlers:
-    """Handlers of what tools send for an operator."""
+    """Handlers of requests that tools send for operators."""
 
     def __init__(
         self,
@@ -62,13 +62,13 @@ class AdminHandlers:
         }
 
     async def handle_put_kv(self, command: Command, _peer: Peer) -> Answer:
-        """PUT_KV_CONFIG 100."""
+        """Handle PUT_KV_CONFIG 100."""
         header = decode_fields(PutKvConfig, command.fields)
         await self._kv.put(header.namespace, header.key, header.value)
         return Answer()
 
     def handle_get_kv(self, command: Command, _peer: Peer) -> Answer:
-        """GET_KV_CONFIG 101."""
+        """Handle GET_KV_CONFIG 101."""
         header = decode_fields(KvConfigRequest, command.fields)
         value = self._kv.value(header.namespace, header.key)
         if value is None:
@@ -79,13 +79,13 @@ class AdminHandlers:
         return Answer(fields=encode_fields(KvConfigResponse(value)))
 
     async def handle_delete_kv(self, command: Command, _peer: Peer) -> Answer:
-        """DELETE_KV_CONFIG 102."""
+        """Handle DELETE_KV_CONFIG 102."""
         header = decode_fields(KvConfigRequest, command.fields)
         await self._kv.delete(header.namespace, header.key)
         return Answer()
 
     def handle_kv_table(self, command: Command, _peer: Peer) -> Answer:
-        """GET_KVLIST_BY_NAMESPACE 219."""
+        """Handle GET_KVLIST_BY_NAMESPACE 219."""
         header = decode_fields(KvNamespaceRequest, command.fields)
         table = self._kv.table(header.namespace)
         if table is None:
@@ -95,7 +95,7 @@ class AdminHandlers:
         return Answer(body=encode_kv_table(table))
 
     def handle_wipe_write_perm(self, command: Command, peer: Peer) -> Answer:
-        """WIPE_WRITE_PERM_OF_BROKER 205."""
+        """Handle WIPE_WRITE_PERM_OF_BROKER 205."""
         header = decode_fields(BrokerNameRequest, command.fields)
         count = self._table.wipe_write_perm(header.broker_name)
         _log.info(
@@ -108,7 +108,7 @@ class AdminHandlers:
         return Answer(fields=encode_fields(WipeWritePermResponse(count)))
 
     def handle_add_write_perm(self, command: Command, peer: Peer) -> Answer:
-        """ADD_WRITE_PERM_OF_BROKER 327."""
+        """Handle ADD_WRITE_PERM_OF_BROKER 327."""
         header = decode_fields(BrokerNameRequest, command.fields)
         count = self._table.add_write_perm(header.broker_name)
         _log.info(
@@ -118,17 +118,17 @@ class AdminHandlers:
         return Answer(fields=encode_fields(AddWritePermResponse(count)))
 
     def handle_delete_topic(self, command: Command, _peer: Peer) -> Answer:
-        """DELETE_TOPIC_IN_NAMESRV 216."""
+        """Handle DELETE_TOPIC_IN_NAMESRV 216."""
         header = decode_fields(DeleteTopicInNameserver, command.fields)
         self._table.delete_topic(header.topic, header.cluster_name or None)
         return Answer()
 
     def handle_get_settings(self, _command: Command, _peer: Peer) -> Answer:
-        """GET_NAMESRV_CONFIG 319."""
+        """Handle GET_NAMESRV_CONFIG 319."""
         return Answer(body=encode_properties_text(settings_table(self._settings.current)))
 
     async def handle_change_settings(self, command: Command, peer: Peer) -> Answer:
-        """UPDATE_NAMESRV_CONFIG 318: by an allow list, where Java has a block list."""
+        """Handle UPDATE_NAMESRV_CONFIG 318, with an allow list instead of Java's block list."""
         try:
             values = decode_java_properties(command.body)
         except CodecError as error:

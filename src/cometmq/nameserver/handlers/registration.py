@@ -1,4 +1,4 @@
-"""Requests of brokers: 103, 104, 217, 322, 901, 904."""
+"""Handlers for requests of brokers: 103, 104, 217, 322, 901, 904."""
 
 import asyncio
 from collections.abc import Awaitable, Mapping
@@ -39,12 +39,12 @@ from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers
 
-_ZONE_NAME = "__ZONE_NAME"  # MixAll.ZONE_NAME, a field beside the header's own.
+_ZONE_NAME = "__ZONE_NAME"  # MixAll.ZONE_NAME, an additional header field.
 
 
-# Bytes of a registration that is read at once: some hundred topics, a few milliseconds.
+# Maximum bytes of a registration decoded on the loop: some hundred topics, a few milliseconds.
 _READ_AT_ONCE_MAX = 64 << 10
-# Bytes of those that wait to be read, or for another broker's answer, together.
+# Maximum total bytes of registrations that wait for decoding or for another broker's answer.
 WAITING_BYTES_MAX = 64 << 20
 
 
@@ -53,7 +53,7 @@ _Read = tuple[RegisterBrokerBody, Mapping[str, QueueData]]
 
 
 class RegistrationHandlers:
-    """Handlers of what brokers send."""
+    """Handlers of requests that brokers send."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class RegistrationHandlers:
         self._presence = Presence()
         self._reading = asyncio.Lock()
         self._waiting_bytes = 0
-        self._last: tuple[_Told, _Read] | None = None  # What was told last, and what that says.
+        self._last: tuple[_Told, _Read] | None = None  # Last registration and its content.
         self.answers: Answers = {
             RequestCode.REGISTER_BROKER: self.handle_register,
             RequestCode.UNREGISTER_BROKER: self.handle_unregister,
@@ -80,7 +80,7 @@ class RegistrationHandlers:
         }
 
     def handle_register(self, command: Command, peer: Peer) -> Awaitable[Answer] | Answer:
-        """REGISTER_BROKER 103. Many topics take long to read; that is done beside the loop."""
+        """Handle REGISTER_BROKER 103; large registrations are decoded in a thread."""
         header = decode_fields(RegisterBroker, command.fields)
         if len(command.body) <= _READ_AT_ONCE_MAX and not header.compressed:
             registration, queues = self._read_at_once(header, command)
@@ -93,7 +93,7 @@ class RegistrationHandlers:
         return self._register_later(header, command, peer)
 
     def _read_at_once(self, header: RegisterBroker, command: Command) -> _Read:
-        """Read a registration; one that equals the last is not read again."""
+        """Decode a registration, or return the last result if it is the same."""
         told = (header, command.version, bytes(command.body))
         if self._last is None or self._last[0] != told:
             self._last = (told, _read(header, command))
@@ -104,7 +104,7 @@ class RegistrationHandlers:
     ) -> Answer:
         self._waiting_bytes += len(command.body)
         try:
-            async with self._reading:  # One after the other: in their order, and in one thread.
+            async with self._reading:  # One at a time, to keep the order and use one thread.
                 registration, queues = await asyncio.to_thread(_read, header, command)
         finally:
             self._waiting_bytes -= len(command.body)
@@ -137,7 +137,7 @@ class RegistrationHandlers:
         command: Command,
         peer: Peer,
     ) -> Answer:
-        """Register a broker in the place of another, if that one does not answer."""
+        """Register a broker in the place of another one if that one does not answer."""
         owner = refused.owner
         assert owner is not None
         heard, size = owner.live.last_heard, len(command.body)
@@ -184,7 +184,7 @@ class RegistrationHandlers:
         return Answer(fields=encode_fields(master), body=body)
 
     def handle_unregister(self, command: Command, peer: Peer) -> Answer:
-        """UNREGISTER_BROKER 104."""
+        """Handle UNREGISTER_BROKER 104."""
         header = decode_fields(BrokerIdentity, command.fields)
         if check_unregister(self._table, header, peer.ip):
             self._table.unregister(
@@ -193,7 +193,7 @@ class RegistrationHandlers:
         return Answer()
 
     def handle_register_topic(self, command: Command, peer: Peer) -> Answer:
-        """REGISTER_TOPIC_IN_NAMESRV 217: a broker's one new topic."""
+        """Handle REGISTER_TOPIC_IN_NAMESRV 217: a broker adds a single topic."""
         header = decode_fields(TopicRequest, command.fields)
         if command.body:
             queues = decode_topic_route(command.body).queues
@@ -203,7 +203,7 @@ class RegistrationHandlers:
         return Answer()
 
     def handle_query_version(self, command: Command, peer: Peer) -> Answer:
-        """QUERY_DATA_VERSION 322: must the broker register again? It counts as a sign of life."""
+        """Handle QUERY_DATA_VERSION 322: whether the broker must register again; counts as a sign of life."""
         header = decode_fields(BrokerIdentity, command.fields)
         theirs = decode_data_version(command.body)
         ours = self._table.version_of(header.cluster_name, header.broker_addr)
@@ -214,13 +214,13 @@ class RegistrationHandlers:
         )
 
     def handle_member_group(self, command: Command, _peer: Peer) -> Answer:
-        """GET_BROKER_MEMBER_GROUP 901."""
+        """Handle GET_BROKER_MEMBER_GROUP 901."""
         header = decode_fields(MemberGroupRequest, command.fields)
         group = member_group(self._table, header.cluster_name, header.broker_name)
         return Answer(body=encode_member_group(group))
 
     def handle_heartbeat(self, command: Command, peer: Peer) -> Answer:
-        """BROKER_HEARTBEAT 904."""
+        """Handle BROKER_HEARTBEAT 904."""
         header = decode_fields(BrokerHeartbeat, command.fields)
         hear(self._table, header.cluster_name, header.broker_addr, peer.ip)
         return Answer()
@@ -232,7 +232,7 @@ def _check_there(peer: Peer) -> None:
 
 
 def _read(header: RegisterBroker, command: Command) -> _Read:
-    """Read a registration; any thread."""
+    """Decode a registration; callable in any thread."""
     if header.body_crc32 and header.body_crc32 != body_crc(command.body):
         raise RequestError(
             ResponseCode.SYSTEM_ERROR,
