@@ -1,1 +1,1 @@
-"""Pop: messages are handed out for a while and come again unless acknowledged (docs/design/0014)."""
+"""Pop consumption: messages are hidden for a time and delivered again unless acknowledged (docs/design/0014)."""

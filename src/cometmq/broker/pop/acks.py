@@ -1,10 +1,9 @@
-"""Acknowledgements of popped messages, alone or many at once, and other times for them to be hidden.
+"""Acknowledges popped messages, one or many at once, and changes the time for which they are invisible.
 
-An acknowledgement that names no open check point is answered like any other: its message was
-acknowledged before, or its time is over and it comes again. Follows AckMessageProcessor and
-ChangeInvisibleTimeProcessor of RocketMQ 5.3.3; differs in that a message whose time is over cannot be
-hidden any more, where Java would hand it out twice, and in that a handle which was replaced by a change of
-the invisible time is refused, where Java answers success and gives the message again.
+An acknowledgement without an open check point is answered like any other: its message was acknowledged before, or its time
+is over and it is delivered again. Follows AckMessageProcessor and ChangeInvisibleTimeProcessor of RocketMQ 5.3.3. Differs: a
+message whose time is over cannot be hidden again (Java would deliver it twice), and a handle that was replaced by a change of
+the invisible time is refused (Java answers success and delivers the message again).
 """
 
 from collections.abc import Sequence
@@ -27,12 +26,12 @@ from cometmq.model.names import pop_origin_topic
 
 
 class ChangedTime(NamedTuple):
-    """The parts of which the new handle of a message is made.
+    """The values from which a message's new handle is made.
 
     Attributes:
-        pop_time_ms: of its new check point.
-        invisible_ms: how long it is hidden since then.
-        revive_queue: as its old handle says.
+        pop_time_ms: Pop time of its new check point, epoch ms.
+        invisible_ms: How long it is hidden from then on.
+        revive_queue: Number of the revive queue, as in its old handle.
     """
 
     pop_time_ms: int
@@ -41,7 +40,7 @@ class ChangedTime(NamedTuple):
 
 
 class Acks:
-    """Does what clients say of messages that they were given."""
+    """The handler of acknowledgements and changes of the invisible time."""
 
     def __init__(
         self, parts: Parts, *, journal: Journal, orders: Orders, waiting: PopLongPolls
@@ -56,7 +55,7 @@ class Acks:
         """Acknowledge a message.
 
         Raises:
-            RequestError: there can be no such message, or it has another handle now.
+            RequestError: There can be no such message, or its handle was replaced.
         """
         topic, queue_id, offset = request.topic, request.queue_id, request.offset
         low, high = self._range(topic, queue_id)
@@ -73,11 +72,11 @@ class Acks:
             self._ack(place, receipt.start_offset, receipt.pop_time_ms, (offset,))
 
     def batch_ack(self, acks: Sequence[BatchAck]) -> None:
-        """Messages of several check points are done with.
+        """Acknowledge messages of several check points.
 
         Raises:
-            RequestError: there are none, one popped in order is not where it says, or one has another handle now.
-                The others are acknowledged.
+            RequestError: The batch is empty, a message popped in order is not at its offset, or a handle was replaced. All
+                other messages of the batch are acknowledged.
         """
         if not acks:
             raise RequestError(ResponseCode.NO_MESSAGE, "the batch acknowledges nothing")
@@ -86,7 +85,7 @@ class Acks:
             try:
                 self._ack_some(ack)
             except RequestError as error:
-                failure = failure or error  # The others are done with all the same.
+                failure = failure or error  # The other acknowledgements are still done.
         if failure is not None:
             raise failure
 
@@ -122,7 +121,7 @@ class Acks:
         deleted = self._parts.topics.deleted
         names = (topic, deleted_group(group))
         if any(deleted.was_deleted(name, since_ms=pop_time_ms) for name in names):
-            return  # The handle is of a queue, or a group, that was deleted since.
+            return  # The handle is from before the topic or group was deleted.
         queue = self._parts.store.queue(topic, queue_id)
         is_there = queue is not None and offset < queue.max_offset
         following = NOT_FOUND
@@ -139,11 +138,10 @@ class Acks:
             self._waiting.wake((pop_origin_topic(topic, group), group))
 
     def change_invisible_time(self, request: ChangeInvisibleTimeRequest) -> ChangedTime:
-        """A message comes again after another time.
+        """Change the time after which a message is delivered again.
 
         Raises:
-            RequestError: there can be no such message, it has another handle now, or it may not be hidden for so
-                long.
+            RequestError: There can be no such message, its handle was replaced, or the time is out of bounds.
         """
         low, high = self._range(request.topic, request.queue_id)
         if not low <= request.offset < high:
@@ -169,7 +167,7 @@ class Acks:
         )
 
     def _hide_again(self, request: ChangeInvisibleTimeRequest, receipt: Receipt) -> int:
-        """A check point of its own for the message; the time of its pop, ms."""
+        """Give the message a check point of its own; return its pop time in epoch ms."""
         group, topic, queue_id = request.consumer_group, request.topic, request.queue_id
         offset, now = request.offset, self._parts.clock.now_ms()
         old = (topic, group, queue_id, receipt.start_offset, receipt.pop_time_ms)
@@ -188,7 +186,7 @@ class Acks:
         return now
 
     def _range(self, topic: str, queue_id: int) -> tuple[int, int]:
-        """The offsets of a queue that clients may name."""
+        """Return the range of offsets that a client may name."""
         config = self._parts.topics.get(topic)
         if config is None:
             raise RequestError(

@@ -1,9 +1,8 @@
-"""Queues that the broker shares out, and whether their members pull or pop them.
+"""Assigns queues to consumers on the broker, and keeps whether a group pulls or pops a topic.
 
-Clients of 5.x with clientRebalance=false ask which queues are theirs and whether they pull or pop
-them. The queues are those of all brokers, so a nameserver is asked for the route; one that cannot be
-asked leaves this broker's own. Follows QueryAssignmentProcessor of RocketMQ 5.3.3; modes are kept in
-messageRequestMode.json.
+Clients of 5.x with clientRebalance=false ask the broker for their queues and mode. The queues are those of all brokers, so
+the route comes from a nameserver; if none can be asked, only this broker's queues are assigned. Follows
+QueryAssignmentProcessor of RocketMQ 5.3.3; modes are kept in messageRequestMode.json.
 """
 
 import asyncio
@@ -35,20 +34,20 @@ from cometmq.model.shares import allocate_averagely, allocate_for_pop, allocate_
 
 _log = logging.getLogger(__name__)
 
-ROUTE_SECONDS = 5.0  # So long a route is believed; clients ask every 20 s, each for itself.
+ROUTE_SECONDS = 5.0  # How long a route is cached; each client asks every 20 s.
 _ROUTES_MAX = 10_000
 _STRATEGIES = {AVERAGELY: allocate_averagely, IN_CIRCLE: allocate_in_circle}
 
 
-# The queues of a topic on all brokers; None where nobody can say.
+# Returns the queues of a topic on all brokers; None if unknown.
 AskRoute = Callable[[str], Awaitable[list[MessageQueue] | None]]
 
 
 class Assignments:
-    """Shares queues out."""
+    """The assignment of queues to the members of groups."""
 
     def __init__(self, parts: Parts, ask_route: AskRoute) -> None:
-        """The modes are not read yet; `ask_route` asks a nameserver."""
+        """`ask_route` asks a nameserver."""
         self._parts = parts
         self._ask_route = ask_route
         self._file = parts.config_file("messageRequestMode.json")
@@ -57,29 +56,29 @@ class Assignments:
         self._routes: dict[str, tuple[float, list[MessageQueue]]] = {}
 
     def load(self) -> None:
-        """Read the modes.
+        """Read the modes from their file.
 
         Raises:
-            CodecError: their file means nothing.
+            CodecError: The file cannot be decoded.
         """
         self._modes = self._file.load(decode_request_modes) or {}
 
     async def close(self) -> None:
-        """Bring the modes to disk."""
+        """Save the modes."""
         await self._saver.close()
 
     async def assign(self, query: AssignmentQuery) -> list[Assignment] | None:
-        """Give the queues of a member; None: nobody can say, and it keeps what it has."""
+        """Return the queues of a member; None if they are unknown, so that it keeps what it has."""
         mode = self._mode_of(query)
         queues = await self._queues_of(query.topic)
         share = self._share(query, mode, queues) if queues else None
         return None if share is None else [Assignment(queue, mode.mode) for queue in share]
 
     async def set_mode(self, config: RequestModeConfig) -> None:
-        """Keep how a group consumes a topic; it is on disk then.
+        """Set how a group consumes a topic, and save it to disk.
 
         Raises:
-            RequestError: there is no such topic or group, or it has no mode.
+            RequestError: The topic is a retry topic, or the topic or the group does not exist.
         """
         if is_retry_topic(config.topic):
             raise RequestError(
@@ -96,23 +95,23 @@ class Assignments:
         await asyncio.shield(self._saver.save_soon())
 
     def take(self, modes: Mapping[tuple[str, str], RequestModeConfig]) -> None:
-        """Have the modes of a master, and no others."""
+        """Replace all modes by those of a master."""
         if modes != self._modes:
             self._modes = dict(modes)
             self._saver.save_soon()
 
     def forget(self, is_gone: Callable[[str, str], bool]) -> None:
-        """Forget the modes of deleted topics or groups; `is_gone` is asked with topic and group."""
+        """Forget the modes of deleted topics or groups; `is_gone` gets topic and group."""
         left = {key: mode for key, mode in self._modes.items() if not is_gone(*key)}
         for topic in [topic for topic in self._routes if is_gone(topic, "")]:
             del self._routes[topic]
         self.take(left)
 
     def all_modes(self) -> Mapping[tuple[str, str], RequestModeConfig]:
-        """All modes, by topic and group."""
+        """Return all modes, by topic and group."""
         return self._modes
 
-    # --- what a member gets
+    # --- the share of a member
 
     def _mode_of(self, query: AssignmentQuery) -> RequestModeConfig:
         found = self._modes.get((query.topic, query.group))
@@ -127,7 +126,6 @@ class Assignments:
     def _share(
         self, query: AssignmentQuery, mode: RequestModeConfig, queues: list[MessageQueue]
     ) -> list[MessageQueue] | None:
-        """The queues of a member; None where nobody can say."""
         if query.model == BROADCASTING or not self._parts.settings.is_shared_by_broker:
             return queues
         group = self._parts.members.consumer_group(query.group)
@@ -170,14 +168,14 @@ ROUTE_TIMEOUT_MS = 3_000
 
 
 class RouteLookup:
-    """Asks one nameserver after the other, until one answers."""
+    """A lookup of routes that tries the nameservers in turn until one answers."""
 
     def __init__(self, settings: BrokerSettings, calls: NameserverCalls) -> None:
         self._settings = settings
         self._calls = calls
 
     async def read_queues(self, topic: str) -> list[MessageQueue] | None:
-        """Give the queues to consume; None where no nameserver says anything."""
+        """Return the queues that can be consumed; None if no nameserver answers."""
         code, fields = RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic}
         for address in self._settings.nameserver_addresses:
             try:

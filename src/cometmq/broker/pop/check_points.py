@@ -1,11 +1,10 @@
-"""The check points of popped messages, as a machine: what is open, their records, and how far groups may be said to be.
+"""The check points of popped messages: which are open, which records they need, and how far groups may commit.
 
-Input comes in by its methods: a pop that hands out, an acknowledgement, a record of the revive topic, what a write
-gave, how far the log is on the device, the time. What is to be done goes out: check points that are due,
-acknowledgements to be put on record, records to be written anew, offsets that may be said. It reads and writes nothing
-itself (`journal` and `revive` do), and is made again from the journal at a start.
+This is a state machine without I/O (`journal` and `revive` do that); a start rebuilds it from the journal. Its methods take
+the input: pops, acknowledgements, records of the revive topic, results of writes, the flushed offset, the time. Others
+return what is to be done: check points that are due, acknowledgements to record, records to rewrite, offsets to commit.
 
-A check point is in one of the states of `PointState`. It is found by its handle, and has an end, while it is OPEN; its
+A check point is in one of the states of `PointState`. While it is OPEN it can be found by its handle and has a due time; its
 record is needed until it is FORGOTTEN.
 """
 
@@ -18,16 +17,16 @@ from typing import NamedTuple
 
 from cometmq.codec.bodies.pop_journal import AckBody, CheckPointBody
 
-OPEN_MAX = 500_000  # Check points, 1 KB each; beyond it nothing more is handed out.
-PERIOD_MS = 100  # How exactly a check point ends.
-# Records that a start may have to read for one open check point, where fewer than a quarter of them
-# are needed: to write many anew would only move them on.
+OPEN_MAX = 500_000  # Check points, 1 KB each; beyond this, no more messages can be popped.
+PERIOD_MS = 100  # Precision of the due time.
+# Number of records that a start may read per open check point if fewer than a quarter of them are needed; rewriting
+# many would only move them.
 BEHIND_MAX = 100_000
 _NEEDED_SHARE = 4
-# Periods in the heap of ends in which nothing ends any more, beyond as many as have something.
+# Number of empty periods to keep in the heap of due times, beyond as many as are in use.
 GONE_MAX = 1_000
 
-_NEVER = 1 << 63  # Beyond any log.
+_NEVER = 1 << 63  # Greater than any log offset.
 
 # Topic, group, queue, start offset, time of the pop.
 Key = tuple[str, str, int, int, int]
@@ -37,18 +36,20 @@ Place = tuple[str, str, int]  # Group, topic, queue.
 class PointState(IntEnum):
     """The state of a check point."""
 
-    OPEN = auto()  # Some message of it is neither acknowledged nor handed on.
-    DONE = auto()  # Nothing is left of it; a start may still need its record.
-    FORGOTTEN = auto()  # Neither is needed: the group's offset has passed it, on the device.
+    OPEN = auto()  # Some of its messages are neither acknowledged nor retried.
+    DONE = auto()  # No message is left; a start may still need its record.
+    FORGOTTEN = (
+        auto()
+    )  # Its record is not needed: the group's offset, which is on disk, has passed it.
 
 
 class PointEvent(IntEnum):
     """An event that changes the state of a check point."""
 
     ALL_ACKNOWLEDGED = auto()
-    HANDED_ON = auto()  # What was left is in the retry topic, or nobody wants it.
+    HANDED_ON = auto()  # The rest was put into the retry topic, or its topic or group is gone.
     NOT_NEEDED = auto()
-    TAKEN_BACK = auto()  # The log was truncated before where it was handed on.
+    TAKEN_BACK = auto()  # The log was truncated before the record of the retry.
 
 
 _NEXT = {
@@ -60,19 +61,19 @@ _NEXT = {
 
 
 class CheckPoint:
-    """Messages of a queue that a group was given with one pop.
+    """Messages of a queue that a group got with one pop.
 
     Attributes:
-        body: which, to whom, until when.
-        revive_queue: of its record.
-        acknowledged: bits, the lowest for its first message.
-        handed_on: those of them that were not acknowledged, but handed on.
-        recorded: those of them that are on record.
-        state: how far it is.
-        place: queue offset of its record; -1: it has none yet.
-        end: physical offset behind the last record that it needs to be on the device.
-        is_said: whether the group's offset has passed it; until then a start needs its record.
-        has_replaced: whether a message of it has a new handle, by a change of its invisible time.
+        body: The content of its record: messages, group, pop time and invisible time.
+        revive_queue: Number of the revive queue that has its record.
+        acknowledged: Bits of the messages that are acknowledged or retried; the lowest is the first message.
+        handed_on: Bits of the messages that were retried, not acknowledged.
+        recorded: Bits of the acknowledged messages whose acknowledgement is recorded.
+        state: Its current state.
+        place: Queue offset of its record; -1 if it has none yet.
+        end: Physical offset after the last of its records that must be flushed.
+        is_said: Whether the group's committed offset has passed it; until then a start needs its record.
+        has_replaced: Whether one of its messages has a new handle, after a change of its invisible time.
     """
 
     __slots__ = (
@@ -93,7 +94,7 @@ class CheckPoint:
         self.revive_queue = revive_queue
         self.acknowledged = self.recorded = body.acknowledged
         self.handed_on = 0
-        # One without messages, and one that was acknowledged when it was written, has nothing left.
+        # A check point without messages, or written with all of them acknowledged, is done.
         self.state = PointState.DONE if self.acknowledged == self.all_bits else PointState.OPEN
         self.place = -1
         self.end = 0
@@ -101,7 +102,6 @@ class CheckPoint:
         self.has_replaced = False
 
     def __repr__(self) -> str:
-        """Of what, and how much of it is done with."""
         return (
             f"<CheckPoint {self.body} {self.state.name} {self.acknowledged:b} at {self.place}>"
         )
@@ -114,16 +114,16 @@ class CheckPoint:
 
     @property
     def all_bits(self) -> int:
-        """`acknowledged` when nothing is left."""
+        """The value of `acknowledged` when no message is left."""
         return (1 << len(self.body.offsets)) - 1
 
     @property
     def due_ms(self) -> int:
-        """The time at which the rest of the check point is delivered again, ms since 1970."""
+        """The time at which the remaining messages are delivered again, epoch ms."""
         return self.body.pop_time_ms + self.body.invisible_ms
 
     def offsets_of(self, bits: int) -> tuple[int, ...]:
-        """The queue offsets that these bits stand for."""
+        """Return the queue offsets of these bits."""
         if bits == self.all_bits:
             return self.body.offsets
         return tuple(
@@ -131,11 +131,11 @@ class CheckPoint:
         )
 
     def left(self) -> tuple[int, ...]:
-        """The queue offsets of messages that are neither acknowledged nor handed on."""
+        """Return the queue offsets of the messages that are neither acknowledged nor retried."""
         return self.offsets_of(~self.acknowledged)
 
     def ack_of(self, bits: int) -> AckBody:
-        """The acknowledgement that these bits stand for."""
+        """Return the acknowledgement record of these bits."""
         body = self.body
         return AckBody(
             body.topic, body.group, body.queue_id, body.start_offset, body.pop_time_ms,
@@ -152,12 +152,12 @@ class WrittenRecord(NamedTuple):
 
 
 class _Unsaid(NamedTuple):
-    """Messages that were handed out or passed over, and may not be counted as consumed yet.
+    """Messages that were popped or skipped, but may not be committed yet.
 
     Attributes:
-        point: None where messages were passed over.
-        end: physical offset behind its record.
-        behind: queue offset behind its messages.
+        point: The check point; None if messages were skipped.
+        end: Physical offset after its record.
+        behind: Queue offset after its messages.
     """
 
     point: CheckPoint | None
@@ -166,32 +166,30 @@ class _Unsaid(NamedTuple):
 
 
 class CheckPointTable:
-    """The check points of all that is handed out.
+    """The check points of all popped messages.
 
     Attributes:
-        on_work: told when something came in that time, or a write, has to follow; once, until somebody looks.
+        on_work: Called once when input may have created work; again only after `look`.
     """
 
     def __init__(self, revive_queues: int) -> None:
-        """Nothing is handed out; the revive topic has so many queues."""
         self.on_work: Callable[[], None] = lambda: None
         self._is_told = False
-        # Those with acknowledgements that are not on record, in the order in which they came.
+        # Check points with unrecorded acknowledgements, oldest first.
         self._changed: dict[CheckPoint, None] = {}
         self._by_key: dict[Key, CheckPoint] = {}
-        # Open ones that a change of the invisible time made since this start, by topic, group, queue and offset.
+        # Open check points made since this start by a change of the invisible time, by topic, group, queue and offset.
         self._replacing: dict[tuple[str, str, int, int], CheckPoint] = {}
-        # By the period in which they end; the heap has each such period, and some that are gone.
+        # Check points by due period; the heap has each of these periods, and some that are empty now.
         self._by_end: dict[int, set[CheckPoint]] = {}
         self._ends: list[int] = []
-        # By revive queue: whose records a start needs, (place of the record, check point).
+        # By revive queue, the records that a start needs: (queue offset of the record, check point).
         self._needed: list[deque[tuple[int, CheckPoint]]] = [
             deque() for _ in range(revive_queues)
         ]
         self._unsaid: dict[Place, deque[_Unsaid]] = {}
 
     def __len__(self) -> int:
-        """The number of open check points."""
         return len(self._by_key)
 
     def __contains__(self, key: Key) -> bool:
@@ -201,11 +199,11 @@ class CheckPointTable:
         return self._by_key[key]
 
     def points(self) -> list[CheckPoint]:
-        """The open check points."""
+        """Return the open check points."""
         return list(self._by_key.values())
 
     def look(self) -> None:
-        """Whoever does the work looks at what there is: of what comes from now on it is told again."""
+        """Note that the caller now looks for work; `on_work` is called again for later input."""
         self._is_told = False
 
     def _tell(self) -> None:
@@ -213,24 +211,24 @@ class CheckPointTable:
             self._is_told = True
             self.on_work()
 
-    # --- what comes in: check points and their records
+    # --- input: check points and their records
 
     def begin(self, point: CheckPoint, written: WrittenRecord) -> None:
-        """A check point is on record: its messages may be handed out."""
+        """Add a check point whose record was written: its messages may be delivered."""
         self.rewritten(point, written)
         if point.state is PointState.OPEN:
             self._open(point, point.due_ms)
 
     def rewritten(self, point: CheckPoint, written: WrittenRecord) -> None:
-        """Note that a check point's record was written; what was acknowledged is in it."""
+        """Note that a check point's record was written again, with its acknowledgements."""
         self._place(point, written)
         point.recorded = point.acknowledged
         self._changed.pop(point, None)
 
     def begin_again(self, point: CheckPoint, written: WrittenRecord, grace_ms: int) -> None:
-        """A record was read: of before this start, or another broker's; it is due `grace_ms` late."""
+        """Add a check point read from a record, from before this start or of another broker; it is due `grace_ms` later."""
         known = self._by_key.get(point.key)
-        if known is not None:  # It was written anew.
+        if known is not None:  # Its record was rewritten.
             known.revive_queue = point.revive_queue
             self._place(known, written)
             self.acknowledge_bits(known, point.acknowledged)
@@ -251,7 +249,7 @@ class CheckPointTable:
         self.again_at(point, at_ms)
 
     def acknowledge(self, key: Key, offsets: Iterable[int]) -> None:
-        """Messages are done with; what is not known, or was before, is passed over."""
+        """Acknowledge messages; unknown and already acknowledged ones are ignored."""
         point = self._by_key.get(key)
         if point is None:
             return
@@ -263,7 +261,7 @@ class CheckPointTable:
         self.acknowledge_bits(point, bits)
 
     def acknowledge_bits(self, point: CheckPoint, bits: int) -> None:
-        """Messages of an open check point are done with, by their places in it."""
+        """Acknowledge messages of an open check point, given by their bits."""
         if bits & ~point.acknowledged:
             assert point.state is PointState.OPEN, "nothing is left of the others"
             point.acknowledged |= bits
@@ -273,28 +271,28 @@ class CheckPointTable:
                 self._close(point, PointEvent.ALL_ACKNOWLEDGED)
 
     def is_open(self, key: Key, offset: int) -> bool:
-        """Whether a message of a check point is neither acknowledged nor handed on."""
+        """Return whether a message of a check point is neither acknowledged nor retried."""
         point = self._by_key.get(key)
         return point is not None and offset in point.left()
 
     def is_replaced(self, key: Key, offset: int) -> bool:
-        """Return whether a message has another handle now: its invisible time was changed since the one of this key."""
+        """Return whether a message has a new handle, because its invisible time was changed after the pop of this key."""
         topic, group, queue_id, *_ = key
         other = self._replacing.get((topic, group, queue_id, offset))
         return other is not None and other.key != key and not self.is_open(key, offset)
 
     def replaced(self, key: Key, offset: int, point: CheckPoint) -> None:
-        """Note that a message of a check point has one of its own now, and so another handle."""
+        """Note that a message now has a check point, and so a handle, of its own."""
         self._by_key[key].has_replaced = True
         self.acknowledge(key, (offset,))
         if point.state is PointState.OPEN:
             self._replacing[point.key[:4]] = point
 
     def new_pop_time(self, old: Key, offset: int, now_ms: int) -> int:
-        """The pop time with which a message is handed out anew, so that its check point has a new key.
+        """Return a pop time for a message that is hidden again, so that its new check point gets a new key.
 
-        Else the old one's end, or its acknowledgement, would be the new one's; that is on record behind the new
-        one, so that a key is new only if it is later than the old one's.
+        With the same key, the end or acknowledgement of the old check point would apply to the new one. Because the old one's is
+        recorded after the new check point, the new time must also be later than the old one.
         """
         topic, group, queue_id, _, pop_time_ms = old
         at_ms = max(now_ms, pop_time_ms + 1)
@@ -303,7 +301,7 @@ class CheckPointTable:
         return at_ms
 
     def forget(self, is_gone: Callable[[str, str], bool]) -> None:
-        """End all check points of deleted topics or groups: their messages are not delivered again.
+        """Close all check points of deleted topics or groups: their messages are not delivered again.
 
         Args:
             is_gone: Returns whether a topic, or the group of a check point, is deleted.
@@ -317,7 +315,7 @@ class CheckPointTable:
     # --- time
 
     def pop_due(self, now_ms: int) -> list[CheckPoint]:
-        """Check points whose time is over; each is given once, or again after `again_at`."""
+        """Return the check points that are due; each is returned once, or again after `again_at`."""
         last = now_ms // PERIOD_MS
         due: list[CheckPoint] = []
         while self._ends and self._ends[0] <= last:
@@ -325,11 +323,11 @@ class CheckPointTable:
         return sorted(due, key=lambda point: point.due_ms)
 
     def next_due_ms(self) -> int | None:
-        """The time when `pop_due` may next give a check point; None: none is open."""
+        """Return when `pop_due` may next return a check point; None if none is open."""
         return self._ends[0] * PERIOD_MS if self._ends else None
 
     def again_at(self, point: CheckPoint, at_ms: int) -> None:
-        """Make a check point due at a time; also one that was due and could not be handed on."""
+        """Set the due time of a check point, also of one that was due and could not be retried."""
         period = _period(at_ms)
         ends = self._by_end.get(period)
         if ends is None:
@@ -338,7 +336,7 @@ class CheckPointTable:
         ends.add(point)
 
     def handed_on(self, point: CheckPoint, written: WrittenRecord) -> None:
-        """Note that the rest of a check point was handed on; `written` is the record that says so."""
+        """Note that the rest of a check point was retried; `written` is the record of that."""
         point.end = max(point.end, written.physical_offset + written.size)
         point.handed_on = point.all_bits & ~point.acknowledged
         point.acknowledged = point.all_bits
@@ -348,7 +346,7 @@ class CheckPointTable:
     def _close(self, point: CheckPoint, event: PointEvent) -> None:
         _move(point, event)
         self._tell()
-        # The key may be another's by now: a check point that was read twice is known once.
+        # A check point that was read twice is known once, so the key may belong to another one.
         self._by_key.pop(point.key, None)
         if self._replacing and self._replacing.get(point.key[:4]) is point:
             del self._replacing[point.key[:4]]
@@ -358,7 +356,7 @@ class CheckPointTable:
             ends.discard(point)
             if not ends:
                 del self._by_end[period]
-                # A period comes anew with each check point that is alone in it: a pop that is acknowledged at once.
+                # Check points that are acknowledged at once leave many empty periods in the heap.
                 if len(self._ends) > 2 * len(self._by_end) + GONE_MAX:
                     self._ends = list(self._by_end)
                     heapify(self._ends)
@@ -366,14 +364,14 @@ class CheckPointTable:
     # --- the log is truncated
 
     def truncated(self, end: int, end_of: Callable[[str, int], int]) -> list[CheckPoint]:
-        """The log ends here now. What lies behind is let go; what was said there of the rest is not on record.
+        """Adapt to a log that was truncated: forget what it lost, and undo what was recorded there.
 
         Args:
-            end: physical offset.
-            end_of: the queue offset behind the last message of a topic's queue.
+            end: Physical offset at which the log ends now.
+            end_of: Returns the queue offset after the last message of a topic's queue.
 
         Returns:
-            Check points whose records have to be written anew.
+            Check points whose records must be written again.
         """
         known = {*self._by_key.values(), *(point for each in self._needed for _, point in each)}
         for point in known:
@@ -391,7 +389,7 @@ class CheckPointTable:
             if not self._unsaid[place]:
                 del self._unsaid[place]
         self.on_work()
-        # Acknowledgements may lie behind the new end; with a record anew nobody has to know which do.
+        # Acknowledgements may be lost with the end of the log; a rewritten record contains all of them.
         return [
             point
             for point in known
@@ -403,45 +401,45 @@ class CheckPointTable:
         for each in unsaid:
             if each.behind > behind:
                 if each.point is not None:
-                    each.point.is_said = True  # By nobody: its messages are gone.
+                    each.point.is_said = True  # Nobody commits it: its messages are gone.
             elif each.end > end:
-                yield each._replace(end=_NEVER)  # It is said when the point is done with.
+                yield each._replace(end=_NEVER)  # It is committed when the check point is done.
             else:
                 yield each
 
     def forget_places(self, revive_queue: int, behind: int) -> None:
-        """The revive queue ends here now: no record stands there any more."""
+        """Forget the records after the new end of a revive queue."""
         needed = self._needed[revive_queue]
         self._needed[revive_queue] = deque(each for each in needed if each[0] < behind)
 
-    # --- what goes out: records
+    # --- output: records
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether nothing is to be put on record, or said, before something comes in (`on_work`)."""
+        """Whether nothing has to be recorded or committed until new input arrives (`on_work`)."""
         return not (self._changed or self._unsaid) and all(
             not needed or needed[0][1].state is PointState.OPEN for needed in self._needed
         )
 
     def unrecorded(self, count_max: int) -> list[tuple[CheckPoint, int]]:
-        """Acknowledgements that are not on record, the first that came: of which point, which bits."""
+        """Return check points with unrecorded acknowledgements, oldest first, and their bits."""
         return [
             (point, point.acknowledged & ~point.recorded)
             for point in islice(self._changed, count_max)
         ]
 
     def recorded(self, point: CheckPoint, bits: int) -> None:
-        """The record of an acknowledgement was written."""
+        """Note that the record of an acknowledgement was written."""
         point.recorded |= bits
         if point.recorded == point.acknowledged:
             del self._changed[point]
 
     def pop_far_behind(self, revive_queue: int, read_to: int) -> CheckPoint | None:
-        """One whose record makes a start long: to be written anew, or given back by `keep_record`.
+        """Take a check point whose old record makes a start slow; rewrite its record, or return it with `keep_record`.
 
         Args:
-            revive_queue: of its record.
-            read_to: where the queue is read to.
+            revive_queue: Number of the revive queue.
+            read_to: Queue offset up to which the revive queue has been read.
         """
         needed = self._needed[revive_queue]
         while needed:
@@ -449,21 +447,21 @@ class CheckPointTable:
             if read_to - place <= max(BEHIND_MAX, len(self) * _NEEDED_SHARE):
                 return None
             needed.popleft()
-            # One of another place was written anew before.
+            # If the place differs, its record was rewritten before.
             if point.place == place and not (point.state is PointState.DONE and point.is_said):
                 return point
         return None
 
     def keep_record(self, point: CheckPoint) -> None:
-        """Keep the old record of a check point that could not be written anew."""
+        """Keep the old record of a check point that could not be rewritten."""
         self._needed[point.revive_queue].appendleft((point.place, point))
 
     def first_needed(self, revive_queue: int, flushed: int) -> int | None:
-        """Place of the first record that a start needs; None: of none.
+        """Return the queue offset of the first record that a start needs; None if it needs none.
 
         Args:
-            revive_queue: whose records.
-            flushed: physical offset up to which the log is on the device.
+            revive_queue: Number of the revive queue.
+            flushed: Physical offset up to which the log is flushed.
         """
         needed = self._needed[revive_queue]
         while needed:
@@ -476,15 +474,15 @@ class CheckPointTable:
             needed.popleft()
         return None
 
-    # --- what goes out: how far groups are
+    # --- output: offsets of groups
 
     def next_offset(self, place: Place) -> int | None:
-        """Behind all that a group was given of a queue and that is not said yet; None: all of it is."""
+        """Return the offset after all uncommitted messages that a group got from a queue; None if all are committed."""
         unsaid = self._unsaid.get(place)
         return unsaid[-1].behind if unsaid else None
 
     def passed(self, place: Place, behind: int, point: CheckPoint | None = None) -> None:
-        """A group goes on at `behind`; `point`: what it was given before, None: it was given nothing."""
+        """Note that a group continues at `behind`, after the messages of `point` or, if None, after skipped messages."""
         end = 0
         if point is not None:
             end, point.is_said = point.end, False
@@ -492,13 +490,13 @@ class CheckPointTable:
         self._tell()
 
     def reset(self, place: Place) -> None:
-        """A group's offset is set, whatever was before."""
+        """Forget the uncommitted offsets of a queue whose offset was set explicitly."""
         for unsaid in self._unsaid.pop(place, ()):
             if unsaid.point is not None:
                 unsaid.point.is_said = True
 
     def pop_sayable(self, flushed: int) -> list[tuple[Place, int]]:
-        """Take the offsets to which groups may be said to be: all before is on the device, or done."""
+        """Take the offsets that groups may commit: all check points before them are flushed or done."""
         said = []
         for place in list(self._unsaid):
             unsaid = self._unsaid[place]
@@ -525,5 +523,5 @@ def _move(point: CheckPoint, event: PointEvent) -> None:
 
 
 def _period(at_ms: int) -> int:
-    # Rounded up: never before its time.
+    # Rounded up, so that a check point never ends early.
     return -(-at_ms // PERIOD_MS)

@@ -1,4 +1,4 @@
-"""Pop, put together: its requests, and the timer that keeps its promises; and queues that the broker shares out."""
+"""The pop feature: its requests, its background work, and the assignment of queues."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -31,18 +31,20 @@ from cometmq.model.codes import RequestCode
 
 _PERIOD_SECONDS = PERIOD_MS / 1000
 
-# The offsets on disk are at most so old (flushConsumerOffsetInterval, and the flush of a check point
-# before its offset may be said): older check points are in them.
+# Greatest age of the offsets on disk (flushConsumerOffsetInterval, plus the flush of a check point before its offset is
+# committed): they contain all older check points.
 _OFFSETS_AGE_MS = 30_000
 _ORDERS_SECONDS = 5.0
-_FLUSH_SECONDS_MAX = 5  # What a close waits for; without it groups are said to be less far.
+_FLUSH_SECONDS_MAX = (
+    5  # Longest wait for a flush when closing; without it, groups commit smaller offsets.
+)
 
 
 RequestModes = Mapping[tuple[str, str], RequestModeConfig]
 
 
 class PopFeature(Feature):
-    """The broker's part of pop."""
+    """The feature that implements pop."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -82,15 +84,15 @@ class PopFeature(Feature):
         return asyncio.get_running_loop().run_in_executor(self._parts.pool, work)
 
     async def start(self) -> None:
-        """Know again what was handed out before.
+        """Restore the check points of messages that were popped before.
 
         Raises:
-            CodecError: consumerOrderInfo.json means nothing.
-            OSError: the disk failed.
+            CodecError: consumerOrderInfo.json cannot be decoded.
+            OSError: The disk failed.
         """
         self._is_running = True
         self._orders.load()
-        self._orders.truncated(self._journal.end_of)  # The log may have lost its end since.
+        self._orders.truncated(self._journal.end_of)  # The log may have been truncated since.
         oldest = self._parts.offsets.table().version.timestamp - _OFFSETS_AGE_MS
         found = await self._machines.run(self._journal.read_on())
         for point in sorted(found, key=_pop_time):
@@ -125,16 +127,16 @@ class PopFeature(Feature):
         yield Gauge("rocketmq_pop_checkpoint_buffer_size", (), len(self._check_points))
 
     def truncated(self, end: int) -> None:
-        """The log ends here now: nothing behind it is handed out, and what was handed out before it stays so."""
+        """Forget what the log has lost; messages popped from the rest stay popped."""
         self._journal.truncated(end)
         self._orders.truncated(self._journal.end_of)
 
     def forget_topic(self, topic: str) -> None:
-        """Forget what was handed out of a topic that is deleted, and who waits for it."""
+        """Forget the check points of a deleted topic; pops that wait for it are refused."""
         self._forget(lambda name, _group: name == topic)
 
     def forget_group(self, group: str) -> None:
-        """Forget what was handed out to a group that is deleted, and its members that wait."""
+        """Forget the check points of a deleted group; its waiting pops are refused."""
         self._forget(lambda _topic, name: name == group)
 
     def _forget(self, is_gone: Callable[[str, str], bool]) -> None:
@@ -143,10 +145,10 @@ class PopFeature(Feature):
         self._waiting.forget(is_gone)
 
     async def follow(self) -> None:
-        """Do nothing as a slave: the log holds what was handed out, and is read when it becomes the master."""
+        """Do nothing: a slave's log has the check points, and they are read when it becomes the master."""
 
     async def close(self) -> None:
-        """Put on record what is known, and say how far groups are: all of it is on disk then."""
+        """Record acknowledgements and commit the groups' offsets; all of it is on disk when this returns."""
         await self._machines.close()
         if not self._is_running:
             return
@@ -156,7 +158,7 @@ class PopFeature(Feature):
         await self._orders.close()
 
     async def _flushed(self) -> None:
-        """Wait for the flusher, which hurries for who waits; a flush that fails says so itself."""
+        """Wait for a flush; the store reports a flush that fails."""
         if len(self._check_points):
             flushed = self._machines.run(on_device())
             await asyncio.wait([flushed], timeout=_FLUSH_SECONDS_MAX)
@@ -168,7 +170,7 @@ class PopFeature(Feature):
         self._journal.say_done()
 
     def _keep(self) -> float:
-        """Do the work that is put off, each 100 ms while there is any; no part of it waits."""
+        """Do postponed work without waiting, every 100 ms while there is any; return the seconds until the next call."""
         self._check_points.look()
         clock = self._parts.clock
         self._write_and_say()
@@ -183,7 +185,7 @@ class PopFeature(Feature):
         return NEVER
 
     def _hand_on(self) -> Steps[float]:
-        """Hand on what falls due, and read what others wrote into the revive topic."""
+        """Retry what is due, and read what others wrote into the revive topic; return the seconds until the next call."""
         self._check_points.look()
         yield from self._journal.read_on()
         clock = self._parts.clock
@@ -198,10 +200,9 @@ def _pop_time(point: CheckPoint) -> int:
 
 
 class AssignmentFeature(Feature):
-    """Queues that the broker shares out."""
+    """The feature that assigns queues to consumers."""
 
     def __init__(self, parts: Parts) -> None:
-        """The modes are not read yet."""
         routes = RouteLookup(parts.settings, NameserverChannels(parts.channels))
         self._assignments = Assignments(parts, routes.read_queues)
         self.answers = AssignmentHandler(self._assignments).answers
@@ -214,19 +215,19 @@ class AssignmentFeature(Feature):
         )
 
     async def start(self) -> None:
-        """Read the modes.
+        """Read the modes from their file.
 
         Raises:
-            CodecError: their file means nothing.
+            CodecError: The file cannot be decoded.
         """
         self._assignments.load()
 
     def forget_topic(self, topic: str) -> None:
-        """Forget how groups consume a topic that is deleted."""
+        """Forget the modes of a deleted topic."""
         self._assignments.forget(lambda name, _group: name == topic)
 
     def forget_group(self, group: str) -> None:
-        """Forget how a group that is deleted consumes topics."""
+        """Forget the modes of a deleted group."""
         self._assignments.forget(lambda _topic, name: name == group)
 
     def _take_modes(self, modes: RequestModes, _end: int | None) -> Steps[None]:
@@ -234,5 +235,5 @@ class AssignmentFeature(Feature):
         yield from ()
 
     async def close(self) -> None:
-        """Bring the modes to disk."""
+        """Save the modes."""
         await self._assignments.close()

@@ -1,8 +1,7 @@
-"""The offset at which each group goes on in each queue that it pops.
+"""The offset at which each group continues in each queue that it pops.
 
-The group's offset in the table of offsets is what a start goes on from. It passes what was handed
-out once a check point of it is on the device, or all of it is acknowledged; until then the place is
-known to `CheckPointTable` only.
+A start continues from the offset in the offset table. The offset is committed there when the check point of the messages
+before it is flushed, or all of them are acknowledged. Until then only `CheckPointTable` knows it.
 """
 
 from collections import Counter
@@ -21,7 +20,7 @@ class GroupOffsets:
     """The offsets of all groups that pop.
 
     Attributes:
-        busy: places that are being read; nobody else may pop there.
+        busy: Places that a pop is reading; no other pop may read them.
     """
 
     def __init__(
@@ -33,7 +32,7 @@ class GroupOffsets:
         self._check_points = check_points
 
     def next_offset(self, place: Place) -> int | None:
-        """The offset at which the next pop begins; None where the group has never been."""
+        """Return the offset at which the next pop starts; None if the group never popped there."""
         group, topic, queue_id = place
         said = self._offsets.get(group, topic, queue_id)
         unsaid = self._check_points.next_offset(place)
@@ -47,7 +46,7 @@ class GroupOffsets:
         return (yield from elsewhere(lambda: _counted(points))) if points else {}
 
     def begin(self, place: Place, queue: ConsumeQueue | None, init_mode: int) -> int:
-        """The offset at which a new group begins (PopMessageProcessor.getInitOffset)."""
+        """Return and commit the offset at which a new group starts (PopMessageProcessor.getInitOffset)."""
         group, topic, queue_id = place
         offset = 0
         if queue is not None:
@@ -59,15 +58,15 @@ class GroupOffsets:
         return offset
 
     def _is_young(self, queue: ConsumeQueue, topic: str, queue_id: int) -> bool:
-        """Whether the queue still has its first message, and that counts as being in memory."""
+        """Return whether the queue still has its first message, and that is recent enough to count as in memory."""
         if queue.min_offset > 0:
             return False
         return not self._store.get(topic, queue_id, 0, max_count=1).suggest_slave
 
     def _is_younger_than_group(self, queue: ConsumeQueue, group: str, topic: str) -> bool:
-        """Return whether a queue was added to a topic of which the group popped others before; see `CommittedOffsets`.
+        """Return whether a queue was added to its topic after the group had begun to pop it; see `CommittedOffsets`.
 
-        Only known of groups that began since the broker's start: older ones have no time of their first commit.
+        This is only known for groups that began since the broker's start; for others there is no time of the first commit.
         """
         began_ms = self._offsets.began_ms(group, topic)
         if began_ms is None or queue.min_offset > 0:
@@ -75,17 +74,17 @@ class GroupOffsets:
         return began_ms < self._store.earliest_store_time(queue)
 
     def passed(self, place: Place, offset: int, point: CheckPoint | None = None) -> None:
-        """The group goes on at `offset`; `point`: what it was given before."""
+        """Note that the group continues at `offset`, after the messages of `point`, or after skipped messages."""
         self._check_points.passed(place, offset, point)
 
     def reset(self, place: Place, offset: int) -> None:
-        """The group goes on at `offset`, whatever was before."""
+        """Set the group's offset, whatever it was before."""
         self._check_points.reset(place)
         group, topic, queue_id = place
         self._offsets.commit(group, topic, queue_id, offset=offset)
 
     def say(self) -> None:
-        """Say what may be said by now."""
+        """Commit all offsets that may be committed now."""
         for place, offset in self._check_points.pop_sayable(self._store.flushed_offset):
             group, topic, queue_id = place
             said = self._offsets.get(group, topic, queue_id)
@@ -93,11 +92,11 @@ class GroupOffsets:
                 self._offsets.commit(group, topic, queue_id, offset=offset)
 
     def restore(self, point: CheckPoint) -> None:
-        """A check point of before the start: what it handed out is not handed out at once again."""
+        """Commit the offset after a check point from before the start, so that its messages are not delivered at once."""
         body = point.body
         place = (body.group, body.topic, body.queue_id)
         said = self._offsets.get(*place)
-        if not body.offsets:  # A reset.
+        if not body.offsets:  # The record of a reset.
             self._offsets.commit(*place, offset=body.start_offset)
         elif said is None or body.start_offset >= said:
             self._offsets.commit(*place, offset=body.offsets[-1] + 1)

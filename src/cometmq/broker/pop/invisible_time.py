@@ -1,8 +1,7 @@
-"""The bound of the time for which a popped message may be hidden.
+"""The limits of the time for which a popped message may be hidden.
 
-RocketMQ's broker looks at no such time, but it lets its timer keep what a pop hands out, and that takes
-nothing further ahead than timerMaxDelaySec; its proxy allows 12 hours. Without a bound a message
-is hidden for ever.
+RocketMQ's broker does not check this time, but its timer, which stores check points, accepts at most timerMaxDelaySec; its
+proxy allows 12 hours. Without a limit, a message could be hidden for ever.
 """
 
 from cometmq.broker.settings.broker_settings import BrokerSettings
@@ -14,7 +13,7 @@ def check_invisible_time(invisible_ms: int, least_ms: int, settings: BrokerSetti
     """Refuse a time that is too short or too long.
 
     Raises:
-        RequestError: INVALID_PARAMETER, with the bound.
+        RequestError: INVALID_PARAMETER, with the limits.
     """
     most_ms = settings.timer_max_delay_seconds * 1000
     if not least_ms <= invisible_ms <= most_ms:

@@ -1,12 +1,11 @@
-"""Keeps check points on record in the revive topic, and reads them again from it at a start.
+"""Records check points in the revive topic, and reads them again at a start.
 
-A check point is written before its messages are answered, acknowledgements a moment later and
-many at once. How far everything is done, so that a start need not read it, is the offset of the
-group CID_RMQ_SYS_REVIVE_GROUP, by Java's rule that of the last record that is not needed. What is to be written
-`CheckPointTable` says; here it is done.
+A check point is written before its messages are sent, acknowledgements a moment later and many at once. The committed offset
+of the group CID_RMQ_SYS_REVIVE_GROUP marks where a start begins to read; as in Java it is that of the last record that
+is not needed. `CheckPointTable` decides what is written.
 
-Follows PopMessageProcessor.buildCkMsg and PopReviveService of RocketMQ 5.3.3; differs: records are
-not timed, so that what is handed out is known at once (docs/design/0014).
+Follows PopMessageProcessor.buildCkMsg and PopReviveService of RocketMQ 5.3.3. Differs: records do not pass through the timer,
+so that the broker knows at once what was popped (docs/design/0014).
 """
 
 import logging
@@ -44,22 +43,21 @@ from cometmq.store.consume_queue import ConsumeQueue
 _log = logging.getLogger(__name__)
 
 REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"
-_PUT_MAX = 500  # Records of one write.
-# Java's timer delivers a check point so long before it ends (ackTimeInterval), acknowledgements at its
-# end: what came by the timer of a store that Java wrote waits for them, as in PopReviveService.
+_PUT_MAX = 500  # Records per write.
+# In Java, the timer delivers check points this much before their end (ackTimeInterval), but acknowledgements at their
+# end. A check point that a Java broker's timer delivered therefore waits for them, as in PopReviveService.
 _EARLY_MS = 1_000
 _ACKS_LATE_MS = 3_000
 
 
 class Journal:
-    """The revive topic.
+    """The records in the revive topic.
 
     Attributes:
-        check_points: those that it says.
+        check_points: The check points that are recorded.
     """
 
     def __init__(self, parts: Parts) -> None:
-        """Nothing is read yet."""
         name = f"{REVIVE_LOG_PREFIX}{parts.settings.cluster_name}"
         topic = parts.topics.get(name)
         assert topic is not None, "made with the table of topics"
@@ -69,8 +67,8 @@ class Journal:
         self._next_queue = 0
         self._anew: deque[CheckPoint] = (
             deque()
-        )  # To be written anew: their records are behind a new end.
-        # Where the reading of each queue goes on.
+        )  # To be rewritten: the log has lost their records.
+        # The read position of each queue.
         self._cursors = [
             QueueCursor(parts.store, parts.pool, name, queue_id, offset=self._begin(queue_id))
             for queue_id in range(topic.queue_count)
@@ -82,7 +80,7 @@ class Journal:
         least, end = (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
         last_done = offsets.get(REVIVE_GROUP, topic, queue_id)
         if last_done is not None and last_done >= end:
-            # Of records that the log has lost, or that never came here.
+            # The offset counts records that the log has lost, or never got.
             last_done = end - 1 if end else None
             if last_done is None:
                 offsets.forget_queue(REVIVE_GROUP, topic, queue_id)
@@ -91,14 +89,14 @@ class Journal:
         return least if last_done is None else min(max(last_done + 1, least), end)
 
     def queues(self) -> list[ConsumeQueue]:
-        """The queues of the revive topic: what others write there is to be read."""
+        """Return the queues of the revive topic; other brokers' records there must be read."""
         count = self._topic.queue_count
         return [self._parts.store.queue_to_watch(self._topic.name, n) for n in range(count)]
 
     # --- reading
 
     def read_on(self) -> Steps[list[CheckPoint]]:
-        """Read what others wrote, or this broker before its start; the new check points."""
+        """Read the records of others, or from before the start; return the new check points."""
         found: list[CheckPoint] = []
         for queue_id, cursor in enumerate(self._cursors):
             while not cursor.is_at_end:
@@ -145,26 +143,26 @@ class Journal:
     # --- writing
 
     def choose_queue(self) -> int:
-        """The revive queue for the next check points, in turn."""
+        """Return the revive queue for the next check points, round robin."""
         count = min(self._parts.settings.revive_queues, self._topic.queue_count)
         self._next_queue = (self._next_queue + 1) % count
         return self._next_queue
 
     def queue_or_other(self, queue_id: int) -> int:
-        """A revive queue that a handle names, or another where there is none such."""
+        """Return the revive queue that a handle names, or another if it does not exist."""
         return queue_id if 0 <= queue_id < self._topic.queue_count else self.choose_queue()
 
     def record(self, point: CheckPoint) -> None:
         """Write a check point.
 
         Raises:
-            StoreError: it could not be written, so its messages may not be handed out.
+            StoreError: It could not be written, so its messages must not be delivered.
         """
         (result,) = self._parts.inner.put(self._check_point(point))
         self.check_points.begin(point, self.passed(point, result))
 
     def record_reset(self, place: Place, offset: int) -> None:
-        """Write that a group's offset was set, so that older check points do not move it back."""
+        """Record that a group's offset was set, so that older check points do not move it back."""
         group, topic, queue_id = place
         body = CheckPointBody(
             topic, group, queue_id, offset, (), self._parts.clock.now_ms(), 0,
@@ -176,12 +174,12 @@ class Journal:
             _log.warning("the reset of %s cannot be put on record: %s", place, error)
 
     def acknowledgement(self, point: CheckPoint, bits: int) -> InnerMessage:
-        """The record of an acknowledgement of these bits."""
+        """Return the record that acknowledges these bits."""
         tag, body = encode_ack(point.ack_of(bits))
         return self._message(point, tag, body, deliver_ms=point.due_ms)
 
     def record_acknowledgements(self) -> None:
-        """Write the acknowledgements that came since the last time."""
+        """Write the acknowledgements since the last call."""
         while part := self.check_points.unrecorded(_PUT_MAX):
             messages = [self.acknowledgement(point, bits) for point, bits in part]
             try:
@@ -194,7 +192,7 @@ class Journal:
                 self.passed(point, result)
 
     def truncated(self, end: int) -> None:
-        """The log ends here now: know nothing of what lies behind, and put on record again what was there."""
+        """Adapt to a log that was truncated: forget what it lost, and queue lost records for rewriting."""
         topic = self._topic.name
         self._anew = deque(self.check_points.truncated(end, self.end_of))
         for queue_id, cursor in enumerate(self._cursors):
@@ -208,13 +206,13 @@ class Journal:
                 )
 
     def end_of(self, topic: str, queue_id: int) -> int:
-        """The queue offset behind the last message of a queue."""
+        """Return the queue offset after the last message of a queue."""
         queue = self._parts.store.queue(topic, queue_id)
         return 0 if queue is None else queue.max_offset
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing has to be written anew that was behind a new end of the log."""
+        """Whether all records that the log had lost are written again."""
         return not self._anew
 
     def _rewrite_truncated(self) -> None:
@@ -226,7 +224,7 @@ class Journal:
             self._anew.popleft()
 
     def rewrite_old(self) -> None:
-        """Write open check points anew that lie far back, so that a start need not read so far, or not there any more."""
+        """Rewrite the records of open check points that are lost or so old that a start would have to read too much."""
         try:
             self._rewrite_truncated()
         except StoreError:
@@ -244,7 +242,7 @@ class Journal:
                 self.check_points.rewritten(point, self.passed(point, result))
 
     def say_done(self) -> None:
-        """Say how far everything is done, and on the device."""
+        """Commit the offset up to which all is done and flushed."""
         flushed = self._parts.store.flushed_offset
         for queue_id, cursor in enumerate(self._cursors):
             needed = self.check_points.first_needed(queue_id, flushed)
@@ -266,7 +264,7 @@ class Journal:
     def _message(
         self, point: CheckPoint, tag: str, body: bytes, *, deliver_ms: int
     ) -> InnerMessage:
-        # Java's have a unique key, too, which nothing reads: without one they are not indexed.
+        # Java's records also have a unique key, but nothing reads it; without a key they are not indexed.
         deliver = str(deliver_ms)
         return InnerMessage(
             topic=self._topic,
@@ -279,7 +277,7 @@ class Journal:
         )
 
     def passed(self, point: CheckPoint, result: PutResult) -> WrittenRecord:
-        """A record of a check point was written; what this broker wrote itself need not be read again."""
+        """Note that a record was written and need not be read again; return its position."""
         written = WrittenRecord._make(result)
         cursor = self._cursors[point.revive_queue]
         if cursor.offset == written.queue_offset:

@@ -1,8 +1,7 @@
-"""Pop in order: a queue is closed to its group while messages of it are handed out.
+"""Pop in order: while messages of a queue are in flight, the queue is locked for its group.
 
-There are no check points. The group's offset stands at the oldest message that is not acknowledged;
-when their time is over, messages are handed out again from there. Follows ConsumerOrderInfoManager of
-RocketMQ 5.3.3, its file consumerOrderInfo.json included.
+There are no check points. The group's offset is that of the oldest message that is not acknowledged; when the time is over,
+messages are delivered again from there. Follows ConsumerOrderInfoManager of RocketMQ 5.3.3 with consumerOrderInfo.json.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ from cometmq.codec.bodies.order_state import (
     encode_order_states,
 )
 
-# A queue without a sign of life for so long is forgotten (CLEAN_SPAN_FROM_LAST), ms.
+# Time after which an unused queue is forgotten (CLEAN_SPAN_FROM_LAST), ms.
 _FORGOTTEN_MS = 24 * 3_600_000
 NOT_FOUND, OUTDATED = -1, -2
 
@@ -25,11 +24,10 @@ class Orders:
     """The queues that are popped in order.
 
     Attributes:
-        saver: brings them to disk.
+        saver: Saves them to disk.
     """
 
     def __init__(self, parts: Parts) -> None:
-        """Nothing is known until `load`."""
         self._clock = parts.clock
         self._file = parts.config_file("consumerOrderInfo.json")
         self._states: dict[Place, OrderState] = {}
@@ -39,14 +37,14 @@ class Orders:
         """Read the file.
 
         Raises:
-            CodecError: it means nothing.
+            CodecError: The file cannot be decoded.
         """
         self._states = self._file.load(decode_order_states) or {}
 
     def is_closed(self, place: Place, attempt_id: str | None) -> bool:
-        """Whether messages of the queue are handed out at present.
+        """Return whether messages of the queue are in flight.
 
-        Who asks again under the id of the pop whose answer was lost gets them again.
+        A client that repeats the pop whose answer was lost, with the same attempt id, gets its messages again.
         """
         state = self._states.get(place)
         if state is None or (attempt_id and attempt_id == state.attempt_id):
@@ -67,7 +65,7 @@ class Orders:
         invisible_ms: int,
         attempt_id: str | None,
     ) -> dict[int, int]:
-        """Messages were handed out; how often each was before, where it was."""
+        """Note that messages were delivered; return, by offset, how often each was delivered before."""
         old = self._states.get(place)
         counts: dict[int, int] = {}
         if old is not None and attempt_id and attempt_id == old.attempt_id:
@@ -86,7 +84,7 @@ class Orders:
         return counts
 
     def acknowledge(self, place: Place, offset: int, pop_time_ms: int) -> int:
-        """Acknowledge a message in order: the group's next offset, NOT_FOUND, or OUTDATED for an old handle."""
+        """Acknowledge a message; return the group's next offset, NOT_FOUND, or OUTDATED if the handle is old."""
         state = self._states.get(place)
         if state is None:
             return offset + 1
@@ -102,35 +100,35 @@ class Orders:
         return state.offsets[-1] + 1
 
     def show_again_at(self, place: Place, offset: int, pop_time_ms: int, at_ms: int) -> None:
-        """A message comes again at this time."""
+        """Set the time at which a message is delivered again, epoch ms."""
         state = self._states.get(place)
         if state is not None and state.pop_time_ms == pop_time_ms and offset in state.offsets:
             state.visible[offset] = at_ms
             self.saver.changed()
 
     def truncated(self, end_of: Callable[[str, int], int]) -> None:
-        """The log was truncated: a queue that had handed out what is gone is open again; `end_of` says what is left."""
+        """Unlock the queues that had delivered messages after `end_of(topic, queue_id)`, because the log was truncated."""
         for place, state in list(self._states.items()):
             _, topic, queue_id = place
             if state.offsets and state.offsets[-1] >= end_of(topic, queue_id):
                 self.forget(place)
 
     def forget(self, place: Place) -> None:
-        """The group's offset was reset."""
+        """Unlock a queue, because the group's offset was reset."""
         if self._states.pop(place, None) is not None:
             self.saver.changed()
 
     def forget_all(self, is_gone: Callable[[str, str], bool]) -> None:
-        """Forget the queues of deleted topics or groups; `is_gone` is asked with topic and group."""
+        """Forget the queues of deleted topics or groups; `is_gone` gets topic and group."""
         for place in [place for place in self._states if is_gone(place[1], place[0])]:
             self.forget(place)
 
     def save_if_dirty(self) -> None:
-        """Save what changed since the last time."""
+        """Save the changes since the last call."""
         self.saver.save_if_dirty()
 
     async def close(self) -> None:
-        """Bring everything to disk."""
+        """Save everything."""
         await self.saver.close()
 
     def _snapshot(self) -> Callable[[], str]:

@@ -1,7 +1,7 @@
-"""Peeks: what a pop would give, from where the group stands; nothing is handed out.
+"""Peeks: return the messages that a pop would return, without popping them.
 
-Follows PeekMessageProcessor of RocketMQ 5.3.3: the topic's queues from one that chance names, and the
-group's retry topics before or behind them.
+Follows PeekMessageProcessor of RocketMQ 5.3.3: the topic's queues, starting with a random one, before or after the group's
+retry topics.
 """
 
 from random import Random
@@ -21,10 +21,10 @@ class PeekResult(NamedTuple):
     """The answer to a peek.
 
     Attributes:
-        code: of the answer; messages come with SUCCESS.
-        remark: why.
-        left: messages that are there besides.
-        records: messages as they lie in the log.
+        code: Response code; SUCCESS if there are messages.
+        remark: The reason for the code.
+        left: Number of further messages.
+        records: The messages as they are encoded in the log.
     """
 
     code: int
@@ -34,7 +34,7 @@ class PeekResult(NamedTuple):
 
 
 class Peeking:
-    """Shows what is there to be popped."""
+    """The handler of peeks."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Peeking:
         offsets: GroupOffsets,
         chance: Random,
     ) -> None:
-        """`popping` knows who may; `chance` chooses the first queue, and whether retries come first."""
+        """`popping` checks topic and group; `chance` picks the first queue and whether retries come first."""
         self._parts = parts
         self._popping = popping
         self._reader = reader
@@ -52,10 +52,10 @@ class Peeking:
         self._chance = chance
 
     def peek(self, request: PeekRequest) -> Steps[PeekResult]:
-        """Messages, or PULL_NOT_FOUND.
+        """Return messages, or PULL_NOT_FOUND.
 
         Raises:
-            RequestError: the topic may not be popped, or not by this group.
+            RequestError: The topic cannot be popped, or not by this group.
         """
         self._popping.topic_of(request.topic, request.queue_id)
         self._popping.check_group(request.consumer_group)
@@ -72,7 +72,7 @@ class Peeking:
         return PeekResult(code, status, left, pieces)
 
     def _places(self, request: PeekRequest) -> list[tuple[str, int]]:
-        """The queues in the order in which they are looked at."""
+        """Return the queues in the order in which they are read."""
         topic = self._popping.topic_of(request.topic, request.queue_id)
         first = self._chance.randrange(100)
         count = topic.read_queues
@@ -90,7 +90,7 @@ class Peeking:
     def _look(
         self, group: str, topic: str, queue_id: int, count: int
     ) -> Steps[tuple[list[memoryview], int]]:
-        """Messages of a queue from the group's place on, and how many there are besides."""
+        """Return messages of a queue from the group's offset on, and the number of further messages."""
         queue = self._parts.store.queue(topic, queue_id)
         if queue is None:
             return [], 0
@@ -106,7 +106,7 @@ class Peeking:
 
 
 def _count(records: memoryview) -> int:
-    """Records that lie one behind the other."""
+    """Count the records in a piece of the log."""
     count = start = 0
     while start < len(records):
         start += int.from_bytes(records[start : start + 4])

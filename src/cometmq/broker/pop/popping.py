@@ -1,7 +1,7 @@
-"""Pops, questions whether there is something to pop, and how many wait for it.
+"""Pops, notifications (is there anything to pop?), and the number of waiting pops.
 
-Checks and their codes are in the order of PopMessageProcessor and NotificationProcessor of RocketMQ
-5.3.3. A pop that finds nothing waits as long as it says.
+Checks and codes are in the order of PopMessageProcessor and NotificationProcessor of RocketMQ 5.3.3. A pop that finds
+nothing waits as long as it asks for.
 """
 
 from collections.abc import Awaitable
@@ -33,24 +33,24 @@ from cometmq.store.reader import GetStatus
 
 COUNT_MAX = 32  # A check point has 32 bits.
 POLL_SECONDS_MAX = 120
-_SIZE_A_TAG = 80  # Bytes of its hash in a pop that waits.
-_LATE_MS = 500  # Of a pop whose time was over before it came (isTimeoutTooMuch).
+_SIZE_A_TAG = 80  # Bytes per tag hash of a waiting pop.
+_LATE_MS = 500  # Tolerance for a pop whose time was over before it arrived (isTimeoutTooMuch).
 
 
 class PopResult(NamedTuple):
     """The answer to a pop.
 
     Attributes:
-        code: of the answer; messages come with SUCCESS.
-        remark: why.
-        pop_time_ms: of the messages' handles.
-        invisible_ms: how long they are hidden.
-        revive_queue: where they are on record, or ORDER_QUEUE.
-        left: messages that are still there.
-        starts: (kind, queue, start offset) of each queue.
-        offsets: (kind, queue, queue offsets) of each queue.
-        order_counts: in order: of messages that were handed out before, (kind, place, count).
-        records: messages as they lie in the log; retried ones with the topic that was asked for.
+        code: Response code; SUCCESS if there are messages.
+        remark: The reason for the code.
+        pop_time_ms: Pop time in the messages' handles, epoch ms.
+        invisible_ms: How long the messages are hidden.
+        revive_queue: Revive queue with their check points, or ORDER_QUEUE.
+        left: Number of further messages.
+        starts: (kind, queue id, start offset) of each queue.
+        offsets: (kind, queue id, queue offsets) of each queue.
+        order_counts: For pops in order: (kind, place, number of earlier deliveries).
+        records: The messages as they are encoded in the log; retried ones with the requested topic.
     """
 
     code: int
@@ -66,23 +66,23 @@ class PopResult(NamedTuple):
 
 
 class NoticeResult(NamedTuple):
-    """The answer to the question whether there is something to pop.
+    """The answer to a notification request.
 
     Attributes:
-        has_message: whether there is.
-        is_full: whether it cannot wait, because too many do.
+        has_message: Whether there is a message to pop.
+        is_full: Whether the request cannot wait because too many do.
     """
 
     has_message: bool
     is_full: bool = False
 
 
-# The last: it waits, and its caller is answered when it has.
+# None: the pop waits, and its caller is answered later.
 PopOutcome = PopResult | Awaitable[PopResult | None] | None
 
 
 class Popping:
-    """Does pops, and answers questions about them."""
+    """The handler of pops and notifications."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Popping:
         orders: Orders,
         lend: Lend,
     ) -> None:
-        """`lend` has read in a thread what would have to wait for the device."""
+        """`lend` runs a read that must wait for the disk in a thread."""
         self._parts = parts
         self._filters = Filters(parts.settings, parts.members)
         self._reader = reader
@@ -104,10 +104,10 @@ class Popping:
         self._lend = lend
 
     def pop(self, request: PopRequest, caller: Caller[PopResult]) -> PopOutcome:
-        """Messages, or why there are none; None: the pop waits.
+        """Return messages, or the reason why there are none; None if the pop waits.
 
         Raises:
-            RequestError: it may not be done.
+            RequestError: The pop is refused.
         """
         self._check_time(request.born_time, request.poll_time)
         if not 0 < request.max_msg_nums <= COUNT_MAX:
@@ -119,7 +119,7 @@ class Popping:
         topic = self.topic_of(request.topic, request.queue_id)
         self.check_group(request.consumer_group)
         if not request.order and not is_retry_topic(request.topic):
-            # What is not acknowledged goes there: better not handed out than in no queue later.
+            # Unacknowledged messages go to the retry topic; if its name is too long, they would be lost.
             check_length(
                 pop_retry_topic(request.topic, request.consumer_group),
                 code=ResponseCode.INVALID_PARAMETER,
@@ -133,7 +133,7 @@ class Popping:
     def _begin(
         self, request: PopRequest, caller: Caller[PopResult], topic: TopicConfig
     ) -> PopOutcome:
-        """Take messages for a pop that may be done."""
+        """Read messages for a pop that has passed its checks."""
         subscription = self._filters.subscription(request.topic, request.exp, request.exp_type)
         wanted = self._filters.filter_of(subscription, request.consumer_group, is_asked=True)
         pop = Pop(request, wanted, topic)
@@ -152,10 +152,10 @@ class Popping:
     def notification(
         self, request: NotificationRequest, caller: Caller[NoticeResult]
     ) -> NoticeResult | None:
-        """Ask whether messages can be popped; None: the question waits until they can, or its time is over.
+        """Return whether messages can be popped; None if the request waits until they can or its time is over.
 
         Raises:
-            RequestError: the topic may not be popped, or not by this group.
+            RequestError: The topic cannot be popped, or not by this group.
         """
         topic = self.topic_of(request.topic, request.queue_id)
         self.check_group(request.consumer_group)
@@ -177,10 +177,10 @@ class Popping:
         return None
 
     def polling(self, request: PollingInfoRequest) -> int:
-        """The number of pops that wait for a topic, group and queue.
+        """Return the number of pops that wait for a topic, group and queue.
 
         Raises:
-            RequestError: there is no such queue that may be popped.
+            RequestError: There is no such queue, or it cannot be popped.
         """
         self.topic_of(request.topic, request.queue_id)
         return self._waiting.count((request.topic, request.consumer_group), request.queue_id)
@@ -196,10 +196,10 @@ class Popping:
             )
 
     def topic_of(self, name: str, queue_id: int) -> TopicConfig:
-        """A topic that may be popped.
+        """Return the configuration of a topic that may be popped.
 
         Raises:
-            RequestError: it may not, or has no such queue.
+            RequestError: The topic may not be popped, or has no such queue.
         """
         if not is_readable(self._parts.settings.perm):
             raise RequestError(
@@ -224,10 +224,10 @@ class Popping:
         return topic
 
     def check_group(self, name: str) -> None:
-        """Refuse a group that may not consume.
+        """Check that a group may consume.
 
         Raises:
-            RequestError: this one.
+            RequestError: It may not.
         """
         check_group_of_clients(name)
         group = self._parts.groups.get(name)
@@ -262,19 +262,19 @@ class Popping:
     async def _read_cold(
         self, pop: Pop, caller: Caller[PopResult], steps: Steps[PoppedMessages], wait: Wait
     ) -> PopResult | None:
-        """Go on with a pop that reads what is not in memory."""
+        """Finish a pop that reads from the disk."""
         taken = await finish(steps, wait, self._lend)
         if taken.count:
             return self._found(pop, taken)
         result = self._hold(pop, caller, taken)
-        # What came while it read woke nobody.
+        # Messages that arrived during the read have woken no pop.
         self._waiting.wake((pop.request.topic, pop.request.consumer_group))
         return result
 
     def _hold(
         self, pop: Pop, caller: Caller[PopResult], taken: PoppedMessages
     ) -> PopResult | None:
-        """The answer to a pop that found nothing; None when it waits."""
+        """Let a pop wait that found nothing; return its answer if it cannot wait."""
         request = pop.request
         if request.poll_time <= 0:
             return self._nothing(pop, taken, ResponseCode.POLLING_TIMEOUT)
@@ -294,7 +294,7 @@ class Popping:
         return None
 
     def _again(self, pop: Pop, waiter: HeldPop) -> PopOutcome:
-        """Try once more for a pop that waits."""
+        """Try a waiting pop again."""
         if pop.wanted.passes is None:
             return self._try(pop, waiter)
         return self._parts.turns.run(waiter.caller.owner, partial(self._try, pop, waiter), 0)
@@ -323,7 +323,6 @@ class Popping:
         return None
 
     def _found(self, pop: Pop, taken: PoppedMessages) -> PopResult:
-        """The answer to a pop that found messages."""
         request = pop.request
         self._parts.counters.found += 1
         if taken.left:

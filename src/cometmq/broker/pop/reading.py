@@ -1,10 +1,8 @@
-"""Takes messages for a pop from the queues of a topic and of its retry topics.
+"""Reads messages for a pop from the queues of a topic and of its retry topics.
 
-A pop goes round the queues, from one that chance names, until it has enough. What it takes of a
-queue is put on record as one check point before it goes into the answer. Work that must wait for the
-device is done elsewhere (docs/design/0040), so that a warm pop is answered at once.
-
-Follows PopMessageProcessor of RocketMQ 5.3.3.
+A pop visits the queues, starting with a random one, until it has enough. The messages of each queue are recorded as one
+check point before they enter the answer. Reads that must wait for the disk are yielded to the caller (docs/design/0040), so a
+pop from memory is answered at once. Follows PopMessageProcessor of RocketMQ 5.3.3.
 """
 
 from collections.abc import Iterator
@@ -38,12 +36,12 @@ _PASSED_OVER = (GetStatus.NO_MATCHED_MESSAGE, GetStatus.MESSAGE_WAS_REMOVING)
 
 
 class Pop(NamedTuple):
-    """A pop that may be done.
+    """A pop that has passed its checks.
 
     Attributes:
-        request: what is asked.
-        wanted: which messages.
-        topic: where from.
+        request: The decoded request.
+        wanted: The filter of its messages.
+        topic: The topic that is popped.
     """
 
     request: PopRequest
@@ -53,21 +51,21 @@ class Pop(NamedTuple):
 
 @dataclass(slots=True)
 class PoppedMessages:
-    """The messages that a pop has taken so far.
+    """The messages that a pop has read so far.
 
     Attributes:
-        pop_time_ms: of all its check points.
-        revive_queue: of all its check points.
-        pieces: records, as they go into the answer.
-        count: of messages.
-        size: bytes of them.
-        starts: (kind, queue, start offset) of each queue.
-        offsets: (kind, queue, queue offsets) of each queue.
-        order_counts: of messages that were handed out before, (kind, place, count).
-        left: messages that are still there.
-        budget: how much longer it may look at messages.
-        is_unfinished: not all of them were looked at.
-        began: when it came, monotonic seconds.
+        pop_time_ms: Pop time of all its check points, epoch ms.
+        revive_queue: Revive queue of all its check points.
+        pieces: The records of the answer.
+        count: Number of messages.
+        size: Their size in bytes.
+        starts: (kind, queue id, start offset) of each queue.
+        offsets: (kind, queue id, queue offsets) of each queue.
+        order_counts: Messages that were delivered before: (kind, place, count).
+        left: Number of further messages.
+        budget: The time that is left for examining messages.
+        is_unfinished: Whether some messages were not examined.
+        began: When the pop arrived, monotonic seconds.
     """
 
     pop_time_ms: int
@@ -85,7 +83,7 @@ class PoppedMessages:
 
 
 class PopReader:
-    """Reads for pops."""
+    """The reader of messages for pops."""
 
     def __init__(
         self,
@@ -96,7 +94,7 @@ class PopReader:
         orders: Orders,
         chance: Random,
     ) -> None:
-        """`chance` chooses the first queue, and whether retries come first."""
+        """`chance` picks the first queue and whether retries come first."""
         self._parts = parts
         self._settings = parts.settings
         self._store = parts.store
@@ -106,10 +104,10 @@ class PopReader:
         self._chance = chance
 
     def collect(self, pop: Pop) -> Steps[PoppedMessages]:
-        """Take messages.
+        """Read messages and record their check points.
 
         Raises:
-            StoreError: nothing was taken, because nothing can be put on record.
+            StoreError: No check point can be recorded, so no message is returned.
         """
         is_ordered = pop.request.order
         taken = PoppedMessages(
@@ -131,7 +129,7 @@ class PopReader:
         return taken
 
     def retry_topics(self, topic: str, group: str) -> Iterator[TopicConfig]:
-        """The retry topics of a group that are there and read."""
+        """Yield the existing retry topics of a group that are to be read."""
         settings = self._settings
         if settings.is_retry_topic_v2:
             config = self._parts.topics.get(pop_retry_topic(topic, group, is_v2=True))
@@ -143,7 +141,7 @@ class PopReader:
                 yield config
 
     def has_messages(self, topic: str, group: str, queue_id: int) -> bool:
-        """Whether a queue has messages that the group was not given."""
+        """Return whether a queue has messages that the group has not received."""
         queue = self._store.queue(topic, queue_id)
         if queue is None:
             return False
@@ -191,7 +189,7 @@ class PopReader:
         finally:
             busy.discard(place)
         if queue.deleted:
-            return  # Meanwhile: its messages are nobody's, and the place is another queue's.
+            return  # It was deleted during the read; the place may belong to a new queue.
         if result.status is GetStatus.FOUND:
             self._hand_out(pop, taken, place, offset, result)
         elif result.status in _PASSED_OVER and result.next_offset > offset:
@@ -200,7 +198,7 @@ class PopReader:
         taken.left += max(result.max_offset - result.next_offset, 0)
 
     def _leave(self, pop: Pop, taken: PoppedMessages, place: Place) -> None:
-        """Count what is left in a queue of which nothing is taken."""
+        """Count the messages in a queue that is not read."""
         request = pop.request
         offset = self._begin(place, request)
         queue = self._store.queue(place[1], place[2])
@@ -284,7 +282,7 @@ class PopReader:
         offsets: list[int],
         next_offset: int,
     ) -> bool:
-        """Write the check point; False when messages taken so far are all that can be given."""
+        """Write the check point; return False if the pop must end with the messages it has so far."""
         group, topic, queue_id = place
         body = CheckPointBody(
             topic, group, queue_id, start, tuple(offsets), taken.pop_time_ms,
@@ -317,7 +315,7 @@ class PopReader:
         taken.order_counts += [
             (kind, f"qo{queue_id}%{offset}", count) for offset, count in counts.items()
         ]
-        # What clients before 5.1 look at: the least count of the queue.
+        # Clients before 5.1 use this: the lowest count of the queue.
         least = min(counts.values()) if len(counts) == len(offsets) else 0
         taken.order_counts.append((kind, str(queue_id), least))
 
@@ -329,8 +327,8 @@ class PopReader:
 
 
 def _offsets(start: int, result: GetResult) -> list[int]:
-    """The queue offsets of what was read from `start` on."""
-    if result.message_count == result.next_offset - start:  # Nothing was passed over.
+    """Return the queue offsets of the messages that were read from `start` on."""
+    if result.message_count == result.next_offset - start:  # No message was filtered out.
         return list(range(start, result.next_offset))
     return [
         int.from_bytes(record[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8])
@@ -339,7 +337,6 @@ def _offsets(start: int, result: GetResult) -> list[int]:
 
 
 def _split(pieces: list[memoryview]) -> list[memoryview]:
-    """The records of pieces of the log."""
     records = []
     for piece in pieces:
         start, end = 0, len(piece)
@@ -351,11 +348,11 @@ def _split(pieces: list[memoryview]) -> list[memoryview]:
 
 
 def _of_origin(record: memoryview, topic: str, receipt: Receipt) -> bytes | memoryview:
-    """A retried message as one of the topic that was asked for, with its handle (as Java's)."""
+    """Encode a retried message as one of the requested topic, with its handle (as Java does)."""
     try:
         decoded = decode_record(record)
         handle = f"{POP_CK}\1{receipt}\2".encode()
         block = join_blocks(decoded.property_block, handle)
         return encode_record(decoded._replace(topic=topic, property_block=block))
     except CodecError:
-        return record  # No room for the handle: the client makes it of the header.
+        return record  # No room for the handle: the client builds it from the header.

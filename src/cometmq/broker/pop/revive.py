@@ -1,7 +1,7 @@
-"""Messages whose time is over go to their group's retry topic, and are popped from there again.
+"""Moves messages whose invisible time is over to their group's retry topic, from which they are popped again.
 
-Retry and acknowledgement are one write, in this order: a crash between two can repeat a message and
-cannot lose one. Follows PopReviveService.reviveRetry of RocketMQ 5.3.3.
+The retry and the acknowledgement are one write, in this order: a crash in between can repeat a message but not lose one.
+Follows PopReviveService.reviveRetry of RocketMQ 5.3.3.
 """
 
 import logging
@@ -34,7 +34,7 @@ _RETRY_QUEUES = 1  # PopAckConstants.retryQueueNum.
 
 
 class Revive:
-    """Hands on what is due."""
+    """The redelivery of messages that were not acknowledged in time."""
 
     def __init__(self, parts: Parts, *, journal: Journal, waiting: PopLongPolls) -> None:
         self._parts = parts
@@ -43,13 +43,13 @@ class Revive:
         self._waiting = waiting
 
     def hand_on(self, due: Iterable[CheckPoint]) -> Steps[None]:
-        """Hand on what is left of check points; what fails is tried again later."""
+        """Redeliver the remaining messages of due check points; failures are retried later."""
         for point in due:
             if point.state is not PointState.OPEN:
                 continue
             try:
                 yield from self._hand_on(point)
-            except Exception as error:  # noqa: BLE001  One that is forgotten is a lost message.
+            except Exception as error:  # noqa: BLE001  A forgotten check point would be lost messages.
                 is_of_the_world = isinstance(error, CometError | OSError)
                 trace = None if is_of_the_world else error
                 _log.warning("%s cannot be handed on yet: %s", point, error, exc_info=trace)
@@ -60,15 +60,15 @@ class Revive:
         origin = pop_origin_topic(body.topic, body.group)
         is_wanted = self._parts.topics.get(origin) is not None and (
             self._parts.groups.peek(body.group) is not None
-            # A group that was deleted with its place kept goes on there when it is made again.
+            # A deleted group whose offsets were kept continues there when it is created again.
             or self._parts.offsets.get(body.group, body.topic, body.queue_id) is not None
         )
         records = (yield from self._read(point)) if is_wanted else []
-        # What was acknowledged while it was read, or truncated, is not given again.
+        # Messages that were acknowledged during the read, or truncated, are not delivered again.
         left = set(point.left())
         bits = (
             point.all_bits & ~point.recorded
-        )  # With what was acknowledged since the last record.
+        )  # Includes the acknowledgements since the last record.
         if not left:
             return
         wanted = [record for record in records if record.queue_offset in left]
@@ -86,7 +86,7 @@ class Revive:
             self._waiting.wake((origin, body.group))
 
     def _read(self, point: CheckPoint) -> Steps[list[Record]]:
-        """Read the messages that are left of a check point; those that were deleted meanwhile are missing."""
+        """Read the remaining messages of a check point; deleted ones are left out."""
         body, parts = point.body, self._parts
         cursor = QueueCursor(parts.store, parts.pool, body.topic, body.queue_id, offset=0)
         records = []
@@ -99,9 +99,9 @@ class Revive:
     def _messages(
         self, point: CheckPoint, origin: str, records: list[Record]
     ) -> list[InnerMessage]:
-        """Make the messages that go to the retry topic; none, and a log line, where there can be none.
+        """Create the messages for the retry topic; if that cannot exist, log an error and return none.
 
-        Such a pop is refused; only one that an older broker answered comes here.
+        Such a pop is refused today, so this is only for pops that an older version answered.
         """
         name = self._retry_name(point, origin)
         fault = length_fault(name)

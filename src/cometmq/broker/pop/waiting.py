@@ -1,9 +1,8 @@
-"""Pops that found nothing and wait: woken in the order in which they came, until one finds nothing.
+"""Pops that wait for messages; they are tried in order of arrival, until one finds nothing.
 
-They wait for a topic and a group, and the topic's queues are watched while they do. What wakes them
-only makes a note; they run in the next turn of the loop, because a pop writes a check point, which it
-must not do in the middle of the dispatch that woke it. A machine (docs/design/0044): arrivals and time come
-in, and each caller is answered by what its attempt gives. Follows PopLongPollingService of RocketMQ 5.3.3.
+A pop waits for a topic and a group; meanwhile the topic's queues are watched. An arrival only makes a note, and pops are
+tried in the next iteration of the loop: a pop writes a check point, which is not allowed during dispatch. It is a state
+machine (docs/design/0044) without I/O of its own. Follows PopLongPollingService of RocketMQ 5.3.3.
 """
 
 import math
@@ -21,41 +20,41 @@ from cometmq.broker.parts import Parts
 from cometmq.model.names import pop_retry_topic
 from cometmq.store.consume_queue import ConsumeQueue
 
-# Of one connection: a client waits once for each queue, or for each topic. Bytes, each one's size beside its expression.
+# Limits per connection: a client waits once per queue or per topic. Bytes; a pop counts this size plus its expression.
 PEER_WAITING_MAX = 4_096
 PEER_SIZE_MAX = 8 << 20
 SIZE_MAX = 64 << 20
 _SIZE = 1_200
-_RUN_SECONDS = 0.005  # In a turn of the loop.
-_SWEEP_SECONDS = 1.0  # Between looks for closed connections and deleted topics.
+_RUN_SECONDS = 0.005  # Time limit per loop iteration.
+_SWEEP_SECONDS = 1.0  # Time between checks for closed connections and deleted topics.
 
 Key = tuple[str, str]  # Topic, group.
 
 
 class HeldState(IntEnum):
-    """The state of a pop that waits, or did."""
+    """The state of a pop that waits or has waited."""
 
-    WAITING = auto()  # For what wakes it, or for its time.
-    TRIED = auto()  # Its attempt reads what is not in memory, or waits for its turn.
+    WAITING = auto()  # For an arrival, or for its deadline.
+    TRIED = auto()  # Its attempt reads from the disk, or waits for its turn.
     ANSWERED = auto()
 
 
 @dataclass(slots=True, eq=False)
 class HeldPop:
-    """A pop, or a question whether there is something to pop, that waits for messages.
+    """A pop or notification request that waits for messages.
 
     Attributes:
-        key: topic and group.
-        queue_id: that it asked for, -1 for any.
-        caller: who asked, and is answered.
-        deadline: monotonic seconds at which it is answered in any case.
-        attempt: does it again: what it is answered, None when there is still nothing, or work that gives one of these.
-        late: what it is answered when its time is over.
-        is_ordered: whether time alone may open what it waits for.
-        text_size: bytes of its expression and of the hashes of its tags.
-        is_unfinished: its last attempt found nothing and did not look at everything.
-        is_woken: something came while its attempt was under way, which may not have seen it.
-        state: where it stands.
+        key: Topic and group.
+        queue_id: The requested queue; -1 for any.
+        caller: The client that is to be answered.
+        deadline: Monotonic seconds at which it is answered in any case.
+        attempt: Tries again: returns the answer, None if there is still nothing, or an awaitable of either.
+        late: Returns the answer when the deadline has passed.
+        is_ordered: Whether it waits for a queue that may unlock by time alone.
+        text_size: Bytes of its expression and of its tag hashes.
+        is_unfinished: Whether its last attempt found nothing but did not examine all messages.
+        is_woken: Whether messages arrived during its attempt, which may have missed them.
+        state: Its current state.
     """
 
     key: Key
@@ -72,10 +71,10 @@ class HeldPop:
 
 
 class PopLongPolls:
-    """The pops of a broker that wait for messages.
+    """All waiting pops of a broker.
 
     Attributes:
-        on_hold: told when one begins to wait, and time has to be kept for it.
+        on_hold: Called when a pop begins to wait, because its deadline needs a timer.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -95,7 +94,7 @@ class PopLongPolls:
         self._queues: dict[Key, set[ConsumeQueue]] = {}
         self._woken: dict[Key, None] = {}
         self._ordered: set[Key] = set()
-        # When the next one is due, at the earliest; the others are looked at then.
+        # Earliest deadline of a waiting pop.
         self._due = math.inf
         self._swept = 0.0
         self._count = 0
@@ -105,24 +104,23 @@ class PopLongPolls:
         return self._count
 
     def count(self, key: Key, queue_id: int) -> int:
-        """The number of pops that wait for a queue."""
+        """Return the number of pops that wait for a queue."""
         return sum(waiter.queue_id == queue_id for waiter in self._waiters.get(key, ()))
 
     def is_full(self, key: Key) -> bool:
-        """Whether no more may wait there."""
+        """Return whether no more pops may wait for this topic and group."""
         settings = self._settings
         here = len(self._waiters.get(key, ()))
         return self._count >= settings.polling_total_max or here > settings.polling_max
 
     def hold(self, waiter: HeldPop) -> bool:
-        """Let one wait; False when too many of its connection do."""
+        """Let a pop wait; return False if too many of its connection do."""
         if not self._bounds.take(waiter.caller.owner, _SIZE + waiter.text_size):
             return False
         self._hold(waiter, is_first=False)
         return True
 
     def _hold(self, waiter: HeldPop, *, is_first: bool) -> None:
-        """Let one wait, or wait on."""
         waiters = self._waiters.setdefault(waiter.key, deque())
         if is_first:
             waiters.appendleft(waiter)
@@ -136,13 +134,13 @@ class PopLongPolls:
         self.on_hold()
 
     def wake(self, key: Key) -> None:
-        """Look for waiting pops of a topic and a group in the next turn of the loop."""
+        """Try the waiting pops of a topic and a group in the next iteration of the loop."""
         for waiter in self._tried.get(key, ()):
             waiter.is_woken = True
         self._run_soon(key)
 
     def forget(self, is_gone: Callable[[str, str], bool]) -> None:
-        """Wake the pops of deleted topics or groups, which are refused then; `is_gone` is asked with topic and group."""
+        """Wake the pops of deleted topics or groups, which are then refused; `is_gone` gets topic and group."""
         for key in [key for key in self._waiters if is_gone(*key)]:
             self.wake(key)
 
@@ -153,25 +151,25 @@ class PopLongPolls:
             self._woken[key] = None
 
     def wake_ordered(self) -> None:
-        """Wake pops that wait for a queue that may be open again by now."""
+        """Wake pops that wait for a queue that may be unlocked by now."""
         for key in self._ordered:
             self.wake(key)
 
     def pause_seconds(self, now: float) -> float:
-        """Until `wake_ordered` or `expire` has something to do; infinite while nobody waits."""
+        """Return the seconds until `wake_ordered` or `expire` has work; infinite if no pop waits."""
         if self._ordered or not self._waiters:
             return 0.0 if self._ordered else math.inf
         return min(self._due, self._swept + _SWEEP_SECONDS) - now
 
     def expire(self, now: float) -> None:
-        """Answer held pops whose time is over, and forget those whose connection is closed."""
+        """Answer pops whose deadline has passed, and forget those whose connection is closed."""
         if now < self._due and now < self._swept + _SWEEP_SECONDS:
             return
         self._swept, self._due = now, math.inf
         for key in list(self._waiters):
             waiters = self._waiters[key]
             if self._topics.get(key[0]) is None:
-                self.wake(key)  # Its attempt says that the topic is gone.
+                self.wake(key)  # Its attempt reports that the topic is gone.
             left = deque(
                 waiter
                 for waiter in waiters
@@ -190,7 +188,7 @@ class PopLongPolls:
             self._late.add(gone)
 
     def _release(self, waiter: HeldPop) -> None:
-        """Count a pop that waits no more out of its connection's share."""
+        """Return the quota that a pop took from its connection."""
         self._bounds.give_back(waiter.caller.owner, _SIZE + waiter.text_size)
 
     # --- running
@@ -202,7 +200,7 @@ class PopLongPolls:
             key = next(iter(woken))
             del woken[key]
             self._run(key, until)
-        for key in woken:  # In the next turn.
+        for key in woken:  # In the next iteration of the loop.
             self._run_soon(key)
 
     def _run(self, key: Key, until: float) -> None:
@@ -224,13 +222,13 @@ class PopLongPolls:
                 if waiter.is_unfinished:
                     self._run_soon(key)
                 if not waiter.is_ordered and waiter.queue_id < 0:
-                    break  # The others of this group would find nothing either.
-                waiters.rotate(-1)  # Others may ask for another queue.
+                    break  # Other pops of this group would find nothing either.
+                waiters.rotate(-1)  # Others may want another queue.
         self._keep(key, waiters or deque())
 
     def _try_again(self, waiter: HeldPop) -> None:
-        """Do one again; its state says what came of it."""
-        # Unless its attempt says otherwise: an error answers it, too.
+        """Try a pop again and set its state."""
+        # Default, because an error is an answer, too.
         waiter.state = HeldState.ANSWERED
         waiter.caller.answer(partial(self._attempt, waiter))
         if waiter.state is HeldState.ANSWERED:
@@ -240,7 +238,7 @@ class PopLongPolls:
         found = waiter.attempt()
         if found is None:
             waiter.state = HeldState.WAITING
-        elif not isinstance(found, tuple):  # As all results are, and nothing that is awaited.
+        elif not isinstance(found, tuple):  # Results are tuples; awaitables are not.
             waiter.state, waiter.is_woken = HeldState.TRIED, False
             self._tried.setdefault(waiter.key, set()).add(waiter)
             return self._attempt_later(waiter, found)
@@ -249,7 +247,7 @@ class PopLongPolls:
     async def _attempt_later(self, waiter: HeldPop, work: Awaitable[Any]) -> Any:
         try:
             found = await work
-        except BaseException:  # Also where its connection closes in the middle of it.
+        except BaseException:  # Also if its connection closes meanwhile.
             self._answered(waiter)
             raise
         if found is not None:
@@ -263,7 +261,6 @@ class PopLongPolls:
         return None
 
     def _answered(self, waiter: HeldPop) -> None:
-        """Mark a pop that was tried as answered."""
         waiter.state = HeldState.ANSWERED
         self._end_try(waiter)
         self._release(waiter)
@@ -287,7 +284,7 @@ class PopLongPolls:
         self._unwatch(key)
 
     def _unwatch(self, key: Key) -> None:
-        """Watch a key's queues no more, unless somebody waits, or may go on waiting."""
+        """Stop to watch a key's queues unless a pop waits for them or may do so again."""
         if key in self._waiters or key in self._tried:
             return
         for queue in self._queues.pop(key, ()):
@@ -298,7 +295,7 @@ class PopLongPolls:
                 self._polls.unwatch(queue, self._arrived)
 
     def _watch(self, key: Key) -> None:
-        """Watch the queues of a topic and its retry topics, those that have come since, too."""
+        """Watch the queues of a topic and of its retry topics, including new ones."""
         topic, group = key
         known = self._queues.setdefault(key, set())
         for name in (

@@ -1,1 +1,1 @@
-"""Pulls: from the admission of a request to the messages that it gets."""
+"""The handling of pulls, from the checks of a request to the messages in its answer."""

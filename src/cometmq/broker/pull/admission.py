@@ -1,6 +1,6 @@
-"""Whether a pull may be done: what the broker, its group, its topic and its group's subscription say.
+"""Checks pulls against the broker's permission, the group, the topic and the group's subscription.
 
-Codes and words are those of PullMessageProcessor of RocketMQ 5.3.3, and so is the order in which `pull.pulls` asks.
+Codes and remarks are those of PullMessageProcessor of RocketMQ 5.3.3, and `pull.pulls` calls the checks in its order.
 """
 
 from cometmq.broker.settings.broker_settings import BrokerSettings
@@ -21,22 +21,21 @@ _BY_BROKER, _BY_GROUP, _BY_TOPIC, _BY_BROADCAST, _BY_BOTH = "1", "2", "3", "4", 
 
 
 class PullAdmission:
-    """Says which pulls may be done, and why another may not."""
+    """The checks of pulls against settings, topics, groups and members."""
 
     def __init__(
         self, settings: BrokerSettings, *, topics: Topics, groups: Groups, members: Members
     ) -> None:
-        """Check pulls against these settings and tables."""
         self._settings = settings
         self._topics = topics
         self._groups = groups
         self._members = members
 
     def check_broker(self) -> None:
-        """Look whether this broker gives messages at all.
+        """Check that this broker may be read.
 
         Raises:
-            RequestError: it gives none.
+            RequestError: The broker's permission forbids it.
         """
         if not is_readable(self._settings.perm):
             raise RequestError(
@@ -46,10 +45,10 @@ class PullAdmission:
             )
 
     def group_of(self, request: PullRequest) -> GroupConfig:
-        """The group that pulls.
+        """Return the configuration of the group that pulls.
 
         Raises:
-            RequestError: there is none, or it may not.
+            RequestError: The group does not exist or may not consume.
         """
         name = request.consumer_group
         group = self._groups.get(name)
@@ -68,10 +67,10 @@ class PullAdmission:
         return group
 
     def topic_of(self, request: PullRequest) -> TopicConfig:
-        """The topic that is pulled from, which has the queue.
+        """Return the configuration of the topic that is pulled from.
 
         Raises:
-            RequestError: there is none, it may not be read, or has no such queue.
+            RequestError: The topic does not exist, may not be read, or has no such queue.
         """
         topic = self._topics.get(request.topic)
         if topic is None:
@@ -94,10 +93,10 @@ class PullAdmission:
         return topic
 
     def subscription_of(self, request: PullRequest, group: GroupConfig) -> Subscription:
-        """The subscription of a group to a topic, as its heartbeats say.
+        """Return a group's subscription to a topic, as its heartbeats reported it.
 
         Raises:
-            RequestError: there is none, it is older than the request's, or may not be used.
+            RequestError: It does not exist, is older than the request's version, or may not be used.
         """
         members = self._members.consumer_group(group.name)
         found = None if members is None else members.subscriptions.get(request.topic)

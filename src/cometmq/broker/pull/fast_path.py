@@ -1,8 +1,8 @@
-"""The fast path of pulls: what of a read is pulls of a known kind is answered before these are commands.
+"""The fast path of pulls: answers pulls with a known header directly from the bytes that were read.
 
-A consumer pulls again when its last pull was answered, so a read is one pull, or one of each of its queues, and a header that of the
-pull before but for four numbers (`kernel.split_pull`). What the rest of it says is looked at once and kept. A pull that
-does not find messages at once becomes a command, and what is behind it too (docs/design/0046-columns.md).
+A consumer pulls again as soon as its last pull was answered. A read is therefore one pull, or one per queue, and its header
+differs from the previous pull's in four numbers only (`kernel.split_pull`). The rest of the header is checked once and cached.
+A pull that does not find messages at once is decoded into a command, like all requests after it (docs/design/0046-columns.md).
 """
 
 from cometmq.broker.parts import Parts
@@ -21,9 +21,9 @@ from cometmq.net.requests import Write
 from cometmq.store.reader import GetStatus
 
 _PULL = int(RequestCode.PULL_MESSAGE)
-# Of a turn; the pulls behind these become commands, which are stopped when the turn has lasted long enough. Bytes.
+# Limit per read batch, in bytes of messages. Further pulls become commands, which are interrupted after a time limit.
 TURN_SIZE_MAX = 2 << 20
-# The answer's header as `net.answer.answer_head` makes it, in pieces with a place for a number between each two.
+# The answer's header as `net.answer.answer_head` makes it, cut at the places of its numbers.
 _NUMBER = "%"
 _HEADER = (
     f'{{"code":{int(ResponseCode.SUCCESS)},"extFields":{{"suggestWhichBrokerId":"{_NUMBER}",'
@@ -33,23 +33,22 @@ _HEADER = (
     f'"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
 )
 _PIECES = tuple(piece.encode() for piece in _HEADER.split(_NUMBER))
-# Headers that are kept, bytes; each has at most 1 KiB, and costs twice that and this beside, of which half are tallies.
+# Size limit of the header cache, in bytes. A header has at most 1 KiB; it is counted twice, plus a fixed cost of which half is tallies.
 _KEPT_SIZE, _HEADER_COST = 8 << 20, 4_000
-# Numbers by which a header shows where each of them stands.
+# Placeholder numbers that show where a header has each of its four numbers.
 _SHOWN = 1, 2, 3, 4
 
 
 class PullIntake:
-    """Takes pulls that find messages, and that nothing else comes in front of.
+    """The fast path for pulls that find messages at once and need no special treatment.
 
     Attributes:
-        size: bytes of messages that it answered in this turn; whose turns these are begins again with 0.
+        size: Bytes of messages answered in this read batch; the owner of the batch resets it to 0.
     """
 
     codes = frozenset({_PULL})
 
     def __init__(self, found: FoundPulls) -> None:
-        """Begin without any known header."""
         self.size = 0
         self._found = found
         self._known: BoundedCache[bytes, KnownPull | None] = BoundedCache(
@@ -59,7 +58,7 @@ class PullIntake:
         )
 
     def take(self, data: bytes, peer: Peer, count_max: int) -> tuple[int, int]:
-        """Answer pulls of a connection in a turn, from the first on, at most so many; where the next request begins, and how many they are."""
+        """Answer at most `count_max` pulls from the start of a connection's bytes; return the position after them and their number."""
         left = TURN_SIZE_MAX - self.size
         size = self.answer(data, peer.write_at_once) if left > 0 else 0
         peer.asks_alone = size > 0
@@ -73,7 +72,7 @@ class PullIntake:
     def _take_some(
         self, data: bytes, peer: Peer, count_max: int, size_max: int
     ) -> tuple[int, int]:
-        """Answer several pulls with one write, as long as their answers are no larger than this."""
+        """Answer several pulls with one write, until their answers reach `size_max` bytes."""
         frames: list[bytes | memoryview] = []
         position = size = written = 0
         while position < len(data) and len(frames) < count_max and size < size_max:
@@ -88,7 +87,7 @@ class PullIntake:
         return position, len(frames)
 
     def answer(self, data: bytes, write: Write) -> int:
-        """Have the answer written to what a connection brought, where it is one pull; gives the bytes of messages, 0: nothing was done."""
+        """Answer `data` if it is a single pull that finds messages; return the bytes of messages, or 0 if nothing was done."""
         split = split_pull(data)
         if split is None:
             return 0
@@ -98,7 +97,7 @@ class PullIntake:
             return 0
         try:
             answer = self._found.pull(known, queue_id, offset, commit_offset, opaque)
-        except Exception:  # noqa: BLE001  As a command it fails again, and is told of what; here others of the turn would be lost.
+        except Exception:  # noqa: BLE001  As a command it fails again and its error is answered; other requests are not lost.
             return 0
         if answer is None:
             return 0
@@ -106,7 +105,7 @@ class PullIntake:
         return answer[1]
 
     def _read(self, header: bytes) -> KnownPull | None:
-        """The question of pulls with this header; None where they are not plain."""
+        """Return the parsed header of these pulls; None if the fast path cannot handle them."""
         queue_id, offset, commit_offset, opaque = _SHOWN
         for name, number in ((b"queueId", queue_id), (b"queueOffset", offset), (b"commitOffset", commit_offset)):  # fmt: skip
             header = header.replace(b'"%b":""' % name, b'"%b":"%d"' % (name, number))
@@ -123,10 +122,9 @@ class PullIntake:
 
 
 def _frame_end(data: bytes, position: int) -> int:
-    """The end of a frame, as its length says."""
     return position + 4 + int.from_bytes(data[position : position + 4])
 
 
 def pull_intake(pulls: Pulls, parts: Parts) -> PullIntake:
-    """An intake of the pulls that find messages; the others are left to `pulls`."""
+    """Create the pull fast path; pulls that it cannot answer are left to `pulls`."""
     return PullIntake(FoundPulls(pulls, parts, _PIECES))

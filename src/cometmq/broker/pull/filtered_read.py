@@ -1,8 +1,8 @@
-"""A read through a filter on properties: records are read in turns until enough of them passed.
+"""Reads records through a filter on their properties, in rounds until enough of them have passed.
 
-The store knows queue entries and nothing of what a record says, so this stands above it. One read
-looks at as many entries as RocketMQ's (800), and for some milliseconds at most, so that a filter that
-lets nothing through never holds the loop for long; the next pull goes on behind them.
+The store knows queue entries but not the properties of records, so this is a layer above it. One read examines as many
+entries as RocketMQ's (800), and takes some milliseconds at most, so a filter that matches nothing cannot block the loop. The
+next pull continues after the examined entries.
 """
 
 from collections.abc import Callable
@@ -15,17 +15,17 @@ from cometmq.model.clock import Clock
 from cometmq.store.message_store import MessageStore
 from cometmq.store.reader import GetResult, GetStatus
 
-SECONDS_MAX = 0.005  # Of looking; at one message at least.
+SECONDS_MAX = 0.005  # Time for examining messages; at least one is examined.
 LOOKED_MAX = 800  # maxFilterMessageSize 16,000 of MessageStoreConfig, 20 bytes an entry.
 Result = TypeVar("Result")
-_TURN = 32  # What a pull of recent messages gives at most.
+_TURN = 32  # Messages per round: the most that a pull of recent messages returns.
 
 
 class TimeBudget:
-    """The time that a request may still spend on looking at messages.
+    """The time that a request may still spend on examining messages.
 
     Attributes:
-        seconds: what is left; of the loop's time, not of the clock's.
+        seconds: Remaining seconds of the loop's time; waiting for the disk does not count.
     """
 
     __slots__ = ("now", "seconds")
@@ -36,20 +36,20 @@ class TimeBudget:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left."""
+        """Whether no time is left."""
         return self.seconds <= 0
 
 
 class ReadRequest(NamedTuple):
-    """Messages of a queue that pass a filter on their properties.
+    """A request for messages of a queue that pass a filter on their properties.
 
     Attributes:
-        topic: of the queue.
-        queue_id: of the queue.
-        offset: queue offset of the first message.
-        count_max: most messages.
-        size_max: most bytes; the first message is given whatever its size.
-        passes: says of a property block whether its message is wanted.
+        topic: The topic of the queue.
+        queue_id: The number of the queue.
+        offset: Queue offset at which to start.
+        count_max: Largest number of messages.
+        size_max: Largest size in bytes; the first message is returned whatever its size.
+        passes: Returns whether a message with this property block is wanted.
     """
 
     topic: str
@@ -61,10 +61,9 @@ class ReadRequest(NamedTuple):
 
 
 class FilteredRead:
-    """One such read."""
+    """A single read through a filter."""
 
     def __init__(self, store: MessageStore, request: ReadRequest, budget: TimeBudget) -> None:
-        """`budget` may be that of several reads, one after the other."""
         self._store = store
         self._request = request
         self._effort = budget
@@ -74,7 +73,7 @@ class FilteredRead:
         self._until = 0.0
 
     def steps(self) -> Steps[GetResult]:
-        """Read until enough is found, or the budget is spent; what waits for the device is done elsewhere."""
+        """Read until enough messages are found or the budget is spent; yield reads that must wait for the disk."""
         while True:
             result = self._timed(self._read)
             if result.cold is None:
@@ -106,7 +105,7 @@ class FilteredRead:
                 return done
 
     def _filter(self, result: GetResult) -> GetResult | None:
-        """Filter what was read; the result of all, or None when more is to be read."""
+        """Filter the records that were read; return the final result, or None to read on."""
         if result.status is not GetStatus.FOUND:
             return self._result(result) if self._offset > self._request.offset else result
         is_over = self._keep_passing(result)
@@ -116,7 +115,7 @@ class FilteredRead:
         return None
 
     def _keep_passing(self, result: GetResult) -> bool:
-        """Keep what passes; whether the answer is full, or its time is over."""
+        """Keep the records that pass; return whether the answer is full or its time is up."""
         request, now, until = self._request, self._effort.now, self._until
         for piece in result.records:
             start, end = 0, len(piece)

@@ -1,9 +1,8 @@
 """Filters of subscriptions: tags by the hash in the queue entry, SQL92 by the record's properties.
 
-A tag filter costs a look at the queue entry; SQL92 needs the record's properties, so records are
-read and then filtered (broker.pull.filtered_read). Follows ExpressionMessageFilter, ExpressionForRetryMessageFilter
-and ConsumerFilterManager of RocketMQ 5.3.3, but for the table of compiled filters: the text of a
-subscription is enough, and what it compiles to is kept by the text.
+A tag filter needs only the queue entry. SQL92 needs the record's properties, so records are read first and then filtered
+(broker.pull.filtered_read). Follows ExpressionMessageFilter, ExpressionForRetryMessageFilter and ConsumerFilterManager of
+RocketMQ 5.3.3, but without a table of compiled filters: they are cached by the text of the expression.
 """
 
 from collections.abc import Awaitable, Callable, Hashable
@@ -22,8 +21,8 @@ from cometmq.model.properties import RETRY_TOPIC
 from cometmq.model.subscription import SQL92, TAG, Subscription, parse_subscription
 
 Passes = Callable[[bytes], bool]
-# Parsed tag expressions that are kept: some thousand of the usual size. Each costs this, and 100 bytes a character where
-# tags have one character each. Bytes.
+# Size limit in bytes of the cache of parsed tag expressions, some thousand of the usual size. An entry costs
+# 600 bytes, plus 100 per character (the worst case: tags of one character each).
 _KEPT_SIZE = 4 << 20
 _SIZE, _SIZE_A_CHARACTER = 600, 100
 _tags: BoundedCache[tuple[str, str | None], Subscription] = BoundedCache(
@@ -31,7 +30,7 @@ _tags: BoundedCache[tuple[str, str | None], Subscription] = BoundedCache(
     size_of=lambda key, _tags: _SIZE + _SIZE_A_CHARACTER * len(key[1] or ""),
     size_max=_KEPT_SIZE,
 )
-# What is longer takes milliseconds to parse, characters.
+# Longer expressions, in characters, take milliseconds to parse.
 _PLAIN_LENGTH_MAX = 4_096
 _RETRY_TOPIC = RETRY_TOPIC.encode()
 
@@ -40,8 +39,8 @@ class MessageFilter(NamedTuple):
     """A filter of messages, by tag hash or by properties.
 
     Attributes:
-        codes: tag hashes, None for all.
-        passes: says so of a record's property block, None for all.
+        codes: The tag hashes that pass; None if all do.
+        passes: Returns whether a message with this property block passes; None if all do.
     """
 
     codes: frozenset[int] | None = None
@@ -49,22 +48,21 @@ class MessageFilter(NamedTuple):
 
 
 class Filters:
-    """Makes filters of subscriptions."""
+    """A factory of filters for subscriptions."""
 
     def __init__(self, settings: BrokerSettings, members: Members) -> None:
-        """`members` knows what groups want of the topics that retries came from."""
         self._settings = settings
         self._members = members
 
     def subscription(
         self, topic: str, expression: str | None, kind: str | None
     ) -> Subscription:
-        """The subscription that a request carries.
+        """Return the subscription that a request carries.
 
-        An SQL92 expression is taken as it is: `filter_of` says what is wrong with it.
+        An SQL92 expression is not checked here; `filter_of` reports its errors.
 
         Raises:
-            RequestError: SUBSCRIPTION_PARSE_FAILED; or this kind is not supported.
+            RequestError: SUBSCRIPTION_PARSE_FAILED, or this kind of expression is not supported.
         """
         kind = kind or TAG
         if kind != TAG:
@@ -78,17 +76,16 @@ class Filters:
     def filter_of(
         self, subscription: Subscription, group: str, *, is_asked: bool = False
     ) -> MessageFilter:
-        """The filter of a group's subscription.
+        """Return the filter of a group's subscription.
 
         Args:
-            subscription: of one topic.
-            group: whose it is.
-            is_asked: it came with the request, and not with a heartbeat.
+            subscription: The subscription to one topic.
+            group: The consumer group.
+            is_asked: Whether the subscription came with the request, not with a heartbeat.
 
         Raises:
-            RequestError: its expression cannot be used, with the column; SUBSCRIPTION_PARSE_FAILED
-                where it came with the request, else FILTER_DATA_NOT_EXIST. Or its kind is not
-                supported.
+            RequestError: The expression cannot be used; the remark names the column. The code is SUBSCRIPTION_PARSE_FAILED if
+                it came with the request, otherwise FILTER_DATA_NOT_EXIST. Or its kind is not supported.
         """
         if subscription.kind == TAG:
             return MessageFilter(subscription.codes if subscription.tags else None)
@@ -107,12 +104,12 @@ class Filters:
         return MessageFilter(passes=passes)
 
     def _passes_origin(self, known: dict[str, Passes], group: str, block: bytes) -> bool:
-        """Whether the group's subscription to the topic of a retried message lets it through."""
+        """Return whether a retried message passes the group's subscription to the message's original topic."""
         topic = find_property(block, _RETRY_TOPIC)
         if topic is None:
             return True
         passes = known.get(topic)
-        if passes is None:  # Once a read: a bad expression is not kept.
+        if passes is None:  # Kept for one read only, because errors must not be cached.
             passes = known[topic] = self._passes_of(group, topic)
         return passes(block)
 
@@ -134,7 +131,7 @@ class Filters:
 
 
 def is_plain(expression: str | None, kind: str | None) -> bool:
-    """Whether the filter of an expression costs next to nothing: tags, and not thousands of them."""
+    """Return whether an expression's filter is cheap: tags, and not thousands of them."""
     return (kind or TAG) == TAG and (expression is None or len(expression) <= _PLAIN_LENGTH_MAX)
 
 
@@ -143,29 +140,28 @@ def _let_through(_block: bytes) -> bool:
 
 
 def _sql92(expression: str) -> Passes:
-    # Imported for the first one, 4 ms: most brokers never see any.
+    # Imported on first use, because it takes 4 ms and most brokers never need it.
     from cometmq.codec.sql92 import sql92_filter
 
     return sql92_filter(expression).matches
 
 
 class FilterCheck:
-    """A consumer asks whether its expression is one before it begins."""
+    """The check of a consumer's expression before it starts to consume."""
 
     def __init__(self, filters: Filters, turns: Turns) -> None:
-        """A long expression waits for its turn."""
         self._filters = filters
         self._turns = turns
 
     def check(self, asked: Subscription, owner: Hashable) -> Awaitable[None] | None:
-        """Whether a subscription can be used; None: it can.
+        """Check that a subscription can be used; return an awaitable if the check must wait for its turn.
 
         Args:
-            asked: the subscription.
-            owner: whose share of what may wait this counts in (`Caller.owner`).
+            asked: The subscription.
+            owner: The caller whose quota of waiting work this counts in (`Caller.owner`).
 
         Raises:
-            RequestError: it cannot: SUBSCRIPTION_PARSE_FAILED with the column, or its kind is not supported.
+            RequestError: SUBSCRIPTION_PARSE_FAILED with the column, or this kind of expression is not supported.
         """
         return self._turns.run(owner, partial(self._check, asked), len(asked.expression))
 

@@ -1,7 +1,7 @@
-"""Pulls that find messages at once, which is nearly all of a busy consumer's.
+"""Pulls that find messages at once, which is nearly all pulls of a busy consumer.
 
-What may be refused, held, redirected or read from the device is left to `pull.pulls`, whose meaning is the only one
-there is: this says what that would say, or nothing (docs/design/0046-columns.md).
+A pull that may be refused, held, redirected or that reads from the disk is left to `pull.pulls`, which defines what a pull
+means: this module gives the same answer or none (docs/design/0046-columns.md).
 """
 
 from collections.abc import Mapping
@@ -20,22 +20,22 @@ from cometmq.model.group import GroupConfig
 from cometmq.model.subscription import TAG, Subscription
 from cometmq.store.consume_queue import ConsumeQueue
 
-# Of the queues that pulls with one header read, this many tallies are kept beside it.
+# Number of queues whose tallies are cached with one header.
 TALLIES_MAX = 32
 
 
 class AdmittedPulls(NamedTuple):
-    """Pulls with one header that may be done, for as long as none of the broker's tables has changed.
+    """The checked state of pulls with one header; valid until one of the broker's tables changes.
 
     Attributes:
-        topics: version of the table of topics; None: the tables were not asked.
-        groups: of the table of groups.
-        members: how often what groups want had changed.
-        group: who pulls.
-        queue_count: queues that the topic has.
-        queues: those of them that have had a message.
-        terms: of the pulls.
-        tallies: of some of the queues, where what this group gets of them is counted.
+        topics: Version of the topic table at the check; None if not checked yet.
+        groups: Version of the group table at the check.
+        members: Change count of the groups' subscriptions at the check.
+        group: The group that pulls.
+        queue_count: Number of queues that the topic has.
+        queues: The queues of the topic that have had a message, by number.
+        terms: The limits and answer header of these pulls.
+        tallies: Counters of this group's reads, for some of the queues.
     """
 
     topics: DataVersion | None
@@ -54,19 +54,18 @@ _NOT_ASKED = AdmittedPulls(
 
 
 class KnownPull:
-    """The header of pulls, but for their queue and offsets.
+    """A parsed header of pulls, without queue and offsets.
 
     Attributes:
-        request: all of it.
-        subscription: that it brings; None where the group's is asked for.
-        admitted: what the tables said of it last.
-        is_committing: whether it brings an offset to be committed.
+        request: The decoded request.
+        subscription: The subscription in the request; None if the group's own is used.
+        admitted: The result of the last check against the tables.
+        is_committing: Whether the request carries an offset to commit.
     """
 
     __slots__ = ("admitted", "is_committing", "request", "subscription")
 
     def __init__(self, request: PullRequest, subscription: Subscription | None) -> None:
-        """Nothing was asked yet."""
         self.request = request
         self.subscription = subscription
         self.admitted = _NOT_ASKED
@@ -74,10 +73,9 @@ class KnownPull:
 
 
 class FoundPulls:
-    """Does pulls that get messages at once, and leaves the others undone."""
+    """A handler of pulls that find messages at once; others are left undone."""
 
     def __init__(self, pulls: Pulls, parts: Parts, pieces: tuple[bytes, ...]) -> None:
-        """`pulls` does the others; `pieces` are the header of an answer (`AnswerTerms`)."""
         self._pieces = pieces
         self._pulls = pulls
         self._admission = pulls.admission
@@ -92,7 +90,7 @@ class FoundPulls:
         self._filters = Filters(parts.settings, parts.members)
 
     def known(self, request: PullRequest) -> KnownPull | None:
-        """The question of pulls of this shape, good for any time; None where they are not plain."""
+        """Return the parsed header for pulls of this form; None if they need the slow path."""
         if not is_plain(request.subscription, request.expression_type):
             return None
         subscription = None
@@ -108,9 +106,9 @@ class FoundPulls:
     def pull(
         self, known: KnownPull, queue_id: int, offset: int, commit_offset: int, opaque: int
     ) -> tuple[bytes, int] | None:
-        """The frame with messages of a queue from an offset on, and the bytes of these; None: nothing was done, and it must be done as a request.
+        """Return the answer frame with messages from an offset on, and their size in bytes; None if the slow path must do the pull.
 
-        `commit_offset` is committed where the header says that pulls bring one; `opaque` is the request's number.
+        `commit_offset` is committed if the header says that the pull commits; `opaque` is the request's number.
         """
         topics, groups, members, group, queue_count, queues, terms, tallies = known.admitted
         if (
@@ -124,7 +122,7 @@ class FoundPulls:
             return self.pull(known, queue_id, offset, commit_offset, opaque)
         queue, offsets = queues.get(queue_id), self._offsets
         if queue is None or queue.is_batch:
-            # Where the topic had none left, those that it has now are not among these.
+            # If the topic had no queues at the check, the ones it has now are missing here, so check again.
             known.admitted = _NOT_ASKED
             return None
         if (
@@ -147,7 +145,7 @@ class FoundPulls:
         return frame, size
 
     def _tally(self, known: KnownPull, queue_id: int, offset: int) -> Tally:
-        """The tally of what a group gets of a queue, of which the first pull with this header is at `offset`."""
+        """Return the counter of a group's reads of a queue; `offset` is the position of the first pull with this header."""
         admitted = known.admitted
         if not known.is_committing:
             self._pulls.note_first(known.request, queue_id, offset)
@@ -157,7 +155,7 @@ class FoundPulls:
         return tally
 
     def _admit(self, known: KnownPull) -> AdmittedPulls:
-        """Ask the tables about a header; _NOT_ASKED where a pull of it gets nothing, or what they say holds only now."""
+        """Check a header against the tables; return _NOT_ASKED if its pulls cannot be answered here or the result cannot be kept."""
         request = known.request
         try:
             group = self._groups.get(request.consumer_group)
@@ -168,7 +166,7 @@ class FoundPulls:
             wanted = known.subscription or self._admission.subscription_of(request, group)
         except RequestError:
             return _NOT_ASKED
-        # A slave's group that its master has not made is in no table, and gone where the settings change.
+        # On a slave, a group that its master does not have is in no table and disappears when the settings change.
         is_kept = self._groups.peek(group.name) is group
         is_allowed = group.consume_enabled and is_readable(topic.perm)
         codes = wanted.codes if wanted.tags else None
@@ -176,7 +174,7 @@ class FoundPulls:
             return _NOT_ASKED
         if not (is_kept and is_allowed and wanted.kind == TAG):
             return _NOT_ASKED
-        # What it asks are fields of the group and `slaveReadEnable`, which holds as long as the broker runs.
+        # This depends on the group's fields and `slaveReadEnable`, which is constant while the broker runs.
         near, far = (self._pulls.next_broker(group, is_far=is_far) for is_far in (False, True))
         terms = AnswerTerms(
             self._pieces, max(request.max_msg_nums, 1), request.max_msg_bytes or BYTES_MAX,

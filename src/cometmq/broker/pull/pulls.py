@@ -1,8 +1,8 @@
-"""Pulls: found messages are given at once as views of the log; the others may wait for one.
+"""The slow path of pulls: found messages are returned at once as views of the log; other pulls may be held.
 
-Checks and their codes are in the order of PullMessageProcessor of RocketMQ 5.3.3. A pull that finds
-nothing new and may wait is held until a message arrives that passes its filter, and is then run
-again; a second miss is answered.
+Checks and codes are in the order of PullMessageProcessor of RocketMQ 5.3.3. A pull that finds nothing new and may wait is
+held until a message arrives that passes its filter (long polling). Then it is run again; if it finds nothing again, that is
+its answer.
 """
 
 from collections.abc import Awaitable, Callable
@@ -41,11 +41,11 @@ from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
 from cometmq.store.reader import GetResult, GetStatus
 
-# A client that asks to be held for longer is answered after this; RocketMQ's ask for 15 to 30 s.
+# Longest time to hold a pull, even if the client asks for more; RocketMQ's clients ask for 15 to 30 s.
 SUSPEND_SECONDS_MAX = 120
-# At a slave whose master is away, a pull of what it lacks waits so long: clients pull again at once.
+# How long a slave without its master holds a pull for messages it lacks, because clients retry at once.
 _LACKING_SECONDS = 1.0
-# A pull that names no limit (maxMsgBytes is of 5.x) is bounded by the store's settings.
+# A pull without a size limit (maxMsgBytes is new in 5.x) is limited by the store's settings.
 BYTES_MAX = 1 << 28
 
 _CODES = {
@@ -63,15 +63,15 @@ class PullAnswer(NamedTuple):
     """The answer to a pull.
 
     Attributes:
-        code: of the answer; messages come with SUCCESS.
-        remark: why.
-        next_offset: where to pull next.
-        min_offset: of the queue.
-        max_offset: of the queue.
-        next_broker: id of the broker to pull from next.
-        records: messages as they lie in the log.
-        group_flag: of the group's configuration.
-        topic_flag: of the topic's.
+        code: Response code; SUCCESS if there are messages.
+        remark: The reason for the code.
+        next_offset: Queue offset of the next pull.
+        min_offset: First offset of the queue.
+        max_offset: Offset that the queue's next message gets.
+        next_broker: Id of the broker to pull from next.
+        records: The messages as they are encoded in the log.
+        group_flag: System flag of the group's configuration.
+        topic_flag: System flag of the topic's configuration.
     """
 
     code: int
@@ -85,21 +85,21 @@ class PullAnswer(NamedTuple):
     topic_flag: int
 
 
-# The last: it waits, and its caller is answered when it has.
+# None: the pull is held, and its caller is answered later.
 Outcome = PullAnswer | Awaitable[PullAnswer | None] | None
 
 
 class Pull(NamedTuple):
-    """A pull that may be done.
+    """A pull that has passed its checks.
 
     Attributes:
-        request: what is asked.
-        caller: who asked.
-        group: whose pull it is.
-        topic: where from.
-        may_hold: whether it may wait for a message, and commits: it has not waited yet.
-        deadline: of one that has waited: how long it may wait on, monotonic seconds.
-        began: when it came, or was done again, monotonic seconds.
+        request: The decoded request.
+        caller: The client, for the answer.
+        group: The group that pulls.
+        topic: The topic that is pulled from.
+        may_hold: Whether the pull may be held and may commit; False once it has been held.
+        deadline: For a pull that was held: until when it may wait on, monotonic seconds.
+        began: When the pull arrived or was run again, monotonic seconds.
     """
 
     request: PullRequest
@@ -112,10 +112,10 @@ class Pull(NamedTuple):
 
 
 class Pulls:
-    """Does the pulls of push, pull and lite consumers.
+    """The pulls of push, pull and lite consumers.
 
     Attributes:
-        admission: says which may be done.
+        admission: The checks of pulls.
     """
 
     def __init__(
@@ -135,22 +135,22 @@ class Pulls:
         cold: ColdReaders,
         has_master: Callable[[], bool] | None = None,
     ) -> None:
-        """Nothing is read yet.
+        """Create the handler of pulls.
 
         Args:
-            settings: what is held, and for how long.
-            store: the messages.
-            topics: those that there are.
-            groups: who may pull.
-            members: whose filters they brought.
-            offsets: where pulls commit to.
-            polls: where pulls wait.
-            counters: told of what was given.
-            turns: slow filters take them.
-            clock: all time.
-            lend: has read in a thread what would have to wait for the device.
-            cold: bounds that.
-            has_master: of a slave, that moves nobody for what it lacks: whether its master is there.
+            settings: The broker's settings, for example whether and how long pulls are held.
+            store: The messages.
+            topics: The table of topics.
+            groups: The table of groups.
+            members: The consumers and their subscriptions.
+            offsets: The table of offsets, which pulls commit to.
+            polls: The held pulls.
+            counters: Updated with the number and size of messages returned.
+            turns: Schedules pulls whose filters may be slow.
+            clock: The clock.
+            lend: Runs a read that must wait for the disk in a thread.
+            cold: Limits reads from the disk.
+            has_master: For a slave, which never moves a consumer for messages that it lacks: is it connected to its master?
         """
         self._settings = settings
         self.admission = PullAdmission(settings, topics=topics, groups=groups, members=members)
@@ -166,21 +166,21 @@ class Pulls:
         self._lend = lend
         self._cold = cold
         self._has_master = has_master
-        self._again = self._run_again  # One for all that wait.
+        self._again = self._run_again  # One bound method for all held pulls.
 
     def pull(self, request: PullRequest, caller: Caller[PullAnswer]) -> Outcome:
-        """Messages, or why there are none; None: the pull waits.
+        """Return messages, or the reason why there are none; None if the pull is held.
 
         Raises:
-            RequestError: it may not be done.
+            RequestError: The pull is refused.
         """
         return self._admit(request, caller, may_hold=True)
 
     def lite_pull(self, request: PullRequest, caller: Caller[PullAnswer]) -> Outcome:
-        """A pull of a lite pull consumer of 5.x.
+        """Do a pull of a lite pull consumer of RocketMQ 5.x.
 
         Raises:
-            RequestError: the settings do not allow it, or as `pull`.
+            RequestError: The settings forbid it, or as for `pull`.
         """
         if not self._settings.is_lite_pull:
             raise RequestError(
@@ -190,7 +190,7 @@ class Pulls:
         return self._admit(request, caller, may_hold=True)
 
     def _run_again(self, held: HeldPull) -> None:
-        """Do a pull that waited, for the last time unless nothing passes its filter."""
+        """Run a held pull again; it is held once more only if no message passes its filter."""
         held.caller.answer(
             partial(
                 self._admit, held.request, held.caller, may_hold=False, deadline=held.deadline
@@ -205,7 +205,7 @@ class Pulls:
         may_hold: bool,
         deadline: float = 0,
     ) -> Outcome:
-        """Do a pull that may be done; one whose filter may take long in its turn."""
+        """Check a pull and do it; if its filter may be slow, it waits for its turn."""
         admission = self.admission
         admission.check_broker()
         group, topic = admission.group_of(request), admission.topic_of(request)
@@ -221,7 +221,7 @@ class Pulls:
         return self._turns.run(caller.owner, begin, len(expression or ""))
 
     def _begin(self, pull: Pull, told: Subscription | None) -> Outcome:
-        """Read; `told` is what the group's heartbeats say, None where the pull brings its subscription."""
+        """Read messages; `told` is the subscription from the group's heartbeats, None if the pull carries its own."""
         request, offsets = pull.request, self._offsets
         group, topic, queue_id = request.consumer_group, request.topic, request.queue_id
         subscription = told or self._filters.subscription(
@@ -240,9 +240,9 @@ class Pulls:
         return self._read_cold(pull, wanted, result)
 
     def _send_elsewhere(self, pull: Pull, offset: int) -> PullAnswer:
-        """The group's offset was reset (broker.admin.resets): go on there."""
+        """Move the consumer to the offset that the group was reset to (broker.admin.resets)."""
         request = pull.request
-        # What this pull or the client's timer has committed since is of before the reset.
+        # This pull or the client's timer may have committed an offset from before the reset; overwrite it.
         self._offsets.commit(
             request.consumer_group, request.topic, request.queue_id, offset=offset
         )
@@ -266,10 +266,10 @@ class Pulls:
         )
 
     def _commit(self, pull: Pull, max_offset: int) -> None:
-        """Keep the offset that a pull brings; of one that brings none, where it begins.
+        """Commit the offset that a pull carries; if it carries none, note where it starts.
 
-        Nothing of a pull beyond the queue's end: it may know the offsets of a queue that was deleted. A slave's queues end
-        before its master's, though.
+        A pull beyond the queue's end commits nothing, because it may know the offsets of a deleted queue. On a slave it commits,
+        because a slave's queues end before its master's.
         """
         request = pull.request
         if request.queue_offset > max_offset and not self._settings.is_slave:
@@ -283,7 +283,7 @@ class Pulls:
             )  # fmt: skip
 
     def note_first(self, request: PullRequest, queue_id: int, offset: int) -> None:
-        """Remember where a group without an offset begins in a queue: its lag counts from there."""
+        """Remember where a group without an offset starts in a queue: its lag counts from there."""
         self._members.note_first_pull(request.consumer_group, request.topic, queue_id, offset)
 
     async def _read_cold(
@@ -360,12 +360,11 @@ class Pulls:
         )  # fmt: skip
 
     def _is_lost(self, request: PullRequest) -> bool:
-        """Return whether an offset beyond a queue's end is of a deleted queue: the group has no offset in this one.
+        """Return whether an offset beyond a queue's end belongs to a deleted queue: the group has no offset in this one.
 
-        Differs: RocketMQ sends every such group to the end, and it misses what was sent to the new queue before. A group
-        with an offset here has seen more of this queue than a crash has left of it; it goes on at the end. So does a program
-        that pulls by hand, without waiting for messages, if the topic was never deleted. A slave's queue may only be behind
-        its master's.
+        Differs: RocketMQ moves every such group to the end, so it misses earlier messages of the new queue. A group with an offset
+        here has seen more of this queue than a crash has left of it; it continues at the end. So does a program that pulls without
+        waiting for messages, if the topic was never deleted. A slave's queue may just be behind its master's.
         """
         stored = self._offsets.get(request.consumer_group, request.topic, request.queue_id)
         follows = request.sys_flag & PULL_SUSPEND
@@ -375,9 +374,10 @@ class Pulls:
     def _lacking(
         self, pull: Pull, wanted: MessageFilter, result: GetResult, *, has_master: bool
     ) -> PullAnswer | None:
-        """Of a slave: its log began later, or does not go so far yet. The group's place stays, and the master is named.
+        """Answer a pull for messages that a slave lacks: keep the consumer's offset and name the master.
 
-        Moved, a group would pass over messages, or have them twice (PullMessageProcessor of RocketMQ 5.3.3, too).
+        The slave's log may start later or end earlier than the master's. A group that was moved would skip messages or get them
+        twice (as in PullMessageProcessor of RocketMQ 5.3.3).
         """
         request = pull.request
         if pull.may_hold and request.sys_flag & PULL_SUSPEND and not has_master:
@@ -388,7 +388,7 @@ class Pulls:
         return self._answer(pull, stays, ResponseCode.PULL_RETRY_IMMEDIATELY)
 
     def next_broker(self, group: GroupConfig, *, is_far: bool) -> int:
-        """Id of the broker that a group had better pull from next."""
+        """Return the id of the broker that a group should pull from next."""
         if not self._settings.is_slave_read:  # As PullMessageProcessor of RocketMQ 5.3.3.
             return 0
         return group.slow_broker_id if is_far else group.broker_id
@@ -402,7 +402,7 @@ class Pulls:
         )
         queue = self._store.queue_to_watch(request.topic, request.queue_id)
         if wait_ms <= 0 or queue.max_offset > request.queue_offset:
-            # The second: a message came while a cold read was under way.
+            # In the second case a message arrived during a cold read.
             return False
         seconds = min(wait_ms / 1000, SUSPEND_SECONDS_MAX)
         self._wait(queue, pull, wanted.codes, self._clock.monotonic() + seconds)
@@ -416,7 +416,7 @@ class Pulls:
         self._polls.hold(queue, HeldPull(request, caller, codes, deadline, self._again))
 
     def _is_held_again(self, pull: Pull, result: GetResult) -> bool:
-        """Messages came and none passed the filter: wait on, behind them."""
+        """Hold a pull again, after messages none of which passed its filter; return whether it is held."""
         if (
             result.status is not GetStatus.NO_MATCHED_MESSAGE
             or result.next_offset < result.max_offset
@@ -434,6 +434,6 @@ class Pulls:
 
 def _code_of(status: GetStatus, queue_offset: int) -> int:
     code = _CODES.get(status)
-    if code is None:  # No queue, or an empty one: who asks for its beginning is right to wait.
+    if code is None:  # The queue is missing or empty: a pull from offset 0 may wait.
         return ResponseCode.PULL_OFFSET_MOVED if queue_offset else ResponseCode.PULL_NOT_FOUND
     return code

@@ -1,1 +1,1 @@
-"""Sends: from the admission of a frame to the answer that its message is stored."""
+"""The handling of sends, from the checks of a request to the answer that its message is stored."""

@@ -1,8 +1,7 @@
-"""May this message be stored, and as what? Every check of a send, in the order of RocketMQ.
+"""Checks every send in RocketMQ's order and decides which records are stored for it.
 
-The order, codes and words follow AbstractSendMessageProcessor.msgCheck and SendMessageProcessor of
-RocketMQ 5.3.3. It answers either with the records to be stored or with a refusal. The hot path skips
-it for what it can see to be plain (broker.send.requests.sends).
+Order, codes and remarks follow AbstractSendMessageProcessor.msgCheck and SendMessageProcessor of RocketMQ 5.3.3.
+The result is either the records to store or a refusal. The fast path skips this for simple sends (broker.send.fast_path).
 """
 
 import asyncio
@@ -36,19 +35,19 @@ from cometmq.store.consume_queue import ConsumeQueue
 
 AnySend = SendRequest | SendRequestV2
 
-# What RocketMQ writes into a dead letter's DELAY, which would else delay it (handleRetryAndDLQ).
+# RocketMQ writes this into a dead letter's DELAY; otherwise the dead letter would be delayed (handleRetryAndDLQ).
 _NO_DELAY = "-1"
-# Bits of a record's sysFlag that say how it is written, which no sender knows: with those of IPv6 hosts nobody
-# can read it, and its queue stands still for every consumer; with those of an inner batch it is taken for one.
+# Bits of sysFlag that describe how a record is encoded; a sender must not set them. With the bits of IPv6 hosts the
+# record would be unreadable and block its queue for every consumer; with those of an inner batch it would be read as one.
 FLAGS_OF_BROKERS = HOST_BITS | INNER_BATCH | NEED_UNWRAP
 
 
 class Sender(Protocol):
-    """The origin of a send: the client's host and address.
+    """The client that a send comes from.
 
     Attributes:
-        host: as records store it, 8 or 20 bytes.
-        address: "ip:port".
+        host: The client's host as records store it, 8 or 20 bytes.
+        address: The client's address, "ip:port".
     """
 
     @property
@@ -59,15 +58,15 @@ class Sender(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AdmittedSend:
-    """A send that may be stored.
+    """A send that has passed all checks.
 
     Attributes:
-        puts: its records; one, or those of a batch.
-        answer_start: header of the answer up to the first physical offset.
-        transaction_id: the unique key.
-        is_batch: whether the records must lie together.
-        is_flush_awaited: whether a synchronous flush comes before the answer (property WAIT).
-        saving: its topic was just made and is on its way to the disk, or None.
+        puts: The records to store: one, or those of a batch.
+        answer_start: JSON header of the answer up to the first physical offset.
+        transaction_id: The message's unique key (UNIQ_KEY).
+        is_batch: Whether the records must be contiguous in the log.
+        is_flush_awaited: Whether the answer waits for a synchronous flush (property WAIT).
+        saving: Done when the topic, which was just created, is on disk; None if it is already.
     """
 
     puts: list[Put]
@@ -84,18 +83,17 @@ class AdmittedSend:
 
 
 class Admission:
-    """Checks sends against settings, topics and groups.
+    """The checks of sends against settings, topics and groups.
 
     Attributes:
-        property_suffix: what the broker adds to each message's properties.
-        body_size_max: bytes of the largest body (maxMessageSize).
-        reroutes: by which special messages are stored elsewhere, asked in this order.
+        property_suffix: The properties that the broker adds to each message.
+        body_size_max: Largest allowed body in bytes (maxMessageSize).
+        reroutes: Called in this order for each send; each may store it elsewhere (delayed, half message ...).
     """
 
     def __init__(
         self, parts: Parts, *, lanes: Lanes, unique_ids: UniqueIds, chance: random.Random
     ) -> None:
-        """`chance` picks queues for those who name none."""
         self.reroutes = parts.reroutes
         self._packing = Packing(parts.settings, unique_ids)
         self.property_suffix = self._packing.property_suffix
@@ -111,17 +109,17 @@ class Admission:
     def admit(
         self, request: AnySend, body: bytes, sender: Sender, *, is_batch: bool = False
     ) -> AdmittedSend:
-        """Decide about one send.
+        """Check a send and return the records to store.
 
         Args:
-            request: what it says of itself.
-            body: of its message, or of many where it is a batch.
-            sender: who sends.
-            is_batch: whether its code says that it is one; else the request may.
+            request: The decoded header of the request.
+            body: The body of the message, or the encoded messages of a batch.
+            sender: The client.
+            is_batch: Whether the request code is that of a batch; the header may declare a batch, too.
 
         Raises:
-            RequestError: it is refused; the code says why.
-            CodecError: its batch or properties cannot be read.
+            RequestError: The send is refused; the code says why.
+            CodecError: The batch or the properties cannot be decoded.
         """
         _check_ranges(request)
         self._check_time()
@@ -133,7 +131,7 @@ class Admission:
         )
         for reroute in self.reroutes:
             sent = reroute(sent)
-        # Until the topic is on disk, each of its sends comes here and waits for that.
+        # Until the topic is on disk, its sends must not use the fast path: each waits for the topic to be saved.
         saving = self._topics.saving_of(topic.name)
         is_here = sent.topic is topic
         lane = self._lanes.open(sent.topic, sent.queue_id, is_kept=is_here and saving is None)
@@ -160,7 +158,7 @@ class Admission:
         )
 
     def _answer_elsewhere(self, sent: RoutedSend, queue_id: int) -> str:
-        """The answer to a send that waits elsewhere names the queue that its sender chose."""
+        """Return the start of the answer to a rerouted send; it names the queue that the producer chose."""
         handle = None
         out_ms = sent.properties.get(keys_of.TIMER_OUT_MS)
         key = sent.properties.get(keys_of.UNIQ_KEY)
@@ -175,7 +173,7 @@ class Admission:
     def _target(
         self, request: AnySend, sender: Sender
     ) -> tuple[TopicConfig, int, dict[str, str]]:
-        """The topic, queue and properties of a send; dead letters go to the topic of dead letters."""
+        """Return the topic, queue id and properties of a send; a dead letter goes to the dead-letter topic."""
         topic = self._topic_of(request, sender)
         properties = _read_properties(request.properties)
         queue_id = self._queue_of(request, topic, sender)
@@ -185,7 +183,7 @@ class Admission:
             properties[keys_of.DELAY] = _NO_DELAY
         return topic, queue_id, properties
 
-    # --- the checks, in their order
+    # --- the checks, in RocketMQ's order
 
     def _check_time(self) -> None:
         start_ms = self._settings.accept_sends_from_ms
@@ -208,7 +206,7 @@ class Admission:
         if topic is None:
             topic = self._make_topic(request, sender)
         if not is_writable(topic.perm):
-            # Differs: RocketMQ leaves this to its producers, who see it in the route.
+            # Differs: RocketMQ leaves this check to its producers, which see the permission in the route.
             raise RequestError(
                 ResponseCode.NO_PERMISSION, f"the topic[{name}] sending message is forbidden"
             )
@@ -232,7 +230,7 @@ class Admission:
 
     def _queue_of(self, request: AnySend, topic: TopicConfig, sender: Sender) -> int:
         queue_id = request.queue_id
-        # Differs: RocketMQ takes any negative id for "choose one".
+        # Differs: RocketMQ picks a queue for any negative id, not only for -1.
         if queue_id == -1 and topic.write_queues > 0:
             return self._chance.randrange(topic.shared_queues)
         if not 0 <= queue_id < topic.queue_count:
@@ -245,7 +243,7 @@ class Admission:
         return queue_id
 
     def _is_dead(self, request: AnySend, topic: str) -> bool:
-        """Whether a message that its consumer sends for a retry has had all of its tries."""
+        """Return whether a message that a consumer sends back for a retry has used up its retries."""
         name = topic.removeprefix(RETRY_PREFIX)
         group = self._groups.get(name)
         if group is None:
@@ -254,7 +252,7 @@ class Admission:
                 f"subscription group not exist, {name}",
             )
         if self._locks.is_group_ordered(name):
-            # A consumer in order has tried by itself; a retry would come out of order.
+            # An orderly consumer has retried by itself; another retry would be out of order.
             return True
         if group.retry_queues <= 0:
             return True
@@ -268,7 +266,7 @@ class Admission:
     def _count_dead(self, properties: dict[str, str], retry: str) -> None:
         origin = properties.get(keys_of.RETRY_TOPIC, retry)
         if self._topics.get(origin) is None:
-            origin = retry  # Anybody can write any name there.
+            origin = retry  # A client can write any name into this property.
         self._counters.dead.of(origin, retry.removeprefix(RETRY_PREFIX)).add(1, 0, 0)
 
     def _dead_letters(self, topic: str) -> TopicConfig:
@@ -277,7 +275,7 @@ class Admission:
 
 
 def _check_queue(queue: ConsumeQueue) -> None:
-    """Refuse a queue whose entries cannot be written; others of the topic may be well."""
+    """Refuse a queue whose entries cannot be written; other queues of the topic may be writable."""
     if queue.fault is not None:
         raise RequestError(
             ResponseCode.SERVICE_NOT_AVAILABLE,
@@ -293,7 +291,7 @@ def _read_properties(text: str | None) -> dict[str, str]:
 
 
 def _check_ranges(request: AnySend) -> None:
-    """Refuse numbers that a record has no room for."""
+    """Refuse numbers that do not fit the 32-bit fields of a record."""
     for name in ("flag", "sys_flag", "reconsume_times", "queue_id"):
         value = getattr(request, name)
         if value is not None and not -(1 << 31) <= value < 1 << 31:

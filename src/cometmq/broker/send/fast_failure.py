@@ -1,8 +1,8 @@
-"""Requests that have waited too long are refused at once: SYSTEM_BUSY, and the client goes elsewhere.
+"""Refuses requests that have waited too long with SYSTEM_BUSY, so that clients use another broker.
 
-RocketMQ has queues before its threads, and looks into them each 10 ms (BrokerFastFailure of 5.3.3).
-Here a request waits in two places only: in the socket while the loop is held up (a page cache that is
-busy makes a write take long), and before the pool when many read old messages.
+RocketMQ checks its request queues every 10 ms (BrokerFastFailure of 5.3.3). This broker has no such queues. A request can
+wait in two places only: in its socket while the loop is blocked (a busy page cache makes a write slow), and for a pool thread
+when many consumers read old messages.
 """
 
 import asyncio
@@ -20,12 +20,12 @@ from cometmq.store.reader import GetResult
 _log = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.05
-READ_SECONDS = 0.005  # The loop reads what is in its sockets in one turn; this is behind it.
+READ_SECONDS = 0.005  # The loop reads its sockets in one iteration; this comes after that.
 BUSY = "broker busy, start flow control for a while"
 
 
 class ColdReads:
-    """Reads that wait for the device, in the pool."""
+    """Reads that a pool thread does because they must wait for the disk."""
 
     def __init__(self, pool: Executor, clock: Clock, settings: BrokerSettings) -> None:
         self._pool = pool
@@ -34,10 +34,10 @@ class ColdReads:
         self._wait_ms_max = settings.pull_wait_ms_max
 
     async def read(self, cold: Callable[[], GetResult]) -> GetResult:
-        """Run a read.
+        """Run a read in a pool thread.
 
         Raises:
-            RequestError: it waited longer than waitTimeMillsInPullQueue for a thread.
+            RequestError: The read waited longer than waitTimeMillsInPullQueue for a thread.
         """
         asked = self._clock.monotonic()
 
@@ -54,28 +54,27 @@ class ColdReads:
 
 
 class StallWatch(Feature):
-    """Notices that the loop stalled, and refuses the sends that came meanwhile.
+    """A watch that notices when the loop was blocked and refuses the sends that arrived meanwhile.
 
-    A timer that comes late says it: after a read whose write took long, uvloop runs timers before it
-    reads again. Whoever had sent by then is told to go elsewhere: storing what its client may have
-    given up would only make it twice.
+    It detects this by a timer that fires late: after a slow write, uvloop runs timers before it reads sockets again. Sends that
+    arrived until then are refused: their clients may have given up, so storing them would only create duplicates.
     """
 
     def __init__(self, parts: Parts) -> None:
         self._store = parts.store
         self._seconds_max = parts.settings.busy_timeout_ms / 1000
-        # A virtual loop is never late.
+        # Under virtual time the loop is never late.
         self._is_on = parts.settings.is_fast_failure and not parts.clock.is_steady
         self._timer: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
-        """Begin to look."""
+        """Start the timer."""
         if self._is_on:
             self._loop = asyncio.get_running_loop()
             self._look_later(TICK_SECONDS, self._look)
 
     async def close(self) -> None:
-        """Look no more."""
+        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -94,6 +93,6 @@ class StallWatch(Feature):
         self._look_later(READ_SECONDS, self._over)
 
     def _over(self) -> None:
-        """End the stall: what came meanwhile has been read."""
+        """End the refusals: the sends that arrived during the stall have been read."""
         self._store.take_again()
         self._look_later(TICK_SECONDS, self._look)

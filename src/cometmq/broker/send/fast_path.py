@@ -1,8 +1,8 @@
-"""The fast path of sends: from a turn's bytes to records and answers, as columns.
+"""The fast path of sends: turns the bytes of a read batch into records and answers, as columns.
 
-Plain sends and plain batch messages are taken from the bytes of their connections before they are commands
-(`kernel.take_sends`), stored with one write, and answered with one a connection. What is not known at a glance stays where it is: it becomes commands, and
-goes the way of `send.requests.sends`, with the same meaning (docs/design/0046-columns.md).
+Parses simple sends and batch messages directly from the bytes of their connections (`kernel.take_sends`), stores them with one
+write, and answers with one write per connection. All other requests are decoded into commands and handled by
+`send.requests.sends`, with the same meaning (docs/design/0046-columns.md).
 """
 
 from collections.abc import Callable
@@ -35,18 +35,18 @@ SEND_CODES = (
     RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
 )  # fmt: skip
 
-# Of each connection the index behind its last one.
+# Per connection: the index after its last send in the batch.
 Ends = list[tuple[Peer, int]]
 
 
 class SendIntake:
-    """Takes plain sends (`net.requests.Intake`); a read that begins with none it shows to who takes pulls, and to others.
+    """The fast path for simple sends (`net.requests.Intake`); other reads are offered to the pull fast path, then to others.
 
     Attributes:
-        judged: the codes of the sends.
-        count: how many requests it has taken since `handle`.
-        codes: of all that it takes.
-        answer_ahead: answers a pull, as the intake of pulls does.
+        judged: The request codes of sends.
+        count: Number of requests accepted since the last `handle`.
+        codes: All request codes that this fast path accepts.
+        answer_ahead: Answers a pull before the rest of its read batch; see `PullIntake.answer`.
     """
 
     judged = frozenset(map(int, SEND_CODES))
@@ -62,21 +62,21 @@ class SendIntake:
         written: Callable[[], None],
         pulls: PullIntake | None = None,
     ) -> None:
-        """Nothing is taken.
+        """Create the fast path.
 
         Args:
-            store: where they go.
-            lanes: which queues may be sent to without asking.
-            admission: what it says of properties and sizes.
-            counters: count them.
-            refuse: answers sends that could not be stored.
-            written: called once their answers are written.
-            pulls: takes what is no send.
+            store: Stores the records.
+            lanes: The queues that may be written without further checks.
+            admission: Provides the broker's properties and the body size limit.
+            counters: Updated for each stored batch.
+            refuse: Called with sends that could not be stored; answers them.
+            written: Called after the answers have been written.
+            pulls: The fast path of pulls, if any.
         """
         self.count = 0
         self.codes = frozenset(SEND_CODES) | (frozenset() if pulls is None else pulls.codes)
         self._pulls = pulls
-        # A pull ahead of its turn, for it gains nothing by what others bring.
+        # A pull gains nothing from being handled together with others, so it is answered at once.
         self.answer_ahead = _nothing if pulls is None else pulls.answer
         self._takers: list[FrameHandler] = []
         self.written = written
@@ -94,7 +94,7 @@ class SendIntake:
         self._host = store.store_host.hex().upper()
 
     def show(self, taker: FrameHandler) -> None:
-        """Show this one what is neither a send nor a pull."""
+        """Register a handler that is offered frames that are neither sends nor pulls."""
         self._takers.append(taker)
 
     def take(
@@ -105,7 +105,7 @@ class SendIntake:
         count_max: int,
         signer: KnownSigner | None = None,
     ) -> int:
-        """Take sends of one connection, or, where nobody must sign, what others take; see `net.requests.Intake`."""
+        """Accept sends of one connection or, if it needs no signatures, offer its frames to others (`net.requests.Intake`)."""
         batch = self._batch
         before = batch.request_count
         end = take_sends(
@@ -120,14 +120,14 @@ class SendIntake:
         return end
 
     def take_reads(self, turn: TurnReads[Peer], count_max: int, size_min: int) -> None:
-        """Take the sends of those who brought one each; see `net.requests.Intake`."""
+        """Accept the sends of all connections that delivered one each (`net.requests.Intake`)."""
         batch = self._batch
         before = batch.request_count
         take_reads(turn, batch, self._ends, count_max, size_min, self._straight, self._limits)
         self.count += batch.request_count - before
 
     def _take_others(self, data: bytes, position: int, peer: Peer, count_max: int) -> int:
-        """Show what is no send to others: they answer what they take, which are requests of the turn all the same."""
+        """Offer frames that are no sends to the other fast paths; they answer what they accept, and it counts in this batch."""
         if not position and self._pulls is not None:
             end, count = self._pulls.take(data, peer, count_max)
             if count:
@@ -141,7 +141,7 @@ class SendIntake:
         return position
 
     def handle(self) -> bool:
-        """Store what was taken, and answer each connection; False where that was done already, as pulls are."""
+        """Store the accepted sends and answer each connection; return False if there were none (pulls are answered already)."""
         self.count = 0
         if self._pulls is not None:
             self._pulls.size = 0
@@ -172,10 +172,10 @@ class SendIntake:
     def _answer_confirmed(
         self, batch: Columns, first: int, last: int, answers: bytes, peer: Peer, began: float
     ) -> None:
-        """Answer when all of a connection's sends are confirmed; one waiter for all.
+        """Answer when all sends of a connection are confirmed, with one waiter for all.
 
-        The last one counts the batch. A waiter of its own for that would make a lone sender two who wait, and what it
-        sends next would not be on its way to the device before the flush (`store.flushing.Flushing.done`).
+        The last connection's waiter also counts the batch. A separate waiter for counting would make a lone producer look like two
+        waiters, and its next send would not be started before the flush (`store.flushing.Flushing.done`).
         """
 
         def confirmed(durability: Durability) -> None:
@@ -196,5 +196,5 @@ class SendIntake:
 
 
 def _nothing(_data: bytes, _write: Write) -> int:
-    """No pull is answered."""
+    """Answer no pull."""
     return 0

@@ -1,7 +1,7 @@
-"""Refuses messages for kinds of queues that are read but not written: batch topics, light queues.
+"""Refuses sends to kinds of queues that this broker only reads: batch topics and light queues.
 
-Both are read from a Java broker's store (docs/format/other-queues.md). A send that asks for one is
-refused with its reason, for a message in no queue would be lost without a word.
+Both occur in stores that a Java broker wrote (docs/format/other-queues.md). Such a send is refused with a reason; if it
+were stored, its message would be in no queue and silently lost.
 """
 
 from cometmq.broker.inner.reroute import RoutedSend
@@ -14,17 +14,17 @@ MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
 
 
 class OtherQueues(Feature):
-    """Refuses what would need a queue of another kind."""
+    """A feature that refuses sends to batch topics and light queues."""
 
     def __init__(self, parts: Parts) -> None:
         self._is_multi_dispatch = parts.settings.is_multi_dispatch
         parts.reroutes.append(self._refuse)
 
     def _refuse(self, sent: RoutedSend) -> RoutedSend:
-        """A reroute that moves nothing.
+        """Refuse a send to a batch topic or light queue; return any other unchanged.
 
         Raises:
-            RequestError: the message is for a batch topic or a light queue.
+            RequestError: The message is for a batch topic or a light queue.
         """
         if sent.topic.attributes and is_batch_topic(sent.topic.attributes):
             raise RequestError(

@@ -1,7 +1,7 @@
-"""From an admitted send to what the store takes: one record, or those of a batch.
+"""Turns an admitted send into the records that the store appends: one, or those of a batch.
 
-Follows SendMessageProcessor and MessageExtEncoder of RocketMQ 5.3.3: what the broker adds stands
-behind a message's own properties; in a batch an item's own come first, then those of the batch.
+Follows SendMessageProcessor and MessageExtEncoder of RocketMQ 5.3.3: the broker's properties follow the message's own. In
+a batch, an item's properties come first, then those of the batch.
 """
 
 from typing import NamedTuple
@@ -19,22 +19,22 @@ from cometmq.model.java_hash import java_hash
 from cometmq.model.names import RETRY_PREFIX, TOPIC_LENGTH_MAX
 from cometmq.store.appender import Put
 
-# Properties by which a message asks to be delivered later; a batch has no place for them.
+# Properties that request delayed delivery; a batch cannot have them.
 _DELAYS = (
     keys_of.DELAY, keys_of.TIMER_DELAY_SEC, keys_of.TIMER_DELAY_MS, keys_of.TIMER_DELIVER_MS,
 )  # fmt: skip
 
 
 class Origin(NamedTuple):
-    """The parts that all records of one send share.
+    """The values that all records of one send share.
 
     Attributes:
-        sent: topic, queue and properties.
-        lane: of the queue.
-        flag: the user's number.
-        born_ms: epoch ms at the client.
-        born_host: the client, 8 or 20 bytes.
-        reconsume_times: how often it was consumed in vain.
+        sent: Topic, queue and properties.
+        lane: The open queue that is written to.
+        flag: The user's flag.
+        born_ms: When the client created the message, epoch ms.
+        born_host: The client's host, 8 or 20 bytes.
+        reconsume_times: How often consumption has failed so far.
     """
 
     sent: RoutedSend
@@ -46,15 +46,14 @@ class Origin(NamedTuple):
 
 
 class Packing:
-    """Makes puts of bodies.
+    """An encoder from message bodies to records.
 
     Attributes:
-        property_suffix: what the broker adds to each message's properties.
-        body_size_max: bytes of the largest body (maxMessageSize).
+        property_suffix: The properties that the broker adds to each message.
+        body_size_max: Largest allowed body in bytes (maxMessageSize).
     """
 
     def __init__(self, settings: BrokerSettings, unique_ids: UniqueIds) -> None:
-        """`unique_ids` are for messages that came without one."""
         self.body_size_max = settings.body_size_max
         self.property_suffix = "".join(
             f"{name}\1{value}\2"
@@ -68,10 +67,10 @@ class Packing:
         self._unique_ids = unique_ids
 
     def single(self, body: bytes, origin: Origin) -> Put:
-        """A message.
+        """Return the record of a single message; a message without a unique id gets one.
 
         Raises:
-            RequestError: its body or properties have a size that is not allowed.
+            RequestError: The size of the body or of the properties is not allowed.
         """
         self._check_body(body, "message body size")
         properties = origin.sent.properties
@@ -82,10 +81,10 @@ class Packing:
         return _pack(body, origin.flag, joined, properties.get(keys_of.TAGS), origin)
 
     def batch(self, body: bytes, origin: Origin) -> list[Put]:
-        """The messages of a batch.
+        """Return the records of a batch.
 
         Raises:
-            RequestError: as `single`, or the batch cannot be read or held by its topic.
+            RequestError: As for `single`, or the batch cannot be decoded, or its topic allows no batches.
         """
         topic, properties = origin.sent.born_topic, origin.sent.properties
         if len(topic) > TOPIC_LENGTH_MAX or topic.startswith(RETRY_PREFIX):
@@ -97,7 +96,7 @@ class Packing:
             items = decode_batch(body)
         except CodecError as error:
             raise RequestError(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
-        # Follows RocketMQ: a batch without an id gets none, which would hide those of its items.
+        # Follows RocketMQ: a batch without a unique id gets none, because it would hide the ids of its items.
         shared = "".join(f"{name}\1{value}\2" for name, value in properties.items())
         block = shared.encode() + self._suffix
         puts = []
@@ -122,7 +121,7 @@ class Packing:
 
 
 def _refuse_delay(own: dict[str, str]) -> None:
-    # RocketMQ's client refuses such a batch; its broker would deliver at once and say nothing.
+    # RocketMQ's client refuses such a batch; its broker would silently deliver without delay.
     for name in _DELAYS:
         if own.get(name, "0") != "0":
             raise RequestError(

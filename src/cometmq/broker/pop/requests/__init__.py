@@ -1,1 +1,1 @@
-"""The requests of pops: one function a code."""
+"""The request handlers of pop."""

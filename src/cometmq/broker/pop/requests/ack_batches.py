@@ -1,9 +1,9 @@
-"""ACK_MESSAGE 200051, all of a turn at once: the request that pop brings for every message.
+"""Request ACK_MESSAGE 200051, which pop consumers send for every message: handles all of a read batch at once.
 
-Acknowledgements of one pop come one behind the other, and their handles differ in the last word only: the kernel
-splits a turn's into such runs, what a run names is looked up once, and it is taken at once. Answers differ in
-one number. What comes in front of all else of its connection is done before it is a command. Whatever names no message of an open check point goes the way of `Acks.ack`, which says
-what is wrong with it.
+Acknowledgements of one pop usually arrive together, and their handles differ in the last word only. The kernel splits a
+batch into such runs, so a check point is looked up once per run. The answers differ in one number. Acknowledgements at the
+start of a connection's bytes are handled without decoding them as commands. Any that does not match an open check point is
+left to `Acks.ack`, which reports its error.
 """
 
 from cometmq.broker.pop.acks import Acks
@@ -21,19 +21,19 @@ from cometmq.net.requests import Read, refuse_all
 _PREFIX_SIZE = 8
 _BEFORE, _, _END = answer_head(Command(0), Answer(), 0)[_PREFIX_SIZE:].partition(b'"opaque":0')
 _BEFORE += b'"opaque":'
-_BEGIN = b'{"code":%d,' % RequestCode.ACK_MESSAGE  # As all official clients write it.
+_BEGIN = b'{"code":%d,' % RequestCode.ACK_MESSAGE  # All official clients write it like this.
 
 
 class AckBatch:
-    """Handles the acknowledgements of a turn."""
+    """The handler of all acknowledgements of a read batch."""
 
     def __init__(self, check_points: CheckPointTable, acks: Acks) -> None:
-        """`acks` does what is not plain."""
+        """`acks` handles the acknowledgements that need the slow path."""
         self._check_points = check_points
         self._acks = acks
 
     def handle(self, reads: list[Read]) -> None:
-        """Acknowledge all of them and give their answers to the peers."""
+        """Acknowledge all messages of a read batch and answer their clients."""
         for peer, commands in reads:
             try:
                 self._acknowledge(commands, peer)
@@ -43,7 +43,7 @@ class AckBatch:
     def take_frames(
         self, data: bytes, position: int, peer: Peer, count_max: int
     ) -> tuple[int, int]:
-        """Acknowledge as far as it is plain; see `net.requests.FrameHandler`."""
+        """Acknowledge as many frames as the fast path can; see `net.requests.FrameHandler`."""
         if not data.startswith(_BEGIN, position + _PREFIX_SIZE):
             return position, 0
         named = _Named(self._check_points)
@@ -74,24 +74,24 @@ class AckBatch:
         return Answer()
 
     def written(self) -> None:
-        """Nothing follows: acknowledgements are put on record by a timer."""
+        """Do nothing: a timer records the acknowledgements."""
 
 
 class _Named:
-    """The check points that a turn's acknowledgements of one connection name, one after the other."""
+    """The check points named by one connection's acknowledgements of a read batch, in order."""
 
     def __init__(self, check_points: CheckPointTable) -> None:
         self.points: list[CheckPoint] = []
         self._check_points = check_points
 
     def find(self, handle: str, topic: str, group: str, queue: str) -> tuple[int, ...] | None:
-        """The queue offsets of the check point that a handle names without its last word; None where there is none."""
+        """Return the queue offsets of the check point of a handle, whose last word is ignored; None if there is none."""
         try:
             start, pop_time, _ = handle.split(" ", 2)
             point = self._check_points[topic, group, int(queue), int(start), int(pop_time)]
         except (LookupError, ValueError):
-            return None  # Not as it should be; the other way says what.
+            return None  # Malformed; the slow path reports the error.
         if point.has_replaced:
-            return None  # One of its messages has another handle.
+            return None  # One of its messages has a new handle.
         self.points.append(point)
         return point.body.offsets

@@ -1,4 +1,4 @@
-"""QUERY_ASSIGNMENT 400, and the modes by 401 and 402: bodies to requests, results to answers."""
+"""Requests QUERY_ASSIGNMENT 400 and the modes, 401 and 402: decodes bodies and encodes answers."""
 
 from cometmq.broker.pop.assignment import Assignments
 from cometmq.codec.bodies.assignment import (
@@ -15,7 +15,7 @@ from cometmq.net.requests import Answers
 
 
 class AssignmentHandler:
-    """Handles requests about queues that the broker shares out."""
+    """Handles the assignment of queues to consumers."""
 
     def __init__(self, service: Assignments) -> None:
         self._service = service
@@ -26,16 +26,16 @@ class AssignmentHandler:
         }
 
     async def query(self, command: Command, _peer: Peer) -> Answer:
-        """Answer with the queues of a member."""
+        """Return the queues of a member (QUERY_ASSIGNMENT)."""
         query = decode_assignment_query(command.body)
         return Answer(body=encode_assignments(await self._service.assign(query)))
 
     async def set_mode(self, command: Command, _peer: Peer) -> Answer:
-        """Keep how a group consumes a topic; answered when it is on disk."""
+        """Set how a group consumes a topic; answered when it is on disk."""
         await self._service.set_mode(decode_request_mode(command.body))
         return Answer()
 
     def all_modes(self, _command: Command, _peer: Peer) -> Answer:
-        """Give all modes, as a slave asks for them."""
+        """Return all modes; slaves ask for them."""
         modes = self._service.all_modes()
         return Answer(body=encode_request_modes(modes, pretty=False).encode())

@@ -1,4 +1,4 @@
-"""Pop, but for acknowledgements of one message (pop.requests.ack_batches): headers to requests, results to answers."""
+"""The requests of pop except for single acknowledgements (pop.requests.ack_batches): decodes headers, encodes answers."""
 
 from collections.abc import Awaitable
 
@@ -26,12 +26,12 @@ from cometmq.net.requests import Answers
 
 
 class PopHandler:
-    """Handles pops, and what clients say and ask of them."""
+    """Handles pops, peeks, batch acknowledgements and changes of the invisible time."""
 
     def __init__(
         self, popping: Popping, peeking: Peeking, acks: Acks, machines: Machines
     ) -> None:
-        """`machines` run peeks, which may have to wait for the device."""
+        """`machines` run peeks, which may have to wait for the disk."""
         self._popping = popping
         self._peeking = peeking
         self._acks = acks
@@ -47,7 +47,7 @@ class PopHandler:
         }
 
     def pop(self, command: Command, peer: Peer) -> Answer | Awaitable[Answer | None] | None:
-        """POP_MESSAGE 200050: answer a pop, or hold it."""
+        """Answer a pop, or hold it (POP_MESSAGE 200050)."""
         request = decode_fields(PopRequest, command.fields)
         caller = RequestCaller(command, peer, _encode_pop)
         return caller.answer_of(self._popping.pop(request, caller))
@@ -55,18 +55,18 @@ class PopHandler:
     def notification(
         self, command: Command, peer: Peer
     ) -> Answer | Awaitable[Answer | None] | None:
-        """NOTIFICATION 200054: answer when there is something to pop, or when the time is over."""
+        """Answer when there is a message to pop, or the time is over (NOTIFICATION 200054)."""
         request = decode_fields(NotificationRequest, command.fields)
         caller = RequestCaller(command, peer, _encode_notice)
         return caller.answer_of(self._popping.notification(request, caller))
 
     def polling(self, command: Command, _peer: Peer) -> Answer:
-        """POLLING_INFO 200055: say how many wait."""
+        """Return the number of waiting pops (POLLING_INFO 200055)."""
         request = decode_fields(PollingInfoRequest, command.fields)
         return Answer(fields={"pollingNum": str(self._popping.polling(request))})
 
     def peek(self, command: Command, _peer: Peer) -> Awaitable[Answer] | Answer:
-        """PEEK_MESSAGE 200052: answer with messages, or with PULL_NOT_FOUND."""
+        """Return messages, or PULL_NOT_FOUND (PEEK_MESSAGE 200052)."""
         request = decode_fields(PeekRequest, command.fields)
         return self._machines.answer(self._answer_peek(request))
 
@@ -81,12 +81,12 @@ class PopHandler:
         return Answer(result.code, result.remark, fields, result.records)
 
     def batch_ack(self, command: Command, _peer: Peer) -> Answer:
-        """BATCH_ACK_MESSAGE 200151: messages of several check points are done with."""
+        """Acknowledge messages of several check points (BATCH_ACK_MESSAGE 200151)."""
         self._acks.batch_ack(decode_batch_ack(command.body) if command.body else [])
         return Answer()
 
     def change_invisible_time(self, command: Command, _peer: Peer) -> Answer:
-        """CHANGE_MESSAGE_INVISIBLETIME 200053: a message comes again after another time."""
+        """Change when a message is delivered again (CHANGE_MESSAGE_INVISIBLETIME 200053)."""
         request = decode_fields(ChangeInvisibleTimeRequest, command.fields)
         changed = self._acks.change_invisible_time(request)
         return Answer(
@@ -98,7 +98,7 @@ class PopHandler:
         )
 
     def keep_files(self, _command: Command, _peer: Peer) -> Answer:
-        """POP_ROLLBACK 200056: check points are to be in files again, where ours always are."""
+        """Do nothing: this broker's check points are always in files (POP_ROLLBACK 200056 asks for that)."""
         return Answer()
 
 

@@ -1,1 +1,1 @@
-"""The requests of pulls: one function a code."""
+"""The request handlers of pulls."""

@@ -1,4 +1,4 @@
-"""Requests 2001 to 2003: thresholds of cold data control, changed and asked for."""
+"""Requests 2001 to 2003: change and return the thresholds of cold data control."""
 
 import logging
 
@@ -20,7 +20,7 @@ _THRESHOLD_MAX = (1 << 63) - 1  # A Java long.
 
 
 class ColdReaderHandler(Feature):
-    """Handles what is asked of cold data control."""
+    """Handles the requests of cold data control."""
 
     def __init__(self, parts: Parts) -> None:
         self._cold = parts.cold
@@ -31,7 +31,7 @@ class ColdReaderHandler(Feature):
         }
 
     def change(self, command: Command, peer: Peer) -> Answer:
-        """UPDATE_COLD_DATA_FLOW_CTR_CONFIG 2001: all of the thresholds, or none."""
+        """Set all thresholds of the request, or none (UPDATE_COLD_DATA_FLOW_CTR_CONFIG 2001)."""
         if len(command.body) > _BODY_MAX:
             raise _invalid(f"a body of {len(command.body)} bytes; {_BODY_MAX} is the most")
         try:
@@ -46,7 +46,7 @@ class ColdReaderHandler(Feature):
         return Answer()
 
     def remove(self, command: Command, peer: Peer) -> Answer:
-        """REMOVE_COLD_DATA_FLOW_CTR_CONFIG 2002; of a group without a threshold it does nothing."""
+        """Remove a group's threshold, if it has one (REMOVE_COLD_DATA_FLOW_CTR_CONFIG 2002)."""
         try:
             group = command.body.decode()
         except UnicodeDecodeError:
@@ -56,7 +56,7 @@ class ColdReaderHandler(Feature):
         return Answer()
 
     def tell(self, _command: Command, _peer: Peer) -> Answer:
-        """GET_COLD_DATA_FLOW_CTR_INFO 2003."""
+        """Return thresholds and current reads (GET_COLD_DATA_FLOW_CTR_INFO 2003)."""
         return Answer(body=orjson.dumps(self._cold.to_json()))
 
 
@@ -64,7 +64,7 @@ def _threshold(group: str, text: str) -> int:
     if (fault := group_fault(group)) is not None:
         raise _invalid(fault)
     text = text.strip()
-    # Twenty digits are more than any; Python reads thousands slowly.
+    # More than 20 digits cannot be valid, and Python parses thousands of digits slowly.
     if (
         not text.isascii()
         or not text.isdecimal()

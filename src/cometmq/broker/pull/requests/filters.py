@@ -1,4 +1,4 @@
-"""CHECK_CLIENT_CONFIG 46: a frame's body to a subscription."""
+"""Request CHECK_CLIENT_CONFIG 46: decodes a subscription and checks it."""
 
 from collections.abc import Awaitable
 
@@ -12,14 +12,14 @@ from cometmq.net.peer import Peer
 
 
 class FilterHandler(Feature):
-    """Handles what consumers ask of filters."""
+    """Handles the check of a client's subscription."""
 
     def __init__(self, parts: Parts) -> None:
         self._check = FilterCheck(Filters(parts.settings, parts.members), parts.turns)
         self.answers = {RequestCode.CHECK_CLIENT_CONFIG: self.check}
 
     def check(self, command: Command, peer: Peer) -> Answer | Awaitable[Answer]:
-        """CHECK_CLIENT_CONFIG 46; without a subscription there is nothing to check."""
+        """Check a consumer's subscription (CHECK_CLIENT_CONFIG 46); a request without one passes."""
         asked = decode_client_config(command.body)
         checking = None if asked is None else self._check.check(asked, peer)
         return Answer() if checking is None else _answer_checked(checking)

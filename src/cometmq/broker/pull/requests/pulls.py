@@ -1,4 +1,4 @@
-"""PULL_MESSAGE 11 and LITE_PULL_MESSAGE 361: a frame's header to a request, a result to an answer."""
+"""Requests PULL_MESSAGE 11 and LITE_PULL_MESSAGE 361: decodes headers and encodes answers."""
 
 from collections.abc import Awaitable
 
@@ -32,7 +32,7 @@ class PullHandler:
     def lite_pull(
         self, command: Command, peer: Peer
     ) -> Answer | Awaitable[Answer | None] | None:
-        """Answer a pull of a lite pull consumer of 5.x, or hold it."""
+        """Answer a pull of a lite pull consumer of RocketMQ 5.x, or hold it."""
         request = decode_fields(PullRequest, command.fields)
         caller = RequestCaller(command, peer, _encode)
         return caller.answer_of(self._service.lite_pull(request, caller))

@@ -1,1 +1,1 @@
-"""The requests of sends: one function a code."""
+"""The request handlers of sends."""

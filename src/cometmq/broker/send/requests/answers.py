@@ -1,7 +1,7 @@
-"""The answers to the sends of one read: one text, made bytes at once.
+"""Encodes the answers to the sends of one read batch together.
 
-An answer's header is JSON of which only four numbers and a key change from send to send; so it is put
-together from texts that are there already (`Lane.answer_start` is one), by `kernel.encode_answers`.
+The JSON headers of these answers differ only in four numbers and a key. They are therefore assembled from prepared text
+such as `Lane.answer_start`, by `kernel.encode_answers`.
 """
 
 from cometmq.kernel import as_one, encode_answers, ids_of
@@ -12,7 +12,7 @@ from cometmq.store.positions import Durability
 
 __all__ = ["Pending", "as_late", "as_one", "encode_answers", "ids_of", "too_few_replicas"]
 
-# Every header begins so; that of a message that was not confirmed begins with another code.
+# Every header starts like this. For an unconfirmed message this start is replaced by one with another code.
 _CODE_SIZE = len('{"code":0')
 _LATE_CODES = {
     Durability.DISK_LATE: ResponseCode.FLUSH_DISK_TIMEOUT,
@@ -22,12 +22,12 @@ _LATE_CODES = {
 
 
 def too_few_replicas(reason: str) -> RequestError:
-    """The error for a send with too few replicas: IN_SYNC_REPLICAS_NOT_ENOUGH of RocketMQ 5.3.3."""
+    """Return the error for a send with too few in-sync replicas (IN_SYNC_REPLICAS_NOT_ENOUGH of RocketMQ 5.3.3)."""
     return RequestError(ResponseCode.SYSTEM_ERROR, reason)
 
 
 def as_late(pending: list[Pending], durability: Durability) -> list[Pending]:
-    """Sends that were stored and not confirmed, to be answered with the code for why not."""
+    """Change the answers of stored but unconfirmed sends to the code that says why they are unconfirmed."""
     late_start = f'{{"code":{_LATE_CODES[durability]:d}'
     return [
         (opaque, None if start is None else late_start + start[_CODE_SIZE:], key)

@@ -1,9 +1,9 @@
-"""Batches of very many messages: stored a piece at a time, so that others are served between the pieces.
+"""Stores batches of very many messages in pieces, so that other requests are served in between.
 
-A batch of 4 MB may hold 170,000 messages, and each costs some microseconds: as one piece it would
-keep everybody waiting for a second. It is looked through before anything of it is stored, so that
-one which cannot be read leaves nothing. Its pieces may have other messages between them. When one
-cannot be stored the batch is refused although those before it are there, as if the answer were lost.
+A batch of 4 MB may hold 170,000 messages at some microseconds each: stored at once, it would block everybody for a second.
+The whole batch is parsed before any message is stored, so an unreadable batch leaves nothing behind. Other messages may be
+stored between its pieces. If a piece cannot be stored, the batch is refused although the earlier pieces are stored; for the
+producer this is as if the answer had been lost.
 """
 
 import asyncio
@@ -24,22 +24,24 @@ from cometmq.net.answer import answer_to_error
 from cometmq.net.peer import Peer
 from cometmq.store.appender import PutResult
 
-PIECE_COUNT_MAX = 1_024  # Messages of a piece; they take 5 ms.
-_LOOK_PIECES = 16  # In a turn: 16,384 messages, before anything is stored.
-# Of those that are under way, bytes.
+PIECE_COUNT_MAX = 1_024  # Messages per piece; one piece takes 5 ms.
+_LOOK_PIECES = (
+    16  # Pieces that are parsed in one go, 16,384 messages, before anything is stored.
+)
+# Limits in bytes for batches in progress: of one connection, and of all.
 PEER_SIZE_MAX, SIZE_MAX = 32 << 20, 48 << 20
 _PEER_COUNT_MAX = 64
 
 _SEND_BATCH = int(RequestCode.SEND_BATCH_MESSAGE)
 
-# Stores the batch of a command; its records' places, and what was admitted.
+# Stores a batch; returns the positions of its records and the admitted send.
 StorePiece = Callable[[RawCommand, Peer], tuple[list[PutResult], AdmittedSend]]
-# Answers a batch: what was admitted, its answer so far, the place of its last record, the peer.
+# Answers a batch; gets the admitted send, the answer so far, the position of the last record, and the peer.
 Finish = Callable[[AdmittedSend, Pending, list[PutResult], Peer], None]
 
 
 def is_big(command: RawCommand) -> bool:
-    """Whether a send is a batch that is better stored in pieces."""
+    """Return whether a send is a batch that should be stored in pieces."""
     body = command[7]
     if len(body) <= PIECE_COUNT_MAX * BATCH_ITEM_SIZE_MIN:
         return False
@@ -49,16 +51,15 @@ def is_big(command: RawCommand) -> bool:
     try:
         return next(cut_batch(body, PIECE_COUNT_MAX)) < len(body)
     except CodecError:
-        return False  # The plain way says what is wrong with it.
+        return False  # The slow path reports the error.
 
 
 class BigBatches:
-    """The large batches that are being stored, a piece in each turn of the loop."""
+    """The large batches that are being stored, one piece per loop iteration."""
 
     def __init__(
         self, turns: Turns, host: str, *, store_piece: StorePiece, finish: Finish
     ) -> None:
-        """`host` is the store host as message ids have it."""
         self._turns = turns
         self._host = host
         self._store_piece = store_piece
@@ -68,10 +69,10 @@ class BigBatches:
         )
 
     def begin(self, command: RawCommand, peer: Peer) -> None:
-        """Store a batch in the next turns of the loop, and answer it.
+        """Start to store a batch in pieces; it is answered at the end.
 
         Raises:
-            RequestError: SYSTEM_BUSY, too many of them are under way.
+            RequestError: SYSTEM_BUSY, because too many large batches are in progress.
         """
         size = len(command[7])
         if not self._bounds.take(peer, size):
@@ -107,7 +108,7 @@ class BigBatches:
             await self._in_turn(peer, partial(store, start, end))
             results, _ = stored[-1]
             ids.append(ids_of(results[: None if end < len(body) else -1], self._host))
-            del stored[1:-1]  # The first one and the last one say the rest.
+            del stored[1:-1]  # The answer needs only the first and the last piece.
         first, admitted = stored[0]
         last, _ = stored[-1]
         answer = None

@@ -1,10 +1,9 @@
-"""Sends: all of one turn become records with one write, and are answered with one write a connection.
+"""The slow path of sends: stores all sends of a read batch with one write, and answers with one write per connection.
 
-This is the slow path: each send goes through `admission`, which checks everything and says what to do. Plain sends seldom
-come here, for the fast path takes them from their bytes (send.fast_path); the meaning is the same.
-
-With SYNC_FLUSH the finished answers of a connection wait for the disk together; after a failed or late
-flush the same answers go out with FLUSH_DISK_TIMEOUT.
+Each send passes `admission`, which checks everything and decides what is stored. Simple sends seldom get here, because the
+fast path (send.fast_path) handles them with the same meaning.
+With SYNC_FLUSH the encoded answers of a connection wait together for the flush. If the flush fails or is late, the same
+answers are sent with FLUSH_DISK_TIMEOUT.
 """
 
 import asyncio
@@ -44,24 +43,23 @@ _SEND_V2 = int(RequestCode.SEND_MESSAGE_V2)
 
 
 class Sends:
-    """The puts of one turn of the loop, of several connections, one behind the other.
+    """The sends of one read batch, grouped by connection.
 
     Attributes:
-        puts: what is to be stored.
-        pending: of each put, what its answer needs.
-        ends: of each connection that has some: it, and the index behind its last one.
+        puts: The records to store.
+        pending: Per record, the values that its answer needs.
+        ends: Per connection with sends: the peer, and the index after its last send.
     """
 
     __slots__ = ("ends", "pending", "puts")
 
     def __init__(self) -> None:
-        """Begin without any send."""
         self.puts: list[Put] = []
         self.pending: list[Pending] = []
         self.ends: list[tuple[Peer, int]] = []
 
     def end(self, peer: Peer) -> None:
-        """Note that the sends behind the last end are the peer's."""
+        """Note that all sends since the last call are the peer's."""
         count, ends = len(self.puts), self.ends
         if ends and ends[-1][0] is peer:
             ends[-1] = (peer, count)
@@ -69,14 +67,14 @@ class Sends:
             ends.append((peer, count))
 
     def empty(self) -> "Sends":
-        """Give all of them away; this has none then."""
+        """Move all sends into a new object and return it; this one is empty afterwards."""
         given = Sends()
         given.puts, given.pending, given.ends = self.puts, self.pending, self.ends
         self.puts, self.pending, self.ends = [], [], []
         return given
 
     def halves(self) -> "tuple[Sends, Sends]":
-        """Give the first half of them, and the second."""
+        """Split the sends into two halves."""
         middle = len(self.puts) // 2
         first, second = Sends(), Sends()
         first.puts, first.pending = self.puts[:middle], self.pending[:middle]
@@ -105,9 +103,9 @@ class SendHandler(BatchHandler):
         on_written: Callable[[], None],
         pulls: PullIntake | None = None,
     ) -> None:
-        """`on_written` is called after each turn: its flush is due, now or by time (broker.loop.flusher).
+        """`on_written` is called after each read batch, because a flush may be due (broker.loop.flusher).
 
-        `pulls` takes pulls where sends are taken as columns.
+        `pulls` is the fast path of pulls, which the fast path of sends offers other requests.
         """
         self._store = store
         self._admission = admission
@@ -119,7 +117,7 @@ class SendHandler(BatchHandler):
             turns, self._host, store_piece=self._store_piece, finish=self._finish
         )
         self.intake: SendIntake | None = None
-        # Without a compiler there is no fast path. Records with a property CRC are made of puts.
+        # Without the compiled kernel there is no fast path. It cannot write records with a CRC property either.
         if KERNEL == "fast" and not store.settings.append_property_crc:
             self.intake = SendIntake(
                 store=store,
@@ -133,20 +131,20 @@ class SendHandler(BatchHandler):
         self.answers: Answers = dict.fromkeys(SEND_CODES, self)
 
     def handle(self, reads: list[Read]) -> None:
-        """Store the messages of one turn with one write, and answer each connection."""
+        """Store the messages of a read batch with one write, and answer each connection."""
         sends = Sends()
         for peer, commands in reads:
             self._gather(commands, peer, sends)
         self._store_and_answer(sends)
 
     def _gather(self, commands: list[RawCommand], peer: Peer, sends: Sends) -> None:
-        """Add the sends of one connection; what cannot wait is stored at once, behind those before it."""
+        """Add the sends of one connection; a send that must be stored apart is stored at once, after those before it."""
         for command in commands:
             self._gather_one(command, peer, sends)
         sends.end(peer)
 
     def written(self) -> None:
-        """The answers are on the wire: now consumers may see the messages."""
+        """Dispatch the stored messages to consumers, now that the answers have been written."""
         self._store.dispatch_pending()
         self._on_written()
 
@@ -155,7 +153,7 @@ class SendHandler(BatchHandler):
     def _gather_one(self, command: RawCommand, peer: Peer, sends: Sends) -> None:
         try:
             if is_big(command):
-                # What this turn has gathered so far comes before it.
+                # The sends collected so far come first.
                 sends.end(peer)
                 self._store_and_answer(sends.empty())
                 self._big_batches.begin(command, peer)
@@ -173,7 +171,7 @@ class SendHandler(BatchHandler):
             sends.puts.append(admitted.puts[0])
             sends.pending.append(one)
             return
-        # It keeps its place behind what this turn has gathered so far.
+        # The sends collected so far come first.
         sends.end(peer)
         self._store_and_answer(sends.empty())
         self._store_apart(admitted, one, peer)
@@ -181,7 +179,7 @@ class SendHandler(BatchHandler):
     def _store_piece(
         self, command: RawCommand, peer: Peer
     ) -> tuple[list[PutResult], AdmittedSend]:
-        """Store a part of a large batch, for consumers to see."""
+        """Store a piece of a large batch and dispatch it to consumers."""
         admitted = admit(self._admission, command, peer)
         self._check_replicas(admitted)
         began = self._counters.now()
@@ -195,16 +193,16 @@ class SendHandler(BatchHandler):
         return results, admitted
 
     def _check_replicas(self, admitted: AdmittedSend) -> None:
-        """Refuse what would wait for more members than are in sync (minInSyncReplicas).
+        """Refuse a send if too few replicas are in sync (minInSyncReplicas).
 
         Raises:
-            RequestError: it is refused, and nothing of it is stored.
+            RequestError: The send is refused, and none of it is stored.
         """
         if self._positions.refusal is not None and admitted.is_flush_awaited:
             raise too_few_replicas(self._positions.refusal)
 
     def _store_apart(self, admitted: AdmittedSend, one: Pending, peer: Peer) -> None:
-        """Store a batch, a message that awaits no flush, or the first ones of a new topic."""
+        """Store a batch, a message that awaits no flush, or a send to a new topic."""
         put = self._store.put_batch if admitted.is_batch else self._store.put_many
         began = self._counters.now()
         try:
@@ -220,7 +218,7 @@ class SendHandler(BatchHandler):
     def _finish(
         self, admitted: AdmittedSend, one: Pending, last: list[PutResult], peer: Peer
     ) -> None:
-        """Answer what was stored apart, when its topic is on disk, and its messages where that is wanted."""
+        """Answer a send that was stored apart, after its topic is on disk and, if wanted, its messages are confirmed."""
 
         def saved(saving: "asyncio.Future[None] | None") -> None:
             error = saving.exception() if saving is not None else None
@@ -234,13 +232,13 @@ class SendHandler(BatchHandler):
         if admitted.saving is None:
             saved(None)
         else:
-            # Who is told of a message in a new topic must find the topic after a power cut.
+            # A producer that gets an answer for a new topic must find the topic again after a power failure.
             admitted.saving.add_done_callback(saved)
 
     # --- storing and answering
 
     def _refuse_taken(self, batch: Columns, ends: Ends, error: Exception) -> None:
-        """Answer what the intake had taken and could not store; of a record that is illegal the others are stored."""
+        """Answer the fast path's sends that could not be stored; if one record is illegal, the others are stored."""
         start, puts, sends = 0, batch.puts(), Sends()
         for peer, end in ends:
             pending = batch.pending(start, end)
@@ -274,7 +272,7 @@ class SendHandler(BatchHandler):
             if len(puts) == 1:
                 self._refuse_sends(sends, error)
                 return
-            # One of them is too long for the store, and nothing was written: each half for itself then.
+            # One record is too long for the store, and nothing was written: try each half separately.
             for half in sends.halves():
                 self._store_and_answer(half)
             return
@@ -284,7 +282,7 @@ class SendHandler(BatchHandler):
         self._answer_all(sends, results, began)
 
     def _answer_all(self, sends: Sends, results: list[PutResult], began: float) -> None:
-        """Answer each connection, now or when all of its messages are confirmed."""
+        """Answer each connection, at once or when all of its messages are confirmed."""
         behind, puts = _end_of(results), sends.puts
         is_confirmed = behind <= self._positions.confirmed
         start = 0
@@ -295,7 +293,7 @@ class SendHandler(BatchHandler):
             if is_confirmed:
                 peer.write(encode_answers(pending, stored))
             else:
-                # As columns: the last one counts, for a lone sender must be one who waits.
+                # As on the fast path, the last waiter also counts: a lone producer must be a single waiter.
                 and_then = _nothing
                 if end == len(results):
                     and_then = partial(self._counters.count_sends, puts, results, began)
@@ -311,7 +309,7 @@ class SendHandler(BatchHandler):
         peer: Peer,
         and_then: Callable[[], None],
     ) -> None:
-        """Answer when all of it is confirmed; one waiter for all."""
+        """Answer when all of these messages are confirmed, with one waiter for all."""
         answers = encode_answers(pending, results)
 
         def confirmed(durability: Durability) -> None:
@@ -338,11 +336,11 @@ class SendHandler(BatchHandler):
 
 
 def admit(admission: Admission, command: RawCommand, sender: Sender) -> AdmittedSend:
-    """Pass the send of a frame through admission.
+    """Decode a send's header and check the send.
 
     Raises:
-        RequestError: it is refused; the code says why.
-        CodecError: its header, batch or properties cannot be read.
+        RequestError: The send is refused; the code says why.
+        CodecError: The header, batch or properties cannot be decoded.
     """
     code, fields, body = command[0], command[6], command[7]
     header: type[AnySend] = SendRequest if code == RequestCode.SEND_MESSAGE else SendRequestV2
