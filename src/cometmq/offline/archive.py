@@ -1,4 +1,4 @@
-"""The log as Parquet: each task decodes its split and writes the files of it, named after the range.
+"""Archives the log as Parquet: each task decodes its split and writes its files, named after the range.
 
     PLACE/topic=orders/dt=2026-11-21/00000000000000000000-00000000000134217728.parquet
     PLACE/_archive/splits/00000000000000000000-00000000000134217728.json     how many messages that makes
@@ -7,17 +7,17 @@
     PLACE/_archive/sizes.json       the sizes of its files
     PLACE/_archive/queues.json      the oldest message of each queue: which records are of deleted topics
 
-Readers of Parquet folders pass over what begins with `_`.
+Readers of Parquet folders skip names that begin with `_`.
 
-A place says by itself what it holds: `archive.json` names the ranges, `splits` the files of each with their sizes. A run looks
-which of them are there and archives everything else that the log still has, so it does not matter what any other place has,
-what became of this one, or where an earlier run was killed. The hash of the last bytes before the archive's end shows that the
-log is the one that was archived; another one is refused.
+A place describes its own content: `archive.json` names the ranges, `splits` the files of each with their sizes. A run
+checks which of these exist and archives everything else that the log still has. Other places, changes to this one,
+and runs that were killed therefore do not matter. The hash of the last bytes before the archive's end shows that the
+log is the archived one; another log is refused.
 
-`plan_archive` -> `begin_archive` -> `archive_task` for each task, anywhere -> `finish_archive` once. A file is written under another
-name and renamed, and its name says what is in it: a task that runs twice makes the same files, and
-whatever a killed run left is overwritten or ignored. Rows do not pass through the JVM. Bytes of the log that
-are no record are rows without a topic (`topic=__HIVE_DEFAULT_PARTITION__`), so that they are not forgotten.
+`plan_archive` -> `begin_archive` -> `archive_task` for each task, anywhere -> `finish_archive` once. A file is
+written under a temporary name and renamed, and its final name is that of its range: repeating a task produces the
+same files, and leftovers of killed runs are overwritten or ignored. Rows do not pass through the JVM. Damaged bytes
+of the log become rows without a topic (`topic=__HIVE_DEFAULT_PARTITION__`), so that they are not lost.
 """
 
 import json
@@ -71,15 +71,15 @@ QUEUES_FILE = "_archive/queues.json"
 
 @dataclass(frozen=True)
 class ArchiveRules:
-    """The content and form of an archive; picklable.
+    """Content and form of an archive; picklable.
 
     Attributes:
-        place: a folder: a path, or a URI that pyarrow's file systems know.
-        is_raw: with the records' own bytes, so that `restore` can give the log back.
-        topics: only these; none: all. An archive of some topics says of these what it holds, and makes no mark in the store.
-        broker_name: for the column `brokerName`.
-        compression: of the Parquet files.
-        mode: what becomes of what is broken.
+        place: A path, or a URI of pyarrow's file systems.
+        is_raw: Include the raw records, from which `restore` can restore the log.
+        topics: Only these topics; empty for all. An archive of some topics makes no mark in the store.
+        broker_name: Value of the column `brokerName`.
+        compression: Compression of the Parquet files.
+        mode: Handling of damage.
     """
 
     place: str
@@ -97,19 +97,19 @@ def plan_archive(
     *,
     split_bytes: int = SPLIT_BYTES,
 ) -> list[Split]:
-    """The splits to archive: everything that the place does not hold.
+    """Return the splits to archive: everything that the place does not hold.
 
-    A range has a certain end, so that the next one begins where it ends.
+    A range has a fixed end, so that the next one begins there.
 
     Args:
-        folder: the store.
-        wanted: a range of the log; without a start: from its first record.
-        rules: the archive. None: what is in no archive of which the store knows.
-        split_bytes: bytes of a split.
+        folder: The store.
+        wanted: A range of the log; without a start it begins at the first record.
+        rules: The archive; None for everything that is in no archive known to the store.
+        split_bytes: Size of a split in bytes.
 
     Raises:
-        SettingsError: the place is an archive of another log, or of another kind.
-        StoreDamaged: there is no log, or nothing of it can be read.
+        SettingsError: The place is an archive of another log or kind.
+        StoreDamaged: There is no log, or no record can be read.
     """
     files = used_files(folder)
     check_has_records(folder, files)
@@ -132,10 +132,10 @@ def plan_archive(
 def _held_ranges(
     folder: StoreFolder, files: Sequence[ListedFile], present: int, rules: ArchiveRules
 ) -> list[tuple[int, int]]:
-    """The ranges of the log that the place holds with all of their files.
+    """Return the ranges of the log that the place holds with all files.
 
     Raises:
-        SettingsError: the place is an archive of another log, or of another kind.
+        SettingsError: The place is an archive of another log or kind.
     """
     known = read_manifest(rules.place)
     if known is None:
@@ -148,7 +148,7 @@ def _held_ranges(
         if each.is_whole
     ]
     held = overlap(known.ranges, whole)
-    if held:  # What was emptied may be filled with another log.
+    if held:  # An emptied place may be filled with another log.
         _check_log(folder, files, present, known, rules.place)
     return held
 
@@ -185,10 +185,10 @@ def _check_log(
     known: "ArchiveManifest",
     place: str,
 ) -> None:
-    """Refuse to go on with the archive of another log.
+    """Refuse to continue the archive of another log.
 
     Raises:
-        SettingsError: it is of another log, or nothing shows that it is of this one.
+        SettingsError: It is of another log, or nothing shows that it is of this one.
     """
     if not known.proofs:
         return
@@ -216,12 +216,12 @@ def _check_log(
 
 
 class LogReader:
-    """Reads bytes of a store's log; what lies across two files it does not have.
+    """Reads bytes of a store's log, but not across two files.
 
     Args:
-        folder: the store.
-        files: its log files.
-        end: physical offset at which the log ends.
+        folder: The store.
+        files: Its log files.
+        end: Physical offset at which the log ends.
     """
 
     def __init__(self, folder: StoreFolder, files: Sequence[ListedFile], end: int) -> None:
@@ -241,7 +241,7 @@ class LogReader:
 def proof_before(folder: StoreFolder, files: Sequence[ListedFile], end: int) -> LogProof | None:
     """Return the proof of a log that ends at a physical offset; None if the log has no byte before it.
 
-    It is of the last bytes that are not all zeros: a log file may end in many.
+    The proof covers the last bytes that are not all zeros, because a log file may end with many zeros.
     """
     for file in reversed(files):
         at = min(end, file.start + file.size)
@@ -256,12 +256,12 @@ def proof_before(folder: StoreFolder, files: Sequence[ListedFile], end: int) -> 
 
 
 def begin_archive(splits: Sequence[Split], rules: ArchiveRules) -> None:
-    """Remove what an interrupted run has left of these splits, and files of which others are missing.
+    """Delete what an interrupted run has left of these splits, and files of incomplete splits.
 
-    Such a split is archived again, perhaps under another name; both would hold its messages.
+    Such a split is archived again, maybe under another name, and both would hold its messages.
 
     Raises:
-        OSError: something could not be removed.
+        OSError: A file could not be deleted.
     """
     target, known = StoreFolder(rules.place), read_manifest(rules.place)
     ranges = known.ranges if known is not None else ()
@@ -284,17 +284,17 @@ def archive_task(
     *,
     on_finding: OnFinding = warn,
 ) -> list[ArchivedFile]:
-    """Write the files of some splits. May run again, and beside others.
+    """Write the files of some splits. Repeatable, also concurrently with other tasks.
 
     Args:
-        folder: the store.
-        splits: of its log.
-        rules: content and form of the archive.
-        on_finding: told of what is no record, or not what its record says.
+        folder: The store.
+        splits: Splits of its log.
+        rules: Content and form of the archive.
+        on_finding: Called for damaged bytes and records.
 
     Raises:
-        StoreDamaged: something is broken, and the mode is FAILFAST.
-        OSError: something could not be read or written.
+        StoreDamaged: There is damage, and the mode is FAILFAST.
+        OSError: A file could not be read or written.
     """
     schema = stored_schema(with_raw=rules.is_raw)
     rows = RowRules(
@@ -314,7 +314,7 @@ def archive_task(
 
 
 def _note_split(split: Split, rules: ArchiveRules, files: Sequence[ArchivedFile]) -> None:
-    """Note how many messages a split has made, and in which files, so that a file that is lost later is missed."""
+    """Record the number of messages and the files of a split, so that a missing file is noticed."""
     target = StoreFolder(rules.place)
     target.files.create_dir(target.path(SPLITS), recursive=True)
     name = file_name(split.lo, split.hi).replace(".parquet", ".json")
@@ -333,12 +333,12 @@ class ArchiveManifest:
     """The content of `archive.json`.
 
     Attributes:
-        log_file_size: bytes of a log file (mappedFileSizeCommitLog).
-        is_raw: every range has the records' own bytes.
-        ranges: archived ranges of physical offsets, ascending and apart.
-        proofs: of the log, from the last runs, the newest last.
-        begin: the first physical offset that was ever archived here; None: that of the first range.
-        topics: only of these are messages held, ascending; none: of all.
+        log_file_size: Size of a log file in bytes (mappedFileSizeCommitLog).
+        is_raw: Whether every range has the raw records.
+        ranges: Archived ranges of physical offsets, ascending and not adjacent.
+        proofs: Proofs of the log from the last runs, newest last.
+        begin: First physical offset that was ever archived here; None for that of the first range.
+        topics: Only messages of these topics are archived, ascending; empty for all.
     """
 
     log_file_size: int
@@ -357,16 +357,16 @@ class ArchiveManifest:
         )
 
     def with_ranges(self, more: Iterable[tuple[int, int]]) -> "ArchiveManifest":
-        """With further ranges; neighbours become one."""
+        """Return a manifest with additional ranges; adjacent ones are joined."""
         return replace(self, ranges=tuple(joined([*self.ranges, *more])))
 
 
 def read_manifest(place: str) -> ArchiveManifest | None:
-    """Read the manifest of an archive; None where there is none.
+    """Read the manifest of an archive; None if there is none.
 
     Raises:
-        SettingsError: it was written by a later version.
-        StoreDamaged: it is damaged.
+        SettingsError: A later version wrote it.
+        StoreDamaged: The file is damaged.
     """
 
     def parse(found: Any) -> ArchiveManifest:
@@ -383,15 +383,15 @@ def read_manifest(place: str) -> ArchiveManifest | None:
 def finish_archive(
     folder: StoreFolder, splits: Sequence[Split], rules: ArchiveRules
 ) -> int | None:
-    """All tasks of these splits are through: say so in the archive, then to the broker.
+    """Record the completed splits in the archive, then in the store's mark.
 
     Returns:
-        Where the mark of the place stands; None where none was moved (some topics only, or a store that is not
-        of this machine).
+        The offset in the mark of the place; None if there is no mark (only some topics, or a store that is not on
+        this machine).
 
     Raises:
-        SettingsError: the archive is one of another kind.
-        OSError: something could not be written.
+        SettingsError: The archive is of another kind.
+        OSError: A file could not be written.
     """
     if not splits and read_manifest(rules.place) is None:
         return None
@@ -435,12 +435,12 @@ def finish_archive(
 def resumed(
     folder: StoreFolder, noted: Sequence[Sequence[int]], planned: Sequence[Split]
 ) -> list[Split]:
-    """Return the splits that a killed run had begun with, if all of them are still to be archived; else none.
+    """Return the splits of a killed run if all of them are still to be archived; else none.
 
     Args:
-        folder: the store.
-        noted: the first and the last physical offset of each.
-        planned: what is to be archived now.
+        folder: The store.
+        noted: First and last physical offset of each split.
+        planned: Splits that are to be archived now.
     """
     left = joined([(split.lo, split.hi) for split in planned])
     found: list[Split] = []
@@ -453,10 +453,10 @@ def resumed(
 
 
 def findings_of(folder: StoreFolder, rules: ArchiveRules) -> list[Finding]:
-    """Return what an archive lacks: damage behind the log's end, and what the log has deleted before it was archived.
+    """Return what an archive lacks: damage after the log's end, and ranges deleted before they were archived.
 
     Raises:
-        OSError: a file cannot be read.
+        OSError: A file cannot be read.
     """
     behind = damage_behind(folder)
     found = [] if behind is None else [behind.finding()]
@@ -475,19 +475,19 @@ def findings_of(folder: StoreFolder, rules: ArchiveRules) -> list[Finding]:
 
 
 def kept_queues(source: StoreFolder) -> KnownQueues | None:
-    """Return what the store's queue files showed when it was archived; None if nobody noted it.
+    """Return the queues that the store's queue files showed when it was archived; None if they were not recorded.
 
     Raises:
-        SettingsError: it was written by a later version.
-        StoreDamaged: it is damaged.
+        SettingsError: A later version wrote it.
+        StoreDamaged: The file is damaged.
     """
     return read_kept(source, QUEUES_FILE, KnownQueues.of_json)
 
 
 def _keep_queues(folder: StoreFolder, target: StoreFolder) -> None:
-    """Note which queues there are, so that a restored store has no message of a deleted topic.
+    """Record the queues, so that a restored store has no messages of deleted topics.
 
-    If the queue files are damaged, what was noted before stays: it is still true.
+    If the queue files are damaged, the previous record stays, because it is still true.
     """
     known = known_queues_in(folder)
     if known is not None:
@@ -498,7 +498,7 @@ def _keep_queues(folder: StoreFolder, target: StoreFolder) -> None:
 def parquet_files(
     source: StoreFolder, topics: Sequence[str] = ()
 ) -> list[tuple[int, int, str]]:
-    """(first physical offset, end, path) of the files of an archive; only of these topics, none: of all."""
+    """Return (first physical offset, end, path) of the files of an archive, of these topics or, if none are given, of all."""
     found = []
     for topic in source.entries(source.root):
         name = topic.base_name.removeprefix("topic=")
@@ -513,7 +513,7 @@ def parquet_files(
 
 
 def _keep_config(folder: StoreFolder, target: StoreFolder) -> None:
-    """Topics, groups and offsets as they are now: without topics a log is of little use."""
+    """Save topics, groups and offsets as they are now, because a log is of little use without its topics."""
     for each in folder.entries(folder.path(_CONFIG)):
         if each.is_file and each.base_name.endswith(".json"):
             content = folder.read(f"{_CONFIG}/{each.base_name}")

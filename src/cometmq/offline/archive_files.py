@@ -1,7 +1,7 @@
-"""Writes an archive's Parquet files: one for each part of what is archived, topic and day of storing.
+"""Writes an archive's Parquet files: one for each archived part, topic and day of storing.
 
-A file is written under another name and renamed, and its name says what is in it: a part that is
-written twice makes the same files.
+A file is written under a temporary name and renamed. Its final name is that of its range, so writing a part twice
+produces the same files.
 """
 
 import json
@@ -22,14 +22,15 @@ from cometmq.offline.columns.pieces import indices_of
 from cometmq.offline.folder import StoreFolder
 from cometmq.offline.rows import DAY_MS
 
-_BUFFERED_BYTES = 32 << 20  # Of one file, before a row group is written.
-NONE = "__HIVE_DEFAULT_PARTITION__"  # Spark's name of a folder for NULL.
+_BUFFERED_BYTES = 32 << 20  # Per file, before a row group is written.
+NONE = "__HIVE_DEFAULT_PARTITION__"  # Spark's folder name for NULL.
 
-KEPT_VERSION = 1  # Of its small files, as "v"; one that says none is of the first.
+# Version of the archive's small files ("v"); files without one have this version.
+KEPT_VERSION = 1
 Kept = TypeVar("Kept")
-Group = tuple[str, int]  # Topic, and days since 1970; "" and 0 for what is no record.
+Group = tuple[str, int]  # Topic, and days since 1970; "" and 0 for damaged bytes.
 
-# A dictionary of these columns would be built for nothing; with none, files are a quarter smaller, too.
+# Without a dictionary for these columns, whose values differ, files are a quarter smaller.
 _ALL_DIFFERENT = frozenset(
     [
         "body",
@@ -51,10 +52,10 @@ class ArchivedFile:
     """A file that a task has written.
 
     Attributes:
-        path: below the archive's place.
-        topic: of its messages; "" for what is no record.
-        rows: messages.
-        size: bytes of the file.
+        path: Path relative to the archive.
+        topic: Topic of its messages; "" for damaged bytes.
+        rows: Number of messages.
+        size: Size of the file in bytes.
     """
 
     path: str
@@ -64,12 +65,12 @@ class ArchivedFile:
 
 
 class ArchiveFiles:
-    """The files of one part, a writer for each topic and day.
+    """The files of one part, with a writer for each topic and day.
 
     Args:
-        place: the archive.
-        name: of the files.
-        compression: of the Parquet files.
+        place: The archive.
+        name: Name of the files.
+        compression: Compression of the Parquet files.
     """
 
     def __init__(self, place: str, name: str, compression: str = "zstd") -> None:
@@ -82,10 +83,10 @@ class ArchiveFiles:
         self._writers: dict[Group, pq.ParquetWriter] = {}
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[ArchivedFile]:
-        """Write all files.
+        """Write all files and yield them.
 
         Raises:
-            OSError: something could not be written.
+            OSError: A file could not be written.
         """
         try:
             for batch in batches:
@@ -108,7 +109,7 @@ class ArchiveFiles:
             self._flush(group)
 
     def _flush(self, group: Group) -> None:
-        """Write what waits as a row group."""
+        """Write the buffered batches as a row group."""
         waiting, self._waiting[group] = self._waiting[group], []
         self._sizes[group] = 0
         if group not in self._writers:
@@ -142,12 +143,12 @@ class ArchiveFiles:
 
 
 def file_name(lo: int, hi: int) -> str:
-    """The name of the files of a range."""
+    """Return the file name for a range."""
     return f"{lo:020d}-{hi:020d}.parquet"
 
 
 def _dictionaries(schema: pa.Schema) -> list[str]:
-    """Columns whose values come again; a dictionary of what does not is built for nothing."""
+    """Return the columns for which a dictionary is useful, because values repeat."""
     paths = [
         "properties.key_value.key" if name == "properties" else name for name in schema.names
     ]
@@ -155,20 +156,20 @@ def _dictionaries(schema: pa.Schema) -> list[str]:
 
 
 def _bounded(schema: pa.Schema) -> list[str]:
-    """Columns whose least and greatest value somebody may ask for: of bytes they are only large."""
+    """Return the columns with useful minimum and maximum statistics; those of large binary values are only long."""
     return [name for name in schema.names if name not in {"body", "rawRecord", "properties"}]
 
 
 def _unfinished(path: str) -> str:
-    """The path of a file while it grows: readers of the folder skip names that begin with a dot."""
+    """Return the path of an incomplete file; its name begins with a dot, which readers of the folder skip."""
     folder, _, name = path.rpartition("/")
     return f"{folder}/.{name}"
 
 
 def _groups(batch: pa.RecordBatch) -> Iterator[tuple[Group, pa.RecordBatch]]:
-    """The runs of rows of one topic and day, without the topic, which the path says."""
+    """Yield the runs of rows of one topic and day, without the topic, which is in the path."""
     rest = batch.drop_columns(["topic"])
-    if batch.column("topic").null_count:  # Damage is a batch of its own.
+    if batch.column("topic").null_count:  # Damage is in a batch of its own.
         yield ("", 0), rest
         return
     topics = batch.column("topic").dictionary_encode()
@@ -182,16 +183,16 @@ def _groups(batch: pa.RecordBatch) -> Iterator[tuple[Group, pa.RecordBatch]]:
 
 
 def read_kept(source: StoreFolder, name: str, parse: Callable[[Any], Kept]) -> Kept | None:
-    """Read a small JSON file of an archive; None where there is none.
+    """Read a small JSON file of an archive; None if there is none.
 
     Args:
-        source: the archive.
-        name: of the file.
-        parse: makes of its JSON what it says.
+        source: The archive.
+        name: Name of the file.
+        parse: Converts the JSON to a value.
 
     Raises:
-        SettingsError: it was written by a later version.
-        StoreDamaged: it is damaged.
+        SettingsError: A later version wrote it.
+        StoreDamaged: The file is damaged.
     """
     content = source.read(name)
     if content is None:
@@ -210,7 +211,7 @@ def read_kept(source: StoreFolder, name: str, parse: Callable[[Any], Kept]) -> K
 
 
 def write_whole(target: StoreFolder, name: str, content: bytes) -> None:
-    """Write a small file below an archive: whole or not at all."""
+    """Write a small file of an archive atomically."""
     path = target.path(name)
     with closing(target.files.open_output_stream(_unfinished(path))) as stream:
         stream.write(content)

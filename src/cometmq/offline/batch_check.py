@@ -1,4 +1,4 @@
-"""Compares batch queues with the log: every batch has its entry, and nothing else has one."""
+"""Compares batch queues with the log: every batch must have its entry, and there must be no other entries."""
 
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
@@ -15,12 +15,12 @@ from cometmq.store.queue_table import QueueTable
 
 
 class BatchWanted(NamedTuple):
-    """The entry that a batch of the log asks for.
+    """The entry that a batch of the log requires.
 
     Attributes:
-        topic: of its queue.
-        queue_id: its number.
-        entry: what stands there.
+        topic: Topic of its queue.
+        queue_id: Queue id.
+        entry: The entry.
     """
 
     topic: str
@@ -29,17 +29,17 @@ class BatchWanted(NamedTuple):
 
 
 class BatchCheck:
-    """Collects the entries that the batches of a part of the log need.
+    """Collects the entries that the batches of a part of the log require.
 
     Attributes:
-        wanted: their entries, in the order of the log.
+        wanted: The entries, in log order.
     """
 
     def __init__(self) -> None:
         self.wanted: list[BatchWanted] = []
 
     def take(self, record: Record) -> None:
-        """A record of the log; they come in their order."""
+        """Add a record; records come in log order."""
         if record.sys_flag & INNER_BATCH:
             entry = entry_of(record)
             if entry is not None:
@@ -53,23 +53,24 @@ def judge_batches(
     *,
     topics: AbstractSet[str] = frozenset(),
 ) -> int:
-    """Compare all batch queues with what the whole log asks for; gives how many entries are right.
+    """Compare all batch queues with the whole log; return the number of matching entries.
 
     Args:
-        store: the directory.
-        wanted: the entries that the log asks for, in its order.
-        findings: what is found goes there.
-        topics: topics that exist, by the broker's configuration.
+        store: The store.
+        wanted: Entries that the log requires, in log order.
+        findings: Receives the findings.
+        topics: Topics that exist according to the broker's configuration.
 
     Raises:
-        OSError: the disk failed.
+        OSError: The disk failed.
     """
     queues = BatchQueues(store.disk, store.root, store.log, QueueTable(), read_only=True)
     queues.load(is_clean=True, log_start=store.log.chain.start)
     asked: dict[tuple[str, int], _Asked] = {}
     for topic, queue_id, entry in wanted:
         asked.setdefault((topic, queue_id), _Asked([], [])).take(entry)
-    deleted: dict[str, int] = {}  # The topic was deleted after the record at this place.
+    # Physical offset of a record after which the topic was deleted.
+    deleted: dict[str, int] = {}
     for (topic, _), of_log in asked.items():
         for entry in of_log.dead[-1:]:
             deleted[topic] = max(deleted.get(topic, 0), entry.physical_offset)
@@ -97,18 +98,18 @@ def judge_batches(
 
 
 class _Asked(NamedTuple):
-    """The entries that the log asks for in one queue.
+    """The entries that the log requires in one queue.
 
     Attributes:
-        living: of the queue's last life (`lives`).
-        dead: of earlier ones.
+        living: Entries of the queue's last life (`lives`).
+        dead: Entries of earlier lives.
     """
 
     living: list[BatchEntry]
     dead: list[BatchEntry]
 
     def take(self, entry: BatchEntry) -> None:
-        """Add the next entry of the log."""
+        """Add the next entry in log order."""
         if self.living and not entry.first_offset:
             self.dead.extend(self.living)
             self.living.clear()

@@ -1,6 +1,6 @@
 """Conditions that all wanted rows meet: values and ranges of columns.
 
-Whoever reads less by them may read too much, never too little: the rows are checked again.
+Readers that use them may read too many rows, never too few: the rows are checked again.
 """
 
 from collections.abc import Iterable, Mapping
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
-# Store times ascend, but for a clock that was set back: NTP steps by seconds.
+# Store times ascend, except after a clock was set back: NTP steps by seconds.
 STORE_TIME_MARGIN_MS = 60_000
 
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
@@ -23,19 +23,19 @@ class Conditions:
     """Conditions that all rows of a query meet.
 
     Attributes:
-        choices: column -> the values of which it has one.
-        bounds: column -> the closed range in which it lies; times as ms since 1970.
+        choices: By column, the possible values.
+        bounds: By column, the closed range of its values; times are ms since 1970.
     """
 
     choices: Mapping[str, frozenset[Any]] = field(default_factory=dict)
     bounds: Mapping[str, Bounds] = field(default_factory=dict)
 
     def allows(self, column: str, value: Any) -> bool:
-        """Whether a row may have this value."""
+        """Return whether a row may have this value."""
         return column not in self.choices or value in self.choices[column]
 
     def span(self, column: str) -> Bounds:
-        """From the least to the greatest number that a column may have."""
+        """Return the smallest and the largest number that a column may have."""
         low, high = self.bounds.get(column, (LEAST, MOST))
         numbers = [number_of(value) for value in self.choices.get(column, ())]
         known = [number for number in numbers if number is not None]
@@ -44,13 +44,13 @@ class Conditions:
         return low, high
 
     def with_choice(self, column: str, values: Iterable[Any]) -> Self:
-        """Narrow to rows whose column has one of these values."""
+        """Restrict a column to some values."""
         given = frozenset(value for value in values if value is not None)
         allowed = given & self.choices[column] if column in self.choices else given
         return replace(self, choices={**self.choices, column: allowed})
 
     def with_bounds(self, column: str, low: int | None, high: int | None) -> Self:
-        """Narrow to rows whose column lies between two numbers, both included; None: no bound is known."""
+        """Restrict a column to a closed range; does nothing if a bound is None."""
         if low is None or high is None:
             return self
         known_low, known_high = self.bounds.get(column, (LEAST, MOST))
@@ -58,11 +58,11 @@ class Conditions:
         return replace(self, bounds={**self.bounds, column: bounds})
 
 
-ANY_ROW = Conditions()  # Of a query that asks for everything.
+ANY_ROW = Conditions()  # For a query without conditions.
 
 
 def number_of(value: Any) -> int | None:
-    """A bound as a number: a whole number, or a time in ms, rounded down; None for others."""
+    """Return a bound as a number: an integer, or a time in ms, rounded down; None for other values."""
     if isinstance(value, datetime) and value.tzinfo is not None:
         return (value - _EPOCH) // timedelta(milliseconds=1)
     return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,4 +1,4 @@
-"""Reads the tables of a store's configuration files: offsets of groups, settings of topics."""
+"""Reads tables of a store's configuration files: offsets of groups, settings of topics."""
 
 from typing import Any
 
@@ -8,12 +8,12 @@ from cometmq.offline.folder import StoreFolder
 
 
 def config_table(folder: StoreFolder, name: str, key: str) -> dict[str, Any]:
-    """A table of a configuration file, or of its copy where that is broken; empty where there is none.
+    """Return a table of a configuration file, or of its .bak if that is damaged; empty if there is none.
 
     Args:
-        folder: the store.
-        name: of the file in `config`.
-        key: of the table in it.
+        folder: The store.
+        name: Name of the file in `config`.
+        key: Key of the table in it.
     """
     for path in (f"config/{name}", f"config/{name}.bak"):
         content = folder.read(path)

@@ -1,6 +1,6 @@
-"""Copies of messages that can be compared: a store's directory, an archive, and whatever else has the same face.
+"""Copies of messages that can be compared: a store, an archive, or anything else with the same interface.
 
-Each is cut into parts that are read one by one, as batches with the columns that are compared.
+Each copy is divided into parts, which are read one by one as batches with the compared columns.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,41 +31,41 @@ class MessageCopy(Protocol):
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Name for people."""
 
     def parts(self) -> Mapping[str, Any]:
-        """The parts in which the copy is read, by names that are the same in every run."""
+        """Return the parts of the copy by name; the names are the same in every run."""
 
     def size_of(self, part: Any) -> int:
-        """Bytes of a part, or messages where nobody knows the bytes."""
+        """Return the size of a part in bytes, or in messages if the bytes are unknown."""
 
     def read(self, part: Any, on_finding: OnFinding) -> Iterator[pa.RecordBatch]:
-        """The messages of a part, with the columns that are compared; `on_finding` is told of bytes that are none."""
+        """Yield the messages of a part with the compared columns; calls `on_finding` for bytes that are not messages."""
 
     def damage_behind(self) -> Finding | None:
-        """The damage behind the last message; None for a plain end."""
+        """Return the damage after the last message; None for a clean end."""
 
     def may_have(self, part: Any, blocks: AbstractSet[Block]) -> bool:
-        """Whether a part can have messages of some blocks."""
+        """Return whether a part can have messages of some blocks."""
 
     def coverage(self) -> Coverage:
-        """The messages that the copy should hold."""
+        """Return which messages the copy should hold."""
 
     def brokers(self) -> set[str]:
-        """The brokers that it names; a store names none."""
+        """Return the brokers that it names; a store names none."""
 
     def is_live(self) -> bool:
-        """Whether somebody may write to it."""
+        """Return whether the copy may be written to at present."""
 
 
 @dataclass(frozen=True)
 class StoreCopy:
-    """A store's directory.
+    """A store directory as a copy.
 
     Attributes:
-        name: its place.
-        topics: only these; none: all.
-        columns: what is compared of a message.
+        name: The place of the store.
+        topics: Only these topics; empty for all.
+        columns: Compared columns.
     """
 
     name: str
@@ -77,54 +77,54 @@ class StoreCopy:
         return StoreFolder(self.name)
 
     def parts(self) -> Mapping[str, Any]:
-        """Ranges of the log.
+        """Return ranges of the log.
 
         Raises:
-            StoreDamaged: there is no log, or nothing of it can be read.
+            StoreDamaged: There is no log, or no record can be read.
         """
         check_has_records(self._folder, used_files(self._folder))
         return by_name(plan_tasks(self._folder))
 
     def size_of(self, part: Any) -> int:
-        """Bytes of the log."""
+        """Return the number of bytes of the log."""
         return log_size(part)
 
     def read(self, part: Any, on_finding: OnFinding) -> Iterator[pa.RecordBatch]:
-        """The messages of a range of the log."""
+        """Yield the messages of a range of the log."""
         rules = RowRules(topics=self.topics, is_crc_checked=False)
         schema = stored_schema(self.columns)
         return message_batches(self._folder, part, schema, rules, on_finding=on_finding)
 
     def damage_behind(self) -> Finding | None:
-        """Bytes behind the end of a log that nobody writes."""
+        """Return the bytes after the end of a log that no broker writes."""
         behind = damage_behind(self._folder)
         return behind.finding() if behind is not None else None
 
     def may_have(self, part: Any, blocks: AbstractSet[Block]) -> bool:
-        """Any part of a log can."""
+        """Return True: any part of a log can have them."""
         return True
 
     def coverage(self) -> Coverage:
-        """Each queue from the first message that the log still has."""
+        """Return each queue from the first message that the log still has."""
         return coverage_of_store(self._folder)
 
     def brokers(self) -> set[str]:
-        """None: a log does not say it."""
+        """Return an empty set: a log does not name its broker."""
         return set()
 
     def is_live(self) -> bool:
-        """Whether a broker has it open."""
+        """Return whether a broker has the store open."""
         return is_open(self._folder)
 
 
 @dataclass(frozen=True)
 class ArchiveCopy:
-    """An archive.
+    """An archive as a copy.
 
     Attributes:
-        name: its place.
-        topics: only these; none: all.
-        columns: what is compared of a message.
+        name: The place of the archive.
+        topics: Only these topics; empty for all.
+        columns: Compared columns.
     """
 
     name: str
@@ -132,53 +132,53 @@ class ArchiveCopy:
     columns: tuple[str, ...] = COMPARED
 
     def parts(self) -> Mapping[str, Any]:
-        """The files of the archive."""
+        """Return the files of the archive."""
         return {each.path: each for each in message_files(self.name, self.topics)}
 
     def size_of(self, part: Any) -> int:
-        """Bytes of a file."""
+        """Return the size of a file in bytes."""
         return int(part.size)
 
     def read(self, part: Any, on_finding: OnFinding) -> Iterator[pa.RecordBatch]:
-        """The messages of a file."""
+        """Yield the messages of a file."""
         manifest = read_manifest(self.name)
         is_raw = manifest is not None and manifest.is_raw
         return file_batches(self.name, part, stored_schema(self.columns), is_raw=is_raw)
 
     def damage_behind(self) -> Finding | None:
-        """None: an archive is whole."""
+        """Return None: an archive has no incomplete end."""
         return None
 
     def may_have(self, part: Any, blocks: AbstractSet[Block]) -> bool:
-        """Whether the file is of one of their topics."""
+        """Return whether the file belongs to one of the blocks' topics."""
         return any(block[0] == part.topic for block in blocks)
 
     def coverage(self) -> Coverage:
-        """The messages that the archive's manifest states."""
+        """Return the coverage that the archive's manifest states."""
         return coverage_of_archive(self.name)
 
     def brokers(self) -> set[str]:
-        """The brokers whose queues the archive holds; an archive of a store names none."""
+        """Return the brokers whose queues the archive holds; an archive of a store names none."""
         manifest = read_topic_manifest(self.name)
         return {queue.broker_name for queue in manifest.queues} if manifest else set()
 
     def is_live(self) -> bool:
-        """False: an archive changes only by the job that makes it."""
+        """Return False: only the archive job changes an archive."""
         return False
 
 
 def folder_copy(
     place: str, topics: Sequence[str] = (), *, columns: Sequence[str] = COMPARED
 ) -> MessageCopy:
-    """The copy that a folder or a URI holds: an archive, or a store.
+    """Return the copy in a folder or at a URI: an archive or a store.
 
     Args:
-        place: where it is.
-        topics: only these; none: all.
-        columns: what is compared of a message.
+        place: The path or URI.
+        topics: Only these topics; empty for all.
+        columns: Compared columns.
 
     Raises:
-        SettingsError: it is neither an archive nor a store.
+        SettingsError: It is neither an archive nor a store.
     """
     folder, only = StoreFolder(same_place(place)), tuple(topics)
     if folder.exists(ARCHIVE_FILE) or folder.exists(TOPICS_FILE):

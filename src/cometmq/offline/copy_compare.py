@@ -1,6 +1,7 @@
-"""Two copies compared, on one core or on all: digests of both, then the messages of the blocks that differ.
+"""Compares two copies, on one core or on all: first digests of both, then the messages of differing blocks.
 
-A copy is compared part by part; who runs the parts says a `PartRunner`: `SequentialRunner` here, tasks of Spark in a job.
+A copy is compared part by part. A `PartRunner` decides how parts are run: `SequentialRunner` here, Spark tasks in a
+job.
 """
 
 from collections import Counter
@@ -33,12 +34,10 @@ from cometmq.offline.digests import (
 )
 from cometmq.offline.findings import Findings
 
-BLOCKS_MAX = 64  # Of those that differ, as many are looked into: 65,536 messages.
-SETTLED_MS = (
-    1000  # What is younger may not be everywhere yet, where something is still written.
-)
+BLOCKS_MAX = 64  # Number of differing blocks that are examined: 65,536 messages.
+SETTLED_MS = 1000  # If a copy is still being written, newer messages may not be everywhere yet.
 
-AGAIN = "again "  # Before the names of parts that are read a second time.
+AGAIN = "again "  # Prefix of the names of parts that are read a second time.
 
 T = TypeVar("T")
 Part = tuple[int, Any]
@@ -48,27 +47,27 @@ Row = list[Any]
 
 
 class PartRunner(Protocol):
-    """Runs work on parts of copies, wherever that is."""
+    """Runs work on parts of copies, in this process or elsewhere."""
 
     def run(self, parts: Mapping[str, Part], work: Callable[[Part], list[Row]]) -> list[Row]:
-        """The rows of all parts."""
+        """Run the work on all parts and return their rows."""
 
     def look_again(self, blocks: Sequence[Block]) -> None:
-        """Hear of the blocks of which parts are read a second time."""
+        """Note the blocks for which parts will be read a second time."""
 
 
 class SequentialRunner:
     """Runs parts one after the other, in this process.
 
     Args:
-        on_done: told of each part that was read.
+        on_done: Called with each part that was read.
     """
 
     def __init__(self, on_done: Callable[[Part], None]) -> None:
         self._on_done = on_done
 
     def run(self, parts: Mapping[str, Part], work: Callable[[Part], list[Row]]) -> list[Row]:
-        """The rows of all parts."""
+        """Run the work on all parts and return their rows."""
         rows = []
         for part in parts.values():
             rows += work(part)
@@ -76,20 +75,20 @@ class SequentialRunner:
         return rows
 
     def look_again(self, blocks: Sequence[Block]) -> None:
-        """Nothing to keep: who is killed begins anew."""
+        """Do nothing: a killed process starts again from the beginning."""
 
 
 class CopyComparison(NamedTuple):
-    """The result of a comparison of two copies.
+    """The result of comparing two copies.
 
     Attributes:
-        rows: messages of A and of B that were compared.
-        queues: queues of which either has messages.
-        blocks: blocks of 1,024 offsets that differ.
-        differences: the messages that one copy lacks or has otherwise, of the first 64 such blocks.
-        notes: what they are, and how many messages are not compared.
-        findings: a line for each queue that differs.
-        damages: a line for each piece of a log that is no record: what stood there, and whether both had it, nobody can say.
+        rows: Number of compared messages of A and of B.
+        queues: Number of queues with messages in either.
+        blocks: Number of differing blocks of 1,024 offsets.
+        differences: Messages of the first 64 differing blocks that one copy lacks, or that differ.
+        notes: Names of the copies, and numbers of messages that were not compared.
+        findings: A line for each differing queue.
+        damages: A line for each damaged piece of a log, whose content, and presence in both, is unknown.
     """
 
     rows: tuple[int, int]
@@ -102,23 +101,23 @@ class CopyComparison(NamedTuple):
 
     @property
     def is_same(self) -> bool:
-        """Whether both hold the same messages, of those that can be read."""
+        """Whether both hold the same readable messages."""
         return not self.blocks
 
     @property
     def differing(self) -> int:
-        """Differences that are known; of a block that was not looked into one."""
+        """Number of known differences; a block that was not examined counts as one."""
         return len(self.differences) + max(self.blocks - BLOCKS_MAX, 0)
 
 
 @dataclass
 class CompareCounts:
-    """The counts of a comparison; each of a pair for A and B.
+    """The counts of a comparison; pairs are for A and B.
 
     Attributes:
-        rows: messages that were compared.
-        passed_over: messages that the other copy cannot hold, or that are too new.
-        damages: bytes that are no record, of the part that is read.
+        rows: Compared messages.
+        passed_over: Messages that the other copy cannot hold, or that are too new.
+        damages: Damaged bytes of the current part.
     """
 
     rows: list[int] = field(default_factory=lambda: [0, 0])
@@ -132,10 +131,10 @@ class CopyReading:
 
     Attributes:
         copies: A and B.
-        coverage: what each should hold.
-        has_brokers: both name the brokers of their queues.
-        until_ms: only what was stored before, ms since 1970; None: all.
-        is_exact: what a broker adds is compared, too.
+        coverage: Messages that each should hold.
+        has_brokers: Whether both name the brokers of their queues.
+        until_ms: Only messages stored before this time, ms since 1970; None for all.
+        is_exact: Whether to compare values that a broker adds, too.
     """
 
     copies: tuple[MessageCopy, MessageCopy]
@@ -153,10 +152,10 @@ class CopyReading:
         *,
         is_exact: bool = False,
     ) -> "CopyReading":
-        """Of two copies.
+        """Create a reading of two copies.
 
         Raises:
-            SettingsError: one names several brokers, and the other none.
+            SettingsError: One names several brokers, and the other none.
         """
         brokers = one.brokers(), other.brokers()
         has_brokers = all(brokers)
@@ -172,7 +171,7 @@ class CopyReading:
         return cls((one, other), coverage, has_brokers, until_ms, is_exact)
 
     def parts(self) -> dict[str, Part]:
-        """The parts of both, by name."""
+        """Return the parts of both copies by name."""
         return {
             f"{'AB'[side]} {name}": (side, part)
             for side, copy in enumerate(self.copies)
@@ -180,11 +179,11 @@ class CopyReading:
         }
 
     def size_of(self, part: Part) -> int:
-        """Of a part, in bytes."""
+        """Return the size of a part in bytes."""
         return self.copies[part[0]].size_of(part[1])
 
     def read(self, part: Part, seen: CompareCounts) -> Iterator[pa.RecordBatch]:
-        """Read the messages of a part that are compared."""
+        """Yield the messages of a part that are to be compared."""
         side, piece = part
         for every in self.copies[side].read(piece, seen.damages.take):
             batch = queued(every)
@@ -194,7 +193,8 @@ class CopyReading:
                 batch = batch.set_column(at, batch.schema.field(at), blank)
             mine, other = self.coverage[side], self.coverage[1 - side]
             keep = other.holds(batch) & mine.is_alive(batch)
-            if mine.physical is not None or other.physical is not None:  # Of one log.
+            # Both copies are of one log.
+            if mine.physical is not None or other.physical is not None:
                 keep &= other.is_alive(batch)
             if self.until_ms is not None:
                 stored = np.asarray(batch.column("storeTimestamp").view(pa.int64()))
@@ -207,7 +207,7 @@ class CopyReading:
                 yield batch
 
     def digest(self, part: Part) -> list[Row]:
-        """A row with the counts of a part, its digests, a row for each damage; each begins with the copy's number."""
+        """Return rows for a part's counts, its digests and each damage; each begins with the copy's number."""
         side, seen = part[0], CompareCounts()
         digests = digests_of(self.read(part, seen), is_exact=self.is_exact)
         counts = [side, seen.rows[side], seen.passed_over[side]]
@@ -215,13 +215,13 @@ class CopyReading:
         return [counts, *([side, *each] for each in digests), *damages]
 
     def messages(self, part: Part, blocks: AbstractSet[Block]) -> list[Row]:
-        """The messages of a part that lie in some blocks."""
+        """Return the messages of a part in some blocks as rows."""
         seen = messages_of(self.read(part, CompareCounts()), blocks, is_exact=self.is_exact)
         return [[part[0], *each[:4], list(each.fields)] for each in seen]
 
 
 def compare(reading: CopyReading, runner: PartRunner) -> CopyComparison:
-    """Read both copies, and say which messages one lacks or has otherwise."""
+    """Read both copies and return the messages that one lacks, or that differ."""
     parts = reading.parts()
     seen, digests, damages = CompareCounts(), _Both[BlockDigest](), _Both[str]()
     for side, *found in runner.run(parts, reading.digest):
@@ -263,19 +263,19 @@ def compare_folders(
     is_exact: bool = False,
     on_progress: Callable[[int, int], None] = lambda _done, _size: None,
 ) -> CopyComparison:
-    """Compare stores or archives on one core; where a broker writes, what is a second old.
+    """Compare stores or archives on one core; if a broker is writing, only messages older than a second.
 
     Args:
-        first: a folder or URI, A in what is told.
-        second: the other, B.
-        clock: tells the time.
-        is_exact: compare what brokers add, too: hosts, store times, places in the log, tries.
-        on_progress: told how many bytes are read, of how many.
+        first: A folder or URI, called A in the result.
+        second: The other one, called B.
+        clock: Provides the time.
+        is_exact: Also compare what brokers add: hosts, store times, physical offsets, retry counts.
+        on_progress: Called with the number of bytes read and the total.
 
     Raises:
-        SettingsError: one of them is neither a store nor an archive.
-        StoreDamaged: there is no log.
-        OSError: a file cannot be read.
+        SettingsError: One of them is neither a store nor an archive.
+        StoreDamaged: There is no log.
+        OSError: A file cannot be read.
     """
     columns = COMPARED_EXACTLY if is_exact else COMPARED
     one, other = (folder_copy(each, columns=columns) for each in (first, second))
@@ -291,7 +291,7 @@ def compare_folders(
 
 
 def settled_until(copies: Sequence[MessageCopy], clock: Clock) -> int | None:
-    """The store time before which nothing changes any more; None: nobody writes to any of the copies."""
+    """Return the store time before which nothing changes any more; None if neither copy is being written."""
     is_live = any(copy.is_live() for copy in copies)
     return clock.now_ms() - SETTLED_MS if is_live else None
 
@@ -309,7 +309,7 @@ def _look_into(
     parts: Mapping[str, Part],
     blocks: Sequence[Block],
 ) -> list[MessageDifference]:
-    """Read again what can have messages of the blocks that differ."""
+    """Read the parts again that can have messages of the differing blocks."""
     if not blocks:
         return []
     runner.look_again(blocks)
@@ -338,7 +338,7 @@ def _notes(reading: CopyReading, seen: CompareCounts) -> Iterator[str]:
 
 
 def _findings(found: Sequence[MessageDifference]) -> Iterator[str]:
-    """A line for each queue."""
+    """Yield a line for each queue."""
     counts = Counter((each[:3], each.what.partition(" in ")[0]) for each in found)
     for ((topic, broker, queue_id), what), count in sorted(counts.items()):
         where = f"{topic}@{broker}" if broker else topic

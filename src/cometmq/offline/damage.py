@@ -1,4 +1,4 @@
-"""Bytes of a log that are no sound record: every walk over a log tells of them in the same way."""
+"""Bytes of a log that are not valid records, in the form that every walk over a log reports."""
 
 from typing import NamedTuple
 
@@ -6,14 +6,14 @@ from cometmq.offline.findings import Finding
 
 
 class Damage(NamedTuple):
-    """Bytes of the log that are no sound record.
+    """Bytes of the log that are not a valid record.
 
     Attributes:
-        start: physical offset of the first.
-        end: and behind the last: where the next sound record begins, or what was walked over ends.
-        path: the file that it begins in.
-        at: place of the first in that file, bytes.
-        why: what is wrong there.
+        start: Physical offset of the first byte.
+        end: Physical offset at which the next valid record begins, or the walked part ends.
+        path: File in which it begins.
+        at: Position of the first byte in that file.
+        why: Description of the fault.
     """
 
     start: int
@@ -23,7 +23,7 @@ class Damage(NamedTuple):
     why: str
 
     def finding(self) -> Finding:
-        """The place of the damage, and what it is."""
+        """Return the damage as a finding."""
         where = f"{self.path} at byte {self.at} (physical offset {self.start})"
         return Finding("log", where, self.why)
 

@@ -1,7 +1,7 @@
-"""The delay levels that a broker had, found out from the delay topic's queues.
+"""Determines a broker's delay levels from the queues of the delay topic.
 
-An entry there holds the time at which its message is due: store time plus the delay of the level,
-and the queue is the level (minus 1).
+An entry there contains the time at which its message is due, which is store time plus delay, and the queue id is the
+level minus 1.
 """
 
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ from cometmq.store.log_end import record_at
 from cometmq.store.queue_files import QueueFiles
 from cometmq.store.settings import DELAY_LEVELS_MS
 
-USUAL_LEVELS_MS = DELAY_LEVELS_MS  # Where nobody has set others.
-_ENTRIES_READ = 64  # The first of a queue may point to files that are deleted.
+USUAL_LEVELS_MS = DELAY_LEVELS_MS  # Unless they were configured.
+_ENTRIES_READ = 64  # The first entries of a queue may point to deleted files.
 
 
 def find_delay_levels(
@@ -25,7 +25,7 @@ def find_delay_levels(
     log: CommitLog,
     known_ms: Sequence[int],
 ) -> tuple[int, ...]:
-    """The delay of each level in ms; those that no queue shows are as known before."""
+    """Return the delay of each level in ms; levels that no queue shows are as in `known_ms`."""
     levels_ms = list(known_ms)
     for name in disk.list_names(f"{files.directory}/{SCHEDULE_TOPIC}"):
         if name.isdigit() and int(name) < len(levels_ms):
@@ -37,7 +37,7 @@ def find_delay_levels(
 
 
 def _delay_of(disk: Disk, files: QueueFiles, log: CommitLog, queue: ConsumeQueue) -> int | None:
-    """The delay of the first entry whose record is there, ms."""
+    """Return the delay of the first entry whose record exists, ms."""
     names = disk.list_names(files.queue_directory(queue.topic, queue.queue_id))
     starts = [int(name) // QUEUE_ENTRY.size for name in names if name.isdigit()]
     for start in starts[:2]:

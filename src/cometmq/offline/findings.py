@@ -1,4 +1,4 @@
-"""Findings of a verification, gathered for people and programs."""
+"""Findings of a verification, for people and programs."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -6,17 +6,17 @@ from typing import NamedTuple
 
 log = logging.getLogger(__name__)
 
-KEPT_MAX = 1000  # Findings beyond these are counted only.
+KEPT_MAX = 1000  # Further findings are only counted.
 
 
 class Finding(NamedTuple):
-    """One thing that is not as it should be.
+    """One problem.
 
     Attributes:
-        part: log, queue, index or files.
-        where: a file, or a queue and its offset.
-        what: what is wrong, in words.
-        is_error: False for what a start of the broker puts right, or what deleted topics leave.
+        part: "log", "queue", "index" or "files".
+        where: A file, or a queue and its offset.
+        what: Description of the problem.
+        is_error: False for something that a broker's start repairs, or that deleted topics leave.
     """
 
     part: str
@@ -32,7 +32,7 @@ OnFinding = Callable[[Finding], None]
 
 
 def warn(finding: Finding) -> None:
-    """Tell whoever reads the program's log of a finding, where nobody else asks for it."""
+    """Write a finding to the program's log, if the caller does not collect findings."""
     log.warning("%s", finding)
 
 
@@ -40,9 +40,9 @@ class Findings:
     """All findings of a verification.
 
     Attributes:
-        kept: the first ones.
-        errors: how many errors there are in all.
-        notes: how many others.
+        kept: The first ones.
+        errors: Total number of errors.
+        notes: Total number of other findings.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Findings:
         self.notes = 0
 
     def add(self, part: str, where: str, what: str, *, is_error: bool = True) -> None:
-        """Write one down."""
+        """Add a finding."""
         if is_error:
             self.errors += 1
         else:
@@ -60,22 +60,22 @@ class Findings:
             self.kept.append(Finding(part, where, what, is_error))
 
     def take(self, finding: Finding) -> None:
-        """Write down what somebody has found."""
+        """Add an existing finding."""
         self.add_all([finding], int(finding.is_error), int(not finding.is_error))
 
     def told(self) -> list[Finding]:
-        """The first ones, and a last one that says how many more there are."""
+        """Return the first findings, and one that states the number of further ones."""
         more = self.errors + self.notes - len(self.kept)
         rest = [Finding("log", "and", f"{more:,} more")] if more else []
         return [*self.kept, *rest]
 
     def add_all(self, kept: Iterable[Finding], errors: int, notes: int) -> None:
-        """Write down what another has found.
+        """Add the findings of another verification.
 
         Args:
-            kept: the first of them.
-            errors: how many errors there were in all.
-            notes: how many others.
+            kept: Its first findings.
+            errors: Its total number of errors.
+            notes: Its total number of other findings.
         """
         self.errors += errors
         self.notes += notes

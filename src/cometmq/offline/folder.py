@@ -1,7 +1,7 @@
-"""A store directory on any file system: its log files, and reading pieces of them.
+"""A store directory on any file system: lists its log files and reads pieces of them.
 
-Local paths and every URI that pyarrow's file systems know are read alike, by `read_at`: nothing is
-mapped, so a file that is cut or deleted meanwhile is an error and not the death of the process.
+Local paths and URIs of pyarrow's file systems are read in the same way, by `read_at`. Nothing is mapped, so
+truncating or deleting a file meanwhile causes an error and does not kill the process.
 """
 
 import errno
@@ -24,12 +24,12 @@ _EVERYTHING = (1 << 63) - 1
 class OpenFile:
     """A file to read from.
 
-    The system is told not to read ahead by itself: what it reads of a hole stands in memory then and
-    counts as written, and who looks for the hole's end would walk through all of it.
+    The system's own read-ahead is turned off. It would bring parts of holes into memory, which then count as written,
+    and a search for the end of a hole would go through all of it.
 
     Args:
-        file: the file.
-        fd: a descriptor of it where it is of this machine; -1 elsewhere.
+        file: The file.
+        fd: Its descriptor if the file is on this machine, else -1.
     """
 
     def __init__(self, file: NativeFile, fd: int) -> None:
@@ -39,28 +39,27 @@ class OpenFile:
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
 
     def __call__(self, place: int, size: int) -> bytes:
-        """Read up to so many bytes at a place; fewer at the file's end only."""
+        """Read bytes at a position; returns fewer only at the file's end."""
         if self._fd >= 0:
             return os.pread(self._fd, size, place)
         return bytes(self._file.read_at(size, place))
 
     @property
     def size(self) -> int:
-        """Bytes of the file."""
+        """Size of the file in bytes."""
         return int(self._file.size())
 
     def will_need(self, place: int, size: int) -> None:
-        """Have the system read ahead what is written at a place."""
+        """Start reading ahead the written part of a range."""
         found = self.written(place) if self._fd >= 0 else None
         if found is not None and found[0] == place:
             size = min(size, found[1] - place)
             os.posix_fadvise(self._fd, place, size, os.POSIX_FADV_WILLNEED)
 
     def written(self, place: int) -> tuple[int, int] | None:
-        """The first range from a place on that is no hole; None: there is none.
+        """Return the first range from a position on that is not a hole; None if there is none.
 
-        It may be zeros. A log file is allocated whole before it is used: most of the last one may be
-        a hole.
+        It may contain zeros. A log file is allocated completely before use, so most of the last one may be a hole.
         """
         if self._fd < 0:
             return place, _EVERYTHING
@@ -70,7 +69,7 @@ class OpenFile:
         except OSError as error:
             if error.errno == errno.ENXIO:
                 return None
-            return place, _EVERYTHING  # A file system that knows no holes.
+            return place, _EVERYTHING  # A file system without holes.
 
 
 @dataclass(frozen=True)
@@ -78,12 +77,12 @@ class ListedFile:
     """A file of the log.
 
     Attributes:
-        path: where it is, for the store's file system.
-        start: physical offset of its first byte.
-        size: bytes that it has.
-        end: physical offset at which the next file begins; beyond start + size where the file is cut
-            off or the next one is missing.
-        is_last: no file follows.
+        path: Path in the store's file system.
+        start: Physical offset of its first byte.
+        size: Actual size in bytes.
+        end: Physical offset at which the next file begins; larger than start + size if the file was truncated or the
+            next one is missing.
+        is_last: Whether it is the last file.
     """
 
     path: str
@@ -98,8 +97,8 @@ class StoreFolder:
     """A store directory; picklable.
 
     Attributes:
-        place: a path, or a URI.
-        log_paths: folders of the log beside it (storePathCommitLog); none: `commitlog` in it.
+        place: A path or a URI.
+        log_paths: Separate folders of the log (storePathCommitLog); empty for its `commitlog`.
     """
 
     place: str
@@ -107,12 +106,12 @@ class StoreFolder:
 
     @property
     def files(self) -> fs.FileSystem:
-        """The file system."""
+        """The file system of the place."""
         return open_place(self.place)[0]
 
     @property
     def root(self) -> str:
-        """The path in the file system."""
+        """Path of the directory in that file system."""
         return open_place(self.place)[1]
 
     @property
@@ -121,23 +120,23 @@ class StoreFolder:
         return isinstance(self.files, fs.LocalFileSystem)
 
     def path(self, name: str) -> str:
-        """A name below the directory as a path of the file system."""
+        """Return the path of a name in the directory."""
         return f"{self.root}/{name}"
 
     def exists(self, name: str) -> bool:
-        """Whether a file or folder of a name exists."""
+        """Return whether a file or folder with this name exists."""
         found = self.files.get_file_info(self.path(name))
         return bool(found.type != fs.FileType.NotFound)
 
     def read(self, name: str) -> bytes | None:
-        """The whole of a small file; None where there is none."""
+        """Return the content of a small file; None if it does not exist."""
         if not self.exists(name):
             return None
         with self.files.open_input_stream(self.path(name)) as stream:
             return bytes(stream.read())
 
     def entries(self, path: str) -> list[fs.FileInfo]:
-        """The entries of a folder, by name; none where there is no folder."""
+        """Return the entries of a folder by name; empty if it does not exist."""
         wanted = fs.FileSelector(path, allow_not_found=True)
         try:
             return sorted(self.files.get_file_info(wanted), key=lambda each: each.base_name)
@@ -145,7 +144,7 @@ class StoreFolder:
             return []
 
     def numbered(self, path: str, digits: int) -> list[fs.FileInfo]:
-        """The files of a folder whose names are numbers of so many digits, by name."""
+        """Return the files of a folder whose names are numbers with this many digits, by name."""
         return [
             each
             for each in self.entries(path)
@@ -153,10 +152,10 @@ class StoreFolder:
         ]
 
     def log_files(self) -> list[ListedFile]:
-        """The files of the log, the oldest first; empty ones at the end are left out.
+        """Return the files of the log, oldest first, without empty ones at the end.
 
         Raises:
-            StoreDamaged: there is none, or messages or queues lie where they are not read.
+            StoreDamaged: There are none, or messages or queues are stored in a form that is not read.
         """
         names = [each.base_name for each in self.entries(self.root)]
         refuse(self.place, message_parts(names, self.exists))
@@ -179,7 +178,7 @@ class StoreFolder:
 
     @contextmanager
     def opened(self, path: str) -> Iterator[OpenFile]:
-        """A file to read from; closed in the end."""
+        """Open a file for reading in a `with` block."""
         with self.files.open_input_file(path) as file:
             fd = os.open(path, os.O_RDONLY) if self.is_local else -1
             try:
@@ -190,7 +189,7 @@ class StoreFolder:
 
 
 def _chained(found: Sequence[fs.FileInfo]) -> list[ListedFile]:
-    """Each file with where the next begins; the last has the size that most have."""
+    """Return each file with the start of the next; the last one is assumed to have the most frequent size."""
     starts = [int(each.base_name) for each in found]
     sizes = [each.size for each in found]
     usual = max(sizes, key=sizes.count) if len(sizes) > 1 else sizes[0]

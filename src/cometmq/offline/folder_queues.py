@@ -1,4 +1,4 @@
-"""The queues of a store in any folder, by their files."""
+"""Reads the queues of a store in any folder from its queue files."""
 
 from cometmq.model.errors import StoreDamaged
 from cometmq.offline.folder import StoreFolder
@@ -8,10 +8,10 @@ from cometmq.offline.lives import KnownQueues, known_queues
 
 
 def known_queues_in(folder: StoreFolder) -> KnownQueues | None:
-    """Return what the queue files of a folder show; None if the store is damaged.
+    """Return the queues that the queue files of a folder show; None if the store is damaged.
 
     Raises:
-        OSError: a file cannot be read.
+        OSError: A file cannot be read.
     """
     try:
         store = find_store(folder.root, None, disk_of(folder), log_paths=folder.log_paths)

@@ -1,7 +1,7 @@
-"""Compares the index with a part of the log: every entry is a key of its record, every key has its entry.
+"""Compares the index with a part of the log: every entry must be a key of its record, and every key have its entry.
 
-Entries stand in the order of the log, so both are walked side by side. That every chain leads
-through its entries shows when the chains are made again, and are the same.
+Entries are in log order, so index and log are walked side by side. To check that the chains contain all their
+entries, the chains are rebuilt and compared.
 """
 
 from bisect import bisect_left
@@ -26,20 +26,20 @@ from cometmq.offline.index_shape import find_shape, read_slots
 from cometmq.store.disk import Disk, opened
 from cometmq.store.index_file import blank_slots
 
-_PIECE_ENTRIES = 4096  # About as many as a piece of the log asks for.
+_PIECE_ENTRIES = 4096  # About as many as a piece of the log requires.
 _TWO_KEYS = 2 * KEY.size
 _EVERYWHERE = 1 << 63
 
 
 class IndexCount(NamedTuple):
-    """The counts of a part of the log against the index.
+    """Counts of a part of the log for the index.
 
     Attributes:
-        matched: entries that are keys of the part's records.
-        missing: keys of the part's records that have no entry.
-        first_missing: physical offset of the first such record.
-        behind: entries behind the log's end; counted by the last part alone.
-        first_behind: where the first of them points.
+        matched: Entries that are keys of the part's records.
+        missing: Keys of the part's records without an entry.
+        first_missing: Physical offset of the first such record.
+        behind: Entries that point after the log's end; counted by the last part only.
+        first_behind: Physical offset in the first such entry.
     """
 
     matched: int
@@ -50,41 +50,41 @@ class IndexCount(NamedTuple):
 
 
 class IndexCheck:
-    """One comparison of all index files of a store with a part of its log.
+    """Comparison of all index files of a store with a part of its log.
 
-    Files that begin in the part are looked at whole, their chains too.
+    Files that begin in the part are checked completely, including their chains.
     """
 
     def __init__(self, store: FoundStore, findings: Findings, part: range) -> None:
-        """Begin one.
+        """Create a comparison.
 
         Args:
-            store: the directory.
-            findings: what is found goes there.
-            part: physical offsets of the log; the whole is cut into parts without gaps.
+            store: The store.
+            findings: Receives the findings.
+            part: Physical offsets; the parts of a log must have no gaps between them.
         """
         self._store = store
         self._disk = store.disk
         self._findings = findings
         chain = store.log.chain
         self._is_last = part.stop >= chain.end
-        # What points before the log, or behind it, is of its first or last part.
+        # Entries that point before the log belong to its first part, those that point after it to its last.
         self._low = 0 if part.start <= chain.start else part.start
         self._high = _EVERYWHERE if self._is_last else part.stop
         self._floor = max(part.start, chain.start)
         self._begin = _first_offset(store)
         self._stored = self._stored_keys(store.index_paths)
-        self._ahead = bytearray()  # Keys read from the files and not reached by the log yet.
+        self._ahead = bytearray()  # Keys read from the files that the log has not reached yet.
         self._matched = 0
         self._missing = 0
         self._first_missing = 0
 
     def take(self, wanted: bytearray, end: int) -> None:
-        """The keys that records ask for, in their order; each as `KEY` packs it.
+        """Compare the keys that records require, in order, each packed as `KEY`.
 
         Args:
-            wanted: they.
-            end: physical offset behind the last record.
+            wanted: The keys.
+            end: Physical offset of the end of the last record.
         """
         if not self._store.index_paths:
             return
@@ -95,7 +95,7 @@ class IndexCheck:
             self._compare(stored, wanted)
 
     def _compare(self, stored: bytearray, wanted: bytearray) -> None:
-        """Compare keys that are not alike, one by one."""
+        """Compare differing keys one by one."""
         stored_counts = Counter(KEY.iter_unpack(stored))
         wanted_counts = Counter(key for key in KEY.iter_unpack(wanted) if key[0] >= self._begin)
         strays = stored_counts - wanted_counts
@@ -109,27 +109,27 @@ class IndexCheck:
             self._missing += missing.total()
 
     def finish(self) -> IndexCount:
-        """The part has been walked: what it says of the index."""
+        """Compare the rest and return the part's counts."""
         behind = bytearray()
         if self._is_last:
             behind = self._stored_before(_EVERYWHERE)
         elif left := self._stored_before(self._high):
-            self._compare(left, bytearray())  # They point into what is no record.
+            self._compare(left, bytearray())  # They point to bytes that are not a record.
         for _ in self._stored:
-            pass  # The chains of what is left.
+            pass  # Checks the remaining chains.
         count = len(behind) // KEY.size
         first = _offset_at(behind, 0) if behind else 0
         return IndexCount(self._matched, self._missing, self._first_missing, count, first)
 
     def _stored_before(self, limit: int) -> bytearray:
-        """The keys of records before an offset that have not been taken yet."""
+        """Return the unused keys of records before an offset."""
         ahead = self._ahead
-        # Of the two last ones, because one may be damaged and seem to lie far ahead.
+        # Uses the last two, because a damaged one may seem to be far ahead.
         while len(ahead) < _TWO_KEYS or min(_last_offsets(ahead)) < limit:
             piece = next(self._stored, None)
             if piece is None:
                 break
-            if _offset_at(piece, 0) < self._floor:  # Deleted by retention, or another part's.
+            if _offset_at(piece, 0) < self._floor:  # Deleted by retention, or of another part.
                 keys = KEY.iter_unpack(piece)
                 piece = b"".join(KEY.pack(*key) for key in keys if key[0] >= self._floor)
             ahead += piece
@@ -141,7 +141,7 @@ class IndexCheck:
         return found
 
     def _stored_keys(self, paths: Sequence[str]) -> Iterator[bytes]:
-        """The entries of all files that may point into the part, a piece at a time."""
+        """Yield the entries of all files that may point into the part, piece by piece."""
         for path in paths:
             header = _header_of(self._disk, path)
             if self._low <= header.begin_offset < self._high:
@@ -155,13 +155,13 @@ class IndexCheck:
 def judge_index(
     store: FoundStore, counts: Sequence[IndexCount], findings: Findings, log_end: int
 ) -> int:
-    """Judge what is missing, and what is too much; gives how many entries are right.
+    """Report missing and superfluous entries; return the number of matching ones.
 
     Args:
-        store: the directory.
-        counts: what each part of the log says, in the order of the log.
-        findings: what is found goes there.
-        log_end: physical offset at which the log ends.
+        store: The store.
+        counts: Counts of each part of the log, in log order.
+        findings: Receives the findings.
+        log_end: Physical offset at which the log ends.
     """
     is_clean = store.is_clean
     behind = [count for count in counts if count.behind]
@@ -183,7 +183,7 @@ def _header_of(disk: Disk, path: str) -> IndexHeader:
 
 
 def _first_offset(store: FoundStore) -> int:
-    """Physical offset from which on there is an index: of its first entry."""
+    """Return the physical offset in the first entry of the index."""
     for path in store.index_paths:
         for piece in _keys_from(store.disk, path, 0):
             return _offset_at(piece, 0)
@@ -191,7 +191,7 @@ def _first_offset(store: FoundStore) -> int:
 
 
 def _keys_from(disk: Disk, path: str, floor: int) -> Iterator[bytes]:
-    """The keys of a file from the first that points to an offset or behind it; its chains are not looked at."""
+    """Yield the keys of a file from an offset on, without checking its chains."""
     with opened(disk, path, write=False) as fd:
         header = decode_header(disk.pread(fd, INDEX_HEADER_SIZE, 0))
         shape = find_shape(disk, fd, header) if header.index_count > 1 else None
@@ -214,16 +214,16 @@ def _keys_from(disk: Disk, path: str, floor: int) -> Iterator[bytes]:
 
 
 def file_keys(disk: Disk, path: str, findings: Findings, *, is_clean: bool) -> Iterator[bytes]:
-    """The keys of an index file as `KEY` packs them, a piece at a time; what is wrong with it is added.
+    """Yield the keys of an index file, packed as `KEY`, piece by piece, and report its faults.
 
     Args:
-        disk: all files.
-        path: the file.
-        findings: where it goes.
-        is_clean: whether the store was closed in order; else a start puts slots and header right.
+        disk: File system.
+        path: Path of the file.
+        findings: Receives the findings.
+        is_clean: Whether the store was closed cleanly; otherwise a start repairs slots and header.
 
     Raises:
-        OSError: the disk failed.
+        OSError: The disk failed.
     """
     with opened(disk, path, write=False) as fd:
         header = decode_header(disk.pread(fd, INDEX_HEADER_SIZE, 0))
@@ -249,7 +249,7 @@ def _chained_keys(
     slots: "memoryview[int]",
     findings: Findings,
 ) -> Generator[bytes, None, int]:
-    """The keys, while the chains are made again in `slots`; gives how many slots are in use."""
+    """Yield the keys while rebuilding the chains in `slots`; return the number of used slots."""
     used = 0
     is_chain_right = True
     for number in range(1, header.index_count, _PIECE_ENTRIES):
@@ -265,11 +265,11 @@ def _chained_keys(
 
 
 def _offset_at(keys: bytes | bytearray, place: int) -> int:
-    """The physical offset of the key at a place; a negative one counts from the end."""
+    """Return the physical offset of the key at a position; a negative position counts from the end."""
     offset: int = KEY.unpack_from(keys, place)[0]
     return offset
 
 
 def _last_offsets(keys: bytearray) -> tuple[int, int]:
-    """The physical offsets of the two last keys."""
+    """Return the physical offsets of the last two keys."""
     return _offset_at(keys, -_TWO_KEYS), _offset_at(keys, -KEY.size)

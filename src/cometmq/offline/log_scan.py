@@ -1,4 +1,4 @@
-"""Walks a whole log, record by record, and goes on behind what is damaged."""
+"""Walks a whole log record by record, and continues after damage."""
 
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
@@ -17,29 +17,29 @@ from cometmq.store.zeros import is_zeros
 CHUNK_SIZE = 1 << 22
 
 _MAGICS = tuple(magic.to_bytes(4) for magic in (MAGIC_V1, MAGIC_V2))
-_MAGIC_END = 8  # Bytes from a record's start to the end of its magic.
+_MAGIC_END = 8  # Bytes from a record's start to the end of its magic number.
 
-Piece = TypeVar("Piece")  # What comes of the records of a piece of the log.
+Piece = TypeVar("Piece")  # The result for the records of a piece of the log.
 
-# (a piece of the log, its physical offset) -> what comes of the valid records that it begins with,
-# how many these are, where they end in it, and why there.
+# (a piece of the log, its physical offset) -> the result for the valid records at its start, their number, the
+# position where they end, and why.
 Walk = Callable[[bytes, int], tuple[Piece, int, int, WalkEnd]]
 
-OnProgress = Callable[[int], None]  # Told how many bytes of the log have been walked in all.
+OnProgress = Callable[[int], None]  # Called with the total number of bytes walked.
 
 
 class PieceScan(Generic[Piece]):
-    """One walk over a log, or over a part of it, a piece at a time.
+    """One walk over a log or a part of it, piece by piece.
 
-    A walk from a record's offset on begins there. One over a range begins at the first valid record in
-    it; its last record may go on behind the range, and what is damaged where it ends is told.
+    With `start`, a record's offset, the walk begins there. With `part`, it begins at the first valid record in that
+    range; the last record may end after the range, and damage at its end is reported.
 
     Attributes:
-        begin: physical offset of the first record; None before the walk, and where there is none.
-        end: physical offset at which the log, or the range's last record ends, when the walk is through.
-        tail: bytes behind it up to the last that is not zero; 0 for a plain end.
-        damages: what was passed over.
-        records: how many valid records there were.
+        begin: Physical offset of the first record; None before the walk, and if there is none.
+        end: After the walk, physical offset at which the log or the range's last record ends.
+        tail: Number of bytes after that, up to the last non-zero byte; 0 for a clean end.
+        damages: The skipped bytes.
+        records: Number of valid records.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class PieceScan(Generic[Piece]):
         self.records = 0
 
     def __iter__(self) -> Iterator[Piece]:
-        """The results of the pieces that have valid records."""
+        """Yield the results of the pieces with valid records."""
         if self._part is not None and not self._is_begun(self._part):
             return
         begin = self.end
@@ -86,7 +86,7 @@ class PieceScan(Generic[Piece]):
                 self._on_progress(self.end - begin)
 
     def passed_over(self) -> Iterator[Finding]:
-        """The bytes that are no record; behind the log's end a start of a broker cuts those that a crash left."""
+        """Yield the damaged bytes; after a crash, those after the log's end are cut by a broker's start."""
         for damage in self.damages:
             where = f"{damage.path} at {damage.at}"
             what = f"{damage.end - damage.start} bytes are no record: {damage.why}"
@@ -96,7 +96,7 @@ class PieceScan(Generic[Piece]):
             yield Finding("log", f"offset {self.end}", what, is_error=self._is_clean)
 
     def _is_begun(self, part: range) -> bool:
-        """Go to the range's first record; False where it has none."""
+        """Go to the range's first record; return False if it has none."""
         file = self._chain.find(part.start)
         self.end = part.start
         if file is not None and part.start == file.start:
@@ -106,7 +106,7 @@ class PieceScan(Generic[Piece]):
         return following is not None
 
     def _is_over(self, file: LogFile) -> bool:
-        """Whether the range ends here: behind it something begins that is another's."""
+        """Return whether the range ends here, because what follows belongs to the next one."""
         if self.end < self._limit:
             return False
         return (
@@ -116,7 +116,7 @@ class PieceScan(Generic[Piece]):
         )
 
     def _pass_over(self, file: LogFile) -> bool:
-        """Go on at the next valid record; False where the log ends."""
+        """Continue at the next valid record; return False if the log ends."""
         following = self._next_valid(self.end)
         if following is None:
             self.tail = self._tail_size(file)
@@ -128,7 +128,7 @@ class PieceScan(Generic[Piece]):
         return True
 
     def _tail_size(self, file: LogFile) -> int:
-        """Bytes behind the end up to the last one of its file that is not zero."""
+        """Return the number of bytes after the end, up to the last non-zero byte of its file."""
         for first, stop in reversed(self._disk.written(file.fd, self.end - file.start)):
             for at in reversed(range(first, stop, CHUNK_SIZE)):
                 piece = file.read(file.start + at, min(CHUNK_SIZE, stop - at))
@@ -137,7 +137,7 @@ class PieceScan(Generic[Piece]):
         return 0
 
     def _next_valid(self, offset: int, limit: int | None = None) -> int | None:
-        """Physical offset of the first valid record from an offset on that starts before a limit."""
+        """Return the physical offset of the first valid record that starts at or after an offset and before a limit."""
         end = self._chain.end if limit is None else min(limit, self._chain.end)
         for file in self._log.files_between(offset, end):
             begin = max(offset - file.start, 0)
@@ -153,12 +153,12 @@ class PieceScan(Generic[Piece]):
         return None
 
     def _is_valid(self, file: LogFile, offset: int) -> bool:
-        """Whether a valid record begins there."""
+        """Return whether a valid record begins at an offset."""
         return record_at(file, offset, is_whole_checked=self._is_whole_checked) is not None
 
 
 class LogScan(PieceScan[list[Record]]):
-    """One walk that gives the valid records, a piece of the log at a time."""
+    """A walk that yields the valid records of one piece of the log at a time."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class LogScan(PieceScan[list[Record]]):
 
 
 def _is_blank(file: LogFile, offset: int) -> bool:
-    """Whether the mark stands here that ends a file, or too few bytes for one are left."""
+    """Return whether the end mark of a file is here, or too few bytes for one are left."""
     left = file.end - offset
     return left < BLANK_TAIL_SIZE or file.read(offset, BLANK_TAIL_SIZE) == blank_tail(left)
 
@@ -185,10 +185,10 @@ def _is_blank(file: LogFile, offset: int) -> bool:
 def _take(
     file: LogFile, position: int, limit: int, walk: Walk[Piece]
 ) -> tuple[Piece, int, int, WalkEnd | None]:
-    """Read a chunk of records: the result, their number, their end, and why not further.
+    """Read a chunk of records; return the result, their number, their end, and why it is not later.
 
-    All of them start before the limit; it is at least a magic's end behind the offset. The reason is
-    None where the file goes on.
+    All of them start before the limit, which is at least a magic number's end after the position. The reason is None
+    if the file continues.
     """
     size = min(CHUNK_SIZE, limit - position)
     while True:
@@ -205,7 +205,7 @@ def _take(
 
 
 def _magic_places(piece: bytes) -> list[int]:
-    """The places of a record's magic in a piece, in order."""
+    """Return the positions of magic numbers in a piece, in order."""
     places = []
     for magic in _MAGICS:
         at = piece.find(magic)
@@ -216,7 +216,7 @@ def _magic_places(piece: bytes) -> list[int]:
 
 
 def _why_invalid(file: LogFile, offset: int) -> str:
-    """The fault of the record at an offset, in words."""
+    """Return the fault of the record at an offset."""
     head = file.read(offset, 4)
     size = min(max(int.from_bytes(head), _MAGIC_END), file.end - offset, 1 << 26)
     try:

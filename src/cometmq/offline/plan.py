@@ -1,4 +1,4 @@
-"""Plans a read of the log: its range by offsets and times, cut into tasks."""
+"""Plans a read of the log: a range of offsets and times, divided into tasks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ Task = tuple[Split, ...]
 
 @dataclass(frozen=True)
 class LogRange:
-    """The range of the log that is read.
+    """The range of the log to read.
 
     Attributes:
-        start: physical offset; None: from the oldest file on.
-        end: physical offset; None: to the end.
-        start_ms: records stored at or after this time, ms since 1970.
-        end_ms: records stored before this time, ms since 1970.
+        start: Physical offset; None for the oldest file.
+        end: Physical offset; None for the log's end.
+        start_ms: Only records stored at or after this time, ms since 1970.
+        end_ms: Only records stored before this time, ms since 1970.
     """
 
     start: int | None = None
@@ -36,11 +36,11 @@ ALL = LogRange()
 def plan_tasks(
     folder: StoreFolder, wanted: LogRange = ALL, *, split_bytes: int = SPLIT_BYTES
 ) -> list[Task]:
-    """The tasks of a read, in the order of the log. Where a broker writes, the end is fixed here.
+    """Return the tasks of a read, in log order. If a broker is writing, this fixes the end.
 
     Raises:
-        StoreDamaged: there is no log.
-        SettingsError: it ends before the range begins.
+        StoreDamaged: There is no log.
+        SettingsError: The log ends before the range begins.
     """
     files = used_files(folder)
     if wanted.start is not None and wanted.start > files[-1].end:
@@ -58,19 +58,19 @@ def plan_tasks(
 
 
 def by_name(tasks: Sequence[Task]) -> dict[str, Task]:
-    """Tasks by the physical offsets that they cover."""
+    """Return tasks by name, which consists of the physical offsets that they cover."""
     return {",".join(f"{split.lo}-{split.hi}" for split in task): task for task in tasks}
 
 
 def log_size(task: Task) -> int:
-    """Bytes of the log that a task covers."""
+    """Return the number of bytes of the log that a task covers."""
     return sum(split.hi - split.lo for split in task)
 
 
 def _in_time(
     folder: StoreFolder, files: Sequence[ListedFile], wanted: LogRange
 ) -> Sequence[ListedFile]:
-    """The files that can hold records of the wanted times; store times rise from file to file."""
+    """Return the files that can hold records of the wanted times; store times ascend from file to file."""
     first, last = 0, len(files)
     if wanted.start_ms is not None:
         while first + 1 < last and _is_before(folder, files[first + 1], wanted.start_ms):
@@ -82,7 +82,7 @@ def _in_time(
 
 
 def _is_before(folder: StoreFolder, file: ListedFile, time_ms: int) -> bool:
-    """Whether the first record of a file was stored before a time; False where none is found."""
+    """Return whether the first record of a file was stored before a time; False if there is none."""
     for found in scan(folder, Split(file, file.start, file.start + 1)):
         if not isinstance(found, Damage):
             return bool(found.window.stored_ms()[0] < time_ms)

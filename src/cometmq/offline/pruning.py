@@ -1,7 +1,7 @@
-"""Skips pieces of the log that have no row of a query.
+"""Skips pieces of the log without rows of a query.
 
-The queues and the index of a store are not asked: they may be what is broken, and a row that they do not
-know would be missing. The log alone tells, by physical offsets and by times, which rise.
+Queues and index of a store are not used: they may be damaged, and rows that they do not list would be missing. Only
+the log decides, by physical offsets and times, which both ascend.
 """
 
 from bisect import bisect_left
@@ -22,14 +22,14 @@ from cometmq.offline.plan import Task
 from cometmq.offline.scan import scan
 from cometmq.offline.splits import Split, joined
 
-PIECE_BYTES = 1 << 20  # What a read by offset or time reads too much, at most, at each end.
+PIECE_BYTES = 1 << 20  # Maximum excess at each end of a read by offset or time.
 _WRAPPED = flags.INNER_BATCH | flags.NEED_UNWRAP
 
 
 def narrowed(
     folder: StoreFolder, tasks: Sequence[Task], conditions: Conditions, *, split_bytes: int
 ) -> list[Task]:
-    """The tasks of a read without the pieces that have no row of the query."""
+    """Return the tasks of a read without the pieces that have no row of the query."""
     low, high = conditions.span("commitLogOffset")
     first_ms, last_ms = conditions.span("storeTimestamp")
     if (low, high, first_ms, last_ms) == (LEAST, MOST, LEAST, MOST):
@@ -41,7 +41,7 @@ def narrowed(
 
 
 def wanted_rows(window: RecordWindow, conditions: Conditions) -> Flags:
-    """Marks the records that may be rows of the query, before anything of them is decoded."""
+    """Return a mask of the records that may be rows of the query, before anything of them is decoded."""
     keep = np.ones(len(window), np.bool_)
     columns: dict[str, Callable[[], Longs]] = {
         "queueId": lambda: window.int32(QUEUE_ID_AT),
@@ -58,13 +58,13 @@ def wanted_rows(window: RecordWindow, conditions: Conditions) -> Flags:
     if topics is not None:
         texts = take_text(pa.py_buffer(window.buffer), window.topic)
         keep &= np.isin(texts.to_numpy(zero_copy_only=False), list(topics))
-    # The messages of a batch have offsets of their own.
+    # The messages of a batch have their own offsets.
     wrapped: Flags = (window.sys_flag & _WRAPPED) == _WRAPPED
     return keep | wrapped
 
 
 def _pieces(split: Split) -> Iterator[Split]:
-    """A split in pieces; one that is a whole file stays one, as who asked for that may need it."""
+    """Divide a split into pieces, except a split of a whole file, which was probably requested for a reason."""
     if split.lo == split.file.start and split.hi == split.file.end:
         yield split
         return
@@ -75,10 +75,10 @@ def _pieces(split: Split) -> Iterator[Split]:
 def _in_time(
     folder: StoreFolder, pieces: Sequence[Split], first_ms: int, last_ms: int
 ) -> list[Split]:
-    """The pieces that can hold records of the times; where no record tells, more are kept."""
+    """Return the pieces that can hold records of these times; more are kept where pieces have no record."""
 
     def stored_ms(piece: Split) -> int | None:
-        """The store time of the first record of a piece, ms since 1970; None where it has none."""
+        """Return the store time of a piece's first record, ms since 1970; None if it has none."""
         for found in scan(folder, piece):
             if not isinstance(found, Damage):
                 return int(found.window.stored_ms()[0])
@@ -102,7 +102,7 @@ def _in_time(
 
 
 def _whole(pieces: Iterable[Split], split_bytes: int) -> Iterator[Split]:
-    """Neighbours as one again, up to so many bytes."""
+    """Join adjacent pieces again, up to this size."""
     before: Split | None = None
     for piece in pieces:
         if before is None:

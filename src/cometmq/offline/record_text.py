@@ -1,4 +1,4 @@
-"""A record for people and programs: as a JSON object, or as hexadecimal with field names."""
+"""Formats a record for people and programs: as a JSON object, or as hexadecimal with field names."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from cometmq.codec.record import MAGIC_V1, Record
 from cometmq.model.errors import CodecError
 from cometmq.model.flags import TRANSACTION_MASK
 
-BODY_SIZE_MAX = 64 << 20  # Longest body that is unpacked, bytes.
+BODY_SIZE_MAX = 64 << 20  # Limit for decompression, bytes.
 
 _TRANSACTIONS = {0: None, 4: "prepared", 8: "commit", 12: "rollback"}
 _HEAD_FIELDS = (
@@ -21,9 +21,9 @@ _HEAD_FIELDS = (
 
 
 def record_json(record: Record) -> dict[str, object]:
-    """A record as a JSON object; what is no UTF-8 stands as hexadecimal in a field of its own.
+    """Return a record as a JSON object; bytes that are not UTF-8 are hexadecimal in a field of their own.
 
-    A compressed body is unpacked where that is possible.
+    A compressed body is decompressed if possible.
     """
     return {
         "physicalOffset": record.physical_offset,
@@ -67,11 +67,11 @@ def _body(record: Record) -> dict[str, object]:
 
 
 def record_fields(content: bytes, record: Record) -> Iterator[tuple[int, str, bytes]]:
-    """(place in the record, field name, bytes) of every field, in order.
+    """Yield (position in the record, field name, bytes) of every field, in order.
 
     Args:
-        content: the record as it is stored.
-        record: the same, decoded.
+        content: The stored record.
+        record: The same record, decoded.
     """
     at = 0
     for name, size in _sized_fields(record):
@@ -80,7 +80,7 @@ def record_fields(content: bytes, record: Record) -> Iterator[tuple[int, str, by
 
 
 def _sized_fields(record: Record) -> Iterator[tuple[str, int]]:
-    """Every field with its bytes."""
+    """Yield every field with its size."""
     sizes = {"born host": len(record.born_host), "store host": len(record.store_host)}
     for name, size in _HEAD_FIELDS:
         yield name, sizes.get(name, size)

@@ -1,13 +1,13 @@
-"""Puts a store in order: damage in the log is wrapped or cut, queues and index are made anew.
+"""Repairs a store: wraps or cuts damage in the log, and rebuilds queues and index.
 
-1. The log is walked whole; what would be done is known before anything is.
-2. Damaged bytes are kept in `cut/`, then wrapped: they become the body of a record of the kind
-   "rollback", which no broker puts into a queue or the index. Damage up to the end of a file
-   becomes its end mark. With `is_cut` the log ends at the first damage instead.
-3. The queues that the log has messages of are removed, and the index; then the store is opened
-   as after an unclean stop, which builds them (cometmq.store.recovery).
+1. The whole log is walked, so that all work is known before any is done.
+2. Damaged bytes are copied to `cut/`, then wrapped: they become the body of a rolled-back record, which no broker
+   puts into a queue or the index. Damage up to the end of a file becomes its end mark. With `is_cut`, the log instead
+   ends at the first damage.
+3. The queues with messages in the log are deleted, and the index. Then the store is opened as after an unclean stop,
+   which rebuilds them (cometmq.store.recovery).
 
-Each step leaves a store that the next try, or a start of a broker, takes up.
+After each step, another repair or a broker's start can continue.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ from cometmq.store.settings import StoreSettings
 from cometmq.store.stored_record import places_of
 
 DAMAGED_TOPIC = "CometMQ_DAMAGED"
-_SHORT_TOPIC = "D"  # Where there is no room for the long one.
+_SHORT_TOPIC = "D"  # If there is no room for the long one.
 _WRAP_SIZE_MAX = 4 << 20  # RocketMQ's maxMessageSize.
 
 
@@ -43,13 +43,13 @@ class RepairPlan(NamedTuple):
     """The plan of a repair.
 
     Attributes:
-        damages: bytes of the log that are no record though records follow.
-        is_cut: the log ends at the first of them, else they are wrapped.
-        log_end: physical offset at which the log ends in the end.
-        tail: bytes behind it that are cut.
-        queues: queues that are built again.
-        index_files: index files that are removed and built again.
-        records: records in the log.
+        damages: Damaged bytes that are followed by records.
+        is_cut: End the log at the first damage; otherwise all damages are wrapped.
+        log_end: Physical offset at which the repaired log ends.
+        tail: Number of bytes after the log's end that are cut.
+        queues: Queues to rebuild.
+        index_files: Number of index files to rebuild.
+        records: Number of records in the log.
     """
 
     damages: list[Damage]
@@ -64,15 +64,15 @@ class RepairPlan(NamedTuple):
 def plan_repair(
     store: FoundStore, *, is_cut: bool = False, on_progress: OnProgress | None = None
 ) -> RepairPlan:
-    """Walk the log and say what is to be done; nothing is changed.
+    """Walk the log and return what has to be done, without changing anything.
 
     Args:
-        store: the directory.
-        is_cut: let the log end at the first damage.
-        on_progress: told how many bytes have been walked.
+        store: The store.
+        is_cut: End the log at the first damage.
+        on_progress: Called with the number of bytes walked.
 
     Raises:
-        OSError: the disk failed.
+        OSError: The disk failed.
     """
     scan = LogScan(store, on_progress=on_progress)
     queues: dict[QueueId, None] = {}
@@ -101,24 +101,23 @@ def repair(
     is_cut: bool = False,
     on_progress: OnProgress | None = None,
 ) -> RepairPlan:
-    """Put a store in order; the broker must be stopped.
+    """Repair a store; the broker must be stopped.
 
     Args:
-        root: storePathRootDir.
-        settings: the broker's; None: what the files show (see `find_store`).
-        clock: for the store that is opened in the end.
-        disk: all files.
-        is_cut: let the log end at the first damage instead of wrapping it.
-        on_progress: told how many bytes of the log have been walked.
+        root: The directory (storePathRootDir).
+        settings: The broker's settings; None to derive them from the files (see `find_store`).
+        clock: Clock for the store that is opened at the end.
+        disk: File system.
+        is_cut: End the log at the first damage instead of wrapping it.
+        on_progress: Called with the number of bytes of the log walked.
 
     Returns:
-        What was done.
+        The completed plan.
 
     Raises:
-        StoreLocked: a broker has it open.
-        StoreDamaged: a log file is missing or has a wrong size, or damage is too short to be
-            wrapped.
-        OSError: the disk failed; what was done before stands.
+        StoreLocked: A broker has the store open.
+        StoreDamaged: A log file is missing or has a wrong size, or damage is too short to be wrapped.
+        OSError: The disk failed; completed steps remain.
     """
     found = find_store(root, settings, disk)
     lock = DirectoryLock(disk, root)
@@ -135,7 +134,7 @@ def repair(
 
 
 def _mend(root: str, settings: StoreSettings, plan: RepairPlan, disk: Disk) -> None:
-    """Do what is planned, but for what the next start does."""
+    """Carry out the plan, except for what the next start does."""
     unfinished.note(disk, root, settings)
     AbortMarker(disk, root).set()
     checkpoints = CheckpointFiles(disk, root)
@@ -160,7 +159,7 @@ def _mend(root: str, settings: StoreSettings, plan: RepairPlan, disk: Disk) -> N
 
 
 def _wrap(log: CommitLog, damage: Damage) -> None:
-    """Make records, or end marks, of damaged bytes."""
+    """Turn damaged bytes into records or end marks."""
     for file in log.files_between(damage.start, damage.end):
         start, end = max(damage.start, file.start), min(damage.end, file.end)
         if end == file.end:
@@ -175,7 +174,7 @@ def _wrap(log: CommitLog, damage: Damage) -> None:
 
 
 def _wrap_ranges(start: int, end: int) -> Iterator[tuple[int, int]]:
-    """A range in parts that records can wrap; the last may be a half longer than the others."""
+    """Divide a range into parts that records can wrap; the last may be half as long again."""
     while end - start > _WRAP_SIZE_MAX * 3 // 2:
         yield start, start + _WRAP_SIZE_MAX
         start += _WRAP_SIZE_MAX
@@ -183,7 +182,7 @@ def _wrap_ranges(start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _wrapping(file: LogFile, start: int, end: int, store_ms: int) -> bytes:
-    """A record of the kind "rollback" whose body is what of the bytes its own fields leave."""
+    """Return a rolled-back record whose body contains the damaged bytes, except those that its own fields replace."""
     size = end - start
     topic = DAMAGED_TOPIC
     body_size = size - record_size(body=0, topic=len(topic), properties=0)
@@ -205,7 +204,7 @@ def _wrapping(file: LogFile, start: int, end: int, store_ms: int) -> bytes:
 
 
 def _store_time_behind(file: LogFile, offset: int) -> int:
-    """Store time of the valid record at an offset, so that times stay in order."""
+    """Return the store time of the valid record at an offset, so that times stay in order."""
     found = record_at(file, offset)
     return found.store_timestamp if found is not None else 0
 

@@ -1,10 +1,9 @@
-"""A store directory out of an archive with raw records: the log bit by bit, then queues and index.
+"""Restores a store directory from an archive with raw records: an identical log, then queues and index.
 
     `plan_restore` -> `restore_task` for each log file, anywhere -> `finish_restore` once
 
-The directory grows beside its place, under another name; `finish_restore` renames it. It must not be there
-before, or be empty. What a broker adds to a log but no record says (the mark at a file's end) follows
-from the records.
+The directory is built beside its final place under another name, and `finish_restore` renames it. The target must be
+missing or empty. The part of a log that is not in records (the mark at a file's end) is derived from the records.
 """
 
 import os
@@ -48,17 +47,17 @@ _COLUMNS = ["commitLogOffset", RAW_RECORD]
 
 @dataclass(frozen=True)
 class LogPart:
-    """A log file to be restored; picklable.
+    """A log file to restore; picklable.
 
     Attributes:
-        start: physical offset of its first byte.
-        size: bytes of the file.
-        end: physical offset up to which the archive has it.
-        records: how many records of it the archive has had.
-        parquet: the archive's files that hold records of it.
-        place: the archive.
-        out: the directory that grows.
-        holes: ranges of the file that the archive does not hold, though it holds what is before and behind.
+        start: Physical offset of its first byte.
+        size: Size of the file in bytes.
+        end: Physical offset up to which the archive has it.
+        records: Number of its records that were archived.
+        parquet: The archive's files that hold its records.
+        place: The archive.
+        out: Directory in which the store is built.
+        holes: Ranges of the file that are missing in the archive, between ranges that it has.
     """
 
     start: int
@@ -73,12 +72,12 @@ class LogPart:
 
 @dataclass(frozen=True)
 class RestoredFile:
-    """A log file that stands.
+    """A restored log file.
 
     Attributes:
-        start: physical offset of its first byte.
-        records: how many records it has.
-        missing: ranges of physical offsets within it of which the archive has no record.
+        start: Physical offset of its first byte.
+        records: Number of its records.
+        missing: Ranges of physical offsets without a record in the archive.
     """
 
     start: int
@@ -86,7 +85,7 @@ class RestoredFile:
     missing: tuple[tuple[int, int], ...] = ()
 
     def findings(self) -> Iterator[Finding]:
-        """The ranges of the file that the archive lacks, as findings."""
+        """Yield the missing ranges as findings."""
         for lo, hi in self.missing:
             yield Finding(
                 "archive", f"{lo} to {hi} of the log", "the archive has no record of it"
@@ -94,24 +93,24 @@ class RestoredFile:
 
 
 def growing(to: str) -> str:
-    """The directory in which a restored store grows."""
+    """Return the directory in which a restored store is built."""
     return f"{Path(to).absolute()}.restoring"
 
 
 def plan_restore(
     place: str, to: str, *, start: int | None = None, end: int | None = None
 ) -> list[LogPart]:
-    """The log files to restore: all that the archive has, or those of a range.
+    """Return the log files to restore: all in the archive, or those of a range.
 
     Args:
-        place: the archive.
-        to: the directory that is to be.
-        start: physical offset; the file that holds it is the first. None: the oldest.
-        end: physical offset; the file that holds the byte before it is the last. None: the newest.
+        place: The archive.
+        to: The final directory.
+        start: Physical offset in the first file to restore; None for the oldest file.
+        end: Physical offset after the last byte to restore; None for the newest file.
 
     Raises:
-        SettingsError: there is no archive with raw records, or `to` is not empty, or nothing of the range is
-            in the archive.
+        SettingsError: There is no archive with raw records, `to` is not empty, or the archive has nothing of the
+            range.
     """
     manifest = read_manifest(place)
     if manifest is None or not manifest.is_raw:
@@ -125,7 +124,7 @@ def plan_restore(
     if os.path.lexists(to) and (not Path(to).is_dir() or any(Path(to).iterdir())):
         raise SettingsError(f"{to} is not empty; a store is restored into a new directory")
     size, source = manifest.log_file_size, StoreFolder(place)
-    # An interrupted run may have left others, which the next one makes again.
+    # An interrupted run may have left other files, which the next run overwrites.
     noted = [
         each
         for each in parquet_files(source)
@@ -141,7 +140,7 @@ def plan_restore(
         limit = max((hi for _, hi in manifest.ranges), default=0)
         stop = min(limit, begins + size)
         holes = without((max(begins, manifest.ranges[0][0]), stop), manifest.ranges)
-        if not parts and start is None:  # The archive has lost its begin, and says so.
+        if not parts and start is None:  # The archive has lost its beginning, and records that.
             lost = manifest.begins_at(), manifest.ranges[0][0]
             holes = joined([*without(lost, ()), *holes])
         parts.append(LogPart(begins, size, stop, count, held, place, growing(to), tuple(holes)))
@@ -151,18 +150,18 @@ def plan_restore(
 
 
 def begin_restore(parts: Sequence[LogPart]) -> None:
-    """Make the directory that grows; what a broken-off restore left there goes."""
+    """Create the directory to build in, deleting the result of an aborted restore."""
     out = parts[0].out
     shutil.rmtree(out, ignore_errors=True)
     Path(out, "commitlog").mkdir(parents=True)
 
 
 def restore_task(part: LogPart) -> RestoredFile:
-    """Write one log file. May run again, and beside others.
+    """Write one log file. Repeatable, also concurrently with other tasks.
 
     Raises:
-        StoreDamaged: two records of the archive overlap.
-        OSError: something could not be read or written.
+        StoreDamaged: Two records of the archive overlap.
+        OSError: A file could not be read or written.
     """
     source = StoreFolder(part.place)
     path = f"{part.out}/commitlog/{part.start:0{LOG_NAME_DIGITS}d}"
@@ -178,7 +177,7 @@ def restore_task(part: LogPart) -> RestoredFile:
         missing = tuple(joined([*_missing(part, extents), *part.holes]))
         end = extents[-1][1] if extents else part.start
         left = part.start + part.size - end
-        # The archive goes on behind this file, so the broker had ended it.
+        # The archive continues after this file, so the broker had completed it.
         if part.end == part.start + part.size and left >= BLANK_TAIL_SIZE:
             _write_at(fd, blank_tail(left), end - part.start)
         os.fsync(fd)
@@ -190,19 +189,19 @@ def restore_task(part: LogPart) -> RestoredFile:
 def finish_restore(
     parts: Sequence[LogPart], to: str, *, clock: Clock, settings: StoreSettings | None = None
 ) -> int:
-    """Make queues and index of the restored log, bring back the configuration, and rename the directory.
+    """Build queues and index of the restored log, restore the configuration, and rename the directory.
 
     Args:
-        parts: what was restored.
-        to: the directory that is to be.
-        clock: index files are named after the time.
-        settings: sizes of queue and index files, and the delay levels; None: as the archive kept them.
+        parts: The restored files.
+        to: The final directory.
+        clock: Provides the time for the names of index files.
+        settings: Sizes of queue and index files, and delay levels; None to use those saved in the archive.
 
     Returns:
-        How many queue entries stand in it.
+        Number of queue entries.
 
     Raises:
-        OSError: something could not be written.
+        OSError: A file could not be written.
     """
     out, source = parts[0].out, StoreFolder(parts[0].place)
     settings = settings or kept_sizes(source)
@@ -231,9 +230,9 @@ def finish_restore(
 
 
 def _note_progress(out: str, settings: StoreSettings) -> None:
-    """Write the checkpoint: every record of the log has its entries, or is of a deleted topic.
+    """Write the checkpoint, which states that every record has its entries or belongs to a deleted topic.
 
-    Without it a broker would take the newest messages of a deleted topic for messages without entries.
+    Without it, a broker would treat the newest messages of a deleted topic as messages without entries.
     """
     store = find_store(out, settings)
     try:
@@ -255,7 +254,7 @@ def _note_progress(out: str, settings: StoreSettings) -> None:
 
 
 def _split_counts(source: StoreFolder) -> Iterator[tuple[int, int]]:
-    """(first physical offset, messages) of each split that has been archived."""
+    """Yield (first physical offset, number of messages) of each archived split."""
     for each in source.entries(source.path(SPLITS)):
         lo = each.base_name.partition("-")[0]
         if lo.isdigit():
@@ -265,11 +264,11 @@ def _split_counts(source: StoreFolder) -> Iterator[tuple[int, int]]:
 
 
 def _write_records(fd: int, part: LogPart, batch: pa.RecordBatch) -> list[tuple[int, int]]:
-    """Write the records of a batch that lie in the file; gives the range of each.
+    """Write the records of a batch that belong to the file; return their ranges.
 
-    Records that follow each other in the log and in the batch are written at once.
+    Records that are adjacent in both the log and the batch are written together.
     """
-    batch = batch.filter(pc.is_valid(batch.column(1)))  # What is no record has no bytes.
+    batch = batch.filter(pc.is_valid(batch.column(1)))  # Damaged bytes have no record.
     places = batch.column(0).to_numpy(zero_copy_only=False).astype(np.int64)
     octets, _, ends = contents(batch.column(1))
     view = memoryview(octets)
@@ -285,10 +284,10 @@ def _write_records(fd: int, part: LogPart, batch: pa.RecordBatch) -> list[tuple[
 
 
 def _missing(part: LogPart, extents: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """The ranges between the records.
+    """Return the ranges between the records.
 
     Raises:
-        StoreDamaged: two overlap.
+        StoreDamaged: Two records overlap.
     """
     missing: list[tuple[int, int]] = []
     at = part.start

@@ -1,4 +1,4 @@
-"""Windows of the log as rows, and what becomes of what is broken.
+"""Converts windows of the log to rows, and handles damage.
 
 | mode | a body whose CRC is wrong or that does not unpack | bytes of the log that are no record |
 | --- | --- | --- |
@@ -54,7 +54,7 @@ _WRAPPED = flags.INNER_BATCH | flags.NEED_UNWRAP
 
 
 class Mode(StrEnum):
-    """The treatment of broken records, with the names of Spark's own sources."""
+    """The handling of damage, with the names of Spark's own sources."""
 
     PERMISSIVE = "PERMISSIVE"
     DROPMALFORMED = "DROPMALFORMED"
@@ -63,20 +63,20 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class RowRules:
-    """The rules by which records become rows.
+    """Rules for converting records to rows.
 
     Attributes:
-        mode: what becomes of what is broken.
-        is_crc_checked: compare the CRC of every body.
-        is_decompressed: unpack compressed bodies.
-        is_json: properties that are text are a JSON object, not as they are stored.
-        broker_name: for the column `brokerName`; a log does not say it.
-        topics: only these; none: all.
-        queues: only queues of these numbers; none: all.
-        is_grouped: the rows of a batch stand by topic and day of storing, in the order of the log within.
-        range: only records of its times.
-        conditions: only records that may meet them; Spark checks the rows again.
-        known: only records that are messages of these queues, none of a deleted topic; None: all.
+        mode: Handling of damage.
+        is_crc_checked: Whether to check the CRC of every body.
+        is_decompressed: Whether to decompress bodies.
+        is_json: Whether properties as text are a JSON object instead of their stored form.
+        broker_name: Value of the column `brokerName`, which a log does not contain.
+        topics: Only these topics; empty for all.
+        queues: Only queues with these ids; empty for all.
+        is_grouped: Whether to sort the rows of a batch by topic and day of storing, then in log order.
+        range: Only records of these times.
+        conditions: Only records that may meet them; Spark checks the rows again.
+        known: Only messages of these queues, not of deleted topics; None for all.
     """
 
     mode: Mode = Mode.PERMISSIVE
@@ -100,18 +100,18 @@ def message_batches(
     *,
     on_finding: OnFinding = warn,
 ) -> Iterator[pa.RecordBatch]:
-    """The messages of a task in the order of the log.
+    """Yield the messages of a task in log order.
 
     Args:
-        folder: the store.
-        task: which part of its log.
-        schema: the columns.
-        rules: by which records become rows.
-        on_finding: told of each thing that is broken.
+        folder: The store.
+        task: Part of its log.
+        schema: Columns of the batches.
+        rules: Rules for the rows.
+        on_finding: Called for each damage.
 
     Raises:
-        StoreDamaged: something is broken, and the mode is FAILFAST.
-        OSError: a file cannot be read.
+        StoreDamaged: There is damage, and the mode is FAILFAST.
+        OSError: A file cannot be read.
     """
     rows = _Rows(schema, rules, on_finding)
     for split in task:
@@ -125,16 +125,16 @@ def message_batches(
 def record_batches(
     found: SoundRecords, schema: pa.Schema, rules: RowRules
 ) -> Iterator[pa.RecordBatch]:
-    """The messages of records that somebody has read.
+    """Yield the messages of records that were already read.
 
     Raises:
-        StoreDamaged: something is broken, and the mode is FAILFAST.
+        StoreDamaged: There is damage, and the mode is FAILFAST.
     """
     return _Rows(schema, rules, warn).of_records(found)
 
 
 class _Rows:
-    """One schema and one set of rules."""
+    """Conversion with one schema and one set of rules."""
 
     def __init__(self, schema: pa.Schema, rules: RowRules, on_finding: OnFinding) -> None:
         self._schema = schema
@@ -143,7 +143,7 @@ class _Rows:
         self._names = frozenset(schema.names)
 
     def of_damage(self, damage: Damage) -> Iterator[pa.RecordBatch]:
-        """A row for what is no record, or none."""
+        """Yield a row for damaged bytes if the mode asks for it."""
         if self._rules.mode is Mode.FAILFAST:
             raise _failure(str(damage))
         self._on_finding(damage.finding())
@@ -159,7 +159,7 @@ class _Rows:
         yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def of_records(self, found: SoundRecords) -> Iterator[pa.RecordBatch]:
-        """The rows of a piece of the log."""
+        """Yield the rows of a piece of the log."""
         window = found.window
         for first in range(0, len(window), WINDOW_ROWS):
             part = window
@@ -171,7 +171,7 @@ class _Rows:
                 yield from self._of_part(part, found)
 
     def _wanted(self, window: RecordWindow) -> RecordWindow:
-        """The records of the times and topics that are asked for."""
+        """Return the records of the wanted times and topics."""
         rules, keep = self._rules, np.ones(len(window), np.bool_)
         if rules.range.start_ms is not None:
             keep &= window.stored_ms() >= rules.range.start_ms
@@ -210,7 +210,7 @@ class _Rows:
     def _unwrapped(
         self, window: RecordWindow, valid: Flags, found: SoundRecords, *, is_batch: bool
     ) -> Iterator[pa.RecordBatch]:
-        """A run of plain records, or one batch as its messages."""
+        """Yield a run of standard records, or one batch as its messages."""
         if is_batch:
             try:
                 window = unwrapped(window)
@@ -226,7 +226,7 @@ class _Rows:
     def _batches(
         self, window: RecordWindow, valid: Flags, found: SoundRecords
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of rows, as many as their unpacked bodies ask for."""
+        """Yield rows in batches that are limited by the size of decompressed bodies."""
         if self._rules.is_grouped and len(window):
             window, valid = _grouped(window, valid)
         first = 0
@@ -258,7 +258,7 @@ class _Rows:
             first += count
 
     def _bodies(self, window: RecordWindow) -> tuple[pa.Array | None, list[int], int]:
-        """The bodies, rows whose body does not unpack, and how many rows make a batch."""
+        """Return the bodies, the rows whose body cannot be decompressed, and the number of rows for a batch."""
         if "body" not in self._names:
             return None, [], len(window)
         bodies = take_pieces(pa.py_buffer(window.buffer), window.body, BINARY)
@@ -287,7 +287,7 @@ class _Rows:
         return replace_rows(bodies, rows, pa.array(plain, BINARY)), broken, count
 
     def _judge(self, window: RecordWindow, sound: Flags, found: SoundRecords, why: str) -> None:
-        """Say which records are broken, as an error or as a warning."""
+        """Report damaged records as an error or a warning."""
         for row in np.flatnonzero(~sound).tolist():
             broken = Finding("log", _place(found, window, row), why)
             if self._rules.mode is Mode.FAILFAST:
@@ -296,7 +296,7 @@ class _Rows:
 
 
 def sound_bodies(window: RecordWindow) -> Flags:
-    """Marks the bodies that have the CRC that their record says."""
+    """Return a mask of the bodies with the CRC that is in their record."""
     said = window.int32(BODY_CRC_AT).tobytes()
     spans = window.body.starts.tobytes(), window.body.ends.tobytes()
     sound: Flags = np.frombuffer(crcs_match(window.buffer, *spans, said), np.bool_)
@@ -304,7 +304,7 @@ def sound_bodies(window: RecordWindow) -> Flags:
 
 
 def _dead(window: RecordWindow, known: KnownQueues) -> Flags:
-    """Marks the records of deleted topics."""
+    """Return a mask of the records of deleted topics."""
     topics = take_text(pa.py_buffer(window.buffer), window.topic).dictionary_encode()
     numbers = window.int32(QUEUE_ID_AT).astype(np.int64)
     queues = indices_of(topics).astype(np.int64) << 32 | (numbers & 0xFFFFFFFF)
@@ -319,7 +319,7 @@ def _dead(window: RecordWindow, known: KnownQueues) -> Flags:
 
 
 def _grouped(window: RecordWindow, valid: Flags) -> tuple[RecordWindow, Flags]:
-    """The records sorted by topic and day of storing: that costs less than to part their columns."""
+    """Sort records by topic and day of storing, which costs less than dividing their columns."""
     topics = take_text(pa.py_buffer(window.buffer), window.topic).dictionary_encode()
     days = window.stored_ms() // DAY_MS
     groups = indices_of(topics) + (days - days.min()) * len(topics.dictionary)
@@ -347,11 +347,11 @@ def _failure(what: str) -> StoreDamaged:
 
 @dataclass(frozen=True)
 class StoreColumns(WindowColumns):
-    """The columns of a window, and those that only a store has.
+    """Columns of a window, including those that only a store has.
 
     Attributes:
-        valid: which records are sound.
-        path: the log file.
+        valid: Mask of the valid records.
+        path: The log file.
     """
 
     valid: Flags | None = None

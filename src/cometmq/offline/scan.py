@@ -1,8 +1,8 @@
-"""Walks a split: windows of sound records, and what of the log is none.
+"""Walks a split of the log: yields windows of valid records, and the damage between them.
 
-The walk steps from record to record by their sizes; of each the place that it claims and its inner
-lengths are checked, for all records of a piece at once. Where that fails, it goes on at the
-next record that proves itself; what was passed over is a `Damage`, and never silent.
+The walk goes from record to record by their sizes. The physical offset and the inner lengths of records are checked
+for all records of a piece at once. After a failure, the walk continues at the next record that proves itself; the
+skipped bytes are reported as `Damage`, never silently.
 """
 
 from collections.abc import Iterator
@@ -22,19 +22,19 @@ from cometmq.offline.splits import PROOF_SIZE, Split, proven_places
 from cometmq.store.zeros import is_zeros
 
 READ_BYTES = 8 << 20
-REMOTE_READ_BYTES = 64 << 20  # A request to an object store costs as much as some megabytes.
-# A longer record is damage: 16 times the message that a broker takes by default (maxMessageSize).
+REMOTE_READ_BYTES = 64 << 20  # One request to an object store costs as much as some megabytes.
+# A longer record is damage: 16 times the message that a broker accepts by default (maxMessageSize).
 RECORD_SIZE_MAX = (64 << 20) + (64 << 10)
 
 
 @dataclass(frozen=True)
 class SoundRecords:
-    """Sound records.
+    """Valid records.
 
     Attributes:
-        window: the records.
-        base: physical offset of the first byte of the window's buffer.
-        path: their file.
+        window: The records.
+        base: Physical offset of the first byte of the window's buffer.
+        path: Their log file.
     """
 
     window: RecordWindow
@@ -43,11 +43,11 @@ class SoundRecords:
 
 
 def scan(folder: StoreFolder, split: Split) -> Iterator[SoundRecords | Damage]:
-    """The records of a split in the order of the log, and what stands between them.
+    """Yield the records of a split in log order, and the damage between them.
 
     Raises:
-        StoreDamaged: the neighbouring split begins inside a record of this one.
-        OSError: the file cannot be read.
+        StoreDamaged: The next split begins inside a record of this one.
+        OSError: The file cannot be read.
     """
     with folder.opened(split.file.path) as read_at:
         walk = SplitWalk(read_at, split, READ_BYTES if folder.is_local else REMOTE_READ_BYTES)
@@ -58,9 +58,9 @@ class SplitWalk:
     """One walk over one split.
 
     Args:
-        read_at: reads the split's file.
-        split: what to walk over.
-        read_bytes: how much to read at once.
+        read_at: Reads the split's file.
+        split: The split.
+        read_bytes: Number of bytes to read at once.
     """
 
     def __init__(self, read_at: OpenFile, split: Split, read_bytes: int) -> None:
@@ -68,7 +68,7 @@ class SplitWalk:
         self._split = split
         self._file = split.file
         self._read_bytes = read_bytes
-        self._seen = split.lo  # Behind what the last search has met and is not all zeros.
+        self._seen = split.lo  # End of the non-zero bytes that the last search has found.
 
     def run(self) -> Iterator[SoundRecords | Damage]:
         """Walk over the whole split."""
@@ -96,7 +96,7 @@ class SplitWalk:
     # --- where a split ends
 
     def _is_over(self, position: int) -> bool:
-        """Whether the split's last record ends here."""
+        """Return whether the split's last record ends at this offset."""
         split, file = self._split, self._file
         if position >= (file.end if split.stop is None else split.stop):
             return True
@@ -114,7 +114,7 @@ class SplitWalk:
     def _check_neighbour(self, position: int) -> None:
         """Refuse a log in which the next split would begin inside our last record.
 
-        A sender who knew where a message would be stored could put a record into its body.
+        A sender that knows where a message will be stored could put a record into its body.
         """
         lo = self._split.hi
         if not lo < position or lo == self._file.end:
@@ -133,7 +133,7 @@ class SplitWalk:
     def _checked(
         self, piece: bytes, base: int, starts: Longs
     ) -> Iterator[SoundRecords | Damage]:
-        """The records of a piece, without those whose inner lengths do not add up."""
+        """Yield the records of a piece, without those with inconsistent inner lengths."""
         path = self._file.path
         with suppress(CodecError):
             window = RecordWindow(piece, starts)
@@ -154,7 +154,7 @@ class SplitWalk:
             yield SoundRecords(RecordWindow(piece, starts[first:]), base, path)
 
     def _is_long(self, piece: bytes, position: int) -> bool:
-        """Whether a record starts here that is longer than what was read."""
+        """Return whether a record starts here that is longer than the bytes read."""
         size = int.from_bytes(piece[:4])
         proven = 0 in proven_places(piece[:PROOF_SIZE], position, self._file.end)
         rest = self._file.start + self._file.size - position
@@ -163,7 +163,7 @@ class SplitWalk:
     # --- gaps
 
     def _gap(self, position: int, piece: bytes) -> tuple[Damage | None, int | None]:
-        """The damage where no record starts, and the place to go on; None for nowhere."""
+        """Return the damage where no record starts, and the offset to continue at; None if there is none."""
         split, file = self._split, self._file
         following = self._next_record(position + 1)
         if following is not None:
@@ -183,20 +183,20 @@ class SplitWalk:
         return Damage(start, end, self._file.path, start - self._file.start, why)
 
     def _next_record(self, position: int, limit: int | None = None) -> int | None:
-        """The first place from `position` on, before the stop, that proves to be a record.
+        """Return the first offset from `position` on, before the stop, that proves to be a record.
 
         Args:
-            position: physical offset.
-            limit: look no further than this physical offset; None: to the end of the file.
+            position: Physical offset.
+            limit: Physical offset to search up to; None for the end of the file.
         """
         file, stop = self._file, self._split.stop
         limit = min(each for each in (limit, stop, file.start + file.size) if each is not None)
         while (written := self._written_at(position)) is not None and written[0] < limit:
             position, hole = written
-            # What is read of a hole counts as written from then on: no search would end there.
+            # Reading a hole would make it count as written, and then no search would end there.
             wanted = min(self._read_bytes, limit - position + PROOF_SIZE, hole - position)
             piece = self._read(position, wanted)
-            if not is_zeros(piece):  # To see that is ten times faster than to search.
+            if not is_zeros(piece):  # This check is ten times faster than a search.
                 self._seen = position + len(piece)
                 for place in proven_places(piece, position, file.end):
                     return position + place if position + place < limit else None
@@ -204,13 +204,12 @@ class SplitWalk:
                 return None
             position += len(piece)
             if position < hole:
-                position -= (
-                    PROOF_SIZE - 1
-                )  # A record may begin in this piece and go on behind it.
+                # A record may begin in this piece and continue after it.
+                position -= PROOF_SIZE - 1
         return None
 
     def _written_end(self, position: int) -> int:
-        """Behind the last byte from `position` on that is not zero; the search has seen the rest."""
+        """Return the offset after the last non-zero byte from `position` on; the rest was searched already."""
         end, stop = position, max(self._seen, position + 1)
         while position < stop and (
             piece := self._read(position, min(self._read_bytes, stop - position))
@@ -221,7 +220,7 @@ class SplitWalk:
         return end
 
     def _written_at(self, position: int) -> tuple[int, int] | None:
-        """The first piece from here on that is more than a hole; None: there is none."""
+        """Return the first range from an offset on that is not a hole; None if there is none."""
         start = self._file.start
         found = self._read_at.written(position - start)
         return None if found is None else (found[0] + start, found[1] + start)
@@ -232,9 +231,9 @@ class SplitWalk:
 
 
 def _walk(piece: bytes, position: int, hi: int) -> tuple[Longs, int]:
-    """Records of a piece that start before `hi` and where they say, and the bytes they take.
+    """Return the starts of valid records of a piece before `hi`, and the number of bytes walked.
 
-    Only sizes are walked; what a record is known by is looked at for all of them at once.
+    Only sizes are walked; other fields are checked for all records at once.
     """
     places, at = record_places(piece, 0, min(len(piece) - PROOF_SIZE, hi - position - 1))
     starts = np.frombuffer(places, np.int64)
@@ -248,12 +247,12 @@ def _walk(piece: bytes, position: int, hi: int) -> tuple[Longs, int]:
 
 
 def _is_blank(head: bytes, left: int) -> bool:
-    """Whether the mark stands here that ends a file, `left` bytes before its end."""
+    """Return whether the end mark of a file is here, `left` bytes before its end."""
     return left >= BLANK_TAIL_SIZE and head[:BLANK_TAIL_SIZE] == blank_tail(left)
 
 
 def _why_none(piece: bytes, position: int) -> str:
-    """The reason why no record starts at the beginning of a piece, in words."""
+    """Return the reason why no record starts at the beginning of a piece."""
     try:
         check_record(piece, 0, is_crc_checked=False)
     except NoRecordError as error:

@@ -1,9 +1,8 @@
-"""The log cut into pieces that tasks read, each alone, and every record in exactly one.
+"""Divides the log into splits that tasks read independently, with every record in exactly one split.
 
-A split [lo, hi) of a file owns the records that start in it. A reader that begins in the middle
-of a file looks for the first place from lo on that proves to be a record (`proven_places`); the reader of
-the split before walks from record to record until it stands at or behind hi, and checks that its
-neighbour has begun at the very same place.
+A split [lo, hi) of a file owns the records that start in it. A reader that begins in the middle of a file searches
+for the first place from lo on that proves to be a record (`proven_places`). The reader of the previous split walks
+from record to record until it is at or after hi, and checks that the next split began at the same place.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,13 +14,12 @@ from cometmq.kernel import MAGIC_V1, MAGIC_V2, RECORD_SIZE_MIN
 from cometmq.offline.folder import ListedFile
 
 SPLIT_BYTES = 128 << 20
-PROOF_SIZE = (
-    PHYSICAL_OFFSET_AT + 8
-)  # Bytes of a record that prove it: up to its physical offset.
+# Bytes of a record needed to prove it: up to its physical offset.
+PROOF_SIZE = PHYSICAL_OFFSET_AT + 8
 _SIZE = Struct(">i")
 _OFFSET = Struct(">q")
 _MAGICS = tuple(magic.to_bytes(4) for magic in (MAGIC_V1, MAGIC_V2))
-_PREFIX = _MAGICS[0][:3]  # What both have in common.
+_PREFIX = _MAGICS[0][:3]  # Common to both.
 
 
 @dataclass(frozen=True)
@@ -29,11 +27,11 @@ class Split:
     """The records of a file that start in a range.
 
     Attributes:
-        file: the file.
-        lo: physical offset of the range's begin.
-        hi: and of its end.
-        stop: physical offset at which the log is to end, whatever stands behind; None: where it ends.
-        is_behind_record: a record ends at lo.
+        file: The log file.
+        lo: Physical offset of the range's start.
+        hi: Physical offset of the range's end.
+        stop: Physical offset at which to end the log, whatever follows; None for its real end.
+        is_behind_record: Whether a record ends at lo.
     """
 
     file: ListedFile
@@ -44,12 +42,12 @@ class Split:
 
     @property
     def is_whole_begin(self) -> bool:
-        """Whether a record must start at lo: the file begins there, or a record ends."""
+        """Whether a record must start at lo, because the file begins or a record ends there."""
         return self.lo == self.file.start or self.is_behind_record
 
 
 def cut(files: Sequence[ListedFile], split_bytes: int) -> list[Split]:
-    """Splits of at most so many bytes that cover all files."""
+    """Return splits of limited size that cover all files."""
     return [
         Split(file, lo, min(lo + split_bytes, file.end))
         for file in files
@@ -58,9 +56,9 @@ def cut(files: Sequence[ListedFile], split_bytes: int) -> list[Split]:
 
 
 def between(splits: Sequence[Split], start: int | None, end: int | None) -> list[Split]:
-    """The parts of the splits within [start, end): records that start there.
+    """Return the parts of the splits within [start, end), by the start of records.
 
-    The log is to end at `end`: what stands behind is nobody's concern.
+    The log ends at `end` for these splits, whatever follows.
     """
     kept = []
     for split in splits:
@@ -73,7 +71,7 @@ def between(splits: Sequence[Split], start: int | None, end: int | None) -> list
 
 
 def joined(splits: Sequence[Split], task_bytes: int) -> list[tuple[Split, ...]]:
-    """Splits in tasks: small neighbours together, up to so many bytes. A task costs 30 ms."""
+    """Group adjacent splits into tasks of limited size. A task costs 30 ms."""
     tasks: list[list[Split]] = []
     room = 0
     for split in splits:
@@ -87,14 +85,14 @@ def joined(splits: Sequence[Split], task_bytes: int) -> list[tuple[Split, ...]]:
 
 
 def proven_places(piece: bytes, offset: int, file_end: int) -> Iterator[int]:
-    """The places in a piece where records start that prove themselves, in order.
+    """Yield the positions of proven records in a piece, in order.
 
-    A magic counts if the record says of itself that it lies where it does.
+    A magic number counts if the record states the physical offset at which it is.
 
     Args:
-        piece: bytes of the log.
-        offset: physical offset of the first.
-        file_end: physical offset behind the file, which no record crosses.
+        piece: Bytes of the log.
+        offset: Physical offset of the first byte.
+        file_end: Physical offset of the file's end, which no record crosses.
     """
     at = -1
     while (at := piece.find(_PREFIX, at + 1)) >= 0:

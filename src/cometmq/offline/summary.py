@@ -1,4 +1,4 @@
-"""A store in numbers: files, queues, times, how it was left."""
+"""Summarizes a store: files, queues, times, and how it was stopped."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from cometmq.store.queue_table import QueueTable
 
 
 class QueueSummary(NamedTuple):
-    """A queue: its offsets, and bytes of its newest record's end in the log."""
+    """A queue with its first and its next offset."""
 
     topic: str
     queue: int
@@ -24,7 +24,7 @@ class QueueSummary(NamedTuple):
 
     @property
     def messages(self) -> int:
-        """The number of messages in the queue."""
+        """Number of messages in the queue."""
         return self.next - self.first
 
 
@@ -32,21 +32,21 @@ class Summary(NamedTuple):
     """A store in numbers; offsets and sizes in bytes, times in ms.
 
     Attributes:
-        path: storePathRootDir.
-        stopped_cleanly: whether the last stop was clean.
-        log_files: how many there are.
-        log_file_size: bytes of each.
-        log_start: physical offset of the oldest.
-        log_end: physical offset at which the log ends.
-        no_records: bytes of what was walked that are no record.
-        first_ms: store time of its oldest record; None without one.
-        last_ms: of its newest.
-        queue_file_size: bytes of a queue file.
-        index_files: how many there are.
-        index_keys: keys in them.
-        known_flushed_ms: up to when the log is on the device, by RocketMQ's checkpoint.
-        cut_copies: copies of what starts have cut.
-        queues: each queue.
+        path: The directory (storePathRootDir).
+        stopped_cleanly: Whether the last stop was clean.
+        log_files: Number of log files.
+        log_file_size: Size of a log file.
+        log_start: Physical offset of the oldest log file.
+        log_end: Physical offset at which the log ends.
+        no_records: Bytes of the walked part that are not records.
+        first_ms: Store time of the oldest record; None if there is none.
+        last_ms: Store time of the newest record; None if there is none.
+        queue_file_size: Size of a queue file.
+        index_files: Number of index files.
+        index_keys: Number of keys in them.
+        known_flushed_ms: Store time up to which the log is on the device, by RocketMQ's checkpoint.
+        cut_copies: Number of copies of parts that starts have cut.
+        queues: All queues.
     """
 
     path: str
@@ -67,11 +67,11 @@ class Summary(NamedTuple):
 
 
 def summarize(store: FoundStore) -> Summary:
-    """A store in numbers; of the log only the newest file that has records is walked.
+    """Return a summary of a store; only the newest log file with records is walked.
 
     Raises:
-        StoreDamaged: a queue file has a wrong size.
-        OSError: the disk failed.
+        StoreDamaged: A queue file has a wrong size.
+        OSError: The disk failed.
     """
     chain = store.log.chain
     files = QueueFiles(
@@ -108,7 +108,7 @@ def summarize(store: FoundStore) -> Summary:
 
 
 def _log_end(store: FoundStore) -> tuple[int, Record | None, int]:
-    """The end of the log, its newest record, and how many bytes of what was walked are no record."""
+    """Return the end of the log, its newest record, and the number of walked bytes that are not records."""
     chain = store.log.chain
     begun = (
         file.start for file in reversed(chain.files) if record_at(file, file.start) is not None
@@ -121,7 +121,7 @@ def _log_end(store: FoundStore) -> tuple[int, Record | None, int]:
 
 
 def _key_count(store: FoundStore, path: str) -> int:
-    """Keys in an index file; 0 where it is too short to say."""
+    """Return the number of keys in an index file; 0 if it is too short."""
     if file_size(store.disk, path) < INDEX_HEADER_SIZE:
         return 0
     with opened(store.disk, path, write=False) as fd:

@@ -1,4 +1,4 @@
-"""The manifest of an archive of topics: `_archive/topics.json`, ranges of offsets for each queue.
+"""The manifest of an archive of topics: `_archive/topics.json`, with ranges of offsets for each queue.
 
 {"queues": {"orders": {"broker-a": {"0": [[0, 5120]]}}}, "v": 1}
 """
@@ -21,18 +21,18 @@ class TopicManifest:
     """The content of `topics.json`.
 
     Attributes:
-        queues: archived ranges of offsets, ascending and apart.
+        queues: Archived ranges of queue offsets, ascending and not adjacent.
     """
 
     queues: Mapping[MessageQueue, tuple[Range, ...]]
 
     def end(self, queue: MessageQueue) -> int | None:
-        """Behind the last archived offset of a queue; None: nothing of it is."""
+        """Return the offset after the last archived message of a queue; None if none is archived."""
         ranges = self.queues.get(queue)
         return ranges[-1][1] if ranges else None
 
     def with_ranges(self, more: Iterable[tuple[MessageQueue, Range]]) -> "TopicManifest":
-        """With further ranges; neighbours become one."""
+        """Return a manifest with additional ranges; adjacent ones are joined."""
         queues = {queue: list(ranges) for queue, ranges in self.queues.items()}
         for queue, (lo, hi) in sorted(more):
             ranges = queues.setdefault(queue, [])
@@ -43,7 +43,7 @@ class TopicManifest:
         return TopicManifest({queue: tuple(ranges) for queue, ranges in queues.items()})
 
     def by_queue(self) -> dict[Queue, tuple[Range, ...]]:
-        """The ranges by topic, broker and number."""
+        """Return the ranges by topic, broker and queue id."""
         return {
             (queue.topic, queue.broker_name, queue.queue_id): ranges
             for queue, ranges in self.queues.items()
@@ -51,11 +51,11 @@ class TopicManifest:
 
 
 def read_topic_manifest(place: str) -> TopicManifest | None:
-    """Read the manifest of an archive of topics; None where there is none.
+    """Read the manifest of an archive of topics; None if there is none.
 
     Raises:
-        SettingsError: it was written by a later version.
-        StoreDamaged: it is damaged.
+        SettingsError: A later version wrote it.
+        StoreDamaged: The file is damaged.
     """
 
     def parse(found: Any) -> TopicManifest:
@@ -72,10 +72,10 @@ def read_topic_manifest(place: str) -> TopicManifest | None:
 
 
 def write_topic_manifest(place: str, manifest: TopicManifest) -> None:
-    """Say what an archive of topics holds now: whole or not at all.
+    """Write the manifest of an archive of topics atomically.
 
     Raises:
-        OSError: it could not be written; what it said before stands.
+        OSError: It could not be written; the previous one remains.
     """
     queues: dict[str, dict[str, dict[str, list[list[int]]]]] = {}
     for queue, ranges in sorted(manifest.queues.items()):

@@ -1,9 +1,9 @@
-"""The file `repair.cometmq`: the facts that a repair needs to be taken up again after it was broken off.
+"""The file `repair.cometmq`: the data that is needed to continue an aborted repair.
 
     repair.cometmq     JSON; there while a repair runs
 
-Queues and index show the sizes of their files and the delay levels; between their removal and
-the moment when they are built again nothing would.
+File sizes and delay levels are normally derived from queues and index. Between their deletion and their rebuild, this
+file is the only source.
 """
 
 from contextlib import suppress
@@ -19,10 +19,10 @@ NAME = "repair.cometmq"
 
 
 def note(disk: Disk, root: str, settings: StoreSettings) -> None:
-    """A repair begins.
+    """Record the start of a repair.
 
     Raises:
-        OSError: it could not be written.
+        OSError: The file could not be written.
     """
     known = {
         "queueFileSize": settings.queue_file_size,
@@ -34,7 +34,7 @@ def note(disk: Disk, root: str, settings: StoreSettings) -> None:
 
 
 def known(disk: Disk, root: str, settings: StoreSettings) -> StoreSettings | None:
-    """The facts kept by a repair that was broken off here; None where none was."""
+    """Return the settings recorded by an aborted repair; None if there was none."""
     with suppress(FileNotFoundError, CodecError, KeyError, TypeError, AttributeError):
         found: dict[str, Any] = loads(read_file(disk, f"{root}/{NAME}"))
         index = replace(
@@ -50,10 +50,10 @@ def known(disk: Disk, root: str, settings: StoreSettings) -> StoreSettings | Non
 
 
 def forget(disk: Disk, root: str) -> None:
-    """The repair is through.
+    """Record the end of a repair.
 
     Raises:
-        OSError: the file could not be removed.
+        OSError: The file could not be removed.
     """
     disk.unlink(f"{root}/{NAME}")
     disk.sync_directory(root)

@@ -1,8 +1,8 @@
-"""Walks the log for what its records ask for: entries of queues, of batch queues, and of the index.
+"""Walks the log for what its records require: entries of queues, of batch queues, and of the index.
 
-Plain records are the kernel's; each of the others goes through `valid_record`, and is given to the
-checks by itself. Entries of queues gather where `QueueCheck` compares them; those of the index
-come out piece by piece, in the order of the log.
+Simple records are processed by the kernel; each other record goes through `valid_record` and is passed to the checks
+individually. `QueueCheck` collects and compares the queue entries. Index keys are returned piece by piece, in log
+order.
 """
 
 from typing import NamedTuple
@@ -18,12 +18,12 @@ from cometmq.store.stored_record import valid_record
 
 
 class WantedPiece(NamedTuple):
-    """The index keys that the records of a piece of the log need.
+    """The index keys that the records of a piece of the log require.
 
     Attributes:
-        records: how many there are.
-        end: physical offset behind the last.
-        keys: of the index, each as `kernel.wanted.KEY` packs it.
+        records: Number of records.
+        end: Physical offset of the end of the last record.
+        keys: Index keys, each packed as `kernel.wanted.KEY`.
     """
 
     records: int
@@ -32,17 +32,17 @@ class WantedPiece(NamedTuple):
 
 
 class WantedWalk:
-    """One walk over a log that is compared with everything made from it."""
+    """One walk over a log that is compared with everything derived from it."""
 
     def __init__(
         self, queues: QueueCheck | None, batches: BatchCheck, *, is_whole_checked: bool
     ) -> None:
-        """Begin one.
+        """Create a walk.
 
         Args:
-            queues: None where nothing is compared with them.
-            batches: batch queues.
-            is_whole_checked: what a valid record is (`valid_record`).
+            queues: Comparison of queues; None to skip it.
+            batches: Comparison of batch queues.
+            is_whole_checked: See `valid_record`.
         """
         self._queues = queues
         self._batches = batches
@@ -50,7 +50,7 @@ class WantedWalk:
         self._is_whole_checked = is_whole_checked
 
     def take(self, chunk: bytes, offset: int) -> tuple[WantedPiece, int, int, WalkEnd]:
-        """The valid records that a piece of the log begins with (see `log_scan.Walk`)."""
+        """Process the valid records at the start of a piece of the log (see `log_scan.Walk`)."""
         keys = bytearray()
         position = count = 0
         while True:
@@ -72,7 +72,7 @@ class WantedWalk:
         return valid_record(chunk, position, offset, is_whole_checked=self._is_whole_checked)
 
     def _take_one(self, record: Record, keys: bytearray) -> None:
-        """Collect the needs of a record that the kernel does not take."""
+        """Collect what a record requires that the kernel does not process."""
         if self._queues is not None:
             self._queues.take(record)
         self._batches.take(record)

@@ -67,7 +67,7 @@ class ArchiveMark(NamedTuple):
 
 
 def digest_of(content: bytes) -> str:
-    """Return the hash that a proof keeps."""
+    """Return the hash of some bytes for a proof."""
     return hashlib.sha256(content).hexdigest()
 
 

@@ -38,7 +38,7 @@ class ConfigFile:
         self._is_in_place = False
 
     def beside(self, name: str) -> "ConfigFile":
-        """Return another file of the same folder."""
+        """Return the configuration file of another name in the same folder."""
         return ConfigFile(f"{self.path.rpartition('/')[0]}/{name}", self._disk)
 
     def load(self, decode: Callable[[str], T], *, is_needed: bool = True) -> T | None:

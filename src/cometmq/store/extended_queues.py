@@ -22,7 +22,7 @@ _UNIT_SIZE_MAX = 1 << 15
 
 
 class ExtendedQueues:
-    """The extended units of a store."""
+    """The extended units (tags codes in separate files) of a store."""
 
     def __init__(self, disk: Disk, root: str) -> None:
         self._disk = disk

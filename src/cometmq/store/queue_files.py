@@ -287,36 +287,36 @@ class QueueFiles:
         self.fresh_directories.discard(directory)
 
     def topic_names(self) -> list[str]:
-        """Topics that have a directory."""
+        """Return the topics with a directory."""
         return self._disk.list_names(self.directory)
 
     def queue_ids(self, topic: str) -> list[int]:
-        """Numbers of the queues of a topic that have a directory."""
+        """Return the ids of a topic's queues with a directory."""
         names = self._disk.list_names(f"{self.directory}/{topic}")
         return [int(name) for name in names if name.isdigit()]
 
     def remove_topic(self, topic: str) -> None:
-        """Remove the directory of a topic whose queues are gone."""
+        """Remove the directory of a topic without queues."""
         directory = f"{self.directory}/{topic}"
         self.fresh_directories.discard(directory)
         if not self._disk.list_names(directory) and self._disk.exists(directory):
-            with suppress(NotADirectoryError):  # Somebody's file, which is none of ours.
+            with suppress(NotADirectoryError):  # A file of somebody else in its place.
                 self._disk.remove_directory(directory)
                 self._disk.sync_directory(self.directory)
 
     def close(self) -> None:
-        """Close every descriptor."""
+        """Close all descriptors."""
         while self._open:
             self._disk.close(self._open.popitem()[1])
 
 
 def _end_of_page(end: int) -> int:
-    """The first entry that is not whole in the page in which the one before `end` ends."""
+    """Return the first entry that is not completely in the page that contains the end of entry `end - 1`."""
     return -(-end * QUEUE_ENTRY_SIZE // _PAGE_SIZE) * _PAGE_SIZE // QUEUE_ENTRY_SIZE
 
 
 def remove_tree(disk: Disk, directory: str) -> None:
-    """Remove a directory of files."""
+    """Remove a directory that contains only files."""
     if disk.exists(directory):
         for name in disk.list_names(directory):
             disk.unlink(f"{directory}/{name}")
@@ -324,7 +324,7 @@ def remove_tree(disk: Disk, directory: str) -> None:
 
 
 def remove_topic(disk: Disk, directory: str) -> None:
-    """Remove the directory of a topic: of each queue a directory of files."""
+    """Remove the directory of a topic, which has one directory of files per queue."""
     if disk.exists(directory):
         for name in disk.list_names(directory):
             remove_tree(disk, f"{directory}/{name}")

@@ -267,7 +267,7 @@ class Reader:
             return None
         try:
             view = file.mapped or file.view
-        except OSError:  # See _records.
+        except OSError:  # Falls back to `pread`, see _records.
             return None
         written, log_start = self._log.positions.written, self._log.chain.files[0].start
         count_limit, size_limit = self._limits[written - first > self._in_memory_bytes]
@@ -301,7 +301,7 @@ class Reader:
         _, file = self._warm_file(entries)
         try:
             return file is not None and file.mapped is None and bool(file.view)
-        except OSError:  # See _records.
+        except OSError:  # Falls back to `pread`, see _records.
             return False
 
     def _cold(self, wanted: WantedRead, entries: Buffer | None = None) -> GetResult:

@@ -157,7 +157,7 @@ class RealDisk:
         return True
 
     def exists(self, path: str) -> bool:
-        """Whether a file or directory has this name."""
+        """Return whether a file or directory has this name."""
         return os.path.lexists(path)
 
     def list_names(self, path: str) -> list[str]:

@@ -1,1 +1,1 @@
-"""Records to Arrow columns, many at once."""
+"""Converts many records at once to Arrow columns."""

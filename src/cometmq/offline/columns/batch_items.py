@@ -1,8 +1,8 @@
-"""Columns of messages as items of a batch request: the way back of `window_columns`, many rows in a call.
+"""Encodes columns of messages as items of a batch request, many rows per call: the inverse of `window_columns`.
 
-An item is `| size 4 | 0 | 0 | flag 4 | body size 4 | body | properties size 2 | properties |` (docs/format/batch.md):
-the fixed parts of all rows are one numpy table, and Arrow joins them with bodies and properties, so that the items
-lie end to end in one buffer.
+An item is `| size 4 | 0 | 0 | flag 4 | body size 4 | body | properties size 2 | properties |` (docs/format/batch.md).
+The fixed parts of all rows are one numpy table. Arrow joins them with bodies and properties, so that the items are
+contiguous in one buffer.
 """
 
 from typing import Any
@@ -22,12 +22,12 @@ _COMPRESSED = compressed_flag(0, Compression.ZLIB)
 
 
 def batch_items(bodies: pa.Array, blocks: pa.Array, flags: npt.NDArray[np.int32]) -> pa.Array:
-    """Encode each row as an item of a batch: binary.
+    """Encode each row as an item of a batch, as binary values.
 
     Args:
-        bodies: of the messages, binary.
-        blocks: their property blocks, binary.
-        flags: the user's numbers.
+        bodies: Message bodies, binary.
+        blocks: Property blocks, binary.
+        flags: The users' flags.
     """
     body_sizes, block_sizes = byte_sizes(bodies), byte_sizes(blocks)
     heads = np.zeros((len(bodies), 5), ">i4")
@@ -41,7 +41,7 @@ def batch_items(bodies: pa.Array, blocks: pa.Array, flags: npt.NDArray[np.int32]
 def compressed_bodies(
     bodies: pa.Array, size_min: int | None
 ) -> tuple[pa.Array, npt.NDArray[np.int32]]:
-    """Compress (zlib) bodies of this size and more, none where it is None; gives the sysFlag of each, too."""
+    """Compress (zlib) bodies of at least this size, none if it is None; return also the sysFlag of each."""
     sys_flags = np.zeros(len(bodies), np.int32)
     if size_min is None:
         return bodies, sys_flags
@@ -55,10 +55,10 @@ def compressed_bodies(
 
 
 def check_block_sizes(blocks: pa.Array) -> None:
-    """Refuse property blocks that a record has no room for.
+    """Refuse property blocks that do not fit into a record.
 
     Raises:
-        MessageError: the longest is too long.
+        MessageError: A block is too long.
     """
     size_max = int(byte_sizes(blocks).max(initial=0))
     if size_max > PROPERTIES_SIZE_MAX:
@@ -69,12 +69,12 @@ def check_block_sizes(blocks: pa.Array) -> None:
 
 
 def byte_sizes(values: pa.Array) -> Any:
-    """The bytes of each value: int64."""
+    """Return the size of each value in bytes, int64."""
     return pc.binary_length(values).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
 def _fixed(table: Any, width: int) -> pa.Array:
-    """A row of bytes for each row of a numpy table."""
+    """Return the bytes of each row of a numpy table as a fixed-size value."""
     octets = np.ascontiguousarray(table).tobytes()
     count = len(octets) // width
     return pa.Array.from_buffers(pa.binary(width), count, [None, pa.py_buffer(octets)]).cast(

@@ -1,4 +1,4 @@
-"""Bodies as a column: taken from the buffer, the compressed ones unpacked one by one."""
+"""Bodies as a column: copied from the buffer, with compressed ones decompressed one by one."""
 
 from collections.abc import Iterator
 
@@ -12,18 +12,18 @@ from cometmq.model.errors import CodecError
 from cometmq.offline.columns.pieces import BINARY, replace_rows, take_pieces
 from cometmq.offline.columns.window import RecordWindow
 
-# What one body may unpack to: 16 times the 4 MiB that a broker takes by default (maxMessageSize).
+# Limit per decompressed body: 16 times the 4 MiB that a broker accepts by default (maxMessageSize).
 BODY_SIZE_MAX = 64 << 20
-# What the bodies of one batch may unpack to together; Arrow's offsets would end at 2 GiB.
+# Limit for the decompressed bodies of one batch; Arrow's offsets would allow 2 GiB.
 UNPACKED_SIZE_MAX = 64 << 20
 
 
 def body_column(window: RecordWindow, *, is_decompressed: bool) -> pa.Array:
-    """The bodies as the producer gave them, or as they are stored.
+    """Return the bodies as the producer sent them, or as they are stored.
 
     Raises:
-        CodecError: when a body does not unpack, or beyond `BODY_SIZE_MAX`; it names queue, offset
-            and the way out.
+        CodecError: A body cannot be decompressed, or exceeds `BODY_SIZE_MAX`; the text names queue, offset and
+            remedy.
     """
     bodies = take_pieces(pa.py_buffer(window.buffer), window.body, BINARY)
     packed = np.flatnonzero((window.sys_flag & flags.COMPRESSED) != 0)
@@ -34,12 +34,12 @@ def body_column(window: RecordWindow, *, is_decompressed: bool) -> pa.Array:
 
 
 def bounded(window: RecordWindow) -> Iterator[tuple[RecordWindow, pa.Array]]:
-    """The window with its bodies unpacked, in as many pieces as their sizes want.
+    """Yield the window with decompressed bodies, in as many pieces as their sizes require.
 
-    A hundred bytes may unpack to megabytes: thousands of rows of that kind are no single batch.
+    A hundred bytes may decompress to megabytes, so thousands of such rows must not be a single batch.
 
     Raises:
-        CodecError: as `body_column`.
+        CodecError: As `body_column`.
     """
     bodies = take_pieces(pa.py_buffer(window.buffer), window.body, BINARY)
     first, size = 0, 0

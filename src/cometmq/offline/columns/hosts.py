@@ -1,7 +1,7 @@
-"""Hosts and offset ids of many records: text from the stored address bytes.
+"""Hosts and offset message ids of many records as text, from the stored address bytes.
 
-A window holds few different hosts, so each different one is written once and taken by index. An
-offset id differs in every row: it is hex, made by one table look-up of all bytes at once.
+A window has few different hosts, so each is formatted once and used by index. Offset ids differ in every row; they
+are hex strings, computed by one table lookup for all bytes.
 """
 
 from collections.abc import Callable
@@ -17,20 +17,19 @@ from cometmq.offline.columns.window import Longs, RecordPieces, RecordWindow, el
 
 Octets = npt.NDArray[np.uint8]
 
-# Two signs a byte, as one 16-bit number in memory order; upper case, as
-# MessageDecoder.createMessageId writes them.
+# Two characters per byte, as one 16-bit number in memory order; upper case as in MessageDecoder.createMessageId.
 _HEX = np.frombuffer("".join(f"{number:02X}" for number in range(256)).encode(), np.uint16)
 
 
 def host_column(window: RecordWindow, hosts: RecordPieces) -> pa.Array:
-    """`ip:port` of each row; an IPv6 address stands in brackets."""
+    """Return `ip:port` for each row; IPv6 addresses are in brackets."""
     return _by_size(
         hosts, lambda rows, size: _host_texts(window.octets, hosts.starts[rows], size)
     )
 
 
 def offset_id_column(window: RecordWindow) -> pa.Array:
-    """The offset message id: hex of the store host and the commitlog offset, 32 or 56 signs."""
+    """Return the offset message ids: hex of store host and commitlog offset, 32 or 56 characters."""
     hosts = window.store_host
 
     def ids(rows: Longs, size: int) -> pa.Array:
@@ -42,7 +41,7 @@ def offset_id_column(window: RecordWindow) -> pa.Array:
 
 
 def _by_size(hosts: RecordPieces, make: Callable[[Longs, int], pa.Array]) -> pa.Array:
-    """The texts of all rows in order, made for the rows of each host size together."""
+    """Return the texts of all rows in order, computed together for all rows with the same host size."""
     sizes = hosts.lengths
     order = np.empty(len(sizes), np.int64)
     parts: list[pa.Array] = []
@@ -59,7 +58,7 @@ def _by_size(hosts: RecordPieces, make: Callable[[Longs, int], pa.Array]) -> pa.
 
 
 def _octets(buffer: Octets, positions: Longs, size: int) -> Octets:
-    """The `size` bytes at each position, a row each."""
+    """Return the `size` bytes at each position, one row each."""
     return elements_at(buffer, positions, f"V{size}").view(np.uint8).reshape(-1, size)
 
 

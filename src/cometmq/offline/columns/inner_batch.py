@@ -1,9 +1,8 @@
-"""Inner batches: one record that holds several messages becomes as many records.
+"""Converts inner batches, which are records with several messages, to one record per message.
 
-Topics of type BatchCQ store a batch as one record whose body is the batch (`codec.batch`); its
-messages have the queue offsets from the record's own on. They are rare, so they are rewritten into
-ordinary records before decoding instead of being a second way through every column. Follows
-MessageDecoder.decodeMessage of RocketMQ 5.3.3.
+Topics of type BatchCQ store a batch as one record whose body is the batch (`codec.batch`); its messages have
+consecutive queue offsets from the record's own on. They are rare, so they are rewritten to ordinary records before
+decoding, rather than supported by every column. Follows MessageDecoder.decodeMessage of RocketMQ 5.3.3.
 """
 
 from collections.abc import Iterator
@@ -18,17 +17,17 @@ from cometmq.model.errors import CodecError
 from cometmq.offline.columns.body import BODY_SIZE_MAX
 from cometmq.offline.columns.window import RecordWindow, record_starts
 
-# What the messages of one window may take: its positions are 32-bit numbers for Arrow.
+# Limit for the messages of one window, whose positions are 32-bit numbers for Arrow.
 UNWRAPPED_SIZE_MAX = 512 << 20
 
 _WRAPPED = flags.INNER_BATCH | flags.NEED_UNWRAP
 
 
 def unwrapped(window: RecordWindow) -> RecordWindow:
-    """The window with each inner batch replaced by its messages; itself when there is none.
+    """Return the window with each inner batch replaced by its messages; the same window if there is none.
 
     Raises:
-        CodecError: when a batch is broken, or all of them unpack to more than `UNWRAPPED_SIZE_MAX`.
+        CodecError: A batch is damaged, or all of them exceed `UNWRAPPED_SIZE_MAX`.
     """
     wrapped = (window.sys_flag & _WRAPPED) == _WRAPPED
     if not np.any(wrapped):
@@ -51,7 +50,7 @@ def unwrapped(window: RecordWindow) -> RecordWindow:
 
 
 def _messages(batch: Record) -> Iterator[bytes]:
-    """A record for each message; it keeps the batch's place in the log, times and hosts."""
+    """Yield a record for each message, with the batch's physical offset, times and hosts."""
     try:
         body = decompress(batch.body, batch.sys_flag, limit=BODY_SIZE_MAX)
     except CodecError as error:

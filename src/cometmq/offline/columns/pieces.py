@@ -1,6 +1,6 @@
-"""Arrow columns from pieces of a buffer, without a Python object for a row.
+"""Builds Arrow columns from pieces of a buffer, without a Python object per row.
 
-The kernel copies the pieces one behind the other; what their sizes add up to are the offsets of an Arrow array.
+The kernel copies the pieces to a contiguous buffer; the sums of their sizes are the offsets of an Arrow array.
 """
 
 from itertools import pairwise
@@ -18,7 +18,7 @@ BINARY, STRING = pa.binary(), pa.string()
 
 
 def take_pieces(buffer: pa.Buffer, span: RecordPieces, kind: pa.DataType) -> pa.Array:
-    """The pieces as a binary or string array, in any order; below 2 GiB together."""
+    """Return the pieces as a binary or string array, in any order; less than 2 GiB in total."""
     offsets = np.zeros(len(span.starts) + 1, np.int32)
     np.cumsum(span.lengths, out=offsets[1:])
     octets = pa.allocate_buffer(int(offsets[-1]))
@@ -28,9 +28,9 @@ def take_pieces(buffer: pa.Buffer, span: RecordPieces, kind: pa.DataType) -> pa.
 
 
 def number_array(values: npt.NDArray[Any], is_there: Flags | None = None) -> pa.Array:
-    """Numbers as an Arrow array of their type, over the same memory; null where `is_there` is false.
+    """Return numbers as an Arrow array on the same memory; null where `is_there` is false.
 
-    `pa.array` asks pandas first, and imports it where there is one: 0.2 s in each process of Spark.
+    `pa.array` would import pandas if it is installed, which takes 0.2 s in each process of Spark.
     """
     values = np.ascontiguousarray(values)
     kind = pa.from_numpy_dtype(values.dtype)
@@ -39,7 +39,7 @@ def number_array(values: npt.NDArray[Any], is_there: Flags | None = None) -> pa.
 
 
 def indices_of(encoded: pa.DictionaryArray) -> npt.NDArray[np.int32]:
-    """The index of each row's value in the dictionary; none may be null; works without pandas."""
+    """Return the dictionary index of each row, none of which may be null; works without pandas."""
     indices = encoded.indices
     octets = indices.buffers()[1] or b""
     found: npt.NDArray[np.int32] = np.frombuffer(octets, np.int32)
@@ -47,7 +47,7 @@ def indices_of(encoded: pa.DictionaryArray) -> npt.NDArray[np.int32]:
 
 
 def flag_array(flags: Flags) -> pa.Array:
-    """Flags as an Arrow array."""
+    """Return flags as an Arrow array."""
     return pa.Array.from_buffers(pa.bool_(), len(flags), [None, _bits(flags)])
 
 
@@ -56,9 +56,9 @@ def _bits(flags: Flags) -> pa.Buffer:
 
 
 def take_text(buffer: pa.Buffer, span: RecordPieces) -> pa.Array:
-    """The pieces as strings; what is no UTF-8 is replaced, as Java's decoder does.
+    """Return the pieces as strings; invalid UTF-8 is replaced, as Java's decoder does.
 
-    A row with bytes that no reader can decode would stop every query that shows it.
+    A row with undecodable bytes would make every query that shows it fail.
     """
     texts = take_pieces(buffer, span, STRING)
     try:
@@ -70,7 +70,7 @@ def take_text(buffer: pa.Buffer, span: RecordPieces) -> pa.Array:
 
 
 def contents(texts: pa.Array) -> tuple[pa.Buffer, npt.NDArray[np.uint8], Longs]:
-    """The bytes under a string array and the offsets of its rows (one more than rows)."""
+    """Return the bytes of a string array, and the offsets of its rows (one more than rows)."""
     _, offsets, octets = texts.buffers()
     octets = octets if octets is not None else pa.py_buffer(b"")
     ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
@@ -78,14 +78,14 @@ def contents(texts: pa.Array) -> tuple[pa.Buffer, npt.NDArray[np.uint8], Longs]:
 
 
 def crcs(octets: pa.Buffer, ends: Longs) -> Longs:
-    """The CRC-32 of each of the pieces that follow one another: from each end to the next."""
+    """Return the CRC-32 of each of the adjacent pieces between consecutive ends."""
     view = memoryview(octets)
     found = (crc32(view[lo:hi]) for lo, hi in pairwise(ends.tolist()))
     return np.fromiter(found, np.int64, len(ends) - 1)
 
 
 def same(value: str, count: int) -> pa.Array:
-    """`count` rows of one text."""
+    """Return `count` rows with the same text."""
     octets = value.encode()
     offsets = np.arange(count + 1, dtype=np.int32) * np.int32(len(octets))
     return pa.Array.from_buffers(
@@ -94,7 +94,7 @@ def same(value: str, count: int) -> pa.Array:
 
 
 def replace_rows(column: pa.Array, rows: npt.NDArray[Any], values: pa.Array) -> pa.Array:
-    """`column` with `values` in place of `rows`."""
+    """Return `column` with `values` in place of `rows`."""
     order = np.arange(len(column))
     order[rows] = len(column) + np.arange(len(values))
     return pa.concat_arrays([column, values]).take(number_array(order))

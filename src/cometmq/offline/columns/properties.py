@@ -1,9 +1,9 @@
 r"""The properties of many records: as stored text, as a map, and single ones as columns.
 
-A record stores `name\x01value\x02` end to end. All blocks of a window are taken into one string
-array, and the separators of all of them are found at once. The rules are those of RocketMQ 5.3
-MessageDecoder.string2messageProperties: the last \x02 may be missing, an entry without name,
-separator or value is skipped, a value may hold \x01, and of two equal names the later wins.
+A record stores `name\x01value\x02` for each property. All blocks of a window are copied into one string array, and
+the separators of all of them are found at once. The rules are those of RocketMQ 5.3
+MessageDecoder.string2messageProperties: the last \x02 may be missing, an entry without name, separator or value is
+skipped, a value may contain \x01, and of two equal names the later wins.
 """
 
 from functools import cached_property
@@ -25,31 +25,32 @@ from cometmq.offline.columns.window import Longs, RecordPieces, elements_at
 
 _NAME_END, _ENTRY_END = 1, 2
 _ENTRY_SIZE_MIN = 3  # One character of name, the separator, one of value.
-_CELLS_MAX = 1 << 22  # Counting beats sorting while the table of counts stays small (32 MiB).
+# Counting is faster than sorting as long as the table of counts is small (32 MiB).
+_CELLS_MAX = 1 << 22
 
 
 class PropertyColumn:
-    """The entries of all rows, in order: where each one's name and value lie, and whose it is.
+    """The entries of all rows in order: positions of names and values, and the row of each entry.
 
     Args:
-        texts: a string array without nulls, a row's block each.
+        texts: A string array without nulls, with one block per row.
     """
 
     def __init__(self, texts: pa.Array) -> None:
         self.texts = texts
         self._buffer, self._octets, rows = contents(texts)
         self._names, self._values = _split(self._octets, rows)
-        # Where each row's entries begin: an entry starts strictly before its row's end.
+        # First entry of each row: an entry starts strictly before its row's end.
         self._row_offsets: Longs = np.searchsorted(self._names.starts, rows)
 
     def as_map(self, kind: pa.DataType) -> pa.Array:
-        """The rows as maps of the Arrow type that Spark wants."""
+        """Return the rows as maps of the Arrow type that Spark needs."""
         names, values, offsets = self._kept
         ends = number_array(offsets.astype(np.int32))
         return pa.MapArray.from_arrays(ends, names, values, type=kind)
 
     def as_json(self) -> pa.Array:
-        """The rows as text, a JSON object each."""
+        """Return the rows as text, each a JSON object."""
         names, values, offsets = self._kept
         pairs = list(zip(names.to_pylist(), values.to_pylist(), strict=True))
         ends = offsets.tolist()
@@ -57,13 +58,13 @@ class PropertyColumn:
         return pa.array(texts, pa.binary()).view(STRING)
 
     def column(self, name: str) -> pa.Array:
-        """The value of one property in each row, null where it has none.
+        """Return the value of one property for each row, null if it has none.
 
-        Only the names of its length are looked at, and only its values are copied.
+        Only names of the same length are compared, and only matching values are copied.
         """
         found = self._entries_named(name.encode())
         picked = np.full(len(self.texts), -1, np.int64)
-        picked[self._entry_rows[found]] = found  # Of two in one row the later stays.
+        picked[self._entry_rows[found]] = found  # If a row has two, the later one wins.
         there = picked[picked >= 0]
         spans = RecordPieces(self._values.starts[there], self._values.ends[there])
         values = take_pieces(self._buffer, spans, STRING)
@@ -91,7 +92,7 @@ class PropertyColumn:
 
     @cached_property
     def _kept(self) -> tuple[pa.Array, pa.Array, Longs]:
-        """Names, values and the rows' offsets, only the last entry of each name in a row.
+        """Names, values and the rows' offsets, with only the last entry of each name in a row.
 
         Nearly always all entries are kept.
         """
@@ -102,7 +103,7 @@ class PropertyColumn:
         cells = self._entry_rows * max(different, 1) + indices_of(encoded)
         if _all_differ(cells, len(self.texts) * different):
             return names, values, self._row_offsets
-        # Backwards, because unique keeps the first that it meets.
+        # Reversed, because unique keeps the first occurrence.
         kept = len(cells) - 1 - np.unique(cells[::-1], return_index=True)[1]
         kept.sort()
         counts = np.bincount(self._entry_rows[kept], minlength=len(self.texts))
@@ -111,7 +112,7 @@ class PropertyColumn:
 
 
 def _words(size: int) -> list[tuple[int, int]]:
-    """Words of 8, 4, 2 and 1 bytes that cover so many bytes: the place and the width of each."""
+    """Return (position, width) of words of 8, 4, 2 and 1 bytes that cover this many bytes."""
     found, at = [], 0
     for width in (8, 4, 2, 1):
         while size - at >= width:
@@ -121,26 +122,26 @@ def _words(size: int) -> list[tuple[int, int]]:
 
 
 def _all_differ(cells: Longs, bound: int) -> bool:
-    """Whether no number below `bound` stands twice."""
+    """Return whether all numbers, which are below `bound`, differ."""
     if bound > _CELLS_MAX:
         return len(np.unique(cells)) == len(cells)
     return len(cells) == 0 or int(np.bincount(cells).max()) <= 1
 
 
 def _split(octets: npt.NDArray[np.uint8], rows: Longs) -> tuple[RecordPieces, RecordPieces]:
-    """Names and values of all entries of all rows, ascending.
+    """Return names and values of all entries of all rows, ascending.
 
     Args:
-        octets: the rows' bytes.
-        rows: where each row starts, and where the last one ends.
+        octets: Bytes of the rows.
+        rows: Start of each row, and end of the last one.
     """
     first, last = rows[0], rows[-1]
     cuts = first + np.flatnonzero(octets[first:last] == _ENTRY_END)
     if len(cuts) and (octets[rows[1:] - 1] == _ENTRY_END).all() and rows[1] > first:
-        # Every row ends its last entry, as good writers do: an entry begins where the one before ends.
+        # Every row ends its last entry, as good writers do: an entry begins where the previous one ends.
         starts, ends = np.concatenate((rows[:1], cuts[:-1] + 1)), cuts
     else:
-        # Sorted starts and sorted ends pair up: entries do not overlap, and an empty one is dropped.
+        # Sorted starts and ends match, because entries do not overlap; empty ones are dropped.
         starts = np.sort(np.concatenate((rows[:-1], cuts + 1)), kind="stable")
         ends = np.sort(np.concatenate((rows[1:], cuts)), kind="stable")
     filled = ends - starts >= _ENTRY_SIZE_MIN
@@ -155,8 +156,8 @@ def _split(octets: npt.NDArray[np.uint8], rows: Longs) -> tuple[RecordPieces, Re
 
 
 def _first_behind(marks: Longs, starts: Longs, ends: Longs, last: int) -> Longs:
-    """The first mark at or behind each start; `last` where there is none."""
+    """Return the first mark at or after each start; `last` if there is none."""
     if len(marks) == len(starts) and np.all((marks >= starts) & (marks < ends)):
-        return marks  # One in each entry, as good writers have it: nothing to search.
+        return marks  # One in each entry, as good writers do: no search is needed.
     found: Longs = np.append(marks, last)[np.searchsorted(marks, starts)]
     return found

@@ -1,7 +1,7 @@
 """The columns of a message in Arrow: their names, types and order.
 
-The names are those of the community's Scala connector where it had them, so its queries port. A read
-decodes only the columns that it is asked for.
+Names are those of the community's Scala connector where it has the column, so its queries can be ported. A read only
+decodes the requested columns.
 """
 
 from collections.abc import Iterable, Sequence
@@ -43,7 +43,7 @@ COLUMNS: dict[str, pa.DataType] = {
     "preparedTransactionOffset": _LONG,
 }
 
-# What only a store's files tell, beside the columns of a message.
+# Columns that only a store's files can fill.
 STORE_COLUMNS: dict[str, pa.DataType] = {**COLUMNS, "storeFile": _TEXT, "valid": pa.bool_()}
 
 
@@ -53,15 +53,15 @@ def stored_schema(
     properties_format: PropertiesFormat = "map",
     with_raw: bool = False,
 ) -> pa.Schema:
-    """The schema of messages that are read from files: all columns, or the named ones in their order.
+    """Return the schema for messages read from files: all columns, or the named ones in the given order.
 
     Args:
-        columns: names in any case; none for all.
-        properties_format: "raw" for the stored text of the properties, "json" for an object as text.
-        with_raw: the column `rawRecord`, the record's own bytes, too.
+        columns: Names in any case; empty for all.
+        properties_format: "raw" for the stored text of the properties, "json" for a JSON object as text.
+        with_raw: Include the column `rawRecord`, the record's bytes.
 
     Raises:
-        SettingsError: for a name that is no column, with the nearest one.
+        SettingsError: A name is not a column; the text suggests the closest one.
     """
     types = {**STORE_COLUMNS, RAW_RECORD: _BYTES}
     if properties_format != "map":
@@ -76,7 +76,7 @@ def stored_schema(
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` for the closest known name, else the list of all of them."""
+    """Return `; did you mean 'x'?` for the closest known name, or else the list of all names."""
     lowered = {word.lower(): word for word in known}
     close = get_close_matches(name.strip().lower(), list(lowered), n=1)
     if close:

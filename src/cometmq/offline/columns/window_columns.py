@@ -1,4 +1,4 @@
-"""A window of records as one Arrow batch: only the columns asked for, each by its own rule."""
+"""Converts a window of records to an Arrow batch with the requested columns."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,21 +16,21 @@ from cometmq.offline.columns.pieces import number_array, same, take_text
 from cometmq.offline.columns.properties import PropertyColumn
 from cometmq.offline.columns.window import Longs, RecordWindow
 
-# Milliseconds beyond these do not fit Spark's microseconds; a hostile record must not wrap.
+# Larger numbers of milliseconds do not fit Spark's microseconds; a malicious record must not overflow.
 _MS_LIMIT = (1 << 63) // 1000 - 1
 
 
 @dataclass(frozen=True)
 class WindowColumns:
-    """The source of one window's columns; properties are split once, when needed.
+    """Source of one window's columns; properties are split once, when needed.
 
     Attributes:
-        window: the records.
-        broker_name: who answered; a record does not say it.
-        is_decompressed: whether compressed bodies are unpacked.
-        bodies: the bodies, where they are unpacked already.
-        is_json: properties that are text are a JSON object, not as they are stored.
-        shown_topic: the name of a topic that users see; None: its own.
+        window: The records.
+        broker_name: Name of the broker that returned them; records do not contain it.
+        is_decompressed: Whether to decompress bodies.
+        bodies: The bodies, if they are decompressed already.
+        is_json: Whether properties as text are a JSON object instead of their stored form.
+        shown_topic: Converts a topic to the name that users see; None for no conversion.
     """
 
     window: RecordWindow
@@ -42,29 +42,29 @@ class WindowColumns:
 
     @cached_property
     def octets(self) -> pa.Buffer:
-        """The window's bytes for Arrow."""
+        """The window's bytes as an Arrow buffer."""
         return pa.py_buffer(self.window.buffer)
 
     @cached_property
     def property_texts(self) -> pa.Array:
-        """The stored properties, a text each."""
+        """The stored properties, one text each."""
         return take_text(self.octets, self.window.properties)
 
     @cached_property
     def properties(self) -> PropertyColumn:
-        """The stored properties, split."""
+        """The stored properties, split into entries."""
         return PropertyColumn(self.property_texts)
 
     @cached_property
     def offset_ids(self) -> pa.Array:
-        """The place of each record, as an offset message id."""
+        """Offset message id of each record."""
         return offset_id_column(self.window)
 
     def batch(self, schema: pa.Schema) -> pa.RecordBatch:
-        """The columns of `schema`, in its order and types.
+        """Return the columns of `schema`, in its order and types.
 
         Raises:
-            CodecError: when a compressed body does not unpack.
+            CodecError: A compressed body cannot be decompressed.
         """
         arrays = [self._column(field) for field in schema]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -110,11 +110,11 @@ def _topic(columns: WindowColumns) -> pa.Array:
 
 
 def _message_id(columns: WindowColumns) -> pa.Array:
-    """The producer's id, else where the record lies, as MessageExt.getMsgId has it."""
+    """Return the producer's id, else the offset message id, as MessageExt.getMsgId does."""
     ids = columns.properties.column(keys_of.UNIQ_KEY)
     if not ids.null_count:
         return ids
-    # Its import takes 35 ms, which a process that only plans a read can do without.
+    # Its import takes 35 ms, which a process that only plans a read does not need.
     import pyarrow.compute as pc
 
     return pc.coalesce(ids, columns.offset_ids)
