@@ -30,7 +30,6 @@ class AccountChange:
     """A change of an account; None leaves a value unchanged.
 
     Attributes:
-        access_key: Name of the account.
         secret_key: Secret that it signs with; required for a new account.
         white: Addresses, `whiteRemoteAddress`.
         is_admin: Whether it may do everything.

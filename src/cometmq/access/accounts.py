@@ -83,7 +83,7 @@ class Account:
 
 
 class FolderAccounts:
-    """All accounts of a folder at one time.
+    """An immutable snapshot of all accounts in a folder.
 
     Attributes:
         accounts: Accounts by name.

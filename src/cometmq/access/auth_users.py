@@ -50,7 +50,6 @@ class AuthUser:
         secret: Password, which signs the user's requests.
         is_super: Whether the user may do everything.
         is_enabled: Whether the user may send requests at all.
-        policies: Policies of the user.
         cluster: Name of this server's cluster, for resources `Cluster:NAME`.
         is_authorized: Whether policies are checked; if not, all but administrators' and brokers' requests are allowed.
         decided: Cache of decisions; each new table of users starts with an empty one.
@@ -95,7 +94,7 @@ class AuthUser:
 
 
 class AuthUsers:
-    """All users at one time."""
+    """An immutable snapshot of all users."""
 
     def __init__(
         self,
@@ -140,7 +139,6 @@ class AuthFile:
 
     Attributes:
         current: The current users.
-        path: Path of the file.
     """
 
     def __init__(

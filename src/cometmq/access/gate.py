@@ -127,13 +127,13 @@ class WhiteAsker:
 
     @property
     def is_super(self) -> bool:
-        """Whether the address is still white."""
+        """Whether the address is still a white address."""
         return self.users.current.is_unasked(self.ip)
 
     is_known = is_super
 
     def may(self, _access: Access, _right: Right) -> bool:
-        """Return whether the address is still white."""
+        """Return whether the address is still a white address."""
         return self.is_super
 
 

@@ -34,7 +34,7 @@ class User(Protocol):
 
 
 class UserTable(Protocol):
-    """All users at one time; a change creates a new table."""
+    """An immutable snapshot of all users; a change creates a new one."""
 
     def find(self, name: str) -> User | None:
         """Return the user with this name, or None."""

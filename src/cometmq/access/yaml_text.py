@@ -15,7 +15,6 @@ class YamlPlace(NamedTuple):
     """A place in a YAML file.
 
     Attributes:
-        path: Path of the file.
         line: Line number, from 1.
     """
 

@@ -2,8 +2,8 @@
 
 fastjson differs from JSON: numbers as keys have no quotes, objects can be keys, and files have a tab indentation of
 their own (docs/format/fastjson.md). `loads` accepts strict JSON and all of that; `dumps` writes what fastjson 1.2.83
-would write.
-Number keys come in two forms: `{0:1}` has the key 0, `{"0":1}` the key "0"; `int_keys` converts both to numbers.
+would write. Number keys come in two forms: `{0:1}` has the key 0, `{"0":1}` the key "0"; `int_keys` converts both to
+numbers.
 """
 
 import re

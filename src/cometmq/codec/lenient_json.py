@@ -1,10 +1,9 @@
-"""Parser for the fastjson syntax that goes beyond JSON.
+"""Parser for the fastjson syntax that goes beyond JSON, called by `cometmq.codec.fastjson` for such texts only.
 
 Keys may be numbers (`{0:12}`, kept as ints), bare words, or whole objects and arrays (`{{"queueId":0}:12}`, kept as
 `FrozenObject` and tuples). Strings may have single quotes; commas may be missing, doubled or trailing; comments may
 stand between tokens. `NaN` and `undefined` become None. Source: JSONLexerBase and DefaultJSONParser of fastjson 1.2.83,
 with its default features.
-`cometmq.codec.fastjson` calls this module only for texts that are not strict JSON.
 """
 
 import re

@@ -6,6 +6,7 @@ A batch queue (`batchconsumequeue`) has 46 bytes for each record of a batch topi
 
 The record holds `count` messages, with queue offsets from the first offset on. The compacted offset is -1 if the topic
 is not compacted.
+
 An extended unit (`consumequeue_ext`) replaces an entry of an ordinary queue, whose tags code is then its address: its
 position in these files plus Long.MIN_VALUE.
 
@@ -42,7 +43,6 @@ class BatchEntry(NamedTuple):
         first_offset: Queue offset of the first message in the record.
         message_count: Number of messages in the record.
         compacted_offset: -1 if the topic is not compacted.
-        reserved: 0.
     """
 
     physical_offset: int

@@ -68,7 +68,6 @@ class TimerUnit(NamedTuple):
         physical_offset: Commitlog offset of the message, bytes.
         message_size: Size of its record, bytes.
         topic_hash: Java's hash of the real topic, for statistics.
-        reserved: 0.
     """
 
     size: int

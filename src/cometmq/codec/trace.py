@@ -58,17 +58,13 @@ class Trace:
 
     Attributes:
         kind: Event that is recorded.
-        message_id: Id of the message.
         time_ms: Time of the event, ms since 1970.
         region: regionId of the broker.
         group: Producer or consumer group.
-        topic: Topic of the message.
-        tags: Tags of the message.
         keys: Keys of the message, separated by blanks.
         store_host: Address of the broker, "ip:port".
         body_size: Size of the body in bytes.
         took_ms: Duration of the send or of the listener's call, ms.
-        message_kind: Kind of the message.
         offset_message_id: Offset message id, which holds the location of the message.
         is_success: Whether the operation succeeded.
         request_id: Shared by SubBefore and SubAfter of one listener call.

@@ -69,7 +69,7 @@ class AsyncEmbedded:
 
     @property
     def data_dir(self) -> Path:
-        """Directory of the files; a temporary one is known after the start."""
+        """Directory of all files of nameserver and broker; a temporary one is known after the start."""
         assert self._data_dir is not None, "the temporary folder is made by start()"
         return self._data_dir
 

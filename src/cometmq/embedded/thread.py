@@ -58,7 +58,7 @@ class Embedded:
 
     @property
     def data_dir(self) -> Path:
-        """Directory of the files."""
+        """Directory of all files of nameserver and broker."""
         return self._pair.data_dir
 
     def start(self) -> None:

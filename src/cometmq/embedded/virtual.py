@@ -69,7 +69,7 @@ class Virtual:
 
     @property
     def data_dir(self) -> Path:
-        """Directory of the files."""
+        """Directory of all files of nameserver and broker."""
         return self._pair.data_dir
 
     def now_ms(self) -> int:

@@ -4,9 +4,10 @@ Without access control and this rule, a single frame of a stranger could remove 
 replace its address (as in RocketMQ). A restarted broker comes from the same host, on any port. A broker that moved to
 another host is accepted once the old connection is closed or was silent for its timeout. In a failover by a controller,
 a known member of the group registers with a higher epoch.
-If an operator promotes a slave while the old master hangs, the new one need not wait that long: a host of the group
-gets the place as soon as the owner no longer answers the nameserver (`Presence`). A broker that lost its place to
-another one on the same host regains it under the same condition, so that two brokers of one name do not alternate.
+
+If an operator promotes a slave while the old master hangs, a host of the group gets the place as soon as the owner no
+longer answers the nameserver (`Presence`). A broker that lost its place to another one on the same host regains it
+under the same condition, so that two brokers of one name do not alternate.
 """
 
 from collections.abc import Iterable

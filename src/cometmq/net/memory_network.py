@@ -84,7 +84,7 @@ def _is_one_of(bound: str, asked: str) -> bool:
 
 
 class _MemoryBound:
-    """A `Bound` in memory."""
+    """An address reserved in a MemoryNetwork, as a `Bound`."""
 
     def __init__(self, host: str, port: int, others: "list[_MemoryBound]") -> None:
         self.host = host
@@ -111,7 +111,7 @@ class _MemoryBound:
 
 
 class _MemoryAccepted:
-    """An `Accepted` in memory."""
+    """An accepted connection in memory, as an `Accepted`."""
 
     number = 0
 

@@ -173,7 +173,6 @@ class RequestRule:
     """A row of the request table, without its handler.
 
     Attributes:
-        code: Request code.
         right: Right that the sender needs.
         finders: Find the touched resources, each none, one or several.
         is_batch: Whether a batch handler handles the requests.
@@ -398,10 +397,10 @@ class _GatedIntake:
         return self._intake.count
 
     def take_reads(self, _turn: TurnReads["Peer"], _count_max: int, _size_min: int) -> None:
-        """Accept nothing, because each peer has its own signer."""
+        """Decline all reads, because each peer must be checked with its own signer."""
 
     def answer_ahead(self, _data: bytes, _write: Write) -> int:
-        """Answer nothing, because only decoded commands are checked for these requests."""
+        """Decline all reads, because the gate checks these requests only as decoded commands."""
         return 0
 
     def take(

@@ -10,7 +10,7 @@ from cometmq.net.tls import HANDSHAKE_SECONDS, SHUTDOWN_SECONDS, ServerTls
 
 
 class TcpNetwork:
-    """A `Network` of sockets."""
+    """The machine's network, as a `Network`."""
 
     def bind(self, host: str, port: int) -> Bound:
         """Bind a socket (see `Network`)."""
@@ -34,7 +34,7 @@ class TcpNetwork:
 
 
 class _BoundSocket:
-    """A `Bound` that is a socket."""
+    """A bound TCP socket, as a `Bound`."""
 
     def __init__(self, taken: socket.socket) -> None:
         self.port: int = taken.getsockname()[1]
@@ -59,7 +59,7 @@ class _BoundSocket:
 
 
 class _AcceptedSocket:
-    """An `Accepted` that is a socket."""
+    """An accepted TCP connection, as an `Accepted`."""
 
     __slots__ = ("_connection", "local_ip", "number", "remote")
 

@@ -1,11 +1,11 @@
 """The read batch: what all connections received in one iteration of the loop (a turn) is handled together.
 
-Most clients send one request and wait, so a read holds one request. The cost of a write to the store and its dispatch
-is then shared by all requests of the batch. A batch is limited in requests, bytes and time. The rest is handled in the
-next iteration, after connections that already wait and in equal shares; timers, new connections and new bytes are
-served in between (docs/design/0037).
-After several batches in a row with a single small read, the next reads are handled immediately, because waiting for
-others gains nothing.
+Most clients send one request and wait, so a read holds one request. Batching shares the cost of a write to the store
+and its dispatch. A batch is limited in requests, bytes and time. The rest is handled in the next iteration, after
+connections that already wait and in equal shares; timers, new connections and new bytes are served in between
+(docs/design/0037).
+
+After several batches with a single small read, the next reads are handled immediately, as waiting gains nothing.
 """
 
 import asyncio

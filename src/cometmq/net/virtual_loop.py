@@ -3,6 +3,7 @@
 Everything runs on one thread, with connections in memory and random numbers from a seed. Days pass in moments, and the
 same program with the same seed repeats exactly. Code and files are real. Computing takes no virtual time; a loop
 iteration takes `TURN_SECONDS`, so that polling for a time ends.
+
 Idle days can be skipped. Periodic work that changes nothing on an idle system (a heartbeat, a renewed long poll, a
 check for silent connections) is a *beat*: a timer set by `beat_later` instead of `call_later`. After `QUIET_SECONDS`
 with only beats, the loop leaps to the next other timer. During a leap the monotonic clock stands still, as on a
@@ -101,7 +102,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     """An event loop under virtual time.
 
     Attributes:
-        clock: Virtual clock.
         network: Connections between the programs on the loop.
         chance: Source of the programs' random numbers.
         executor_seconds: Virtual duration of each function run in an executor; other work continues meanwhile.

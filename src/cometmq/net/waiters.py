@@ -36,7 +36,7 @@ class Call:
     __slots__ = ("_future",)
 
     def __init__(self, future: asyncio.Future[Command]) -> None:
-        """Set `future` to the answer or the error."""
+        """Deliver the answer or the error to `future`."""
         self._future = future
 
     def answered(self, answer: RawCommand, /) -> None:

@@ -38,8 +38,6 @@ class LineKind(NamedTuple):
     """The traits by which log lines are counted together.
 
     Attributes:
-        logger: Name of the logger.
-        level: Numeric level.
         template: Start of the message template.
         place: For an error, its type and where it was raised.
     """

@@ -41,8 +41,6 @@ class RequestModeConfig:
     """The mode in which a group consumes a topic whose queues the broker assigns.
 
     Attributes:
-        topic: The topic.
-        group: The consumer group.
         mode: PULL or POP.
         share_queues: Number of other members whose queues a member also pops.
     """
@@ -83,7 +81,7 @@ def decode_assignment_query(content: bytes) -> AssignmentQuery:
 
 
 def encode_assignments(assignments: Iterable[Assignment] | None) -> bytes:
-    """Encode the answer to 400; None means no assignment, so that the client keeps the queues it has."""
+    """Encode the answer to QUERY_ASSIGNMENT 400; None means no assignment, so that the client keeps the queues it has."""
     if assignments is None:
         return b"{}"
     return fastjson.dumps(
@@ -104,7 +102,7 @@ def encode_assignments(assignments: Iterable[Assignment] | None) -> bytes:
 
 
 def decode_assignments(content: bytes) -> list[Assignment] | None:
-    """Decode the answer to 400; return None if it contains no assignment.
+    """Decode the answer to QUERY_ASSIGNMENT 400; return None if it contains no assignment.
 
     Raises:
         CodecError: The body is malformed.
@@ -137,7 +135,7 @@ def decode_request_mode(content: bytes) -> RequestModeConfig:
 def encode_request_modes(
     modes: Mapping[tuple[str, str], RequestModeConfig], *, pretty: bool = True
 ) -> str:
-    """Encode messageRequestMode.json, or without `pretty` the answer to 402."""
+    """Encode messageRequestMode.json, or without `pretty` the answer to GET_ALL_MESSAGE_REQUEST_MODE 402."""
     table: dict[str, dict[str, Any]] = {}
     for config in modes.values():
         table.setdefault(config.topic, {})[config.group] = _mode_json(config)

@@ -27,7 +27,7 @@ class ClusterInfo:
 
 
 def encode_cluster_info(clusters: ClusterInfo) -> bytes:
-    """Encode the answer to 106."""
+    """Encode the answer to GET_BROKER_CLUSTER_INFO 106."""
     return fastjson.dumps(
         {
             "brokerAddrTable": {
@@ -41,7 +41,7 @@ def encode_cluster_info(clusters: ClusterInfo) -> bytes:
 
 
 def decode_cluster_info(content: bytes | str) -> ClusterInfo:
-    """Decode the answer to 106.
+    """Decode the answer to GET_BROKER_CLUSTER_INFO 106.
 
     Raises:
         CodecError: The body is malformed; the message names the field.

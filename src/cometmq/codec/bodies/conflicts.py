@@ -31,7 +31,6 @@ class Conflict:
     """A consumer group whose members contradict each other.
 
     Attributes:
-        group: The consumer group.
         kind: SUBSCRIPTION, or CLIENT_ID if several clients use the same id.
         sides: All conflicting sides.
     """

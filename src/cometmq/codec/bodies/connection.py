@@ -50,7 +50,7 @@ class ConsumerConnections:
 
 
 def encode_consumer_connections(group: ConsumerConnections) -> bytes:
-    """Encode the answer to 203."""
+    """Encode the answer to GET_CONSUMER_CONNECTION_LIST 203."""
     return fastjson.dumps(
         {
             "connectionSet": [_connection_json(each) for each in group.connections],
@@ -65,7 +65,7 @@ def encode_consumer_connections(group: ConsumerConnections) -> bytes:
 
 
 def decode_consumer_connections(content: bytes | str) -> ConsumerConnections:
-    """Decode the answer to 203.
+    """Decode the answer to GET_CONSUMER_CONNECTION_LIST 203.
 
     Raises:
         CodecError: The body is malformed; the message names the field.
@@ -81,12 +81,12 @@ def decode_consumer_connections(content: bytes | str) -> ConsumerConnections:
 
 
 def encode_producer_connections(connections: Iterable[ClientConnection]) -> bytes:
-    """Encode the answer to 204."""
+    """Encode the answer to GET_PRODUCER_CONNECTION_LIST 204."""
     return fastjson.dumps({"connectionSet": [_connection_json(each) for each in connections]})
 
 
 def decode_producer_connections(content: bytes | str) -> tuple[ClientConnection, ...]:
-    """Decode the answer to 204.
+    """Decode the answer to GET_PRODUCER_CONNECTION_LIST 204.
 
     Raises:
         CodecError: The body is malformed; the message names the field.

@@ -10,12 +10,12 @@ from cometmq.codec.bodies.json_object import load_object
 
 
 def encode_consumer_ids(client_ids: Iterable[str]) -> bytes:
-    """Encode the answer to 38."""
+    """Encode the answer to GET_CONSUMER_LIST_BY_GROUP 38."""
     return fastjson.dumps({"consumerIdList": list(client_ids)})
 
 
 def decode_consumer_ids(content: bytes | str) -> tuple[str, ...]:
-    """Decode the answer to 38.
+    """Decode the answer to GET_CONSUMER_LIST_BY_GROUP 38.
 
     Raises:
         CodecError: The body has no list of client ids.

@@ -25,7 +25,6 @@ class OffsetTable:
     """All consumer offsets of a broker.
 
     Attributes:
-        version: Version of the table.
         offsets: Next queue offset to consume, by "topic@group" and queue id.
     """
 
@@ -34,7 +33,7 @@ class OffsetTable:
 
 
 def encode_offset_table(table: OffsetTable) -> bytes:
-    """Encode the answer to 43."""
+    """Encode the answer to GET_ALL_CONSUMER_OFFSET 43."""
     return fastjson.dumps(
         {"dataVersion": table.version.to_json(), "offsetTable": _offsets_json(table)}
     )

@@ -18,7 +18,6 @@ class DelayOffsets:
     """The progress of delivery per delay level.
 
     Attributes:
-        version: Version of the table.
         offsets: Next queue offset to deliver, by level.
     """
 

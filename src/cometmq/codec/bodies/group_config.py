@@ -58,12 +58,12 @@ def decode_group_table(content: bytes | str) -> GroupTable:
 
 
 def encode_group_config(group: GroupConfig) -> bytes:
-    """Encode the body of UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200 and of the answer to 352."""
+    """Encode the body of UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200 and of the answer to GET_SUBSCRIPTIONGROUP_CONFIG 352."""
     return fastjson.dumps(_group_json(group))
 
 
 def decode_group_config(content: bytes | str) -> GroupConfig:
-    """Decode the body of UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200 or the answer to 352.
+    """Decode the body of UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200 or the answer to GET_SUBSCRIPTIONGROUP_CONFIG 352.
 
     Raises:
         CodecError: The body is malformed; the message names the field.

@@ -95,7 +95,7 @@ class HaStatus:
 
 
 def encode_ha_status(status: HaStatus) -> bytes:
-    """Encode the answer to 907."""
+    """Encode the answer to GET_BROKER_HA_STATUS 907."""
     master = status.master or HaMaster(address="", max_offset=0)
     return fastjson.dumps(
         _known(
@@ -114,7 +114,7 @@ def encode_ha_status(status: HaStatus) -> bytes:
 
 
 def decode_ha_status(content: bytes) -> HaStatus:
-    """Decode the answer to 907, from CometMQ or RocketMQ.
+    """Decode the answer to GET_BROKER_HA_STATUS 907, from CometMQ or RocketMQ.
 
     Raises:
         CodecError: The body is malformed; the message names the field.

@@ -30,7 +30,6 @@ class ConsumerPart:
     """A consumer group of a client.
 
     Attributes:
-        group: Name of the group.
         subscriptions: One subscription per topic.
         consume_type: CONSUME_ACTIVELY, CONSUME_PASSIVELY or CONSUME_POP.
         model: CLUSTERING or BROADCASTING.

@@ -49,12 +49,12 @@ def decode_lock_request(content: bytes | str) -> LockRequest:
 
 
 def encode_locked(queues: Iterable[MessageQueue]) -> bytes:
-    """Encode the answer to 41: the queues that were locked."""
+    """Encode the answer to LOCK_BATCH_MQ 41: the queues that were locked."""
     return fastjson.dumps({"lockOKMQSet": [_queue_json(queue) for queue in queues]})
 
 
 def decode_locked(content: bytes | str) -> tuple[MessageQueue, ...]:
-    """Decode the answer to 41.
+    """Decode the answer to LOCK_BATCH_MQ 41.
 
     Raises:
         CodecError: The body is malformed; the message names the field.

@@ -9,7 +9,7 @@ from cometmq.model.route import BrokerData
 
 
 def encode_member_group(group: BrokerData) -> bytes:
-    """Encode the answer to 901; an unknown group has no addresses."""
+    """Encode the answer to GET_BROKER_MEMBER_GROUP 901; an unknown group has no addresses."""
     members = {
         "brokerAddrs": dict(group.addresses),
         "brokerName": group.broker_name,
@@ -19,7 +19,7 @@ def encode_member_group(group: BrokerData) -> bytes:
 
 
 def decode_member_group(content: bytes | str) -> BrokerData:
-    """Decode the answer to 901.
+    """Decode the answer to GET_BROKER_MEMBER_GROUP 901.
 
     Raises:
         CodecError: The body is malformed; the message names the field.

@@ -16,7 +16,6 @@ class MissingBroker:
 
     Attributes:
         name: Name of its broker group.
-        cluster: Its cluster.
         left_ms: When it left, ms since 1970.
         queues: Number of its readable queues by topic.
     """
@@ -33,7 +32,6 @@ class RivalBroker:
 
     Attributes:
         name: Name of its broker group.
-        cluster: Its cluster.
         broker_id: The claimed id; 0 is the master's.
         address: Address that it registered.
         claimed_ms: When it last claimed the id, ms since 1970.

@@ -20,7 +20,6 @@ class QueueLook(NamedTuple):
         min_offset: Queue offset of the first entry.
         max_offset: Queue offset of the next entry to be written.
         entries: The requested entries.
-        topic: Topic of the queue.
         group: Group whose subscription was requested, or None.
         wanted: The group's subscription to the topic; None if no member has one.
     """

@@ -56,7 +56,7 @@ def encode_client_offsets(offsets: Mapping[MessageQueue, int]) -> bytes:
 
 
 def decode_client_offsets(content: bytes | str) -> dict[MessageQueue, int]:
-    """Decode the answer to 221.
+    """Decode the answer to GET_CONSUMER_STATUS_FROM_CLIENT 221.
 
     Raises:
         CodecError: The body is malformed.

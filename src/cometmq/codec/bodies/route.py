@@ -13,7 +13,7 @@ from cometmq.model.route import BrokerData, QueueData, TopicRoute
 
 
 def encode_topic_route(route: TopicRoute, *, is_standard: bool = False) -> bytes:
-    """Encode the answer to 105.
+    """Encode the answer to GET_ROUTEINFO_BY_TOPIC 105.
 
     Args:
         route: Route of the topic.

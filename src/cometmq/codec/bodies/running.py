@@ -89,7 +89,6 @@ class RunningState:
 
     Attributes:
         properties: Its settings, and the entries named PROP_….
-        subscriptions: Its subscriptions.
         queues: Queues that it currently pulls.
         rates: Rates by topic.
         stacks: Stack traces of its threads, if requested.
@@ -152,7 +151,7 @@ def encode_running(state: RunningState) -> bytes:
 
 
 def decode_running(content: bytes | str) -> RunningState:
-    """Decode the answer to 307.
+    """Decode the answer to GET_CONSUMER_RUNNING_INFO 307.
 
     Raises:
         CodecError: The body is malformed; the message names the field.
@@ -182,7 +181,7 @@ def encode_direct(outcome: DirectOutcome) -> bytes:
 
 
 def decode_direct(content: bytes | str) -> DirectOutcome:
-    """Decode the answer to 309.
+    """Decode the answer to CONSUME_MESSAGE_DIRECTLY 309.
 
     Raises:
         CodecError: The body is malformed; the message names the field.

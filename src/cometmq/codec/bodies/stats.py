@@ -87,7 +87,6 @@ class TimeSpan:
     """The progress of a group in a queue, as times.
 
     Attributes:
-        queue: The queue.
         min_ms: Store time of the oldest message, ms since 1970.
         max_ms: Store time of the newest message, ms since 1970.
         consumed_ms: Store time of the last consumed message, or of the oldest if there is none.
@@ -102,7 +101,7 @@ class TimeSpan:
 
 
 def encode_topic_stats(stats: TopicStats) -> bytes:
-    """Encode the answer to 202."""
+    """Encode the answer to GET_TOPIC_STATS_INFO 202."""
     table = {
         queue: {
             "lastUpdateTimestamp": bounds.updated_ms,
@@ -117,7 +116,7 @@ def encode_topic_stats(stats: TopicStats) -> bytes:
 
 
 def decode_topic_stats(content: bytes | str) -> TopicStats:
-    """Decode the answer to 202.
+    """Decode the answer to GET_TOPIC_STATS_INFO 202.
 
     Raises:
         CodecError: The body is malformed; the message names the field.
@@ -135,7 +134,7 @@ def decode_topic_stats(content: bytes | str) -> TopicStats:
 
 
 def encode_consume_stats(stats: ConsumeStats) -> bytes:
-    """Encode the answer to 208."""
+    """Encode the answer to GET_CONSUME_STATS 208."""
     return _consume_stats_text(stats).encode()
 
 
@@ -153,7 +152,7 @@ def _progress_text(progress: QueueProgress) -> str:
 
 
 def decode_consume_stats(content: bytes | str) -> ConsumeStats:
-    """Decode the answer to 208.
+    """Decode the answer to GET_CONSUME_STATS 208.
 
     Raises:
         CodecError: The body is malformed; the message names the field.
@@ -196,7 +195,7 @@ def encode_all_consume_stats(
 
 
 def decode_all_consume_stats(content: bytes | str) -> dict[str, tuple[ConsumeStats, ...]]:
-    """Decode the answer to 317 to the statistics of each group, one part per topic.
+    """Decode the answer to GET_BROKER_CONSUME_STATS 317 to the statistics of each group, one part per topic.
 
     Raises:
         CodecError: The body is malformed; the message names the field.
@@ -236,7 +235,7 @@ def encode_group_list(groups: Iterable[str]) -> bytes:
 
 
 def decode_group_list(content: bytes | str) -> tuple[str, ...]:
-    """Decode the answer to 300.
+    """Decode the answer to QUERY_TOPIC_CONSUME_BY_WHO 300.
 
     Raises:
         CodecError: The body is malformed.
@@ -273,7 +272,7 @@ class StatsWindows:
 
 
 def decode_stats_windows(content: bytes | str) -> StatsWindows:
-    """Decode the answer to 315.
+    """Decode the answer to VIEW_BROKER_STATS_DATA 315.
 
     Raises:
         CodecError: The body is malformed; the message names the field.

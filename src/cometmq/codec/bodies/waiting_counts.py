@@ -1,4 +1,4 @@
-"""Number of waiting messages by topic: the files timermetrics and transactionMetrics, and the answer to 61.
+"""Number of waiting messages by topic: files timermetrics and transactionMetrics, answer to GET_TIMER_METRICS 61.
 
 Source: TimerMetrics and TransactionMetrics of RocketMQ 5.3.3; docs/format/waiting-counts.md.
 """
@@ -19,7 +19,6 @@ class WaitingTable:
     """Number of waiting messages by topic.
 
     Attributes:
-        version: Version of the table.
         counts: Number of waiting messages, and when it last changed (ms since 1970), by topic.
     """
 

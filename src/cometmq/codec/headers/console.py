@@ -13,7 +13,7 @@ SET_KEYS = "setKeys"
 
 @dataclass(frozen=True, slots=True)
 class ConsumeStatsRequest:
-    """GET_CONSUME_STATS 208; `topic_list` is separated by semicolons."""
+    """Query the progress of a group, GET_CONSUME_STATS 208; `topic_list` is separated by semicolons."""
 
     consumer_group: str
     topic: str | None = None
@@ -22,14 +22,14 @@ class ConsumeStatsRequest:
 
 @dataclass(frozen=True, slots=True)
 class AllConsumeStatsRequest:
-    """GET_BROKER_CONSUME_STATS 317: of ordered topics only, or of all."""
+    """Query the progress of all groups, of ordered topics only or of all, GET_BROKER_CONSUME_STATS 317."""
 
     is_order: bool = field(default=False, metadata=wire("isOrder"))
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerStatsRequest:
-    """VIEW_BROKER_STATS_DATA 315: the name of a counter in BrokerStatsManager, and its key."""
+    """Query a counter of BrokerStatsManager by name and key, VIEW_BROKER_STATS_DATA 315."""
 
     stats_name: str
     stats_key: str
@@ -45,7 +45,7 @@ class TopicGroupRequest:
 
 @dataclass(frozen=True, slots=True)
 class ResetOffsetRequest:
-    """INVOKE_BROKER_TO_RESET_OFFSET 222.
+    """Reset the offsets of a group, INVOKE_BROKER_TO_RESET_OFFSET 222.
 
     Attributes:
         topic: Topic of the queues.
@@ -66,7 +66,7 @@ class ResetOffsetRequest:
 
 @dataclass(frozen=True, slots=True)
 class ClientStatusRequest:
-    """INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223."""
+    """Query the offsets in the memory of clients, INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223."""
 
     topic: str
     group: str
@@ -75,7 +75,7 @@ class ClientStatusRequest:
 
 @dataclass(frozen=True, slots=True)
 class RunningRequest:
-    """GET_CONSUMER_RUNNING_INFO 307."""
+    """Query the state of a running consumer, GET_CONSUMER_RUNNING_INFO 307."""
 
     consumer_group: str
     client_id: str
@@ -84,7 +84,7 @@ class RunningRequest:
 
 @dataclass(frozen=True, slots=True)
 class DirectRequest:
-    """CONSUME_MESSAGE_DIRECTLY 309; the broker adds the record as body, its own name and the flags."""
+    """Send a message to a consumer directly, CONSUME_MESSAGE_DIRECTLY 309; the broker adds the record as body, its own name and the flags."""
 
     consumer_group: str
     client_id: str | None = None
@@ -97,7 +97,7 @@ class DirectRequest:
 
 @dataclass(frozen=True, slots=True)
 class CorrectionOffsetRequest:
-    """QUERY_CORRECTION_OFFSET 308; `filter_groups` are groups to ignore, separated by commas."""
+    """Query the smallest offsets of all groups, QUERY_CORRECTION_OFFSET 308; `filter_groups` are groups to ignore, separated by commas."""
 
     compare_group: str
     topic: str
@@ -106,7 +106,7 @@ class CorrectionOffsetRequest:
 
 @dataclass(frozen=True, slots=True)
 class CloneOffsetsRequest:
-    """CLONE_GROUP_OFFSET 314; without a topic it clones all of them."""
+    """Copy the offsets of a group to another one, for a topic or for all, CLONE_GROUP_OFFSET 314."""
 
     src_group: str
     dest_group: str
@@ -116,7 +116,7 @@ class CloneOffsetsRequest:
 
 @dataclass(frozen=True, slots=True)
 class QueueEntriesRequest:
-    """QUERY_CONSUME_QUEUE 321: up to `count` entries from `index` on."""
+    """Query up to `count` queue entries from `index` on, QUERY_CONSUME_QUEUE 321."""
 
     topic: str
     queue_id: int
@@ -127,7 +127,7 @@ class QueueEntriesRequest:
 
 @dataclass(frozen=True, slots=True)
 class ForbiddenRequest:
-    """UPDATE_AND_GET_GROUP_FORBIDDEN 353; without `readable` it changes nothing."""
+    """Forbid or allow a group a topic, or with `readable` None query it, UPDATE_AND_GET_GROUP_FORBIDDEN 353."""
 
     group: str
     topic: str

@@ -45,7 +45,7 @@ class DataVersionResponse:
 
 @dataclass(frozen=True, slots=True)
 class RouteRequest:
-    """GET_ROUTEINFO_BY_TOPIC 105."""
+    """Query the route of a topic, GET_ROUTEINFO_BY_TOPIC 105."""
 
     topic: str
     accept_standard_json_only: bool | None = None
@@ -53,7 +53,7 @@ class RouteRequest:
 
 @dataclass(frozen=True, slots=True)
 class PutKvConfig:
-    """PUT_KV_CONFIG 100."""
+    """Set a key-value configuration item, PUT_KV_CONFIG 100."""
 
     namespace: str
     key: str
@@ -62,7 +62,7 @@ class PutKvConfig:
 
 @dataclass(frozen=True, slots=True)
 class KvConfigRequest:
-    """GET_KV_CONFIG 101 and DELETE_KV_CONFIG 102."""
+    """Query or delete a configuration item, GET_KV_CONFIG 101 and DELETE_KV_CONFIG 102."""
 
     namespace: str
     key: str
@@ -77,21 +77,21 @@ class KvConfigResponse:
 
 @dataclass(frozen=True, slots=True)
 class KvNamespaceRequest:
-    """GET_KVLIST_BY_NAMESPACE 219."""
+    """Query all configuration items of a namespace, GET_KVLIST_BY_NAMESPACE 219."""
 
     namespace: str
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterRequest:
-    """GET_TOPICS_BY_CLUSTER 224."""
+    """Query the topics of a cluster, GET_TOPICS_BY_CLUSTER 224."""
 
     cluster: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopicInNameserver:
-    """DELETE_TOPIC_IN_NAMESRV 216; without a cluster it deletes the topic in all clusters."""
+    """Delete a topic in one cluster, or without a cluster in all, DELETE_TOPIC_IN_NAMESRV 216."""
 
     topic: str
     cluster_name: str | None = None
@@ -99,28 +99,28 @@ class DeleteTopicInNameserver:
 
 @dataclass(frozen=True, slots=True)
 class BrokerNameRequest:
-    """WIPE_WRITE_PERM_OF_BROKER 205 and ADD_WRITE_PERM_OF_BROKER 327."""
+    """Remove or restore write permission on a broker, WIPE_WRITE_PERM_OF_BROKER 205 and ADD_WRITE_PERM_OF_BROKER 327."""
 
     broker_name: str
 
 
 @dataclass(frozen=True, slots=True)
 class WipeWritePermResponse:
-    """The answer to 205: number of topics that lost the write permission."""
+    """The answer to WIPE_WRITE_PERM_OF_BROKER 205: number of topics that lost the write permission."""
 
     wipe_topic_count: int
 
 
 @dataclass(frozen=True, slots=True)
 class AddWritePermResponse:
-    """The answer to 327: number of topics that regained the write permission."""
+    """The answer to ADD_WRITE_PERM_OF_BROKER 327: number of topics that regained the write permission."""
 
     add_topic_count: int
 
 
 @dataclass(frozen=True, slots=True)
 class MemberGroupRequest:
-    """GET_BROKER_MEMBER_GROUP 901."""
+    """Query the living members of a broker group, GET_BROKER_MEMBER_GROUP 901."""
 
     cluster_name: str
     broker_name: str
@@ -128,7 +128,7 @@ class MemberGroupRequest:
 
 @dataclass(frozen=True, slots=True)
 class BrokerHeartbeat:
-    """BROKER_HEARTBEAT 904."""
+    """A heartbeat of a broker, BROKER_HEARTBEAT 904."""
 
     cluster_name: str
     broker_addr: str

@@ -13,7 +13,7 @@ from cometmq.model.names import DEFAULT_TOPIC
 
 @dataclass(frozen=True, slots=True)
 class SendRequest:
-    """SEND_MESSAGE (SendMessageRequestHeader)."""
+    """A send with long field names, SEND_MESSAGE (SendMessageRequestHeader)."""
 
     producer_group: str
     topic: str
@@ -32,7 +32,7 @@ class SendRequest:
 
 @dataclass(frozen=True, slots=True)
 class SendRequestV2:
-    """SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE (SendMessageRequestHeaderV2)."""
+    """A send with one-letter field names, SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE (SendMessageRequestHeaderV2)."""
 
     producer_group: str = field(metadata=wire("a"))
     topic: str = field(metadata=wire("b"))

@@ -62,13 +62,13 @@ class AdminHandlers:
         }
 
     async def handle_put_kv(self, command: Command, _peer: Peer) -> Answer:
-        """Handle PUT_KV_CONFIG 100."""
+        """Set a configuration item (PUT_KV_CONFIG 100)."""
         header = decode_fields(PutKvConfig, command.fields)
         await self._kv.put(header.namespace, header.key, header.value)
         return Answer()
 
     def handle_get_kv(self, command: Command, _peer: Peer) -> Answer:
-        """Handle GET_KV_CONFIG 101."""
+        """Return a configuration item (GET_KV_CONFIG 101)."""
         header = decode_fields(KvConfigRequest, command.fields)
         value = self._kv.value(header.namespace, header.key)
         if value is None:
@@ -79,13 +79,13 @@ class AdminHandlers:
         return Answer(fields=encode_fields(KvConfigResponse(value)))
 
     async def handle_delete_kv(self, command: Command, _peer: Peer) -> Answer:
-        """Handle DELETE_KV_CONFIG 102."""
+        """Delete a configuration item (DELETE_KV_CONFIG 102)."""
         header = decode_fields(KvConfigRequest, command.fields)
         await self._kv.delete(header.namespace, header.key)
         return Answer()
 
     def handle_kv_table(self, command: Command, _peer: Peer) -> Answer:
-        """Handle GET_KVLIST_BY_NAMESPACE 219."""
+        """Return all configuration items of a namespace (GET_KVLIST_BY_NAMESPACE 219)."""
         header = decode_fields(KvNamespaceRequest, command.fields)
         table = self._kv.table(header.namespace)
         if table is None:
@@ -95,7 +95,7 @@ class AdminHandlers:
         return Answer(body=encode_kv_table(table))
 
     def handle_wipe_write_perm(self, command: Command, peer: Peer) -> Answer:
-        """Handle WIPE_WRITE_PERM_OF_BROKER 205."""
+        """Remove the write permission of a broker's topics (WIPE_WRITE_PERM_OF_BROKER 205)."""
         header = decode_fields(BrokerNameRequest, command.fields)
         count = self._table.wipe_write_perm(header.broker_name)
         _log.info(
@@ -108,7 +108,7 @@ class AdminHandlers:
         return Answer(fields=encode_fields(WipeWritePermResponse(count)))
 
     def handle_add_write_perm(self, command: Command, peer: Peer) -> Answer:
-        """Handle ADD_WRITE_PERM_OF_BROKER 327."""
+        """Restore the write permission of a broker's topics (ADD_WRITE_PERM_OF_BROKER 327)."""
         header = decode_fields(BrokerNameRequest, command.fields)
         count = self._table.add_write_perm(header.broker_name)
         _log.info(
@@ -118,17 +118,17 @@ class AdminHandlers:
         return Answer(fields=encode_fields(AddWritePermResponse(count)))
 
     def handle_delete_topic(self, command: Command, _peer: Peer) -> Answer:
-        """Handle DELETE_TOPIC_IN_NAMESRV 216."""
+        """Delete a topic (DELETE_TOPIC_IN_NAMESRV 216)."""
         header = decode_fields(DeleteTopicInNameserver, command.fields)
         self._table.delete_topic(header.topic, header.cluster_name or None)
         return Answer()
 
     def handle_get_settings(self, _command: Command, _peer: Peer) -> Answer:
-        """Handle GET_NAMESRV_CONFIG 319."""
+        """Return all settings as properties (GET_NAMESRV_CONFIG 319)."""
         return Answer(body=encode_properties_text(settings_table(self._settings.current)))
 
     async def handle_change_settings(self, command: Command, peer: Peer) -> Answer:
-        """Handle UPDATE_NAMESRV_CONFIG 318, with an allow list instead of Java's block list."""
+        """Change settings (UPDATE_NAMESRV_CONFIG 318), by an allow list instead of Java's block list."""
         try:
             values = decode_java_properties(command.body)
         except CodecError as error:

@@ -80,7 +80,7 @@ class RegistrationHandlers:
         }
 
     def handle_register(self, command: Command, peer: Peer) -> Awaitable[Answer] | Answer:
-        """Handle REGISTER_BROKER 103; large registrations are decoded in a thread."""
+        """Register a broker (REGISTER_BROKER 103); large registrations are decoded in a thread."""
         header = decode_fields(RegisterBroker, command.fields)
         if len(command.body) <= _READ_AT_ONCE_MAX and not header.compressed:
             registration, queues = self._read_at_once(header, command)
@@ -184,7 +184,7 @@ class RegistrationHandlers:
         return Answer(fields=encode_fields(master), body=body)
 
     def handle_unregister(self, command: Command, peer: Peer) -> Answer:
-        """Handle UNREGISTER_BROKER 104."""
+        """Unregister a broker (UNREGISTER_BROKER 104)."""
         header = decode_fields(BrokerIdentity, command.fields)
         if check_unregister(self._table, header, peer.ip):
             self._table.unregister(
@@ -193,7 +193,7 @@ class RegistrationHandlers:
         return Answer()
 
     def handle_register_topic(self, command: Command, peer: Peer) -> Answer:
-        """Handle REGISTER_TOPIC_IN_NAMESRV 217: a broker adds a single topic."""
+        """Add a single topic of a broker (REGISTER_TOPIC_IN_NAMESRV 217)."""
         header = decode_fields(TopicRequest, command.fields)
         if command.body:
             queues = decode_topic_route(command.body).queues
@@ -203,7 +203,7 @@ class RegistrationHandlers:
         return Answer()
 
     def handle_query_version(self, command: Command, peer: Peer) -> Answer:
-        """Handle QUERY_DATA_VERSION 322: whether the broker must register again; counts as a sign of life."""
+        """Return whether a broker must register again (QUERY_DATA_VERSION 322); counts as a sign of life."""
         header = decode_fields(BrokerIdentity, command.fields)
         theirs = decode_data_version(command.body)
         ours = self._table.version_of(header.cluster_name, header.broker_addr)
@@ -214,13 +214,13 @@ class RegistrationHandlers:
         )
 
     def handle_member_group(self, command: Command, _peer: Peer) -> Answer:
-        """Handle GET_BROKER_MEMBER_GROUP 901."""
+        """Return the living members of a broker group (GET_BROKER_MEMBER_GROUP 901)."""
         header = decode_fields(MemberGroupRequest, command.fields)
         group = member_group(self._table, header.cluster_name, header.broker_name)
         return Answer(body=encode_member_group(group))
 
     def handle_heartbeat(self, command: Command, peer: Peer) -> Answer:
-        """Handle BROKER_HEARTBEAT 904."""
+        """Record a broker's heartbeat (BROKER_HEARTBEAT 904)."""
         header = decode_fields(BrokerHeartbeat, command.fields)
         hear(self._table, header.cluster_name, header.broker_addr, peer.ip)
         return Answer()

@@ -58,7 +58,7 @@ class RouteHandlers:
         }
 
     def handle_route(self, command: Command, _peer: Peer) -> Answer:
-        """Handle GET_ROUTEINFO_BY_TOPIC 105."""
+        """Return the route of a topic (GET_ROUTEINFO_BY_TOPIC 105)."""
         header = decode_fields(RouteRequest, command.fields)
         settings = self._settings.current
         self._refuse_while_waiting(settings)
@@ -102,11 +102,11 @@ class RouteHandlers:
         )
 
     def handle_clusters(self, _command: Command, _peer: Peer) -> Answer:
-        """Handle GET_BROKER_CLUSTER_INFO 106."""
+        """Return all clusters and brokers (GET_BROKER_CLUSTER_INFO 106)."""
         return Answer(body=encode_cluster_info(lookup.cluster_info(self._table)))
 
     async def handle_missing(self, _command: Command, _peer: Peer) -> Answer:
-        """Handle GET_MISSING_BROKERS 30003, a request of CometMQ; reveals no more than 106 did before."""
+        """Return missing and rival brokers (GET_MISSING_BROKERS 30003, CometMQ only); reveals no more than 106 did before."""
         while self._table.leaving:  # noqa: ASYNC110  The table has no loop to notify with.
             await asyncio.sleep(_SWEEP_LOOK_SECONDS)
         table = self._table
@@ -114,7 +114,7 @@ class RouteHandlers:
         return Answer(body=encode_missing_brokers(table.missing_brokers(), rivals))
 
     def handle_all_topics(self, _command: Command, _peer: Peer) -> Answer:
-        """Handle GET_ALL_TOPIC_LIST_FROM_NAMESERVER 206."""
+        """Return all topics (GET_ALL_TOPIC_LIST_FROM_NAMESERVER 206)."""
         if not self._settings.current.is_all_topic_list_enabled:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, "disable: enableAllTopicList is false"
@@ -122,24 +122,24 @@ class RouteHandlers:
         return _topics(TopicList(tuple(self._table.topic_names())))
 
     def handle_cluster_topics(self, command: Command, _peer: Peer) -> Answer:
-        """Handle GET_TOPICS_BY_CLUSTER 224."""
+        """Return the topics of a cluster (GET_TOPICS_BY_CLUSTER 224)."""
         header = decode_fields(ClusterRequest, command.fields)
         return self._listed(lambda: lookup.topics_of_cluster(self._table, header.cluster))
 
     def handle_system_topics(self, _command: Command, _peer: Peer) -> Answer:
-        """Handle GET_SYSTEM_TOPIC_LIST_FROM_NS 304; the client then asks a broker (305) for the rest."""
+        """Return the system topics known here (GET_SYSTEM_TOPIC_LIST_FROM_NS 304); the client then asks a broker (305) for the rest."""
         return _topics(lookup.system_topics(self._table))
 
     def handle_unit_topics(self, _command: Command, _peer: Peer) -> Answer:
-        """Handle GET_UNIT_TOPIC_LIST 311."""
+        """Return the unit topics (GET_UNIT_TOPIC_LIST 311)."""
         return self._listed(lambda: lookup.topics_with_flag(self._table, wanted=TOPIC_UNIT))
 
     def handle_unit_sub_topics(self, _command: Command, _peer: Peer) -> Answer:
-        """Handle GET_HAS_UNIT_SUB_TOPIC_LIST 312."""
+        """Return the topics with unit subscriptions (GET_HAS_UNIT_SUB_TOPIC_LIST 312)."""
         return self._listed(lambda: lookup.topics_with_flag(self._table, wanted=TOPIC_UNIT_SUB))
 
     def handle_unit_sub_only_topics(self, _command: Command, _peer: Peer) -> Answer:
-        """Handle GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST 313."""
+        """Return the topics with unit subscriptions that are no unit topics (GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST 313)."""
         return self._listed(
             lambda: lookup.topics_with_flag(
                 self._table, wanted=TOPIC_UNIT_SUB, unwanted=TOPIC_UNIT
