@@ -109,7 +109,6 @@ class ArchiveFiles:
             self._flush(group)
 
     def _flush(self, group: Group) -> None:
-        """Write the buffered batches as a row group."""
         waiting, self._waiting[group] = self._waiting[group], []
         self._sizes[group] = 0
         if group not in self._writers:

@@ -19,8 +19,6 @@ class BatchWanted(NamedTuple):
 
     Attributes:
         topic: Topic of its queue.
-        queue_id: Queue id.
-        entry: The entry.
     """
 
     topic: str

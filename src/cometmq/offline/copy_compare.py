@@ -115,7 +115,6 @@ class CompareCounts:
     """The counts of a comparison; pairs are for A and B.
 
     Attributes:
-        rows: Compared messages.
         passed_over: Messages that the other copy cannot hold, or that are too new.
         damages: Damaged bytes of the current part.
     """
@@ -338,7 +337,6 @@ def _notes(reading: CopyReading, seen: CompareCounts) -> Iterator[str]:
 
 
 def _findings(found: Sequence[MessageDifference]) -> Iterator[str]:
-    """Yield a line for each queue."""
     counts = Counter((each[:3], each.what.partition(" in ")[0]) for each in found)
     for ((topic, broker, queue_id), what), count in sorted(counts.items()):
         where = f"{topic}@{broker}" if broker else topic

@@ -50,9 +50,7 @@ class BlockDigest(NamedTuple):
     """Digest of a part of a block, as one task computed it; the digests of several tasks add up.
 
     Attributes:
-        topic: Topic of the queue.
         broker: Broker of the queue; empty if the copy does not record it.
-        queue_id: Queue id.
         block: Number of the block.
         messages: Number of messages.
         digest: Sum of their hashes, 64 bits.
@@ -70,10 +68,7 @@ class MessageHashes(NamedTuple):
     """A message of a differing block, as one copy has it.
 
     Attributes:
-        topic: Topic of the queue.
         broker: Broker of the queue.
-        queue_id: Queue id.
-        offset: Queue offset.
         fields: Hashes of the compared fields.
     """
 
@@ -88,10 +83,7 @@ class MessageDifference(NamedTuple):
     """One message that differs between two copies.
 
     Attributes:
-        topic: Topic of the queue.
         broker: Broker of the queue.
-        queue_id: Queue id.
-        offset: Queue offset.
         what: Description of the difference.
     """
 
@@ -154,7 +146,6 @@ def messages_of(
 
 
 def _hashes(batch: pa.RecordBatch, *, is_exact: bool) -> Hashes:
-    """Return a 64-bit hash of each message."""
     mixed = np.asarray(batch.column("queueOffset")).astype(np.uint64)
     for field in _fields(batch, is_exact=is_exact):
         mixed = _mix(mixed, field)

@@ -38,7 +38,6 @@ class FoundStore:
 
     Attributes:
         root: The directory (storePathRootDir).
-        disk: File system.
         settings: Settings with the actual file sizes and delay levels.
         log: The log; its end was not searched.
         queues: Queues that have a directory, in the order of their names.
@@ -168,7 +167,6 @@ def _index_shape(disk: Disk, directory: str) -> IndexShape | None:
 
 
 def _queue_ids(disk: Disk, root: str) -> list[QueueId]:
-    """Return the queues that have a directory."""
     return [
         QueueId(topic, int(name))
         for topic in disk.list_names(root)
@@ -178,6 +176,5 @@ def _queue_ids(disk: Disk, root: str) -> list[QueueId]:
 
 
 def _numbers(disk: Disk, directory: str, digits: int) -> list[str]:
-    """Return the names that consist of this number of digits."""
     names = disk.list_names(directory)
     return [name for name in names if len(name) == digits and name.isdigit()]

@@ -95,7 +95,6 @@ class IndexCheck:
             self._compare(stored, wanted)
 
     def _compare(self, stored: bytearray, wanted: bytearray) -> None:
-        """Compare differing keys one by one."""
         stored_counts = Counter(KEY.iter_unpack(stored))
         wanted_counts = Counter(key for key in KEY.iter_unpack(wanted) if key[0] >= self._begin)
         strays = stored_counts - wanted_counts
@@ -122,7 +121,7 @@ class IndexCheck:
         return IndexCount(self._matched, self._missing, self._first_missing, count, first)
 
     def _stored_before(self, limit: int) -> bytearray:
-        """Return the unused keys of records before an offset."""
+        """Return the keys of records before an offset that were not returned yet."""
         ahead = self._ahead
         # Uses the last two, because a damaged one may seem to be far ahead.
         while len(ahead) < _TWO_KEYS or min(_last_offsets(ahead)) < limit:
@@ -271,5 +270,4 @@ def _offset_at(keys: bytes | bytearray, place: int) -> int:
 
 
 def _last_offsets(keys: bytearray) -> tuple[int, int]:
-    """Return the physical offsets of the last two keys."""
     return _offset_at(keys, -_TWO_KEYS), _offset_at(keys, -KEY.size)

@@ -70,7 +70,6 @@ def _shapes_by_last_entry(
 
 
 def _last_byte(disk: Disk, fd: int) -> int:
-    """Return the position of the last non-zero byte."""
     for first, stop in reversed(disk.written(fd, 0)):
         end = stop
         while end > first:

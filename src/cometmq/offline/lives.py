@@ -319,7 +319,6 @@ def living_runs(runs: Iterable[R], known: KnownQueues | None = None) -> Iterator
 
 
 def _lives(runs: Iterable[R]) -> list[_Life[R]]:
-    """Return the lives of a queue, in log order."""
     lives: list[_Life[R]] = [_Life()]
     for run in runs:
         if run.first < lives[-1].end:

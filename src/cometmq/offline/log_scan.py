@@ -153,7 +153,6 @@ class PieceScan(Generic[Piece]):
         return None
 
     def _is_valid(self, file: LogFile, offset: int) -> bool:
-        """Return whether a valid record begins at an offset."""
         return record_at(file, offset, is_whole_checked=self._is_whole_checked) is not None
 
 
@@ -205,7 +204,6 @@ def _take(
 
 
 def _magic_places(piece: bytes) -> list[int]:
-    """Return the positions of magic numbers in a piece, in order."""
     places = []
     for magic in _MAGICS:
         at = piece.find(magic)
@@ -216,7 +214,6 @@ def _magic_places(piece: bytes) -> list[int]:
 
 
 def _why_invalid(file: LogFile, offset: int) -> str:
-    """Return the fault of the record at an offset."""
     head = file.read(offset, 4)
     size = min(max(int.from_bytes(head), _MAGIC_END), file.end - offset, 1 << 26)
     try:

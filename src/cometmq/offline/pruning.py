@@ -64,7 +64,7 @@ def wanted_rows(window: RecordWindow, conditions: Conditions) -> Flags:
 
 
 def _pieces(split: Split) -> Iterator[Split]:
-    """Divide a split into pieces, except a split of a whole file, which was probably requested for a reason."""
+    """Divide a split into pieces; a split of a whole file stays one, because its reader may need it whole (splitBytes)."""
     if split.lo == split.file.start and split.hi == split.file.end:
         yield split
         return

@@ -29,8 +29,6 @@ class QueueCount(NamedTuple):
     """Counts of a part of the log for one queue.
 
     Attributes:
-        topic: Topic of the queue.
-        queue_id: Queue id.
         matched: Entries that match the part's records.
         missing: Records of the part without an entry.
         first_missing: Queue offset of the first such record.
@@ -167,7 +165,6 @@ class QueueCheck:
                 self._compare(run)
 
     def _compare(self, run: _UncheckedRun) -> None:
-        """Compare the collected entries of a queue with the files."""
         end, entries = run.gathered
         count = len(entries) // QUEUE_ENTRY_SIZE
         start = end - count
@@ -207,7 +204,6 @@ class QueueCheck:
             )
 
     def _lacking(self, run: _UncheckedRun, offset: int, place: int) -> QueueCount:
-        """Count a record without an entry."""
         if place >= self._dispatched:
             return _one(run, undispatched=1, first_undispatched=offset, undispatched_at=place)
         return _one(

@@ -18,9 +18,6 @@ class QueueFile(NamedTuple):
     """A file of a queue.
 
     Attributes:
-        topic: Topic of the queue.
-        queue_id: Queue id.
-        path: Path of the file.
         first: Queue offset of its first entry.
         is_last: Whether it is the queue's last file.
     """

@@ -38,8 +38,6 @@ class EntryRun(NamedTuple):
     """Consecutive entries of a queue.
 
     Attributes:
-        topic: Topic of the queue.
-        queue_id: Queue id.
         first: Queue offset of the first entry.
         entries: Entries as in the queue's files.
         is_named: Whether messages of another topic name the queue as an additional one.

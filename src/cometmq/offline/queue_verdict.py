@@ -145,7 +145,6 @@ class QueueVerdict:
 
 
 def _added(counts: Iterable[QueueCount]) -> dict[QueueId, QueueCount]:
-    """Sum up the counts of all parts by queue."""
     queues: dict[QueueId, QueueCount] = {}
     for count in counts:
         key = QueueId(count.topic, count.queue_id)

@@ -59,8 +59,6 @@ class WrittenRun:
     """A run of entries that was written to files.
 
     Attributes:
-        topic: Topic of the queue.
-        queue_id: Queue id.
         first: Queue offset of the first entry.
         end: Queue offset after the last entry.
         place: Physical offset of the first entry's record.

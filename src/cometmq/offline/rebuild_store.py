@@ -44,7 +44,6 @@ class StoreRebuild:
     """A rebuild of a store on this machine; picklable.
 
     Attributes:
-        root: The store directory.
         target: Destination of the queue files.
         shape: Shape of the new index files; None to build no index.
         is_check: Compare with the existing files and change nothing.

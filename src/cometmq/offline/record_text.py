@@ -80,7 +80,6 @@ def record_fields(content: bytes, record: Record) -> Iterator[tuple[int, str, by
 
 
 def _sized_fields(record: Record) -> Iterator[tuple[str, int]]:
-    """Yield every field with its size."""
     sizes = {"born host": len(record.born_host), "store host": len(record.store_host)}
     for name, size in _HEAD_FIELDS:
         yield name, sizes.get(name, size)

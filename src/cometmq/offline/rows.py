@@ -304,7 +304,6 @@ def sound_bodies(window: RecordWindow) -> Flags:
 
 
 def _dead(window: RecordWindow, known: KnownQueues) -> Flags:
-    """Return a mask of the records of deleted topics."""
     topics = take_text(pa.py_buffer(window.buffer), window.topic).dictionary_encode()
     numbers = window.int32(QUEUE_ID_AT).astype(np.int64)
     queues = indices_of(topics).astype(np.int64) << 32 | (numbers & 0xFFFFFFFF)

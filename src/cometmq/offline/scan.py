@@ -32,7 +32,6 @@ class SoundRecords:
     """Valid records.
 
     Attributes:
-        window: The records.
         base: Physical offset of the first byte of the window's buffer.
         path: Their log file.
     """
@@ -252,7 +251,6 @@ def _is_blank(head: bytes, left: int) -> bool:
 
 
 def _why_none(piece: bytes, position: int) -> str:
-    """Return the reason why no record starts at the beginning of a piece."""
     try:
         check_record(piece, 0, is_crc_checked=False)
     except NoRecordError as error:

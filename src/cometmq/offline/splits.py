@@ -27,7 +27,6 @@ class Split:
     """The records of a file that start in a range.
 
     Attributes:
-        file: The log file.
         lo: Physical offset of the range's start.
         hi: Physical offset of the range's end.
         stop: Physical offset at which to end the log, whatever follows; None for its real end.

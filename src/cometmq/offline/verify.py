@@ -145,7 +145,6 @@ class StoreCheck:
 
 
 def _known_topics(store: FoundStore) -> frozenset[str]:
-    """Return the topics in the broker's configuration."""
     for name in ("topics.json", "topics.json.bak"):
         try:
             table = loads(read_file(store.disk, f"{store.root}/config/{name}"))

@@ -1,7 +1,7 @@
 """Counts how much of a master's log each member has, and how far sends may be acknowledged.
 
-A member counts once, however many connections it has, and the master is one of them. `CopyRule` states what is
-required; `CopyCount` is the result for a log that ends at a given offset.
+A member counts once, however many connections it has, and the master is one of them. `CopyRule` states the
+requirement, `CopyCount` the result for a log that ends at an offset.
 """
 
 from typing import NamedTuple

@@ -53,7 +53,6 @@ class MasterEnd:
         acked: Physical offset up to which the slave has the log; -1 if unknown yet.
         sent: Physical offset of the next byte to send.
         broker_id: Broker id of a slave of ours; None for a Java slave, or if unknown yet.
-        is_copying: Whether it gets frames.
         pace: Limits when it may be sent more of the log; None for no limit.
     """
 

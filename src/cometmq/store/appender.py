@@ -219,13 +219,11 @@ class Appender:
             end = file.end - BLANK_TAIL_SIZE
 
     def _size_of_all(self, puts: list[Put]) -> int:
-        """Return the total size of records that must be in one file."""
         size = sum(map(self._size_of, puts))
         self._check_size(size)
         return size
 
     def _size_of(self, put: Put) -> int:
-        """Return the record size of a put in bytes."""
         _, topic, body, properties, _, _, _, _, born_host, _, _, _ = put
         return self._layouts[len(born_host)][1] + len(body) + len(topic) + len(properties)
 
@@ -243,7 +241,6 @@ class Appender:
 
 
 def _with_crcs(pieces: Sequence[Piece], results: Sequence[PutResult]) -> list[Piece]:
-    """Fill the CRCs of the records into pieces of the log."""
     filled = [(file, start, bytearray(content)) for file, start, content in pieces]
     left = iter(filled)
     _, start, content = next(left)

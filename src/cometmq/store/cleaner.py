@@ -34,7 +34,6 @@ class DeletableFile(NamedTuple):
     """A file that cleaning would delete.
 
     Attributes:
-        path: Path of the file.
         cause: Reason for deleting it.
     """
 
@@ -127,7 +126,6 @@ class Cleaner:
             self.is_step_out = False
 
     def _clean(self) -> Iterator[Step]:
-        """Run one round."""
         self._room.look()
         self.pause_ms = self._rules.pause_ms
         yield from self._log_files()
@@ -195,7 +193,6 @@ class Cleaner:
             )
 
     def _cause(self, *, is_asked: bool) -> DeletionCause | None:
-        """Return the reason why expired files are deleted now; None if they are not."""
         return self._rules.cause(
             now_ms=self._clock.now_ms(),
             used_percent=self._room.used_percent,
@@ -316,7 +313,6 @@ class _Guard:
 
 
 def _try(failures: list[OSError], do: Callable[..., object], *arguments: object) -> None:
-    """Run a function and collect its OSError."""
     try:
         do(*arguments)
     except OSError as error:

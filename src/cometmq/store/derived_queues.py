@@ -291,7 +291,7 @@ class DerivedQueues:
         return max(dispatched, log_start)
 
     def _drop_untrusted(self, loaded: list[LoadedQueue], dispatched: int) -> None:
-        """Delete entries after the trusted ones from the files, after lowering the checkpoint accordingly."""
+        """Lower the checkpoint, then remove the entries that cannot be trusted from the files."""
         entries = sum(entry.queue.max_offset for entry in loaded)
         known = self._checkpoints.progress or NOTHING_DONE
         flushed = max(dispatched, known.flushed)

@@ -2,10 +2,8 @@
 
 The store reads and writes all bytes through a `Disk`. A test can therefore pass one that forgets unsynced data, is
 full, or fails at the nth call (tests/support/fake_disk.py). File names are absolute strings, files are small ints;
-errors are OSError with the system's errno.
-
-Nothing is written through a map: on a full disk that raises SIGBUS, which kills the process, whereas a failed
-`pwrite` is an error that can be reported to the sender (docs/design/0002).
+errors are OSError with the system's errno. Nothing is written through a map: on a full disk that raises SIGBUS and
+kills the process, whereas a failed `pwrite` can be reported to the sender (docs/design/0002).
 """
 
 import errno

@@ -72,7 +72,6 @@ class DiskRoom:
         self._flags.raise_flag(RunningFlag.DISK_FULL, reason)
 
     def _has_descriptor(self) -> bool:
-        """Return whether the process can open one more file."""
         try:
             self._disk.close(self._disk.open(self._queue_directory, write=False))
         except OSError as error:

@@ -18,7 +18,6 @@ class Flushing:
     """Flushes of the log, one at a time.
 
     Attributes:
-        log: The log.
         flushed_ms: Store time of a record that is known to be flushed, ms.
     """
 

@@ -62,7 +62,6 @@ class IndexFile:
     """An index file.
 
     Attributes:
-        path: Path of the file.
         header: Current header; the one on disk is from the last checkpoint.
         slots: Newest entry number of each slot, kept while the file grows and until it is on the device; None if the
             file itself has to be read.

@@ -36,11 +36,7 @@ _NAME_DIGITS = 17  # yyyyMMddHHmmssSSS
 
 
 class DerivedIndex:
-    """An index as a structure derived from the log (`cometmq.store.derived.Derived`).
-
-    Attributes:
-        index: The index.
-    """
+    """An index as a structure derived from the log (`cometmq.store.derived.Derived`)."""
 
     def __init__(
         self,
@@ -362,13 +358,11 @@ class DerivedIndex:
         )
 
     def _store_ms(self, offset: int) -> int:
-        """Return the store time of a record in ms; 0 if there is none."""
         file = self._log.chain.find(offset)
         record = record_at(file, offset) if file is not None else None
         return record.store_timestamp if record is not None else 0
 
     def _note_last(self) -> None:
-        """Find the last indexed record and the number of its keys in the index."""
         for file in reversed(self.index.files):
             with entry_reader(self._disk, file.path, file.shape) as reader:
                 for number in range(file.header.index_count - 1, 0, -1):

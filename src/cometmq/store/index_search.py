@@ -32,7 +32,6 @@ class IndexView(NamedTuple):
     """An index file as a search sees it.
 
     Attributes:
-        path: Path of the file.
         header: Header when the search was prepared.
         newest: Newest entry number of the wanted slot; None if it must be read from the file.
     """
@@ -103,7 +102,6 @@ class IndexSearch:
         return header.begin_timestamp <= self._end_ms and header.end_timestamp >= self._begin_ms
 
     def _look(self, view: IndexView) -> Iterator[int]:
-        """Walk the chain of one file."""
         with opened(self._disk, view.path, write=False) as fd:
             yield from self._matches(fd, view)
 

@@ -3,8 +3,8 @@
 | lock  | the word "lock"; byte 0 is locked while a broker has the directory open |
 | abort | the process id; there while a broker runs, removed by a clean stop |
 
-Java locks the same byte with FileChannel.tryLock, so neither opens a directory that the other uses. A POSIX lock does
-not exclude other users within the same process; a registry in the process does.
+Java locks the same byte with FileChannel.tryLock, so neither opens a directory that the other uses. POSIX locks have
+no effect within a process, so a registry of open directories replaces them there.
 
 Source: DefaultMessageStore of RocketMQ 5.3.3; docs/format/store-directory.md.
 """

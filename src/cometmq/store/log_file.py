@@ -16,7 +16,6 @@ class LogFile(MappedFile):
     """A file of the log, which is opened on demand.
 
     Attributes:
-        path: Path of the file.
         start: Physical offset of its first byte.
         end: Physical offset after its last byte.
         mapped: Its bytes if they are mapped, else None; `view` maps them.

@@ -203,7 +203,6 @@ class MessageStore:
         return store
 
     def _begin(self) -> None:
-        """Recover the directory and continue from the recovered end."""
         _, store_ms, damage = self._directory.recover()
         self._directory.derived_queues.on_error = self._upkeep.queue_write_failed
         self.index.on_error = self._upkeep.index_write_failed
@@ -387,7 +386,7 @@ class MessageStore:
             step()
 
     def _write_failed(self, error: OSError) -> StoreError:
-        """Return the error for a failed write; if it is not a lack of something that can return, stop all writing for good."""
+        """Return the error for a failed write; unless a temporary lack of a resource caused it, stop the store for good."""
         if lack_of(error) is not None:
             reason = failed("the log cannot be written", error)
             self._upkeep.room.file_failed(f"{reason}; sending goes on when it can")

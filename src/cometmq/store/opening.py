@@ -224,7 +224,6 @@ def _has_offset(disk: Disk, path: str) -> bool:
 
 
 def _is_positive(value: Any) -> bool:
-    """Return whether a tree of JSON objects contains a positive number."""
     if isinstance(value, dict):
         return any(_is_positive(part) for part in value.values())
     return isinstance(value, int) and value > 0

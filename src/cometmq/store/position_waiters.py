@@ -115,7 +115,6 @@ class PositionWaiters:
         self._give_up(end)
 
     def _give_up(self, end: int) -> None:
-        """Fail the waiters for offsets after `end`."""
         waiters = [*self._confirmed, *self._flushed]
         self._confirmed, self._flushed = (
             deque(waiter for waiter in queue if waiter[0] <= end)

@@ -49,7 +49,7 @@ class QueueFiles:
     def __init__(
         self, disk: Disk, directory: str, entries_per_file: int, *, read_only: bool = False
     ) -> None:
-        """Create an object that, with `read_only`, also works on files that cannot be written."""
+        """Set the directory and shape of the files; with `read_only`, they are never opened for writing."""
         self._disk = disk
         self._read_only = read_only
         self.directory = directory

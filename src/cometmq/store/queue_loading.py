@@ -50,7 +50,6 @@ class EntryFile:
     """One queue file, open while its queue is loaded; opening it reads the first page.
 
     Attributes:
-        path: Path of the file.
         start: Queue offset of its first entry.
     """
 
@@ -219,7 +218,6 @@ class QueueLoader:
         return True
 
     def _files_of(self, queue: ConsumeQueue) -> list[EntryFile]:
-        """Return a queue's files, oldest first."""
         directory = self._queues.files.queue_directory(queue.topic, queue.queue_id)
         return [
             EntryFile(self._disk, f"{directory}/{name}", int(name) // QUEUE_ENTRY_SIZE)

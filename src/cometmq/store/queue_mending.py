@@ -277,9 +277,6 @@ class EntryPlace(NamedTuple):
     """A queue entry that a record requires.
 
     Attributes:
-        topic: Topic of the queue.
-        queue_id: Queue id.
-        offset: Queue offset.
         code: Tags code.
         physical_offset: Physical offset of the record.
         size: Size of the record in bytes.

@@ -342,7 +342,6 @@ class Reader:
     def _answer(
         self, wanted: WantedRead, entries: Buffer, *, may_wait: bool, are_mended: bool = False
     ) -> GetResult:
-        """Select entries and read their records."""
         chosen = self._choose(wanted, entries)
         is_sound = are_mended or self._is_likely(wanted, entries, chosen)
         records: list[memoryview] = []
@@ -467,7 +466,6 @@ class Reader:
         return spans
 
     def _file_of(self, offset: int) -> LogFile:
-        """Return the log file that contains an offset."""
         file = self._log.chain.find(offset)
         if file is None:
             if offset < self._log.chain.start:

@@ -24,7 +24,6 @@ DELAY_LEVELS_MS = (
 
 
 def _memory_bytes() -> int:
-    """Return the machine's memory in bytes."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 

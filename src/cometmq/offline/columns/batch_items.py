@@ -74,7 +74,6 @@ def byte_sizes(values: pa.Array) -> Any:
 
 
 def _fixed(table: Any, width: int) -> pa.Array:
-    """Return the bytes of each row of a numpy table as a fixed-size value."""
     octets = np.ascontiguousarray(table).tobytes()
     count = len(octets) // width
     return pa.Array.from_buffers(pa.binary(width), count, [None, pa.py_buffer(octets)]).cast(

@@ -58,7 +58,6 @@ def _by_size(hosts: RecordPieces, make: Callable[[Longs, int], pa.Array]) -> pa.
 
 
 def _octets(buffer: Octets, positions: Longs, size: int) -> Octets:
-    """Return the `size` bytes at each position, one row each."""
     return elements_at(buffer, positions, f"V{size}").view(np.uint8).reshape(-1, size)
 
 

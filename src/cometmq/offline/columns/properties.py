@@ -122,7 +122,6 @@ def _words(size: int) -> list[tuple[int, int]]:
 
 
 def _all_differ(cells: Longs, bound: int) -> bool:
-    """Return whether all numbers, which are below `bound`, differ."""
     if bound > _CELLS_MAX:
         return len(np.unique(cells)) == len(cells)
     return len(cells) == 0 or int(np.bincount(cells).max()) <= 1

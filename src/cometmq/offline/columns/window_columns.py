@@ -25,7 +25,6 @@ class WindowColumns:
     """Source of one window's columns; properties are split once, when needed.
 
     Attributes:
-        window: The records.
         broker_name: Name of the broker that returned them; records do not contain it.
         is_decompressed: Whether to decompress bodies.
         bodies: The bodies, if they are decompressed already.

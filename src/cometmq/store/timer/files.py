@@ -67,8 +67,6 @@ class TimerFiles:
     """The timer's files.
 
     Attributes:
-        wheel: The slots.
-        log: The units.
         check: The last saved checkpoint.
         read_ms: Time before which all slots are delivered.
         queue_offset: Offset in the timer's topic before which all messages were added.

@@ -27,7 +27,6 @@ class TimerLog:
     """The files of units.
 
     Attributes:
-        chain: The files.
         end: Position after the last unit, written or not.
         written: Position after the last unit that is in a file.
         flushed: Position up to which the log is known to be on the device.
@@ -68,7 +67,6 @@ class TimerLog:
         self.written = self.end
 
     def _make(self, position: int) -> LogFile:
-        """Create the file that contains a position."""
         size = self.chain.file_size
         start = position // size * size
         self._disk.make_directory(self._directory)

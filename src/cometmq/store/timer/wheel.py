@@ -35,7 +35,6 @@ class TimerWheel:
 
     Attributes:
         precision_ms: Time span of a slot, ms.
-        path: Path of the file.
     """
 
     def __init__(self, disk: Disk, path: str, precision_ms: int) -> None:
