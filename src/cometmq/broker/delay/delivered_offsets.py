@@ -1,7 +1,7 @@
-"""The delivered offset of each delay level, in delayOffset.json: only what is on the device counts.
+"""The delivered offset of each delay level, saved in delayOffset.json once the deliveries are flushed.
 
-An offset that is saved is never asked for again, so it may be written only when the messages that were
-put for it are on the device; else a power cut would take them, and nobody would deliver them again.
+Messages before a saved offset are never delivered again. It is therefore saved only after the delivered messages are flushed;
+otherwise a power failure would lose them.
 """
 
 from cometmq.broker.loop.steps import Steps, elsewhere, on_device
@@ -19,11 +19,10 @@ class DeliveredOffsets:
     """The table of delivered offsets and its file.
 
     Attributes:
-        offsets: the next offset to deliver, by level.
+        offsets: The next queue offset to deliver, by level.
     """
 
     def __init__(self, file: ConfigFile, *, clock: Clock) -> None:
-        """The table is empty until `load`."""
         self.offsets: dict[int, int] = {}
         self._file = file
         self._clock = clock
@@ -33,7 +32,7 @@ class DeliveredOffsets:
         """Read the file.
 
         Raises:
-            CodecError: the file means nothing; the message names it.
+            CodecError: The file cannot be decoded; the message names it.
         """
         table = self._file.load(decode_delay_offsets)
         if table is not None:
@@ -41,10 +40,10 @@ class DeliveredOffsets:
             self.offsets = dict(table.offsets)
 
     def save(self) -> Steps[bool]:
-        """Save the offsets as they are now, once all that was delivered is on the device; whether they are saved.
+        """Save the current offsets after all deliveries are flushed; return whether they are saved.
 
         Raises:
-            OSError: the file could not be written; nothing of it is counted as saved.
+            OSError: The file could not be written; nothing counts as saved.
         """
         if self.offsets == self._saved.offsets:
             return True
@@ -57,10 +56,10 @@ class DeliveredOffsets:
         return self.offsets == offsets
 
     def take(self, table: DelayOffsets) -> Steps[None]:
-        """Save the offsets of a master, whose deliveries are in the log here; none goes back.
+        """Save the offsets of a master, whose deliveries are in the log here; no offset moves back.
 
         Raises:
-            OSError: the file could not be written; nothing of it is counted as saved.
+            OSError: The file could not be written; nothing counts as saved.
         """
         levels = {*self.offsets, *table.offsets}
         offsets = {
@@ -74,5 +73,5 @@ class DeliveredOffsets:
         self._saved, self.offsets = taken, dict(offsets)
 
     def text(self) -> str:
-        """The file's text, with the offsets as they are now."""
+        """Return the file's text with the current offsets."""
         return encode_delay_offsets(DelayOffsets(self._saved.version, self.offsets))

@@ -1,8 +1,8 @@
 """Delivers the messages of delay levels when they are due.
 
-A level's queue is in the order of its due times, so only its head is looked at: when it is due, and when
-something comes into a queue that was empty. What is due is read elsewhere and put with one write. Follows
-ScheduleMessageService of RocketMQ 5.3.3, with one machine for all levels.
+A level's queue is ordered by due time, so only its head is examined: when it is due, and when a message arrives in an empty
+queue. Due messages are read in a pool thread and stored with one write. Follows ScheduleMessageService of RocketMQ 5.3.3, but
+with one background job for all levels.
 """
 
 import logging
@@ -34,20 +34,20 @@ from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 0.1  # DELAY_FOR_A_WHILE: what is due within it goes together.
+LOOK_SECONDS = 0.1  # DELAY_FOR_A_WHILE: messages due within it are delivered together.
 _AFTER_ERROR_SECONDS = 1.0  # Differs: RocketMQ waits 10 s.
 
 
 @dataclass(slots=True)
 class DelayLevel:
-    """One level.
+    """One delay level.
 
     Attributes:
-        number: from 1.
-        delay_ms: how long its messages wait.
-        due_ms: when its head is due; None: not known.
-        rests_until: monotonic seconds before which it is left alone, after an error.
-        marks: its offsets before the last deliveries.
+        number: The level, from 1.
+        delay_ms: How long its messages wait.
+        due_ms: When its first message is due, epoch ms; None if unknown.
+        rests_until: Monotonic seconds until which it is skipped after an error.
+        marks: Its offsets before the last deliveries, to undo them.
     """
 
     number: int
@@ -59,12 +59,12 @@ class DelayLevel:
 
 @dataclass(slots=True)
 class DueOfLevel:
-    """The result of a look at a delay level.
+    """The due messages of a delay level.
 
     Attributes:
-        records: those that are due, None for one that the log has no more.
-        next_offset: behind them.
-        due_ms: when the next one is due; None: not known.
+        records: The due records; None for one that the log has no longer.
+        next_offset: Queue offset after them.
+        due_ms: When the next message is due, epoch ms; None if unknown.
     """
 
     records: list[Record | None] = field(default_factory=list)
@@ -73,10 +73,10 @@ class DueOfLevel:
 
 
 class DelayedDelivery:
-    """Delivers what is due: a machine of all levels.
+    """The delivery of all delay levels.
 
     Attributes:
-        on_delivered: told that there is an offset to save.
+        on_delivered: Called when there is an offset to save.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class DelayedDelivery:
         topics: Topics,
         clock: Clock,
     ) -> None:
-        """`delays_ms`: of each level, the first is level 1."""
+        """`delays_ms` has the delay of each level, starting with level 1."""
         self._levels = [
             DelayLevel(number, delay_ms) for number, delay_ms in enumerate(delays_ms, start=1)
         ]
@@ -100,19 +100,19 @@ class DelayedDelivery:
         self._topics = topics
         self._clock = clock
         self._truncations = 0
-        # Until when, and before which end of each level, deliveries of another broker are looked for.
+        # Until when, and up to which offset of each level, messages are checked for an earlier delivery by another broker.
         self._doubt_until_ms = 0
         self._doubted: dict[int, int] = {}
 
     def doubt(self) -> None:
-        """Look whether due messages are delivered: this broker was a slave, and its offsets are some seconds old."""
+        """Check whether due messages were already delivered: this broker was a slave, and its offsets are some seconds old."""
         self._doubt_until_ms = self._clock.now_ms() + DOUBT_MS
         for level in self._levels:
             queue = self._store.queue(SCHEDULE_TOPIC, level.number - 1)
             self._doubted[level.number] = 0 if queue is None else queue.max_offset
 
     def correct_offsets(self) -> None:
-        """Bring offsets that lie outside of their queues back (correctDelayOffset)."""
+        """Move offsets that are outside of their queues back into them (correctDelayOffset)."""
         offsets = self._delivered.offsets
         for number, offset in offsets.items():
             queue = self._store.queue(SCHEDULE_TOPIC, number - 1)
@@ -125,7 +125,7 @@ class DelayedDelivery:
                 )  # fmt: skip
 
     def truncated(self, end: int) -> None:
-        """The log ends here now: what was delivered behind it is delivered again, and what came there never came."""
+        """Move the levels back to deliver again what the truncated log has lost."""
         self._truncations += 1
         offsets = self._delivered.offsets
         for level in self._levels:
@@ -143,20 +143,20 @@ class DelayedDelivery:
         self.on_delivered()
 
     def queues(self) -> list[ConsumeQueue]:
-        """The queues of the levels: what comes into one is to wake the machine."""
+        """Return the queues of the levels; an arrival in one must wake the delivery."""
         return [
             self._store.queue_to_watch(SCHEDULE_TOPIC, level.number - 1)
             for level in self._levels
         ]
 
     def deliver(self) -> Steps[float]:
-        """Deliver what is due of all levels; gives the seconds until the next look."""
+        """Deliver the due messages of all levels; return the seconds until the next call."""
         for level in self._levels:
             yield from self._look(level)
         return max(min(map(self._pause_seconds, self._levels), default=NEVER), LOOK_SECONDS)
 
     def _pause_seconds(self, level: DelayLevel) -> float:
-        """Until a level has something to deliver."""
+        """Return the seconds until a level has something to deliver."""
         rest = level.rests_until - self._clock.monotonic()
         if rest > 0:
             return rest
@@ -165,7 +165,7 @@ class DelayedDelivery:
         return 0.0 if level.due_ms is None else seconds_until(self._clock, level.due_ms)
 
     def _look(self, level: DelayLevel) -> Steps[None]:
-        """Deliver what is due of a level; an error lets it rest and harms no other."""
+        """Deliver the due messages of a level; after an error it is skipped for a while."""
         clock = self._clock
         if clock.monotonic() < level.rests_until:
             return
@@ -181,7 +181,7 @@ class DelayedDelivery:
             )
             level.rests_until = clock.monotonic() + _AFTER_ERROR_SECONDS
         except Exception:  # noqa: BLE001
-            # A fault in one level must not end the deliveries of all.
+            # A fault in one level must not end the deliveries of the others.
             _log.exception("delay level %d failed", level.number)
             level.rests_until = clock.monotonic() + _AFTER_ERROR_SECONDS
 
@@ -192,7 +192,6 @@ class DelayedDelivery:
         return level.due_ms is None or not self._waits(level.due_ms, level)
 
     def _has_any(self, level: DelayLevel) -> bool:
-        """Whether something waits in a level."""
         queue = self._store.queue(SCHEDULE_TOPIC, level.number - 1)
         return (
             queue is not None
@@ -200,10 +199,10 @@ class DelayedDelivery:
         )
 
     def _waits(self, due_ms: int, level: DelayLevel) -> bool:
-        """Whether a message is not due yet.
+        """Return whether a message is not due yet.
 
-        A due time beyond the level's delay is of a clock that was set back, or of a longer level
-        that had this number before: such a message is due now (correctDeliverTimestamp).
+        A due time beyond the level's delay was set before the clock was set back, or when this number was that of a longer
+        level; such a message is due now (correctDeliverTimestamp).
         """
         now_ms = self._clock.now_ms()
         return now_ms < due_ms <= now_ms + level.delay_ms
@@ -220,15 +219,15 @@ class DelayedDelivery:
             message for record in records if (message := self._message(record)) is not None
         ]
         if self._truncations != truncations:
-            return  # What was read may be gone; the next look reads again.
+            return  # The records may be gone; the next call reads again.
         level.marks.note_put(put_deliverable(self._inner, self._topics, messages), offset)
-        # Nothing waits between the put and this: no message is delivered twice by a cancel.
+        # Nothing is awaited between the put and this, so a cancellation cannot cause a second delivery.
         self._delivered.offsets[level.number] = found.next_offset
         level.due_ms = found.due_ms
         self.on_delivered()
 
     def _read_due(self, level: DelayLevel, offset: int) -> DueOfLevel:
-        """The head of a level's queue as far as it is due. In the pool."""
+        """Read the due messages at the head of a level's queue. Called in the pool."""
         store = self._store
         queue = store.queue(SCHEDULE_TOPIC, level.number - 1)
         assert queue is not None
@@ -254,7 +253,7 @@ class DelayedDelivery:
         return found
 
     def _message(self, record: Record) -> InnerMessage | None:
-        """The message as it goes to its own topic; None where that cannot be."""
+        """Return the message for its own topic, or None if it cannot be delivered."""
         try:
             properties = record.properties()
         except CodecError as error:
@@ -268,7 +267,7 @@ class DelayedDelivery:
 
 
 def _decoded(content: bytes, entry: QueueEntry) -> Record | None:
-    """A record; None where it cannot be read: tried for ever, it would hold up its level."""
+    """Decode a record; None if it cannot be decoded, because retrying it would block its level for ever."""
     try:
         return decode_record(content)
     except CodecError as error:

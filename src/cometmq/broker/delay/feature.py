@@ -1,4 +1,4 @@
-"""Delay levels as a part of the broker: which sends wait, their delivery, and how far it is."""
+"""The delay-level feature: the reroute of delayed sends, their delivery, and the delivered offsets."""
 
 import logging
 
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 class DelayLevels(Feature):
-    """The feature: the reroute of sends, and their delivery."""
+    """The feature that implements delay levels."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -46,10 +46,10 @@ class DelayLevels(Feature):
         )
 
     async def start(self) -> None:
-        """Take up where the file says.
+        """Load the delivered offsets and start the delivery.
 
         Raises:
-            CodecError: delayOffset.json means nothing; the message names it.
+            CodecError: delayOffset.json cannot be decoded; the message names it.
         """
         self._delivered.load()
         self._delivery.correct_offsets()
@@ -66,15 +66,15 @@ class DelayLevels(Feature):
         ).wake
 
     async def follow(self) -> None:
-        """Know how far the master is, and deliver nothing.
+        """Load the delivered offsets; as a slave, deliver nothing.
 
         Raises:
-            CodecError: delayOffset.json means nothing; the message names it.
+            CodecError: delayOffset.json cannot be decoded; the message names it.
         """
         self._delivered.load()
 
     async def close(self) -> None:
-        """Stop, and save how far it came."""
+        """Stop the delivery and save the delivered offsets."""
         await self._machines.close()
         try:
             await self._machines.run(self._delivered.save())
@@ -90,7 +90,7 @@ class DelayLevels(Feature):
         return self._parts.settings.flush_delay_offset_interval_ms / 1000
 
     def facts(self) -> dict[str, str]:
-        """The delivered and the last offset of each level, for consoles."""
+        """Return the delivered and the last offset of each level, for consoles."""
         found = {}
         for number, offset in self._delivered.offsets.items():
             queue = self._parts.store.queue(SCHEDULE_TOPIC, number - 1)
@@ -99,5 +99,5 @@ class DelayLevels(Feature):
         return found
 
     def offsets_text(self) -> str:
-        """The delivered offset of each level, as delayOffset.json keeps it."""
+        """Return the delivered offset of each level, in the format of delayOffset.json."""
         return self._delivered.text()

@@ -1,8 +1,7 @@
-"""The delay levels: where a message waits, and which sends ask for it.
+"""The delay levels: which sends are delayed, and where they wait.
 
-A message of level n waits in queue n - 1 of SCHEDULE_TOPIC_XXXX; REAL_TOPIC and REAL_QID say where it
-goes, and its queue entry holds the time when it is due. Follows HookUtils.handleScheduleMessage of
-RocketMQ 5.3.3.
+A message of level n waits in queue n - 1 of SCHEDULE_TOPIC_XXXX. REAL_TOPIC and REAL_QID are its destination, and its queue
+entry has the time at which it is due. Follows HookUtils.handleScheduleMessage of RocketMQ 5.3.3.
 """
 
 from collections.abc import Sequence
@@ -16,15 +15,15 @@ from cometmq.model.errors import RequestError
 from cometmq.model.names import SCHEDULE_TOPIC
 from cometmq.model.topic import TopicConfig
 
-# What a message of a level has no use for (HookUtils.checkIfTimerMessage).
+# Properties that a message with a delay level does not use (HookUtils.checkIfTimerMessage).
 _TIMES = (keys_of.TIMER_DELIVER_MS, keys_of.TIMER_DELAY_SEC, keys_of.TIMER_DELAY_MS)
 
 
 class DelayLevelTable:
-    """The levels of a broker.
+    """The delay levels of a broker.
 
     Attributes:
-        delays_ms: of each level, the first is level 1 (messageDelayLevel).
+        delays_ms: The delay of each level, starting with level 1 (messageDelayLevel).
     """
 
     def __init__(self, delays_ms: Sequence[int], topics: Topics) -> None:
@@ -32,14 +31,14 @@ class DelayLevelTable:
         self._topics = topics
 
     def reroute(self, sent: RoutedSend) -> RoutedSend:
-        """Let a send that asks for a level wait in its queue; see `cometmq.broker.inner.reroute`.
+        """Reroute a send with a delay level to the level's queue; see `cometmq.broker.inner.reroute`.
 
         Raises:
-            RequestError: its level is no number.
+            RequestError: The level is not a number.
         """
         level = level_of(sent.properties)
         if level <= 0 or sent.properties.get(keys_of.TRAN_MSG) == "true":
-            return sent  # Half messages are never delayed: their check-back would come first.
+            return sent  # Half messages are never delayed: their check would come first.
         topic, queue_id, properties = self.place(
             level, sent.topic.name, sent.queue_id, sent.properties
         )
@@ -50,13 +49,13 @@ class DelayLevelTable:
     def place(
         self, level: int, topic: str, queue_id: int, properties: dict[str, str]
     ) -> tuple[TopicConfig, int, dict[str, str]]:
-        """The topic and queue where a message waits, and the properties that lead it back.
+        """Return the topic and queue where a message waits, and its properties with the destination.
 
         Args:
-            level: 1 or more; beyond the last it is the last.
-            topic: where it goes when it is due.
-            queue_id: of that topic.
-            properties: of the message; a changed copy is given back.
+            level: The level, from 1; larger than the last means the last.
+            topic: The topic of the destination.
+            queue_id: The queue of the destination.
+            properties: The message's properties; a changed copy is returned.
         """
         level = min(level, len(self.delays_ms))
         properties = {name: text for name, text in properties.items() if name not in _TIMES}
@@ -71,10 +70,10 @@ class DelayLevelTable:
 
 
 def level_of(properties: dict[str, str]) -> int:
-    """The level that a message asks for; 0 or less: none.
+    """Return the level that a message requests; 0 or less for none.
 
     Raises:
-        RequestError: it is no number.
+        RequestError: It is not a number.
     """
     text = properties.get(keys_of.DELAY, "0")
     try:

@@ -1,4 +1,4 @@
-"""GET_ALL_DELAY_OFFSET 45: how far the delay levels are."""
+"""Request GET_ALL_DELAY_OFFSET 45: returns the delivered offsets of the delay levels."""
 
 from cometmq.broker.delay.feature import DelayLevels
 from cometmq.codec.remoting import Command
@@ -9,12 +9,12 @@ from cometmq.net.requests import Answers
 
 
 class DelayHandler:
-    """Handles what is asked of the delay levels."""
+    """Handles the request for the delivered offsets."""
 
     def __init__(self, levels: DelayLevels) -> None:
         self._levels = levels
         self.answers: Answers = {RequestCode.GET_ALL_DELAY_OFFSET: self.offsets}
 
     def offsets(self, _command: Command, _peer: Peer) -> Answer:
-        """GET_ALL_DELAY_OFFSET 45."""
+        """Return the delivered offset of each level (GET_ALL_DELAY_OFFSET 45)."""
         return Answer(body=self._levels.offsets_text().encode())

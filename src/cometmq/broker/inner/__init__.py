@@ -1,1 +1,1 @@
-"""The messages that the broker itself writes: retries, due delays, transactions, and how their queues are read."""
+"""The broker's own messages: retries, due delays, transactions, and the reading of their queues."""

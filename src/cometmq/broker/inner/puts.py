@@ -1,7 +1,7 @@
-"""Messages that the broker writes itself: retries, due delays, marks of transactions, dead letters.
+"""Writes the broker's own messages: retries, due delays, transaction marks, dead letters.
 
-They take the same way as sends: a lane, one put, then dispatch and the flusher. Nothing here
-waits; who must not go on before a message is on disk awaits `flushed`.
+They are stored like sends: open queue, one put, dispatch, flusher. Nothing waits here; a caller that needs its messages
+on disk awaits `flushed`.
 """
 
 import asyncio
@@ -26,23 +26,23 @@ from cometmq.store.positions import Durability
 
 @dataclass(frozen=True, slots=True)
 class InnerMessage:
-    """A message of the broker's own.
+    """A message that the broker writes.
 
     Attributes:
-        topic: Where it goes. Only the name counts at the put; the queues are those that the topic has then.
+        topic: The destination. Only the name counts at the put; the queues are those that the topic has then.
         queue_id: The wanted queue. If the topic has fewer queues at the put, another queue gets the message.
-        body: bytes as the record holds them (compressed when `sys_flag` says so).
-        properties: all of them; nothing is added.
-        flag: the user's flag.
-        sys_flag: without the bits of hosts.
-        born_ms: when the client made it, epoch ms.
-        born_host: the client, 8 or 20 bytes.
-        reconsume_times: how often it was consumed in vain.
-        prepared_offset: physical offset of its half message.
-        transaction: transaction bits of `sys_flag`; with prepared or rollback it gets no queue entry.
-        is_due_coded: its queue entry holds the due time by its delay level (the delay topic).
-        block: `properties` as the record holds them, where that is known already.
-        record: The stored message that this one is made of; None for a new message.
+        body: The body as the record stores it (compressed if `sys_flag` says so).
+        properties: All properties; nothing is added.
+        flag: The user's flag.
+        sys_flag: System flag without the bits of hosts.
+        born_ms: When the client created the message, epoch ms.
+        born_host: The client's host, 8 or 20 bytes.
+        reconsume_times: How often consumption has failed so far.
+        prepared_offset: Physical offset of its half message.
+        transaction: Transaction bits of `sys_flag`; with prepared or rollback it gets no queue entry.
+        is_due_coded: Whether its queue entry has the due time of its delay level (delay topic).
+        block: The encoded `properties`, if known.
+        record: The stored message that this one was made from; None for a new message.
     """
 
     topic: TopicConfig
@@ -62,7 +62,7 @@ class InnerMessage:
 
 
 class InnerPuts:
-    """Writes the broker's own messages."""
+    """The writer of the broker's own messages."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class InnerPuts:
         counters: Counters,
         on_written: Callable[[], None],
     ) -> None:
-        """`on_written` is what follows each write (broker.loop.flusher)."""
+        """`on_written` is called after each write (broker.loop.flusher)."""
         self._store = store
         self._topics = topics
         self._lanes = lanes
@@ -81,13 +81,13 @@ class InnerPuts:
         self._on_written = on_written
 
     def put(self, *messages: InnerMessage) -> list[PutResult]:
-        """Store messages with one write and make them visible.
+        """Store messages with one write and dispatch them.
 
         Returns:
             (queue offset, physical offset, size) of each, in order.
 
         Raises:
-            StoreError: none of them was stored, and why.
+            StoreError: None of them was stored.
         """
         began = self._counters.now()
         puts = [self._pack(message) for message in messages]
@@ -98,13 +98,13 @@ class InnerPuts:
         return results
 
     async def flushed(self, results: Sequence[PutResult]) -> None:
-        """Wait until messages are confirmed: on the device where the store flushes synchronously.
+        """Wait until messages are confirmed; with a synchronous flush, this means flushed.
 
-        Copies that are late, or gone, are no failure: the messages stay, and to write them again would
-        not help (EndTransactionProcessor of RocketMQ 5.3.3 sees it so).
+        Replicas that are late or missing are no failure: the messages are stored, and writing them again would not help (as in
+        EndTransactionProcessor of RocketMQ 5.3.3).
 
         Raises:
-            StoreError: they are not in time, or a flush failed.
+            StoreError: The flush is late or failed.
         """
         if not results:
             return
@@ -117,10 +117,10 @@ class InnerPuts:
             raise StoreError(f"messages up to physical offset {end}: {durability.value}")
 
     def durable(self, results: Sequence[PutResult]) -> Steps[None]:
-        """Wait, as a machine, until messages are confirmed; the same.
+        """Wait in a background job until messages are confirmed; as `flushed`.
 
         Raises:
-            StoreError: they are not in time, or a flush failed.
+            StoreError: The flush is late or failed.
         """
         if not results:
             return
@@ -133,13 +133,13 @@ class InnerPuts:
             raise StoreError(f"messages up to physical offset {end}: {durability.value}")
 
     async def on_device(self, end_offset: int | None = None) -> bool:
-        """Wait until the log is on the device, whatever the store's way of flushing.
+        """Wait until the log is flushed, whatever the store's flush mode.
 
         Args:
-            end_offset: up to here; None: all that is written by now.
+            end_offset: Physical offset up to which to wait; None: everything written so far.
 
         Returns:
-            False when a flush failed or comes too late.
+            False if the flush failed or is late.
         """
         end = self._store.max_offset if end_offset is None else end_offset
         return await _outcome(self._store.wait_flushed, end) is Durability.OK
@@ -149,7 +149,7 @@ class InnerPuts:
         queue_id = message.queue_id
         if (
             not message.is_due_coded
-        ):  # The delay topic has a queue for each level, whatever its table says.
+        ):  # The delay topic has a queue per level, whatever its configuration says.
             queue_id %= topic.shared_queues
         lane = self._lanes.open(topic, queue_id, is_kept=False)
         tag = message.properties.get(TAGS)
@@ -163,7 +163,7 @@ class InnerPuts:
 
 
 async def _outcome(wait: Callable[[int, OnDone], None], end_offset: int) -> Durability:
-    """Wait until an offset is durable, and give the outcome."""
+    """Wait until an offset is durable, and return the outcome."""
     done: asyncio.Future[Durability] = asyncio.get_running_loop().create_future()
 
     def ended(durability: Durability) -> None:

@@ -1,6 +1,6 @@
-"""Reads a queue of the broker's own, some messages at once, from an offset to its end.
+"""Reads a queue of the broker's own, several messages at a time, from an offset to its end.
 
-What lies in memory is read at once; what must be waited for is read elsewhere.
+Messages in memory are read directly; reads that must wait for the disk are yielded or run in a pool thread.
 """
 
 import asyncio
@@ -12,17 +12,17 @@ from cometmq.codec.record import Record, decode_records
 from cometmq.store.message_store import MessageStore
 from cometmq.store.reader import GetResult
 
-_TOGETHER_MAX = 32  # Messages at once: what a pull gets (maxTransferCountOnMessageInMemory).
+_TOGETHER_MAX = 32  # Messages per read, as for a pull (maxTransferCountOnMessageInMemory).
 
 
 T = TypeVar("T")
 
 
 class QueueCursor:
-    """A place in a queue.
+    """A read position in a queue.
 
     Attributes:
-        offset: of the next message, a queue offset.
+        offset: Queue offset of the next message.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class QueueCursor:
         return queue is None or self.offset >= queue.max_offset
 
     async def read(self) -> list[Record]:
-        """Read on, for who is no machine; see `next_records`."""
+        """Read the next messages from a coroutine; see `next_records`."""
         return await self._drive(self.next_records())
 
     async def read_at(self, offset: int) -> Record | None:
-        """Read the message at an offset, for who is no machine; see `record_at`."""
+        """Read the message at an offset from a coroutine; see `record_at`."""
         return await self._drive(self.record_at(offset))
 
     async def _drive(self, steps: Steps[T]) -> T:
@@ -60,15 +60,15 @@ class QueueCursor:
         raise AssertionError("reading waits for a thread alone")
 
     def next_records(self) -> Steps[list[Record]]:
-        """The next messages, one at least; none at the end. Moves behind them.
+        """Return the next messages, at least one unless at the end, and move after them.
 
         Raises:
-            CodecError: a record cannot be read.
-            OSError: the disk failed.
+            CodecError: A record cannot be decoded.
+            OSError: The disk failed.
         """
         while not self.is_at_end:
             found = yield from self._get(self.offset, _TOGETHER_MAX)
-            # Nothing there, but more behind: what retention deleted, or a hole.
+            # An empty result can have more after it: messages that retention deleted, or a gap.
             if not found.records and found.next_offset <= self.offset:
                 break
             self.offset = found.next_offset
@@ -77,10 +77,10 @@ class QueueCursor:
         return []
 
     def record_at(self, offset: int) -> Steps[Record | None]:
-        """The message at an offset; None where there is none. The cursor stays.
+        """Return the message at an offset, or None; does not move the cursor.
 
         Raises:
-            CodecError, OSError: as `next_records`.
+            CodecError, OSError: As for `next_records`.
         """
         found = yield from self._get(offset, 1)
         records = decode_records(b"".join(found.records))

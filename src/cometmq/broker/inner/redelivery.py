@@ -1,7 +1,6 @@
-"""A stored message once more, at another place: what retries, due delays and timers put.
+"""Stores a message again at another place, for retries, due delays and timers.
 
-The record is taken as it is: body, flags, the client that made it and when. Topic, queue and
-properties are what the one who delivers says.
+Body, flags, producer host and creation time are those of the stored record. The caller decides topic, queue and properties.
 """
 
 import logging
@@ -24,13 +23,13 @@ from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
 
-# Past these a batch of due messages is put; one write for all of it. The loop and the pool's thread
-# may have to wait 5 ms for each other (the GIL), so a batch must be worth that.
+# Largest batch of due messages, stored with one write. The loop and the pool thread may have to wait 5 ms for each other
+# (the GIL), so a batch must be worth that.
 BATCH_COUNT_MAX = 512
 BATCH_SIZE_MAX = 1 << 20
-# Messages of one unique key that are looked at: the delivered one, and its retries.
+# Messages with the same unique key that are examined: the delivered one, and its retries.
 _SAME_KEY_MAX = 32
-# A promoted slave doubts deliveries that were due until then: clocks of two machines differ.
+# A promoted slave checks deliveries that were due up to this long ago, because clocks of two machines differ.
 DOUBT_MS = 60_000
 
 
@@ -44,16 +43,16 @@ def once_more(
     is_due_coded: bool = False,
     block: bytes | None = None,
 ) -> InnerMessage:
-    """The message of a record, for another place.
+    """Return a message with the content of a stored record, for another place.
 
     Args:
-        record: as it is stored.
-        topic: where it goes now.
-        queue_id: of that topic.
-        properties: all of them.
-        reconsume_times: None: those of the record.
-        is_due_coded: it goes to the delay topic.
-        block: the properties, encoded; None: they have changed.
+        record: The stored record.
+        topic: The destination topic.
+        queue_id: The queue of that topic.
+        properties: All properties.
+        reconsume_times: How often consumption has failed; None: as in the record.
+        is_due_coded: Whether the destination is the delay topic.
+        block: The encoded properties; None if they have changed.
     """
     return InnerMessage(
         topic=topic,
@@ -76,8 +75,8 @@ def is_of_deleted_topic(record: Record, properties: Mapping[str, str], topics: T
     """Return whether a topic of a stored message was deleted after the message had been stored.
 
     Args:
-        record: The message as it is stored.
-        properties: Its properties. They name the topic that it waits for, and the topic that a retry came from.
+        record: The stored message.
+        properties: Its properties, with the topic that it waits for and the topic that a retry came from.
         topics: The topics of the broker.
     """
     if not len(topics.deleted):
@@ -92,10 +91,10 @@ def is_of_deleted_topic(record: Record, properties: Mapping[str, str], topics: T
 
 
 def not_delivered(store: MessageStore, records: Sequence[Record]) -> Steps[list[Record]]:
-    """Leave out waiting messages that another broker has delivered: the log behind them has them in their topic.
+    """Remove waiting messages that another broker has delivered, because the log has them in their topic.
 
-    A promoted slave knows how far its master was some seconds before it died. The index finds a delivered message
-    by its unique key.
+    A promoted slave knows its master's progress with a delay of some seconds. The index finds a delivered message by its
+    unique key.
     """
     searches = [_search_of(store, record) for record in records]
     return (
@@ -133,7 +132,7 @@ def _is_delivered(record: Record, search: MessageSearch) -> bool:
 
 
 def topic_of(record: Record) -> str:
-    """The topic whose rights a record needs: the one that it is bound for while it waits in a topic of the broker."""
+    """Return the topic whose rights a record needs; for a record that waits in a system topic, its destination."""
     waits = is_written_by_brokers(record.topic)
     return (record.properties().get(keys_of.REAL_TOPIC) if waits else None) or record.topic
 
@@ -141,10 +140,10 @@ def topic_of(record: Record) -> str:
 def real_place(
     record: Record, properties: dict[str, str], topics: Topics
 ) -> tuple[TopicConfig, int] | None:
-    """The topic and queue to which a waiting message goes in the end; None, and a log line, without one.
+    """Return the destination of a waiting message; None, with a log line, if there is none.
 
-    Follows RocketMQ: a topic that this broker does not know gets the message all the same, so that it is there when the
-    topic is made. A message of a topic that was deleted is discarded at the put (`put_deliverable`).
+    Follows RocketMQ: a topic that this broker does not know gets the message all the same, so that it has it once the
+    topic is created. A message of a deleted topic is discarded later (`put_deliverable`).
     """
     name, queue = properties.get(keys_of.REAL_TOPIC, ""), properties.get(keys_of.REAL_QID, "")
     # A store may hold messages that clients sent to the timer's topic before brokers refused that.
@@ -152,7 +151,7 @@ def real_place(
     fault = topic_fault(name) if topic is None else None
     if topic is not None and is_batch_topic(topic.attributes):
         fault = "It is a batch topic, which this broker reads and does not write."
-    # A timer that RocketMQ wrote holds check points of pop.
+    # A timer written by RocketMQ has check points of pop.
     if is_written_by_brokers(name) and not name.startswith(REVIVE_LOG_PREFIX):
         fault = "The system alone writes there."
     if fault is None and not (queue.isdecimal() and len(queue) < 10):
@@ -169,12 +168,12 @@ def real_place(
 def put_deliverable(
     inner: InnerPuts, topics: Topics, messages: Sequence[InnerMessage]
 ) -> list[PutResult]:
-    """Put messages that waited with one write.
+    """Store messages that have waited with one write.
 
-    Messages of topics that were deleted meanwhile, and messages that no store could ever hold, are discarded and logged.
+    Messages of topics deleted meanwhile, and messages that no store could ever hold, are discarded and logged.
 
     Raises:
-        StoreError: None of them was stored, and why; later it may be.
+        StoreError: None of them was stored; a later attempt may succeed.
     """
     living = [
         message

@@ -1,8 +1,7 @@
-"""Reroutes: how delayed messages, transactions and others come to be stored in another topic.
+"""Reroutes: features store delayed messages, half messages and others in another topic.
 
-Admission has checked the send by then. Each reroute sees it and gives it back, as it is or changed:
-another topic, another queue, other properties. A plain message never comes here (broker.send.requests.sends
-stores it straight).
+A reroute gets a send that has passed admission and returns it, unchanged or with another topic, queue or properties. Simple
+messages on the fast path are not rerouted (broker.send.fast_path).
 """
 
 from collections.abc import Callable
@@ -13,18 +12,18 @@ from cometmq.model.topic import TopicConfig
 
 @dataclass(frozen=True, slots=True)
 class RoutedSend:
-    """A message that may be stored, and where.
+    """A message that may be stored, with its destination.
 
     Attributes:
-        topic: where it goes.
-        queue_id: of that topic.
-        properties: of the message; a reroute changes a copy.
-        sys_flag: of the record, without the bits of its hosts.
-        transaction: the transaction bits of `sys_flag`; half messages get no queue entry by it,
-            so a reroute that moves one to the half topic clears them.
-        is_due_coded: whether the queue entry holds the due time in place of the tag's hash.
-        born_topic: the topic that the client named.
-        is_batch: whether the body is many messages.
+        topic: The topic in which it is stored.
+        queue_id: The queue of that topic.
+        properties: The message's properties; a reroute must change a copy.
+        sys_flag: System flag of the record, without the bits of hosts.
+        transaction: Transaction bits of `sys_flag`. They keep half messages out of the queue, so a reroute to the half
+            topic clears them.
+        is_due_coded: Whether the queue entry has the due time instead of the tag's hash.
+        born_topic: The topic that the client named.
+        is_batch: Whether the body holds several messages.
     """
 
     topic: TopicConfig
@@ -37,5 +36,5 @@ class RoutedSend:
     is_batch: bool = False
 
 
-# May raise RequestError: the send is refused.
+# Raises RequestError to refuse the send.
 Reroute = Callable[[RoutedSend], RoutedSend]

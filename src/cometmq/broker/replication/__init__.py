@@ -1,1 +1,1 @@
-"""Copies of the log and of the tables: a master with its slaves, a slave with its master (docs/design/0048-replication.md)."""
+"""Replication of the log and the tables between a master and its slaves (docs/design/0048-replication.md)."""

@@ -1,6 +1,6 @@
-"""The addresses that may fetch the log: members that a nameserver knows, and those in the settings.
+"""The addresses that may copy the log: members known to a nameserver, and those in the settings.
 
-A member of ours registers an IP; Java's registers brokerIP1 as it was written, so also a host's name.
+Members of this project register an IP; Java's register brokerIP1 as configured, which may be a host name.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from cometmq.net.own_machine import plain_ip
 
 _log = logging.getLogger(__name__)
 
-# Nameservers are asked about an unknown address this often at most.
+# Shortest interval between questions to nameservers about unknown addresses.
 LOOK_SECONDS = 1.0
 _TIMEOUT_MS = 3_000
 _MASTER_ID = 0
@@ -28,10 +28,10 @@ IpsOf = Callable[[str], Awaitable[frozenset[str]]]
 
 
 class AllowedAddresses:
-    """IPs that may fetch the log."""
+    """The IPs that may copy the log."""
 
     def __init__(self, allowed: str, find_members: FindMembers | None, clock: Clock) -> None:
-        """`allowed` is haAllowedAddresses; `find_members` gives the IPs of the group's slaves; None: nobody is asked."""
+        """`allowed` is haAllowedAddresses; `find_members` returns the IPs of the group's slaves (None: nobody is asked)."""
         self._networks = [ip_network(part) for part in split_addresses(allowed)]
         self._find_members = find_members
         self._clock = clock
@@ -40,20 +40,20 @@ class AllowedAddresses:
         self._looking: asyncio.Future[None] | None = None
 
     def has(self, ip: str) -> bool:
-        """Whether an address may fetch the log, as far as is known."""
+        """Return whether an address is known to be allowed."""
         return ip in self._members or any(ip_address(ip) in each for each in self._networks)
 
     def knows(self, ip: str) -> bool:
-        """Whether an address may fetch the log; nameservers are asked about one that is not known, for next time."""
+        """Return whether an address is known to be allowed; if not, ask nameservers for the next time."""
         if self.has(ip):
             return True
         self._begin_look()
         return False
 
     async def admits(self, ip: str) -> bool:
-        """Return whether an address may fetch the log, after a look that began now or later if it is not known.
+        """Return whether an address may copy the log; if unknown, first wait for a new answer of the nameservers.
 
-        A slave may register, and connect, within the second after a look for another one.
+        A slave may register and connect within the second after the last question.
         """
         if self._find_members is None:
             return self.has(ip)
@@ -68,7 +68,7 @@ class AllowedAddresses:
         return True
 
     async def look(self) -> None:
-        """Ask for the members again, unless that was done a moment ago."""
+        """Ask for the members again, unless that was done just now."""
         self._begin_look()
         if self._looking is not None:
             await asyncio.shield(self._looking)
@@ -92,15 +92,17 @@ class AllowedAddresses:
 def members_by_nameservers(
     nameservers: Sequence[str], broker_name: str, calls: NameserverCalls, ips_of: IpsOf
 ) -> FindMembers:
-    """Asks nameservers for the IPs of a group's slaves (GET_BROKER_CLUSTER_INFO, which each version answers).
+    """Return a function that asks nameservers for the IPs of a group's slaves (GET_BROKER_CLUSTER_INFO, of all versions).
 
     Args:
-        nameservers: all are asked.
-        broker_name: the group's.
-        calls: how they are asked.
-        ips_of: gives the IPs of a host's name.
+        nameservers: All of them are asked.
+        broker_name: The name of the group.
+        calls: Sends the requests.
+        ips_of: Resolves a host name to IPs.
     """
-    said: dict[str, frozenset[str]] = {}  # By each; it holds while that one does not answer.
+    said: dict[
+        str, frozenset[str]
+    ] = {}  # The last answer of each; used while it does not answer.
 
     async def ask(nameserver: str) -> frozenset[str]:
         try:
@@ -125,7 +127,7 @@ def members_by_nameservers(
         return frozenset().union(*await asyncio.gather(*map(plain_ips_of, hosts)))
 
     async def plain_ips_of(host: str) -> frozenset[str]:
-        """The IPs of a host as connections from there have them: Java writes fd00::2 as fd00:0:0:0:0:0:0:2."""
+        """Return the IPs of a host in the form that connections have: Java writes fd00::2 as fd00:0:0:0:0:0:0:2."""
         try:
             return frozenset([plain_ip(host)])
         except ValueError:

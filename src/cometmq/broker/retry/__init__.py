@@ -1,1 +1,1 @@
-"""Messages that a consumer gives back: when and where they come again."""
+"""Messages that a consumer sends back: when and where they are delivered again."""

@@ -1,4 +1,4 @@
-"""CONSUMER_SEND_MSG_BACK 36: a frame's header to a request."""
+"""Request CONSUMER_SEND_MSG_BACK 36: decodes its header and answers when the message is stored."""
 
 from collections.abc import Awaitable
 
@@ -15,7 +15,7 @@ from cometmq.net.requests import WithAsker, may_of
 
 
 class RetryHandler(Feature):
-    """Handles messages that a consumer gives back."""
+    """Handles messages that a consumer sends back."""
 
     def __init__(self, parts: Parts) -> None:
         self._retries = Retries(
@@ -31,7 +31,7 @@ class RetryHandler(Feature):
         self.answers = {RequestCode.CONSUMER_SEND_MSG_BACK: WithAsker(self.give_back)}
 
     def give_back(self, command: Command, _peer: Peer, asker: Asker) -> Awaitable[Answer]:
-        """CONSUMER_SEND_MSG_BACK 36; the answer comes when the message is stored again."""
+        """Store a message again for a retry; answered when it is stored (CONSUMER_SEND_MSG_BACK 36)."""
         request = decode_fields(SendBackRequest, command.fields)
         may = may_of(asker, Action.SUB)
         storing = self._retries.give_back(request, version=command.version, may=may)

@@ -1,8 +1,7 @@
-"""Messages that a consumer gives back: once more later, or into the dead letters.
+"""Retries of messages that a consumer sends back; after the last one the message becomes a dead letter.
 
-The consumer names a record; the broker reads it and puts it into the group's retry topic, where it waits at
-delay level 3 + tries, or, after the last try, into the group's dead letters. Follows
-AbstractSendMessageProcessor.consumerSendMsgBack of RocketMQ 5.3.3.
+The consumer names a record; the broker reads it and stores it in the group's retry topic at delay level 3 + number of tries
+or, after the last try, in its dead-letter topic. Follows AbstractSendMessageProcessor.consumerSendMsgBack of RocketMQ 5.3.3.
 """
 
 import asyncio
@@ -29,12 +28,12 @@ from cometmq.model.names import check_length, dead_letter_topic, retry_topic
 from cometmq.model.topic import TopicConfig
 from cometmq.store.message_store import MessageStore
 
-_FIRST_LEVEL = 3  # Where retries begin among the delay levels: the first waits 10 s.
+_FIRST_LEVEL = 3  # Delay level of the first retry: 10 s.
 _DEAD_LETTER_QUEUES = 1  # DLQ_NUMS_PER_GROUP
 
 
 class Retries:
-    """Takes messages back."""
+    """The handler of messages that consumers send back."""
 
     def __init__(
         self,
@@ -66,15 +65,15 @@ class Retries:
         version: int,
         may: Callable[[str], bool],
     ) -> Awaitable[None]:
-        """Take a message back; it is stored when that is done.
+        """Store a message again; the result is done when that has happened.
 
         Args:
-            request: which message, whose, and how it is to go on.
-            version: of the client, as `Client.version`: an older one does not say how many tries it wants.
-            may: whether messages of a topic may be consumed: a record is named by its place, and may be another topic's.
+            request: The record, the group and the wanted retry.
+            version: The client's version, as in `Client.version`; only newer clients choose the number of tries.
+            may: Returns whether the client may consume a topic; needed because a record is named by its offset in the log.
 
         Raises:
-            RequestError: it cannot be taken; the code says why.
+            RequestError: The message is refused; the code says why.
         """
         settings = self._settings
         group = self._groups.get(request.group)
@@ -107,8 +106,8 @@ class Retries:
         if not may(topic_of(record)):
             raise _no_record(request.offset)
         if is_of_deleted_topic(record, record.properties(), self._topics):
-            return  # The topic's deletion has taken it from all groups.
-        # Nothing waits between here and the put, so the topic has the queue that is drawn.
+            return  # The deletion of a topic also removes its retries.
+        # Nothing is awaited from here to the put, so the drawn queue exists.
         sys_flag = TOPIC_UNIT_SUB if request.unit_mode else 0
         topic = self._topic(retry_topic(group.name), group.retry_queues, sys_flag)
         is_dead = record.reconsume_times >= tries_max or request.delay_level < 0
@@ -132,7 +131,7 @@ class Retries:
             self._counters.dead.of(origin, group).add(1, 0, 0)
 
     def _topic(self, name: str, queues: int, sys_flag: int = 0) -> TopicConfig:
-        # Follows RocketMQ: what its store refuses as MESSAGE_ILLEGAL is answered with this code.
+        # Follows RocketMQ: its store would refuse the name with MESSAGE_ILLEGAL, but the answer has this code.
         check_length(name, code=ResponseCode.SYSTEM_ERROR)
         topic = self._topics.ensure(
             name, queues=queues, perm=PERM_READ_WRITE, sys_flag=sys_flag
@@ -146,7 +145,7 @@ class Retries:
     async def _read(self, physical_offset: int) -> Record:
         content = None
         store = self._store
-        # What is not visible yet nobody can have consumed.
+        # A message that is not dispatched yet cannot have been consumed.
         if store.min_offset <= physical_offset < store.dispatched_offset:
             loop = asyncio.get_running_loop()
             content = await loop.run_in_executor(self._pool, store.read_record, physical_offset)
@@ -177,7 +176,7 @@ def _no_record(physical_offset: int) -> RequestError:
 
 
 def _marked(record: Record) -> dict[str, str]:
-    """The properties of a record, and where the message was at first."""
+    """Return the properties of a record, with the message's original topic and id."""
     properties = record.properties()
     properties.setdefault(keys_of.RETRY_TOPIC, record.topic)
     properties[keys_of.WAIT] = "false"

@@ -1,1 +1,1 @@
-"""Tables of the broker, in memory and in its files: topics, groups, offsets, members, held polls."""
+"""Tables of the broker, in memory and in its files: topics, groups, offsets, members, held pulls."""

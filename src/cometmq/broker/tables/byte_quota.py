@@ -1,7 +1,7 @@
-"""The topic attribute `retention.bytes`: finds where the last so many bytes of a queue begin.
+"""Finds the first message that the topic attribute `retention.bytes` keeps in a queue.
 
-The sizes stand in the queue's entries. They are added up once, when a queue is looked at first, and from
-then on only those that have come and those that go: a look costs what has changed.
+The sizes of records are in the queue's entries. They are summed once, when a queue is first examined. After that only new
+and removed entries are read, so the cost depends on the changes.
 """
 
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from cometmq.codec.queue_entry import BLANK_SIZE, GAP_CODE
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
 
-_PIECE = 4_096  # Entries at once: 80 KiB.
+_PIECE = 4_096  # Entries per read: 80 KiB.
 
 
 @dataclass(slots=True)
 class _QueueSpan:
-    """Messages of a queue from `first` to before `end`, and the bytes of their records."""
+    """Messages of a queue from `first` to before `end`, and the size of their records in bytes."""
 
     first: int
     end: int
@@ -23,7 +23,7 @@ class _QueueSpan:
 
 
 class ByteQuotas:
-    """The sizes of the last messages of queues; used by one thread at a time; may wait for the device."""
+    """The sizes of the last messages of queues; used by one thread at a time; reads may wait for the disk."""
 
     def __init__(self, store: MessageStore) -> None:
         self._store = store
@@ -31,15 +31,15 @@ class ByteQuotas:
         store.on_truncated.append(self.truncated)
 
     def truncated(self, _end: int) -> None:
-        """The log's end is taken back: other messages may take the places of those that were added up."""
-        self._spans = {}  # Another one: a look that is under way goes on with its own, which is forgotten.
+        """Forget all sums, because the log was truncated and other messages may take the offsets."""
+        self._spans = {}  # A new dict: a call in progress continues with the old one, which is dropped.
 
     def first_kept(self, queue: ConsumeQueue, most: int) -> int:
-        """Queue offset of the first of the last messages that take no more bytes; the newest stays.
+        """Return the queue offset of the first of the last messages that fit into `most` bytes; the newest always stays.
 
         Args:
-            queue: where.
-            most: bytes of records.
+            queue: The queue.
+            most: Largest size of the kept records in bytes.
         """
         span = self._spans.get(queue)
         if span is None:
@@ -48,19 +48,19 @@ class ByteQuotas:
             self._follow(queue, span)
             self._shrink(queue, span, most)
         except FileNotFoundError:
-            # The queue's oldest file has just gone; the next look begins behind it.
+            # The queue's oldest file was just deleted; the next call starts after it.
             self._spans.pop(queue, None)
             return queue.min_offset
         return span.first
 
     def forget_others(self, kept: set[ConsumeQueue]) -> None:
-        """Forget all queues but these."""
+        """Forget all queues except these."""
         spans = self._spans
         for queue in spans.keys() - kept:
             del spans[queue]
 
     def _follow(self, queue: ConsumeQueue, span: _QueueSpan) -> None:
-        """Take in what has come, and let go what is hidden already."""
+        """Add new messages to the sum, and subtract those that are already hidden."""
         first, end = queue.min_offset, queue.max_offset
         if not span.first <= first <= span.end <= end:
             span.first = span.end = first
@@ -73,7 +73,7 @@ class ByteQuotas:
             span.end += len(sizes)
 
     def _shrink(self, queue: ConsumeQueue, span: _QueueSpan, most: int) -> None:
-        """Let the oldest go until the rest takes no more."""
+        """Remove the oldest messages from the span until the rest fits."""
         last = span.end - 1
         while span.size > most and span.first < last:
             for size in self._sizes(queue, span.first, min(last - span.first, _PIECE)):
@@ -88,7 +88,7 @@ class ByteQuotas:
         span.first += len(sizes)
 
     def _sizes(self, queue: ConsumeQueue, offset: int, count: int) -> list[int]:
-        """Bytes of the records of up to `count` messages, one at least."""
+        """Return the sizes of the records of up to `count` messages, in bytes; at least one."""
         entries = self._store.entries(queue, offset, count)
         if not entries:
             raise FileNotFoundError(f"{queue!r} has no entry {offset}")

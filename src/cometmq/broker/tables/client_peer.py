@@ -1,6 +1,6 @@
-"""A client's connection as services see it: to tell it something, ask it something, and hear when it is gone.
+"""A client's connection as the broker's services see it: notify it, call it, and learn when it is closed.
 
-`net.peer.Peer` is one, and services know no other word for it; a test's is made of lists.
+`net.peer.Peer` implements it; services know only this protocol, so that tests can use a simple substitute.
 """
 
 from collections.abc import Callable
@@ -8,13 +8,13 @@ from typing import Protocol
 
 
 class PeerAnswer(Protocol):
-    """The answer of a client, or of a nameserver, to a request of the broker.
+    """The answer of a client or a nameserver to a request of the broker.
 
     Attributes:
         code: `model.codes.ResponseCode`.
-        remark: its words for people.
-        fields: the values that it names.
-        body: and what comes with them.
+        remark: An explanation for people.
+        fields: The header fields of the answer.
+        body: The body of the answer.
     """
 
     @property
@@ -28,10 +28,10 @@ class PeerAnswer(Protocol):
 
 
 class CloseListeners(Protocol):
-    """The callbacks that run when a connection is gone."""
+    """The callbacks that run when a connection is closed."""
 
     def append(self, listener: Callable[["ClientPeer"], None], /) -> None:
-        """One more, called once with the connection."""
+        """Add a callback; it is called once, with the connection."""
         ...
 
 
@@ -39,10 +39,10 @@ class ClientPeer(Protocol):
     """A client's connection.
 
     Attributes:
-        address: its "ip:port".
-        is_closed: whether the connection is gone.
-        is_paused: whether it reads slower than we write.
-        on_close: who is called when it is gone.
+        address: The client's address, "ip:port".
+        is_closed: Whether the connection is closed.
+        is_paused: Whether the client reads more slowly than the broker writes.
+        on_close: Callbacks that run when the connection is closed.
     """
 
     @property
@@ -55,20 +55,20 @@ class ClientPeer(Protocol):
     def on_close(self) -> CloseListeners: ...  # noqa: D102
 
     def notify(self, code: int, fields: dict[str, str], body: bytes = b"") -> None:
-        """Tell the client something; it does not answer."""
+        """Send the client a oneway request, which it does not answer."""
         ...
 
     async def call(
         self, code: int, fields: dict[str, str], body: bytes = b"", *, timeout_ms: int = 10_000
     ) -> PeerAnswer:
-        """Ask the client something and wait for its answer.
+        """Send the client a request and wait for its answer.
 
         Raises:
-            RequestTimeout: no answer in time.
-            ConnectionLost: the client went away.
+            RequestTimeout: The client did not answer in time.
+            ConnectionLost: The client disconnected.
         """
         ...
 
     def close(self) -> None:
-        """Close the connection; what is already written still goes out."""
+        """Close the connection after sending what is already written."""
         ...

@@ -1,9 +1,9 @@
-"""Cold data control: groups that read much of what is no longer in memory wait, so that others do not.
+"""Cold data control: delays consumer groups that read too many old messages from the disk.
 
-As ColdDataCgCtrService of RocketMQ 5.3.3, which counts for 5 s what each group and all together read from the disk, and
-sends a group away that is above its threshold, or above cgColdReadThreshold where it has none, or any that has read
-while all are above globalColdReadThreshold. Off by default (coldDataFlowControlEnable). Thresholds hold until the
-broker ends. Not here: its adaptive thresholds, and one message at a time for consumers that ask by themselves.
+As ColdDataCgCtrService of RocketMQ 5.3.3, it counts per 5 s how much each group, and all together, read from the disk. It
+refuses a group above its own threshold (without one, cgColdReadThreshold), or every group that has read from the disk if all
+together are above globalColdReadThreshold. Off by default (coldDataFlowControlEnable). Thresholds last until the broker
+stops. Not implemented: adaptive thresholds, and single messages for pull consumers.
 """
 
 from collections.abc import Mapping
@@ -16,14 +16,14 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 
 WINDOW_SECONDS = 5.0
-# A group that reads nothing for so long is forgotten.
+# A group that has not read from the disk for this long is forgotten.
 IDLE_MS = 60_000
 GROUPS_MAX = 10_000
 
 
 @dataclass(slots=True)
 class _Read:
-    """The bytes that a group has read in this window, and when it began and last read, ms."""
+    """The reads of a group in this window: bytes, and the times of its first and last read (epoch ms)."""
 
     size: int
     began_ms: int
@@ -31,7 +31,7 @@ class _Read:
 
 
 class ColdReaders:
-    """Counts, by group, the bytes read that were not in memory."""
+    """The number of bytes that each group has read from the disk."""
 
     def __init__(self, settings: BrokerSettings, clock: Clock) -> None:
         self._settings = settings
@@ -42,10 +42,10 @@ class ColdReaders:
         self._window_ends = clock.monotonic()
 
     def check(self, group: str) -> None:
-        """Let a group read what is not in memory, or not now.
+        """Check that a group may read from the disk now.
 
         Raises:
-            RequestError: SYSTEM_BUSY: it has read too much of that; its client pulls again.
+            RequestError: SYSTEM_BUSY: the group has read too much; its client pulls again later.
         """
         if not self._settings.is_cold_limited:
             return
@@ -63,7 +63,7 @@ class ColdReaders:
             )
 
     def add(self, group: str, size: int) -> None:
-        """A group has read so many bytes that were not in memory."""
+        """Count bytes that a group has read from the disk."""
         if not self._settings.is_cold_limited or not size:
             return
         now_ms = self._clock.now_ms()
@@ -77,10 +77,10 @@ class ColdReaders:
         self._size += size
 
     def change(self, thresholds: Mapping[str, int]) -> None:
-        """Have other thresholds for these groups, bytes.
+        """Set the thresholds of these groups, in bytes.
 
         Raises:
-            RequestError: there would be too many.
+            RequestError: There would be too many.
         """
         if len(self._thresholds.keys() | thresholds.keys()) > GROUPS_MAX:
             raise RequestError(
@@ -90,11 +90,11 @@ class ColdReaders:
         self._thresholds.update(thresholds)
 
     def remove(self, group: str) -> None:
-        """A group has the threshold of all again."""
+        """Remove a group's own threshold."""
         self._thresholds.pop(group, None)
 
     def to_json(self) -> dict[str, Any]:
-        """The counts as JSON, as GET_COLD_DATA_FLOW_CTR_INFO answers them."""
+        """Return the counts as JSON, for GET_COLD_DATA_FLOW_CTR_INFO."""
         self._look()
         reads = {
             group: {

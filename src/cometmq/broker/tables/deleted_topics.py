@@ -1,9 +1,9 @@
-"""Remembers how far the log reached when a topic was deleted, so that a new topic of that name inherits no message.
+"""Remembers the log's end at the deletion of a topic, so that a new topic of that name inherits no message.
 
-A record of a deleted topic may still wait in the log: for a delay level, a time, the end of its transaction, a retry or the
-end of a check point. Such a record lies before the end that the log had at the deletion, and is discarded when its time
-comes, even if a topic of that name was created again. An entry is kept as long as the log holds a record before its end.
-The file is deletedTopics.json; RocketMQ has none like it and ignores it.
+A record of a deleted topic may still be pending in the log: for a delay level, a timer, the end of its transaction, a retry or
+the end of a check point. Such a record is before the end that the log had at the deletion. It is discarded when it is due,
+even if a topic of that name was created again. An entry is kept as long as the log holds a record before its end. The file is
+deletedTopics.json, which RocketMQ does not have and ignores.
 """
 
 import asyncio
@@ -18,12 +18,12 @@ from cometmq.codec.bodies.deleted_topics import (
 )
 from cometmq.store.config_file import ConfigFile
 
-# Names of deleted topics that are kept: some 12 MB. Beyond it the oldest deletion is forgotten.
+# Largest number of deleted topics to remember, some 12 MB; beyond it, the oldest deletion is forgotten.
 DELETED_MAX = 50_000
 
 
 def deleted_group(group: str) -> str:
-    """Return the name under which the deletion of a consumer group is kept; no topic has it."""
+    """Return the name under which the deletion of a consumer group is stored; no topic can have it."""
     return f"@{group}"
 
 
@@ -31,19 +31,19 @@ class DeletedTopics:
     """The topics and groups that were deleted while the log still holds records of them.
 
     Attributes:
-        saver: Brings the table to disk.
+        saver: Saves the table to disk.
     """
 
     def __init__(self, file: ConfigFile, *, pool: Executor) -> None:
         self._file = file
-        self._topics: dict[str, DeletedTopic] = {}  # The last deletion last.
+        self._topics: dict[str, DeletedTopic] = {}  # In order of deletion.
         self.saver = Saver(file, self._snapshot, pool)
 
     def __len__(self) -> int:
         return len(self._topics)
 
     def load(self) -> None:
-        """Read the file; without a readable one no deletion is known."""
+        """Read the file; if it is missing or cannot be decoded, no deletion is known."""
         found = self._file.load(decode_deleted_topics, is_needed=False)
         self._topics = dict(found or {})
 
@@ -52,8 +52,8 @@ class DeletedTopics:
 
         Args:
             name: The topic.
-            end: Physical offset behind the last record that may be of the deleted topic.
-            now_ms: The time of the deletion, ms since 1970.
+            end: Physical offset after the last record that may be of the deleted topic.
+            now_ms: The time of the deletion, epoch ms.
         """
         known = self._topics.pop(name, None)
         self._topics[name] = DeletedTopic(max(end, known.end if known else 0), now_ms)
@@ -67,14 +67,14 @@ class DeletedTopics:
         return found is not None and physical_offset < found.end
 
     def was_deleted(self, name: str, *, since_ms: int = 0) -> bool:
-        """Return whether a topic of this name was deleted at this time (ms since 1970) or later."""
+        """Return whether a topic of this name was deleted at this time (epoch ms) or later."""
         found = self._topics.get(name)
         return found is not None and found.deleted_ms >= since_ms
 
     def fit(self, begin: int, end: int) -> None:
-        """Adapt the table to a log from `begin` to `end`: forget older deletions, and cover nothing behind the end.
+        """Adapt to a log from `begin` to `end`: forget older deletions, and limit the others to the end.
 
-        New records are written behind the end of a log that was truncated, or lost its tail.
+        A log that was truncated, or lost its tail, gets new records after its end.
         """
         fitting = {
             name: each._replace(end=min(each.end, end))

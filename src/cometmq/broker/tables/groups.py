@@ -1,4 +1,4 @@
-"""The consumer groups of a broker: made by administrators or by their first use, kept in a file.
+"""The consumer groups of a broker, created by administrators or by their first use, and saved to a file.
 
 Follows SubscriptionGroupManager of RocketMQ 5.3.3; the file is subscriptionGroup.json.
 """
@@ -30,20 +30,19 @@ from cometmq.model.names import (
 from cometmq.model.text import plural
 from cometmq.store.config_file import ConfigFile
 
-_SHOWN_MAX = 20  # Names in one line of the log.
+_SHOWN_MAX = 20  # Largest number of names in a log line.
 _log = logging.getLogger(__name__)
 
-# Groups that their first use makes: a deployment of hundreds of applications starts at once, while
-# whoever names new ones for ever fills the table only slowly.
+# Limits for groups created by first use: hundreds of applications can start at once, but a client that invents new
+# names all the time fills the table only slowly.
 NEW_GROUPS_AT_ONCE = 1000
 NEW_GROUPS_PER_SECOND = 20
 
 
 class Allowance:
-    """A rate limit: so many at once, and so many a second in the long run."""
+    """A rate limit: `at_once` immediately, and `per_second` in the long run."""
 
     def __init__(self, clock: Clock, *, at_once: int, per_second: float) -> None:
-        """All of `at_once` may be taken now."""
         self._clock = clock
         self._most = float(at_once)
         self._per_second = per_second
@@ -51,7 +50,7 @@ class Allowance:
         self._since = clock.monotonic()
 
     def take(self) -> bool:
-        """Take one from the allowance; False where it is used up."""
+        """Take one from the allowance; return False if it is used up."""
         now = self._clock.monotonic()
         self._left = min(self._most, self._left + (now - self._since) * self._per_second)
         self._since = now
@@ -65,10 +64,10 @@ class Groups:
     """The table of consumer groups.
 
     Attributes:
-        version: changes with each change.
-        is_copy: this is a slave's: what is made is made at its master.
-        on_delete: Called with the name of each group that was deleted with the place where it stood: every table and
-            feature that keeps something under the name of a group forgets it (`forget_group`).
+        version: Changes with each change.
+        is_copy: Whether this is a slave's table; new groups are created at its master.
+        on_delete: Called with the name of each group that was deleted together with its offsets: every table and
+            feature that stores something by group forgets it (`forget_group`).
     """
 
     def __init__(
@@ -79,7 +78,6 @@ class Groups:
         clock: Clock,
         pool: Executor,
     ) -> None:
-        """The table is empty until `load`."""
         self.version = DataVersion(clock.now_ms())
         self.is_copy = False
         self.on_delete: list[Callable[[str], None]] = []
@@ -94,10 +92,10 @@ class Groups:
         )
 
     def load(self) -> None:
-        """Read the file and add the system's groups where they are missing.
+        """Read the file and add missing system groups.
 
         Raises:
-            CodecError: the file means nothing; the message names it.
+            CodecError: The file cannot be decoded; the message names it.
         """
         table = self._file.load(decode_group_table)
         if table is not None:
@@ -111,12 +109,12 @@ class Groups:
             self._changed()
 
     def get(self, name: str) -> GroupConfig | None:
-        """The group; made when it is missing and that is allowed, else None.
+        """Return a group; create it if it is missing and may be created, otherwise return None.
 
-        A slave makes none: who reads there finds what the master would make, and its table stays the master's.
+        A slave creates no group, because its table is a copy. It returns the group that the master would create.
 
         Raises:
-            RequestError: it would be made, but there are too many, or too many are new.
+            RequestError: The group would be created, but there are too many, or too many new ones.
         """
         found = self._groups.get(name)
         if found is None and (self._settings.is_group_auto_created or is_system_group(name)):
@@ -132,10 +130,10 @@ class Groups:
         return found
 
     def check_room(self, name: str, *, code: int = ResponseCode.SYSTEM_ERROR) -> None:
-        """Refuse a new group where there are too many.
+        """Refuse a new group if there are too many.
 
         Raises:
-            RequestError: with `code`.
+            RequestError: With `code`.
         """
         if name not in self._groups and len(self._groups) >= self._settings.groups_max:
             raise RequestError(
@@ -153,24 +151,24 @@ class Groups:
             )
 
     def peek(self, name: str) -> GroupConfig | None:
-        """The group if it is there; nothing is made."""
+        """Return a group, or None; creates nothing."""
         return self._groups.get(name)
 
     def table(self) -> GroupTable:
-        """All groups, as they are now."""
+        """Return a snapshot of all groups."""
         return GroupTable(self.version, dict(self._groups), dict(self._forbidden))
 
     def put(self, config: GroupConfig) -> asyncio.Future[None]:
-        """Make or change a group; the future is done when that is on disk."""
+        """Create or change a group; the future is done when that is on disk."""
         self._groups[config.name] = config
         return self._changed()
 
     def delete(self, name: str, *, is_place_kept: bool = False) -> asyncio.Future[None]:
-        """Delete a group, and let everybody forget it; the future is done when that is on disk.
+        """Delete a group, and with its offsets everything stored about it; the future is done when that is on disk.
 
         Args:
             name: The group.
-            is_place_kept: Whether a group that is made again goes on where this one stood.
+            is_place_kept: Keep the offsets, so that the group continues there if it is created again.
         """
         self._groups.pop(name, None)
         self._forbidden.pop(name, None)
@@ -179,10 +177,10 @@ class Groups:
         return self._changed()
 
     def make_again(self, made: Iterable[str], topics: Container[str]) -> None:
-        """Make the groups whose retry or dead-letter topics were made again.
+        """Recreate groups whose retry or dead-letter topics were recreated.
 
         Args:
-            made: The names of topics that were made again.
+            made: The names of the recreated topics.
             topics: The names of all topics.
         """
         found = {group_of_derived(topic, topics) for topic in made}
@@ -201,19 +199,19 @@ class Groups:
             forget(name)
 
     def forget_topic(self, topic: str) -> None:
-        """Forget which groups may not read a topic, because the topic is deleted."""
+        """Forget which groups must not read a topic, because the topic is deleted."""
         for name in [name for name, topics in self._forbidden.items() if topic in topics]:
             self.permit(name, topic, is_readable=True)
 
     def take(self, table: GroupTable, *, is_whole: bool) -> list[str]:
-        """Have the groups of a master, what they may not read, and the version of its table.
+        """Replace groups, read permissions and version by those of a master.
 
         Args:
-            table: its groups.
-            is_whole: what it does not have goes here, but for the system's own.
+            table: The master's table.
+            is_whole: Whether to delete groups that the master does not have, except for system groups.
 
         Returns:
-            The groups that went.
+            The groups that were deleted.
         """
         gone = [
             name
@@ -234,12 +232,12 @@ class Groups:
     # --- topics that a group may not read
 
     def is_readable(self, name: str, topic: str) -> bool:
-        """Whether a group may read a topic."""
+        """Return whether a group may read a topic."""
         topics = self._forbidden.get(name)
         return topics is None or not topics.get(topic, 0) & PERM_READ
 
     def permit(self, name: str, topic: str, *, is_readable: bool) -> asyncio.Future[None]:
-        """Permit or forbid that; the future is done when it is on disk."""
+        """Permit or forbid a group to read a topic; the future is done when that is on disk."""
         topics = dict(self._forbidden.get(name, {}))
         bits = topics.pop(topic, 0) & ~PERM_READ
         if not is_readable:
@@ -254,11 +252,11 @@ class Groups:
     # --- the file
 
     def save_if_dirty(self) -> None:
-        """Try again to save what could not be saved."""
+        """Retry a save that failed."""
         self.saver.save_if_dirty()
 
     async def close(self) -> None:
-        """Bring everything to disk."""
+        """Save everything."""
         await self.saver.close()
 
     def _changed(self) -> asyncio.Future[None]:

@@ -1,8 +1,7 @@
-"""Lanes: what the fast path of sends needs to know of a queue, made once and found by two texts of a header.
+"""Cache of queues that have passed all checks (lanes), for the fast path of sends.
 
-A lane is opened by the first send to a queue, after all checks of topic and queue. The sends behind
-it find the lane by the texts of their header and skip those checks; so whatever changes a topic
-forgets its lanes.
+The first send to a queue is checked in full and opens its lane. Later sends find the lane by topic name and queue id, as they
+are in the request header, and skip the checks. Every change of a topic must therefore call `forget`.
 """
 
 import json
@@ -19,26 +18,26 @@ from cometmq.store.message_store import MessageStore
 _MULTI_TAG = "MULTI_TAG"
 
 
-# Its fields: cometmq.kernel.rows.
+# Its fields are documented in cometmq.kernel.rows.
 Lane = rows.Lane[ConsumeQueue]
 
 
 class Lanes:
-    """The lanes of a broker.
+    """All lanes of a broker.
 
     Attributes:
-        straight: the lanes of topics without any special treatment.
+        straight: The lanes that the fast path may use: topics without any special treatment.
     """
 
     def __init__(
         self, store: MessageStore, *, region: str, is_trace_on: bool, counters: Counters
     ) -> None:
-        """`region` and `is_trace_on` are told to the producer with each answer."""
+        """`region` (MSG_REGION) and `is_trace_on` (TRACE_ON) are sent to the producer in each answer."""
         self._counters = counters
         self.straight: LaneTable[ConsumeQueue] = LaneTable()
         self._opened: dict[str, dict[int, Lane]] = {}
-        # Queues with the same number are answered alike in all topics: one text, which stays in the
-        # processor's cache, where one for each of 80,000 lanes would not.
+        # The start of an answer depends only on the queue id, so all topics share one string per id. One per queue would not
+        # fit into the processor's cache with 80,000 queues.
         self._answer_starts: dict[str, str] = {}
         self._store = store
         self._fields = json.dumps(
@@ -47,12 +46,12 @@ class Lanes:
         )[:-1]
 
     def open(self, topic: TopicConfig, queue_id: int, *, is_kept: bool) -> Lane:
-        """The lane of a queue that may be sent to.
+        """Return the lane of a queue, opening it if needed.
 
         Args:
-            topic: of the queue.
-            queue_id: of the queue.
-            is_kept: whether sends may find it without this call from now on.
+            topic: The topic; the caller has checked that it may be written.
+            queue_id: The number of the queue.
+            is_kept: Whether the fast path may use the queue from now on without this call.
         """
         siblings = self._opened.setdefault(topic.name, {})
         lane = siblings.get(queue_id)
@@ -69,7 +68,7 @@ class Lanes:
         return lane
 
     def _make(self, topic: TopicConfig, queue_id: int, siblings: dict[int, Lane]) -> Lane:
-        """A new lane; it shares with its siblings, and with all others, what is the same."""
+        """Create a lane; it shares the encoded topic name with the other queues of its topic."""
         block = next((lane.topic_block for lane in siblings.values()), None)
         start = self.answer_start(queue_id)
         queue = self._store.queue_for_append(topic.name, queue_id)
@@ -82,11 +81,11 @@ class Lanes:
         )
 
     def answer_start(self, queue_id: int, recall_handle: str | None = None) -> str:
-        """The header of a send's answer, up to the physical offset in its message id.
+        """Return the JSON header of a send's answer up to the physical offset in the message id.
 
         Args:
-            queue_id: as the sender knows it.
-            recall_handle: of a timed message.
+            queue_id: The queue that the producer sent to.
+            recall_handle: The handle by which a timed message can be recalled, or None.
         """
         handle = f',"recallHandle":"{recall_handle}"' if recall_handle else ""
         host = self._store.store_host.hex().upper()
@@ -96,11 +95,11 @@ class Lanes:
         )
 
     def forget_all(self) -> None:
-        """The broker's permission changed: the next sends are checked again."""
+        """Forget all lanes, because the broker's permission has changed."""
         self.straight.clear()
         self._opened.clear()
 
     def forget(self, topic: str) -> None:
-        """The topic changed or is gone: its next sends are checked again."""
+        """Forget the lanes of a topic that was changed or deleted."""
         self.straight.forget(topic)
         self._opened.pop(topic, None)

@@ -1,8 +1,8 @@
-"""Queues that one client of a group has for itself, for consumption in order.
+"""Locks of queues for orderly consumption: each is held by one client of a group.
 
-A lock lives 60 s and clients renew it every 20 s (RebalanceLockManager of RocketMQ 5.3.3), so a client
-that died gives its queues up by itself. Differs: who holds what is kept in queueLocks.json, since
-the owner of a queue goes on consuming while its broker starts anew (docs/design/0012).
+A lock lasts 60 s and clients renew it every 20 s (RebalanceLockManager of RocketMQ 5.3.3), so a dead client's locks expire.
+Differs: locks are saved in queueLocks.json, because their owners go on consuming while the broker restarts
+(docs/design/0012).
 """
 
 import asyncio
@@ -20,16 +20,15 @@ from cometmq.store.config_file import ConfigFile
 _log = logging.getLogger(__name__)
 
 LOCK_SECONDS = 60  # rocketmq.broker.rebalance.lockMaxLiveTime.
-# For so long a client believes in a lock (rocketmq.client.rebalance.lockMaxLiveTime); after a start
-# nobody else may have its queues before that is over.
+# How long a client relies on a lock (rocketmq.client.rebalance.lockMaxLiveTime); after a start, no other client gets it before.
 BELIEF_SECONDS = 30
 
-# What all locks may take, bytes as `_size_of` estimates them: some 90,000. A group may have a quarter of
-# what the others leave, so that many that lock all they can leave room for one that has a few.
+# Estimated size limit of all locks in bytes: some 90,000. A group may have a quarter of what the others leave, so that
+# many groups that lock all they can still leave room for one with a few.
 LOCKS_SIZE_MAX = 32 << 20
 _GROUP_SHARE = 4
 _LOCK_SIZE = 250
-# A file that is larger than what it can hold today is not read.
+# A larger file is not read; it cannot be one that this version wrote.
 _FILE_SIZE_MAX = 2 * LOCKS_SIZE_MAX
 
 _Held = tuple[str, float]  # (client id, monotonic seconds until which)
@@ -39,22 +38,19 @@ class QueueLocks:
     """The locks of all groups."""
 
     def __init__(self, file: ConfigFile, *, clock: Clock, pool: Executor) -> None:
-        """Nothing is locked until `load`."""
         self._file = file
         self._clock = clock
         self._groups: dict[str, dict[MessageQueue, _Held]] = {}
         self._sizes: dict[str, int] = {}
         self._size = 0
         self._blind_until = -math.inf
-        self.on_first: Callable[[], None] = lambda: (
-            None
-        )  # Told when there is a lock and there was none.
+        self.on_first: Callable[[], None] = lambda: None  # Called when the first lock is set.
         self._saver = Saver(file, self._snapshot, pool)
 
     def load(self) -> None:
-        """Read the file: what was locked before the start is locked, as long as its owner thinks so.
+        """Read the file; locks from before the start stay valid for as long as their owners rely on them.
 
-        Where it means nothing nothing is locked until nobody believes in a lock of before the start.
+        If it cannot be decoded, nobody gets a lock until no client can rely on an old one.
         """
         until = self._clock.monotonic() + BELIEF_SECONDS
         holders = self._file.load(_decode, is_needed=False)
@@ -76,19 +72,19 @@ class QueueLocks:
     # --- reading
 
     def holder(self, group: str, queue: MessageQueue) -> str | None:
-        """The client that holds the lock of a queue now; None where nobody does."""
+        """Return the client that holds the lock of a queue, or None."""
         held = self._groups.get(group, {}).get(queue)
         return held[0] if held is not None and held[1] > self._clock.monotonic() else None
 
     def holders(self) -> Holders:
-        """The client that holds each locked queue now."""
+        """Return the client that holds each locked queue."""
         now = self._clock.monotonic()
         return {
             (group, queue): who for group, queue, (who, until) in self._all() if until > now
         }
 
     def is_group_ordered(self, group: str) -> bool:
-        """Whether a client of the group holds a lock at present (isLockAllExpired)."""
+        """Return whether a client of the group holds a lock (isLockAllExpired)."""
         now = self._clock.monotonic()
         return any(until > now for _, until in self._groups.get(group, {}).values())
 
@@ -97,10 +93,10 @@ class QueueLocks:
     def lock(
         self, queues: Iterable[MessageQueue], *, group: str, client_id: str
     ) -> tuple[list[MessageQueue], asyncio.Future[None] | None]:
-        """Lock or renew what is free or already this client's.
+        """Lock or renew the queues that are free or already this client's.
 
         Returns:
-            Those it has now; and what must be awaited before it is told, None for a mere renewal.
+            The queues that it holds now; and a future to await before answering, None if locks were only renewed.
         """
         now = self._clock.monotonic()
         if now < self._blind_until:
@@ -137,24 +133,24 @@ class QueueLocks:
         self._size += size
 
     def unlock(self, queues: Iterable[MessageQueue], *, group: str, client_id: str) -> None:
-        """Give back what this client holds."""
+        """Release the locks that this client holds."""
         locks = self._groups.get(group, {})
-        # A set: who names a queue twice gives it back once.
+        # A set, because a client may name a queue twice.
         given = [
             queue for queue in {*queues} if queue in locks and locks[queue][0] == client_id
         ]
         self._drop([(group, queue) for queue in given])
 
     def forget_topic(self, topic: str) -> None:
-        """Drop the locks on queues of a topic that is deleted."""
+        """Remove the locks on queues of a deleted topic."""
         self._drop([(group, queue) for group, queue, _ in self._all() if queue.topic == topic])
 
     def forget_group(self, group: str) -> None:
-        """Drop the locks of a group that is deleted."""
+        """Remove the locks of a deleted group."""
         self._drop([(group, queue) for queue in self._groups.get(group, ())])
 
     def expire(self) -> float:
-        """Forget locks that nobody renewed; gives when the next one may be (monotonic seconds), infinite if there is none."""
+        """Remove locks that were not renewed; return when the next one expires (monotonic seconds, infinite without locks)."""
         now = self._clock.monotonic()
         self._drop([(group, queue) for group, queue, (_, until) in self._all() if until <= now])
         return min((until for _, _, (_, until) in self._all()), default=math.inf)
@@ -176,7 +172,7 @@ class QueueLocks:
     # --- the file
 
     async def close(self) -> None:
-        """Bring everything to disk."""
+        """Save everything."""
         await self._saver.close()
 
     def _snapshot(self) -> Callable[[], str]:
@@ -191,10 +187,10 @@ class QueueLocks:
 
 
 def _decode(text: str) -> dict[tuple[str, MessageQueue], str] | int:
-    """The locks of a file; its size where that is too large."""
+    """Decode the file; return its size if it is too large."""
     return len(text) if len(text) > _FILE_SIZE_MAX else decode_locks_file(text)
 
 
 def _size_of(group: str, queue: MessageQueue, client_id: str) -> int:
-    """About how many bytes a lock takes, in memory or in the file."""
+    """Estimate the bytes of a lock, in memory or in the file."""
     return _LOCK_SIZE + len(group) + len(queue.topic) + len(client_id)

@@ -1,9 +1,8 @@
-"""Pulls that found nothing and wait: woken by a message that passes their filter, or by time.
+"""Held pulls (long polling): they wait for a message that passes their filter, or for their deadline.
 
-A queue is watched only while somebody waits there, so that dispatch does no work for the others. A machine
-(docs/design/0044): arrivals and time come in, and each pull that is to be done again goes out by itself.
-Follows PullRequestHoldService of RocketMQ 5.3.3; there a message wakes every pull of its queue
-through a thread, here within the turn of the loop that stored it; very many in some turns.
+A queue is watched only while a pull waits for it, so dispatch does no work for others. It is a state machine (docs/design/0044):
+arrivals and time are its input, and each pull that is due is run again. Follows PullRequestHoldService of RocketMQ 5.3.3;
+there a thread wakes the pulls, here the loop iteration that stored the message does (very many in several iterations).
 """
 
 import math
@@ -20,9 +19,9 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.store.consume_queue import ConsumeQueue
 
-HELD_MAX = 100_000  # Each costs about this many bytes, beside the expression that it brings and its tags.
+HELD_MAX = 100_000  # Each costs about `_SIZE` bytes, plus its expression and its tags.
 _SIZE, _SIZE_A_TAG = 500, 80
-# A client pulls each queue once at a time.
+# A client has one pull per queue at a time.
 PEER_HELD_MAX = 4_096
 PEER_SIZE_MAX = 8 << 20
 SIZE_MAX = 48 << 20
@@ -33,11 +32,11 @@ class HeldPull:
     """A pull that waits.
 
     Attributes:
-        request: what is asked.
-        caller: who asked, and is answered.
-        codes: tag hashes that it wants, None for all.
-        deadline: monotonic seconds at which it is answered in any case.
-        run_again: does it again.
+        request: The decoded request.
+        caller: The client that is to be answered.
+        codes: The tag hashes that it wants; None for all.
+        deadline: Monotonic seconds at which it is answered in any case.
+        run_again: Runs the pull again.
     """
 
     request: PullRequest
@@ -48,7 +47,7 @@ class HeldPull:
 
     @property
     def size(self) -> int:
-        """Bytes that the held pull keeps in memory; its group keeps what comes from heartbeats."""
+        """Size of the held pull in bytes, without subscriptions from heartbeats, which its group holds."""
         text = self.request.subscription
         if text is None:
             return _SIZE
@@ -56,22 +55,23 @@ class HeldPull:
 
 
 class LongPolls:
-    """The pulls that wait, by queue.
+    """The held pulls, by queue.
 
     Attributes:
-        on_due: told when one's time is over (monotonic seconds) that is over before those of all others; time is
-            to come in by then.
+        on_due: Called with a deadline (monotonic seconds) that is earlier than all others; `expire` must be called then.
     """
 
     def __init__(self, clock: Clock, call_soon: CallSoon | None = None) -> None:
-        """`call_soon`: calls back in the next turn, where there are very many; None: of the running loop."""
+        """`call_soon` schedules a call for the next iteration of the loop; None: that of the running loop."""
         self._bounds = PeerBounds(
             peer_count_max=PEER_HELD_MAX, peer_size_max=PEER_SIZE_MAX, size_max=SIZE_MAX
         )
         self._due = SlicedWork(clock, self._run_again, call_soon)
         self._expiring = SlicedWork(clock, self._expire_queue, call_soon)
         self._now = 0.0
-        self._first_due = math.inf  # Of those that wait, and some that were woken since.
+        self._first_due = (
+            math.inf
+        )  # Earliest deadline; may be that of a pull that was woken since.
         self.on_due: Callable[[float], None] = lambda _: None
         self._held: dict[ConsumeQueue, list[HeldPull]] = {}
         self._watchers: dict[ConsumeQueue, list[Callable[[ConsumeQueue], None]]] = {}
@@ -84,8 +84,8 @@ class LongPolls:
         """Let a pull wait.
 
         Raises:
-            RequestError: SYSTEM_BUSY, too many wait already; Java's clients pull again after 3 s then,
-                where an answer without messages would make them pull again at once.
+            RequestError: SYSTEM_BUSY, because too many wait. Java's clients then pull again after 3 s; after an answer without
+                messages they would pull again at once.
         """
         if self._count >= HELD_MAX or not self._bounds.take(pull.caller.owner, pull.size):
             raise RequestError(
@@ -99,7 +99,7 @@ class LongPolls:
         self._is_due_at(pull.deadline)
 
     def watch(self, queue: ConsumeQueue, on_arrival: Callable[[ConsumeQueue], None]) -> None:
-        """Let someone else know of each arrival in a queue, too."""
+        """Call `on_arrival` for each arrival in a queue."""
         self._watchers.setdefault(queue, []).append(on_arrival)
         queue.watched = True
 
@@ -112,7 +112,7 @@ class LongPolls:
             queue.watched = queue in self._held
 
     def arrived(self, queue: ConsumeQueue, tags_codes: list[int]) -> None:
-        """Wake pulls of a watched queue: messages with these tags are visible (`MessageStore.on_arrival`)."""
+        """Wake the pulls of a watched queue that want new messages with these tags (`MessageStore.on_arrival`)."""
         for on_arrival in self._watchers.get(queue, ()):
             on_arrival(queue)
         self._wake(
@@ -121,22 +121,22 @@ class LongPolls:
         )
 
     def wake_group(self, queue: ConsumeQueue, group: str) -> None:
-        """Run the held pulls of a group again: its offset was reset."""
+        """Run the held pulls of a group again, because its offset was reset."""
         self._wake(queue, lambda pull: pull.request.consumer_group == group)
 
     def forget_topic(self, topic: str) -> None:
-        """Run all held pulls of a topic again, because it is deleted: they are refused with TOPIC_NOT_EXIST."""
+        """Run all held pulls of a deleted topic again: they are refused with TOPIC_NOT_EXIST."""
         for queue in [queue for queue in self._held if queue.topic == topic]:
             self._wake(queue, lambda _: True)
 
     def forget_group(self, group: str) -> None:
-        """Run all held pulls of a group again, because it is deleted."""
+        """Run all held pulls of a deleted group again."""
         for queue in list(self._held):
             self.wake_group(queue, group)
 
     def expire(self, now: float) -> None:
-        """Answer held pulls whose time is over; a queue that was deleted has nothing to wait for."""
-        if not len(self._expiring):  # Else the last pass is still under way.
+        """Answer pulls whose deadline has passed, whose connection is closed, or whose queue was deleted."""
+        if not len(self._expiring):  # Otherwise the last pass is still in progress.
             self._now, self._first_due = now, math.inf
             self._expiring.add(list(self._held))
 
@@ -153,7 +153,6 @@ class LongPolls:
             self.on_due(deadline)
 
     def _wake(self, queue: ConsumeQueue, is_due: Callable[[HeldPull], bool]) -> None:
-        """Run the held pulls of a queue again that are due."""
         waiting = self._held.get(queue)
         if waiting is None:
             return

@@ -1,4 +1,4 @@
-"""A table that a master has and its slave has, too: who owns it says how it is read and taken."""
+"""A table that a slave copies from its master; its owner defines how it is decoded and applied."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -15,16 +15,16 @@ def _notes_nothing(_end: int | None) -> Steps[None]:
 
 
 class MasterTable(NamedTuple):
-    """One table that a slave copies from its master.
+    """A table that a slave copies from its master.
 
     Attributes:
-        code: of the request that gives it.
-        decode: reads its body; in any thread. CodecError: it means nothing.
-        take: has what was read here. Its second argument: the logs fit, and what the master does not have goes, as far as
-            its messages lie before this physical offset; None: that is not known, and nothing goes.
-        state: changes when the table has changed here, and the same body is to be taken once more.
-        known: Called after each look, also where nothing had changed, with the second argument of `take`.
-        needs_log: it speaks of what the master put into its log, and is not true here before that has come.
+        code: Code of the request that returns the table.
+        decode: Decodes the body, in any thread. Raises CodecError.
+        take: Applies the decoded table. If its second argument is a physical offset, the logs fit, and entries that the
+            master lacks are deleted if their messages are before it; None: this is not known, and nothing is deleted.
+        state: Its result changes when the table has changed here, so that an unchanged body must be applied again.
+        known: Called after each copy, even if nothing changed, with the second argument of `take`.
+        needs_log: Whether the table is only valid once the log here contains what the master's contained.
     """
 
     code: int

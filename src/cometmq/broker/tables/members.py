@@ -1,7 +1,7 @@
-"""The members of producer and consumer groups, as heartbeats tell, until a client leaves or falls silent.
+"""The members of producer and consumer groups, known from heartbeats until a client leaves or falls silent.
 
-A consumer group is told when its members or their subscriptions change (40), so that they share the
-queues anew. Follows ConsumerManager, ProducerManager and ConsumerGroupInfo of RocketMQ 5.3.3.
+Consumers of a group are notified (40) when its members or subscriptions change, so that they rebalance. Follows
+ConsumerManager, ProducerManager and ConsumerGroupInfo of RocketMQ 5.3.3.
 """
 
 import asyncio
@@ -23,20 +23,20 @@ from cometmq.model.rights import Access, Action, Asker, Resource, Right
 from cometmq.model.subscription import Subscription
 from cometmq.model.text import cut, printable
 
-# What memberships of all clients may take, bytes as `_size_of` estimates them. A connection may have a
-# quarter of what is left: few take nothing from many, and many leave room for one that is modest.
+# Estimated size limit of all memberships in bytes. A connection may have a quarter of what is left, so that many large
+# clients still leave room for a small one.
 HELD_SIZE_MAX = 32 << 20
 _HELD_SHARE = 4
-_MEMBERSHIP_SIZE = 500  # Measured, with the group where it is the first one of it.
+_MEMBERSHIP_SIZE = 500  # Measured; includes the group's entry for its first member.
 _SUBSCRIPTION_SIZE = 400
 _TAG_SIZE = 150
-# How often a group is told of changes at most, seconds; the first one is told at once. Larger groups
-# are told less often: of all groups' members so many a second.
+# Shortest time between notifications of a group; the first is sent at once. Larger groups are notified less often: over
+# all members of a group, this many per second.
 TELL_SECONDS = 0.1
 _TOLD_PER_SECOND = 2000
-_SHOWN_MAX = 128  # Of a client id in a remark, characters.
-_TOLD_AT_ONCE = 256  # Then others have their turn.
-# Queues whose first pull is remembered, of all groups together: some 20 MB.
+_SHOWN_MAX = 128  # Largest part of a client id in a remark, characters.
+_TOLD_AT_ONCE = 256  # Notifications per iteration of the loop.
+# Largest number of remembered first pulls, over all groups: some 20 MB.
 FIRST_PULLS_MAX = 100_000
 
 
@@ -45,12 +45,12 @@ class Client:
     """A client in one group.
 
     Attributes:
-        client_id: as it calls itself.
-        peer: its connection.
+        client_id: The id that the client gave itself.
+        peer: Its connection.
         language: `model.codes.Language`.
-        version: ordinal of its RocketMQ version.
-        seen: monotonic time of its last heartbeat, seconds.
-        asker: The user of that heartbeat. What the broker sends by itself goes only where this user may have it then.
+        version: Ordinal of its RocketMQ version.
+        seen: Time of its last heartbeat, monotonic seconds.
+        asker: The user of that heartbeat. The broker sends the client only messages that this user may get then.
     """
 
     client_id: str
@@ -62,7 +62,7 @@ class Client:
 
 
 def who_may(clients: Iterable[Client], *accesses: Access) -> list[Client]:
-    """Return the clients whose users may do all of this at this moment; each user is asked once."""
+    """Return the clients whose users currently have all these rights; each user is checked once."""
     verdicts: dict[Asker, bool] = {}
     allowed = []
     for client in clients:
@@ -77,13 +77,13 @@ def who_may(clients: Iterable[Client], *accesses: Access) -> list[Client]:
 
 
 def membership(group: str) -> Access:
-    """The access to a consumer group that its members need."""
+    """Return the access to a consumer group that its members need."""
     return Access(Resource.GROUP, group, frozenset({Action.SUB}))
 
 
 @dataclass(slots=True)
 class ConsumerGroup:
-    """The members of a consumer group and what they want; the last heartbeat's word counts."""
+    """A consumer group: its members and their subscriptions, as in the latest heartbeat."""
 
     name: str
     clients: dict[ClientPeer, Client] = field(default_factory=dict)
@@ -91,23 +91,23 @@ class ConsumerGroup:
     consume_type: str = CONSUME_PASSIVELY
     model: str = CLUSTERING
     from_where: str = FROM_LAST
-    told: float = -math.inf  # When its members were told of a change last, monotonic seconds.
-    is_telling: bool = False  # They will be told soon.
+    told: float = -math.inf  # Time of the last notification, monotonic seconds.
+    is_telling: bool = False  # Whether a notification is scheduled.
     # The first offset that a member pulled, by topic and queue, if the group had committed none.
     first_pulls: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def client_ids(self) -> list[str]:
-        """Each member once; one that has just reconnected may still have two connections."""
+        """Return the ids of the members, each once; a reconnected client may still have two connections."""
         return list(dict.fromkeys(client.client_id for client in self.clients.values()))
 
 
-# Called with a group, its member that has just said what it wants, and that.
+# Called with a group, the member whose heartbeat arrived, and the content of the heartbeat.
 OnHeartbeat = Callable[[ConsumerGroup, Client, ConsumerPart], None]
 
 
 @dataclass(slots=True)
 class _Share:
-    """The groups of a connection with their sizes, and the id under which it produces."""
+    """The groups of a connection with their sizes in bytes, and the client id under which it produces."""
 
     producers: dict[str, int] = field(default_factory=dict)
     consumers: dict[str, int] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class _Share:
 
 @dataclass(slots=True)
 class _ClientIdOwner:
-    """The user of a client id, and the number of memberships that have it."""
+    """The user of a client id, and the number of memberships with this id."""
 
     asker: Asker
     count: int = 0
@@ -127,16 +127,16 @@ class Members:
     """The registry of clients.
 
     Attributes:
-        changes: another number behind each change of what consumer groups want.
-        on_heartbeat: told of each consumer that says what it wants, when it is in its group.
-        on_first: told when there is a member and there was none.
-        on_left: told of a group's name and the connection of a consumer that has left it.
+        changes: Number that changes whenever subscriptions of consumer groups change.
+        on_heartbeat: Called for each consumer heartbeat, after the registration in its group.
+        on_first: Called when the first member registers.
+        on_left: Called with the group name and the connection of a consumer that has left.
     """
 
     def __init__(
         self, clock: Clock, *, timeout_ms: int, is_notified: Callable[[str], bool]
     ) -> None:
-        """`is_notified` says whether members of a group are told of changes."""
+        """`is_notified` returns whether members of a group are notified of changes."""
         self.changes = 0
         self.on_heartbeat: list[OnHeartbeat] = []
         self.on_first: Callable[[], None] = lambda: None
@@ -155,42 +155,42 @@ class Members:
     # --- reading
 
     def consumer_groups(self) -> list[ConsumerGroup]:
-        """The groups with living members."""
+        """Return the groups with living members."""
         return list(self._consumers.values())
 
     def consumer_group(self, name: str) -> ConsumerGroup | None:
-        """A group with living members, or None."""
+        """Return a group with living members, or None."""
         return self._consumers.get(name)
 
     def consumer(self, group: str, client_id: str) -> Client | None:
-        """The member of a group with this id."""
+        """Return the member of a group with this client id, or None."""
         found = self._consumers.get(group)
         clients = () if found is None else found.clients.values()
         return next((client for client in clients if client.client_id == client_id), None)
 
     def groups_of(self, topic: str) -> list[str]:
-        """Groups whose living members want a topic."""
+        """Return the groups whose living members subscribe to a topic."""
         return [name for name, group in self._consumers.items() if topic in group.subscriptions]
 
     def producer(self, client_id: str) -> Client | None:
-        """The producer with this id, whatever its group: where replies go. None: its user may not ask any more, too."""
+        """Return the producer with this client id, which gets replies; None if there is none or its user is gone."""
         client = self._producers_by_id.get(client_id)
         return client if client is not None and client.asker.is_known else None
 
     def producers(self, group: str) -> list[Client]:
-        """The living producers of a group."""
+        """Return the living producers of a group."""
         return list(self._producers.get(group, {}).values())
 
     def producer_groups(self) -> list[str]:
-        """The groups with living producers."""
+        """Return the groups with living producers."""
         return list(self._producers)
 
     def subscription(self, group: str, topic: str) -> Subscription | None:
-        """The subscription of a group to a topic, as its heartbeats say; None where there is none."""
+        """Return the subscription of a group to a topic, as in its heartbeats, or None."""
         found = self._consumers.get(group)
         return None if found is None else found.subscriptions.get(topic)
 
-    # --- where groups without offsets began
+    # --- first pulls of groups without offsets
 
     def first_pull(self, group: str, topic: str, queue_id: int) -> int | None:
         """Return the first offset of a queue that a living member pulled while the group had committed none."""
@@ -207,7 +207,7 @@ class Members:
             self._first_pull_count += 1
 
     def forget_topic(self, topic: str) -> None:
-        """Forget the pulls of a topic that was deleted."""
+        """Forget the first pulls of a deleted topic."""
         for group in self._consumers.values():
             for key in [key for key in group.first_pulls if key[0] == topic]:
                 del group.first_pulls[key]
@@ -216,7 +216,7 @@ class Members:
     # --- heartbeats
 
     def check_owner(self, client_id: str, asker: Asker) -> None:
-        """Refuse a client id that a living client of another user has.
+        """Refuse a client id that belongs to a living client of another user.
 
         Raises:
             RequestError: NO_PERMISSION.
@@ -230,10 +230,10 @@ class Members:
             )
 
     def register_producer(self, group: str, client: Client) -> None:
-        """A producer is alive.
+        """Register a heartbeat of a producer.
 
         Raises:
-            RequestError: clients hold too much memory.
+            RequestError: Memberships take too much memory.
         """
         held = self._held_by(client.peer)
         size = _MEMBERSHIP_SIZE + len(group) + len(client.client_id)
@@ -249,18 +249,18 @@ class Members:
     def register_consumer(
         self, part: ConsumerPart, client: Client, *, is_without_subscriptions: bool = False
     ) -> bool:
-        """A consumer is alive; tells the group when that changes something.
+        """Register a heartbeat of a consumer; notify its group if this changes something.
 
         Args:
-            part: what it says of the group.
-            client: who it is.
-            is_without_subscriptions: its subscriptions are those of its last full heartbeat.
+            part: The group's part of the heartbeat.
+            client: The consumer.
+            is_without_subscriptions: Whether to keep the subscriptions of its last full heartbeat.
 
         Returns:
             Whether members or subscriptions changed.
 
         Raises:
-            RequestError: clients hold too much memory.
+            RequestError: Memberships take too much memory.
         """
         self.changes += 1
         held = self._held_by(client.peer)
@@ -285,13 +285,13 @@ class Members:
         return is_changed
 
     def _own(self, before: Client | None, after: Client | None) -> None:
-        """Count the memberships of client ids: one has come, has gone, or is another's now."""
+        """Count the memberships per client id after a client was added, removed or replaced."""
         if after is not None:
             owner = self._owners.setdefault(after.client_id, _ClientIdOwner(after.asker))
             if not owner.asker.is_known:
                 owner.asker = after.asker
             if before is not None and before.client_id == after.client_id:
-                return  # Most heartbeats.
+                return  # As for most heartbeats.
             owner.count += 1
         if before is not None:
             owner = self._owners[before.client_id]
@@ -309,7 +309,7 @@ class Members:
         return held
 
     def _take(self, held: _Share, sizes: dict[str, int], group: str, size: int) -> None:
-        """Account for a membership, which may be known already."""
+        """Account for the size of a new or known membership."""
         more = size - sizes.get(group, 0)
         if more > 0 and (held.size + more) * _HELD_SHARE > HELD_SIZE_MAX - self._size:
             raise RequestError(
@@ -332,17 +332,17 @@ class Members:
     def unregister(
         self, peer: ClientPeer, *, producer_group: str | None, consumer_group: str | None
     ) -> None:
-        """A client leaves groups in good order."""
+        """Remove a client that leaves groups."""
         if producer_group:
             self._drop_producer(peer, producer_group)
         if consumer_group:
             self._drop_consumer(peer, consumer_group)
 
     def expire(self) -> float:
-        """Close the connections of clients that have been silent too long; each minute is enough.
+        """Close the connections of clients whose heartbeats are overdue; calling it each minute is enough.
 
         Returns:
-            Monotonic seconds at which the next one of now may be; infinite where there is none.
+            Monotonic seconds at which the next client may be overdue; infinite if there are no clients.
         """
         oldest = self._clock.monotonic() - self._timeout_seconds
         clients = [
@@ -357,7 +357,7 @@ class Members:
             if client.seen < oldest:
                 client.peer.close()
         seen = [client.seen for client in clients if client.seen >= oldest]
-        # Those that are being closed stay until they are: they are looked at again, as often as others.
+        # Connections that are being closed stay until they are closed; they are checked again as often as others.
         return min(seen, default=math.inf if not clients else oldest) + self._timeout_seconds
 
     def _peer_closed(self, peer: ClientPeer) -> None:
@@ -383,7 +383,9 @@ class Members:
 
     def _forget_producer_id(self, peer: ClientPeer, held: _Share) -> None:
         known = self._producers_by_id.get(held.producer_id)
-        if known is not None and known.peer is peer:  # Else it has a newer connection.
+        if (
+            known is not None and known.peer is peer
+        ):  # Otherwise the client id has a newer connection.
             del self._producers_by_id[held.producer_id]
 
     def _drop_consumer(self, peer: ClientPeer, name: str) -> None:
@@ -403,10 +405,10 @@ class Members:
             self._first_pull_count -= len(group.first_pulls)
             del self._consumers[name]
 
-    # --- telling
+    # --- notifications
 
     def _notify(self, group: ConsumerGroup) -> None:
-        """Tell the members of a change: at once, or soon where they have just been told."""
+        """Notify the members of a change: at once, or later if the last notification was recent."""
         if group.is_telling or not self._is_notified(group.name):
             return
         pause = max(TELL_SECONDS, len(group.clients) / _TOLD_PER_SECOND)
@@ -432,17 +434,17 @@ def _tell_some(clients: Sequence[Client], first: int, group: str) -> None:
 
 
 def _size_of(part: ConsumerPart) -> int:
-    """About how many bytes are kept of what a consumer says of a group."""
+    """Estimate the bytes kept for a consumer's part in a group."""
     size = _MEMBERSHIP_SIZE + len(part.group)
     for wish in part.subscriptions:
-        # The topic and the expression are kept once more by who compares the members.
+        # The comparison of members stores topic and expression once more.
         size += _SUBSCRIPTION_SIZE + 4 * (len(wish.topic) + len(wish.expression))
         size += _TAG_SIZE * len(wish.tags)
     return size
 
 
 def _update(known: dict[str, Subscription], told: Iterable[Subscription]) -> bool:
-    """Take newer subscriptions and drop those not told; whether topics came or went."""
+    """Store newer subscriptions and drop missing ones; return whether topics were added or removed."""
     is_changed = False
     told = tuple(told)
     for subscription in told:

@@ -1,9 +1,8 @@
 """The offset of each consumer group in each queue: in memory, saved every 5 s to a file.
 
-An offset is the next one to consume. A crash loses at most the commits of the last seconds, so that a
-consumer sees a few messages again; that is RocketMQ's promise too (at least once). The file is
-consumerOffset.json, as ConsumerOffsetManager of RocketMQ 5.3.3 keeps it; with light queues
-(enableLmq) lmqConsumerOffset.json has all of it instead, as LmqConsumerOffsetManager has it.
+An offset is that of the next message to consume. A crash loses at most the commits of the last seconds, so a consumer gets a few
+messages again, as in RocketMQ (at least once). The file is consumerOffset.json, as in ConsumerOffsetManager of RocketMQ
+5.3.3; with light queues (enableLmq) all of it is in lmqConsumerOffset.json instead, as in LmqConsumerOffsetManager.
 """
 
 import logging
@@ -27,21 +26,21 @@ from cometmq.store.config_file import ConfigFile
 
 _log = logging.getLogger(__name__)
 
-# What the offsets of consumers may take, bytes as they are estimated: some 400,000 of them.
+# Estimated size limit of the offsets in bytes: some 400,000 of them.
 OFFSETS_SIZE_MAX = 48 << 20
 _GROUP_IN_TOPIC_SIZE = 500
 _OFFSET_SIZE = 120
-# How far beyond a queue's end a group may stand: as far as a broker may lose with its last second, or a tool may
-# be ahead of the messages that it copies.
+# How far a committed offset may be beyond a queue's end: as far as a broker may lose with its last second, or a tool
+# may be ahead of the messages that it copies.
 BEYOND_MAX = 1_024
-_SHOWN_MAX = 20  # Groups in topics in one line of the log.
+_SHOWN_MAX = 20  # Largest number of groups in a log line.
 
 
 class Offsets:
     """The table of consumer offsets.
 
     Attributes:
-        resets: by "topic@group" and queue, of which nobody was told yet: offsets to go on from.
+        resets: By "topic@group" and queue, the offsets of resets that no consumer has been told yet.
     """
 
     def __init__(
@@ -53,14 +52,14 @@ class Offsets:
         other_file: ConfigFile | None = None,
         is_light: bool = False,
     ) -> None:
-        """The table is empty until `load`.
+        """Create the table; `load` reads it.
 
         Args:
-            file: what is kept.
-            clock: for its version.
-            pool: where it is written.
-            other_file: what is taken where `file` is not there: enableLmq was set otherwise.
-            is_light: `file` is lmqConsumerOffset.json.
+            file: The file of the table.
+            clock: Provides the time for the version.
+            pool: Threads for writing the file.
+            other_file: Read if `file` does not exist, because enableLmq was set differently before.
+            is_light: Whether `file` is lmqConsumerOffset.json.
         """
         self._file = file
         self._other_file = other_file
@@ -68,11 +67,11 @@ class Offsets:
         self._clock = clock
         self._version = DataVersion(clock.now_ms())
         self._offsets: dict[str, dict[int, int]] = {}
-        # When a group committed its first offset in a topic, ms since 1970, if that was since the start.
+        # When a group committed its first offset in a topic, epoch ms, if that was since the start.
         self._began_ms: dict[str, int] = {}
         self.resets: dict[str, dict[int, int]] = {}
         self._size = 0
-        # Of a slave: what groups committed here, beyond what its master said last; None: not a slave's.
+        # On a slave, the offsets committed here beyond those last copied from the master; None on a master.
         self._grown: dict[str, dict[int, int]] | None = None
         self.saver = Saver(file, self._snapshot, pool)
 
@@ -80,7 +79,7 @@ class Offsets:
         """Read the file.
 
         Raises:
-            CodecError: the file means nothing; the message names it.
+            CodecError: The file cannot be decoded; the message names it.
         """
         table = self._file.load(decode_offset_table)
         if table is None and self._other_file is not None:
@@ -91,7 +90,7 @@ class Offsets:
         self._size = sum(_size_of(key, queues) for key, queues in self._offsets.items())
 
     def get(self, group: str, topic: str, queue_id: int) -> int | None:
-        """The next offset to consume, or None when the group has none there."""
+        """Return the next offset to consume, or None if the group has none."""
         queues = self._offsets.get(topic + TOPIC_GROUP_SEPARATOR + group)
         return None if queues is None else queues.get(queue_id)
 
@@ -100,7 +99,7 @@ class Offsets:
         return topic + TOPIC_GROUP_SEPARATOR + group in self._offsets
 
     def commit(self, group: str, topic: str, queue_id: int, *, offset: int) -> None:
-        """The group will go on at `offset`; a smaller one than before is taken, as in RocketMQ."""
+        """Set a group's offset; it may be smaller than before, as in RocketMQ."""
         key = topic + TOPIC_GROUP_SEPARATOR + group
         queues = self._offsets.get(key)
         if queues is None:
@@ -108,7 +107,7 @@ class Offsets:
             self._size += _size_of(key, queues)
             self._began_ms[key] = self._clock.now_ms()
         known = queues.get(queue_id)
-        if known != offset:  # Each pull tells it, changed or not.
+        if known != offset:  # Each pull brings it, changed or not.
             queues[queue_id] = offset
             if self._grown is not None and (known is None or offset > known):
                 self._grown.setdefault(key, {})[queue_id] = offset
@@ -119,11 +118,11 @@ class Offsets:
     def commit_brought(
         self, group: str, topic: str, queue_id: int, offset: int, queue_end: int
     ) -> None:
-        """Keep the offset that a pull brings.
+        """Commit the offset that a pull brings.
 
-        Ignored are offsets far beyond the queue's end, without room, and of groups of the broker itself.
+        Ignored are offsets far beyond the queue's end, new ones if there are too many, and those of the broker's own groups.
         """
-        if self.get(group, topic, queue_id) == offset:  # Of most pulls.
+        if self.get(group, topic, queue_id) == offset:  # As for most pulls.
             return
         if is_group_of_brokers(group):
             return
@@ -131,7 +130,7 @@ class Offsets:
             self.commit(group, topic, queue_id, offset=offset)
 
     def has_room(self, group: str, topic: str, queue_id: int) -> bool:
-        """Whether an offset that a client names may be kept: a new one only where there are not too many."""
+        """Return whether an offset that a client commits may be stored; a new one may not if there are too many."""
         if self._size < OFFSETS_SIZE_MAX or self.get(group, topic, queue_id) is not None:
             return True
         _log.warning(
@@ -144,17 +143,17 @@ class Offsets:
     # --- resets
 
     def reset(self, group: str, topic: str, queue_id: int, *, offset: int) -> None:
-        """The group must go on at `offset`; whoever pulls that queue next is told so."""
+        """Set a group's offset, and tell it to the consumer that pulls the queue next."""
         self.commit(group, topic, queue_id, offset=offset)
         key = topic + TOPIC_GROUP_SEPARATOR + group
         self.resets.setdefault(key, {})[queue_id] = offset
 
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
-        """Whether a reset waits that nobody was told of yet."""
+        """Return whether there is a reset that no consumer has been told yet."""
         return queue_id in self.resets.get(topic + TOPIC_GROUP_SEPARATOR + group, ())
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """The offset of a reset that nobody was told of yet; with this call somebody is."""
+        """Return the offset of a reset that no consumer has been told yet, and mark it as told."""
         if not self.resets:
             return None
         key = topic + TOPIC_GROUP_SEPARATOR + group
@@ -171,18 +170,18 @@ class Offsets:
     def keep_within(self, end_of: Callable[[str, int], int | None]) -> None:
         """Set each offset beyond the end of its queue to that end.
 
-        The queue has lost its last messages, or never had them: offsets come to a slave faster than the log,
-        and a power cut may take the log's end alone. A group would skip every message up to its offset. Each
-        member learns of its new offset with its next pull, since it may hold a larger one in memory.
+        The queue has lost its last messages or never had them: offsets reach a slave faster than the log, and a power
+        failure may cut only the log. Otherwise a group would skip every message up to its offset. Each member gets its
+        new offset with its next pull, because it may hold a larger one in memory.
 
         Args:
-            end_of: Returns the end of a queue by topic and number; None if that is not known.
+            end_of: Returns the end of a queue by topic and number; None if unknown.
         """
         lowered: dict[str, int] = {}
         for key, queues in self._offsets.items():
             topic, _, group = key.partition(TOPIC_GROUP_SEPARATOR)
             if is_group_of_brokers(group):
-                continue  # Its feature knows what its offsets mean.
+                continue  # The feature that owns the group interprets its offsets.
             for queue_id, offset in queues.items():
                 end = end_of(topic, queue_id)
                 if end is not None and offset > end:
@@ -202,28 +201,28 @@ class Offsets:
                 sum(lowered.values()), plural(sum(lowered.values()), "offset"), shown, ", ..." if len(lowered) > _SHOWN_MAX else "",
             )  # fmt: skip
 
-    # --- of a slave
+    # --- on a slave
 
     def follow(self) -> None:
-        """From now on what is committed here is remembered, until the master has it."""
+        """Start to remember offsets that are committed here, until the master has them."""
         self._grown = {}
 
     def grown(self) -> dict[str, dict[int, int]]:
-        """The offsets committed here beyond what the master said last, by "topic@group" and queue."""
+        """Return the offsets committed here beyond those of the master, by "topic@group" and queue."""
         return {key: dict(queues) for key, queues in (self._grown or {}).items()}
 
     @property
     def has_grown(self) -> bool:
-        """Whether anything was."""
+        """Whether groups committed offsets beyond those of the master."""
         return bool(self._grown)
 
     def take(self, theirs_by_key: Iterable[tuple[str, Mapping[int, int]]]) -> int:
-        """Take a master's offsets, a smaller one than before too, since a reset goes back.
+        """Apply a master's offsets, even smaller ones, because a reset moves back.
 
-        What groups committed here since the master was lost stays until the master is as far.
+        Offsets that groups committed here while the master was gone stay until the master has reached them.
 
         Returns:
-            How many groups in topics found no room.
+            The number of groups in topics that were refused for lack of room.
         """
         refused, grown = 0, self._grown or {}
         for key, theirs in theirs_by_key:
@@ -250,9 +249,9 @@ class Offsets:
     def drop_lost(
         self, keys: Iterable[str], theirs_by_key: Mapping[str, Mapping[int, int]]
     ) -> None:
-        """Forget, of some "topic@group", what their master does not have: a topic may be deleted and be there again.
+        """Delete the offsets of some "topic@group" that their master lacks: a topic may have been deleted and recreated.
 
-        What groups committed here, and the master was not told yet, stays.
+        Offsets that were committed here and are not yet known to the master stay.
         """
         grown = self._grown or {}
         for key in keys:
@@ -271,11 +270,11 @@ class Offsets:
     # --- all of a group or topic
 
     def topics_of(self, group: str) -> list[str]:
-        """The topics in which a group has offsets."""
+        """Return the topics in which a group has offsets."""
         return self._halves(group, is_of_group=True)
 
     def groups_of(self, topic: str) -> list[str]:
-        """The groups that have offsets in a topic."""
+        """Return the groups that have offsets in a topic."""
         return self._halves(topic, is_of_group=False)
 
     def _halves(self, name: str, *, is_of_group: bool) -> list[str]:
@@ -291,15 +290,15 @@ class Offsets:
             yield topic, group
 
     def places(self) -> list[tuple[str, dict[int, int]]]:
-        """Each "topic@group" with the offsets of its queues, which may change; not to be changed."""
+        """Return each "topic@group" with a live view of its offsets by queue; callers must not change it."""
         return list(self._offsets.items())
 
     def of(self, group: str, topic: str) -> dict[int, int]:
-        """All offsets of a group in a topic, by queue."""
+        """Return all offsets of a group in a topic, by queue."""
         return dict(self._offsets.get(topic + TOPIC_GROUP_SEPARATOR + group, {}))
 
     def began_ms(self, group: str, topic: str) -> int | None:
-        """Return when a group committed its first offset in a topic, ms; None if that was before this start."""
+        """Return when a group committed its first offset in a topic, epoch ms; None if that was before this start."""
         return self._began_ms.get(topic + TOPIC_GROUP_SEPARATOR + group)
 
     def copy(self, group: str, other_group: str, topic: str) -> None:
@@ -314,13 +313,13 @@ class Offsets:
             self.saver.changed()
 
     def consumed_counts(self) -> dict[str, int]:
-        """The sum of the offsets of each "topic@group"; its growth is what was consumed. Any thread."""
-        # The loop changes both tables meanwhile. copy() and sum() each take theirs in one go; list(items())
-        # does not: it makes a tuple for each, and the collector that this may begin may let the loop go on.
+        """Return the sum of the offsets of each "topic@group", whose growth is the number consumed. Callable in any thread."""
+        # The loop changes both tables meanwhile. copy() and sum() are atomic; list(items()) is not: it allocates a tuple per
+        # entry, which may start the garbage collector, which may let the loop run.
         return {key: sum(queues.values()) for key, queues in self._offsets.copy().items()}
 
     def consumed_count(self, key: str) -> int | None:
-        """The sum of the offsets of one "topic@group"; None where it has none."""
+        """Return the sum of the offsets of one "topic@group", or None."""
         queues = self._offsets.get(key)
         return None if queues is None else sum(queues.values())
 
@@ -332,11 +331,11 @@ class Offsets:
         self.drop_lost([key], {key: others})
 
     def forget_topic(self, topic: str) -> None:
-        """The topic is gone."""
+        """Forget all offsets in a deleted topic."""
         self._drop(lambda key: key.partition(TOPIC_GROUP_SEPARATOR)[0] == topic)
 
     def forget_group(self, group: str) -> None:
-        """The group is gone."""
+        """Forget all offsets of a deleted group."""
         self._drop(lambda key: key.partition(TOPIC_GROUP_SEPARATOR)[2] == group)
 
     def _drop(self, is_gone: Callable[[str], bool]) -> None:
@@ -349,16 +348,16 @@ class Offsets:
             self.saver.changed()
 
     def table(self) -> OffsetTable:
-        """All offsets, as they are now."""
+        """Return a snapshot of all offsets."""
         offsets = {key: dict(queues) for key, queues in self._offsets.items()}
         return OffsetTable(self._version, offsets)
 
     def save_if_dirty(self) -> None:
-        """Save what was committed since the last save; the caller's timer decides when."""
+        """Save what was committed since the last save; called by a timer."""
         self.saver.save_if_dirty()
 
     async def close(self) -> None:
-        """Bring everything to disk."""
+        """Save everything."""
         await self.saver.close()
 
     def _snapshot(self) -> Callable[[], str]:
@@ -368,12 +367,12 @@ class Offsets:
 
 
 def _size_of(key: str, queues: Mapping[int, int]) -> int:
-    """About how many bytes the offsets of a group in a topic take."""
+    """Estimate the bytes of the offsets of a group in a topic."""
     return _GROUP_IN_TOPIC_SIZE + 2 * len(key) + len(queues) * _OFFSET_SIZE
 
 
 def topics_by_group(keys: Iterable[str]) -> dict[str, list[str]]:
-    """The topics of each group in one pass over "topic@group"."""
+    """Return the topics of each group, in one pass over "topic@group" keys."""
     topics: dict[str, list[str]] = {}
     for key in keys:
         topic, _, group = key.partition(TOPIC_GROUP_SEPARATOR)

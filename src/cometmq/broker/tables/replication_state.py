@@ -1,7 +1,6 @@
-"""The state of a broker's copies: its slaves as a master sees them, its master as a slave does.
+"""The replication state of a broker: its slaves as the master sees them, or its master as a slave sees it.
 
-Plain values, made when somebody asks (mqadmin haStatus, `cometmq cluster replicas`); what they are made from is
-docs/design/0048-replication.md.
+These values are made on request (mqadmin haStatus, `cometmq cluster replicas`); see docs/design/0048-replication.md.
 """
 
 from cometmq.model.frozen import dataclass
@@ -12,14 +11,14 @@ class CopyState:
     """A slave, as its master sees it.
 
     Attributes:
-        address: "ip:port" that it connects from.
-        broker_id: its id, where it said so; a Java slave does not.
-        acked: physical offset up to which it says to have the log.
-        gap: bytes of the master's log that it does not have.
-        is_in_sync: the gap is below haMaxGapNotInSync, so sends may count on it.
-        transferred_per_second: bytes it was sent in the last whole second.
-        sent: physical offset of the next byte to be sent to it (transferFromWhere of RocketMQ).
-        error: why the connection before this one ended; None: there was none, or it ended well.
+        address: Remote address of its connection, "ip:port".
+        broker_id: Its id, if known; a Java slave does not send it.
+        acked: Physical offset up to which it has acknowledged the log.
+        gap: Number of bytes of the master's log that it lacks.
+        is_in_sync: Whether the gap is below haMaxGapNotInSync, so that it counts for sends.
+        transferred_per_second: Bytes sent to it in the last full second.
+        sent: Physical offset of the next byte to send to it (transferFromWhere of RocketMQ).
+        error: Why the previous connection ended; None if there was none, or it ended normally.
     """
 
     address: str
@@ -37,15 +36,15 @@ class MasterState:
     """The master that a slave copies from, as the slave sees it.
 
     Attributes:
-        address: "ip:port" of its HA port; empty: not known yet.
-        max_offset: physical offset behind the last record here.
-        master_flushed: up to here the master said to have its log on the device; 0: it did not.
-        is_active: bytes may come: it is connected, and the two logs fit.
-        transferred_per_second: bytes that came in the last whole second.
-        read_ms: when bytes came last, ms since 1970; 0: never.
-        written_ms: when this slave reported last, ms since 1970; 0: never.
-        stopped: why nothing is copied any more, for people; None: copying goes on, or is tried again.
-        error: why the last connection ended, or none came about; None: it stands.
+        address: "ip:port" of its HA port; empty if not known yet.
+        max_offset: Physical offset after the last record here.
+        master_flushed: Physical offset up to which the master has reported its log as flushed; 0 if it has not.
+        is_active: Whether the slave is connected and the two logs fit.
+        transferred_per_second: Bytes received in the last full second.
+        read_ms: When bytes were last received, epoch ms; 0 if never.
+        written_ms: When this slave last reported its offset, epoch ms; 0 if never.
+        stopped: Why replication has stopped for good; None if it continues or is retried.
+        error: Why the last connection ended or failed; None if it is open.
     """
 
     address: str
@@ -64,13 +63,13 @@ class ReplicationState:
     """The state of all copies of one broker's log.
 
     Attributes:
-        is_master: whether others copy from it.
-        max_offset: physical offset behind its last record.
-        copies: its slaves; empty for a slave.
-        in_sync: how many members have the log, itself counted (inSyncSlaveNums of RocketMQ is one less).
-        needed: how many must, itself counted, before a send is answered; 1: nobody waits.
-        refused: connections that were closed because of who came or what came, since the start.
-        master: of a slave, whom it copies from; None for a master.
+        is_master: Whether this broker is the master.
+        max_offset: Physical offset after its last record.
+        copies: Its slaves; empty for a slave.
+        in_sync: Number of members in sync, including the broker (inSyncSlaveNums of RocketMQ is one less).
+        needed: Number of members that must have a send before it is answered, including the broker; 1: no waiting.
+        refused: Number of connections closed since the start because of the peer or what it sent.
+        master: The master of a slave; None for a master.
     """
 
     is_master: bool
@@ -83,5 +82,5 @@ class ReplicationState:
 
     @property
     def has_master(self) -> bool:
-        """Whether a slave copies just now, so that its log is known to be its master's."""
+        """Whether the broker is a slave that is replicating now, so that its log is known to be its master's."""
         return self.master is not None and self.master.is_active

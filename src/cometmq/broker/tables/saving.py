@@ -1,11 +1,10 @@
-"""Keeps a table's file in step with the table: one save at a time, in a thread that is lent.
+"""Saves a table to its file: one save at a time, in a pool thread.
 
-Changes that come while a save runs share the next one; whoever must not be answered before a change
-is on disk waits for the future that its `save_soon` gave. Several share it, so nobody can cancel it: one
-whose peer goes away would take it from the others.
+Changes during a save share the next one. A caller that must wait for a change to be on disk awaits the future from `save_soon`.
+Several callers share it, so it cannot be cancelled: a disconnecting peer would take it from the others.
 
-A save writes the whole table, and making its text takes the processor from the loop; so after one that
-took long nothing is saved for some time, and what changes meanwhile shares the next one.
+A save writes the whole table, and encoding it takes processor time from the loop. After a long save there is therefore
+a pause; changes meanwhile share the next save.
 """
 
 import asyncio
@@ -20,30 +19,29 @@ from cometmq.store.config_file import ConfigFile
 
 _log = logging.getLogger(__name__)
 
-# A pause follows a save, so many times as long as its text took to make; none where that is too short
-# to be felt.
+# The pause after a save, as a multiple of the encoding time; none if it would be too short to matter.
 _PAUSE_FACTOR = 4
 _PAUSE_SECONDS_MIN = 0.01
 
-# Takes the table's present content, on the loop; what it gives makes the text, in the thread.
+# Takes a snapshot of the table on the loop; the result encodes it, in the thread.
 Snapshot = Callable[[], Callable[[], str]]
 
 
 class _Saved(asyncio.Future[None]):
-    """Done when a save is; a task that is cancelled while it waits ends then."""
+    """A future that is done when a save is."""
 
     def cancel(self, msg: object = None) -> bool:
-        """Refuse: others wait, too."""
+        """Refuse, because others wait, too; a waiting task that is cancelled ends when the save is done."""
         del msg
         return False
 
 
 class Saver:
-    """Saves one table.
+    """The saver of one table.
 
     Attributes:
-        is_dirty: whether something has changed that no save has brought to disk.
-        on_dirty: each is told when the first such change comes.
+        is_dirty: Whether there are changes that no save has covered.
+        on_dirty: Callbacks for the first such change.
     """
 
     def __init__(self, file: ConfigFile, snapshot: Snapshot, pool: Executor) -> None:
@@ -55,17 +53,17 @@ class Saver:
         self._running: asyncio.Future[None] | None = None
         self._next: asyncio.Future[None] | None = None
         self._pause: asyncio.TimerHandle | None = None
-        self._began = 0.0  # The save that runs, seconds of the loop.
+        self._began = 0.0  # Start of the current save, seconds of the loop.
 
     def changed(self) -> None:
-        """Something has changed; `save_if_dirty` saves it."""
+        """Note a change; `save_if_dirty` saves it."""
         if not self.is_dirty:
             self.is_dirty = True
             for tell in self.on_dirty:
                 tell()
 
     def save_soon(self) -> asyncio.Future[None]:
-        """Save the table as it is now; done when it is on disk, RequestError when it cannot be."""
+        """Save the table as it is now; the future is done when it is on disk, or has a RequestError."""
         self.is_dirty = True
         if self._running is None and self._pause is None:
             return self._begin(_Saved())
@@ -74,18 +72,18 @@ class Saver:
         return self._next
 
     def saving(self) -> "asyncio.Future[None] | None":
-        """Return what is done when the table is on disk as it is now; None if it is already."""
+        """Return a future that is done when the table as it is now is on disk; None if it is already."""
         if self.is_dirty:
             return self.save_soon()
         return self._next or self._running
 
     def save_if_dirty(self) -> None:
-        """Save what has changed, or what could not be saved before."""
+        """Save changes, including those whose save has failed."""
         if self.is_dirty and self._running is None and self._pause is None:
             self.save_soon()
 
     async def close(self) -> None:
-        """Bring everything to disk; failures are logged."""
+        """Save everything; failures are logged."""
         while self._running is not None or self._pause is not None:
             if self._running is not None:
                 await asyncio.wait([self._running])
@@ -106,7 +104,7 @@ class Saver:
         return waiter
 
     def _write(self, encode: Callable[[], str]) -> float:
-        """Write the text; processor seconds that it took to make it."""
+        """Encode and write the table; return the processor seconds of the encoding."""
         began = time.thread_time()
         text = encode()
         took = time.thread_time() - began
@@ -128,10 +126,10 @@ class Saver:
                     "the change is in force but could not be written to disk; see the broker's log",
                 )
             )
-            waiter.exception()  # Nobody has to wait for it.
+            waiter.exception()  # Marks the exception as seen: nobody may be waiting.
         pause = 0.0
         if error is None:
-            # No longer than it was on the loop: under virtual time, where computing takes none, a run stays the same.
+            # At most the time that passed on the loop: under virtual time computing takes none, and runs stay reproducible.
             passed = asyncio.get_running_loop().time() - self._began
             pause = min(work.result(), passed) * _PAUSE_FACTOR
         if pause >= _PAUSE_SECONDS_MIN:
@@ -140,7 +138,7 @@ class Saver:
             self._begin(self._next)
 
     def _go_on(self) -> None:
-        """The pause is over: save what has changed meanwhile."""
+        """End the pause and save what has changed meanwhile."""
         if self._pause is not None:
             self._pause.cancel()
             self._pause = None

@@ -1,9 +1,8 @@
-"""The slaves' copies of a master's tables: a deletion is answered when they have it.
+"""Tracks which slaves have copied a master's tables, so that a deletion is answered only when they have it.
 
-A promoted slave has what its tables say, so a topic that was deleted since they were copied would be back. Slaves
-of ours name themselves when they ask for tables, one after the other, and ask for the next one when the last is
-on disk. So the request behind that for topics says that the slave has these, and a master need not be told.
-A slave that is not connected cannot know: the master names it in its log.
+Otherwise a slave that is promoted would bring a deleted topic back. This project's slaves send their id when they request
+tables, which they do one after the other: the next one when the last is on disk. So the request after that for topics tells
+the master that the slave has the topics. A slave that is not connected cannot learn of a deletion: the master logs its id.
 """
 
 import asyncio
@@ -16,11 +15,11 @@ from cometmq.model.codes import RequestCode as Code
 
 _log = logging.getLogger(__name__)
 
-# The header field in which a slave of ours says its broker id when it asks for a table.
+# Header field with the broker id of a slave that requests a table.
 SLAVE_ID = "slaveId"
-# A slave looks each 3 s, and when it is told to.
+# A slave requests tables every 3 s, and when it is notified.
 _WAIT_SECONDS = 4.0
-# In this order a slave asks: who asks for the second has the first on disk.
+# Order of requests: a slave that requests the key has the value on disk.
 _NEXT = {
     Code.GET_ALL_CONSUMER_OFFSET: Code.GET_ALL_TOPIC_CONFIG,
     Code.GET_ALL_MESSAGE_REQUEST_MODE: Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
@@ -35,10 +34,10 @@ class TableReader(Protocol):
 
 
 class TableCopies:
-    """The tables that each slave of ours has, by the number of deletions before it asked."""
+    """The tables that each slave has: for each table, the number of deletions before its request."""
 
     def __init__(self, replication: Callable[[], ReplicationState] | None = None) -> None:
-        """`replication` tells which slaves are connected; None: there are none."""
+        """`replication` returns the connected slaves; None: there are none."""
         self._replication = replication
         self._deletions = 0
         self._asked: dict[tuple[str, int], int] = {}
@@ -47,11 +46,11 @@ class TableCopies:
         self._moved = asyncio.Event()
 
     def asked(self, code: int, slave: str, peer: TableReader) -> None:
-        """A slave asks for a table.
+        """Note that a slave requests a table.
 
         Args:
-            code: The request that gives the table.
-            slave: Its broker id, as it says.
+            code: The request that returns the table.
+            slave: The broker id that it sent.
             peer: Its connection.
         """
         if slave not in self._slaves():
@@ -65,10 +64,10 @@ class TableCopies:
             self._moved.set()
 
     async def deleted(self, code: int, name: str) -> None:
-        """Wait until all slaves of ours that are connected have a table without what was deleted.
+        """Wait until all connected slaves of this project have a table without a deleted topic or group.
 
         Args:
-            code: The request that gives the table.
+            code: The request that returns the table.
             name: The topic or group, for the log.
         """
         self._deletions += 1

@@ -1,7 +1,7 @@
-"""Limits of what consumers are given of a topic, in hours, messages and bytes: the `retention.*` attributes.
+"""Limits of the messages that consumers get of a topic, in hours, messages and bytes: the `retention.*` attributes.
 
-Our own, and off where a topic has none. The log is shared, so nothing is deleted for it: the queue's
-min offset is raised, and readers before it are sent to it (docs/design/0007).
+These attributes are our own. The log is shared, so nothing is deleted: the queue's min offset is raised, and consumers
+before it are moved to it (docs/design/0007).
 """
 
 from collections.abc import Mapping
@@ -25,9 +25,9 @@ class TopicLimits(NamedTuple):
     """The limits of one topic.
 
     Attributes:
-        hours: messages stored longer ago are hidden; None: no limit.
-        message_count: of each queue, all but the last so many are hidden; None: no limit.
-        size: bytes of records; of each queue, all but the last so many are hidden; None: no limit.
+        hours: Messages stored longer ago are hidden; None: no limit.
+        message_count: Number of messages per queue that stay visible; None: no limit.
+        size: Bytes of records per queue that stay visible; None: no limit.
     """
 
     hours: int | None
@@ -36,10 +36,10 @@ class TopicLimits(NamedTuple):
 
 
 def limits_of(attributes: Mapping[str, str]) -> TopicLimits | None:
-    """The limits that a topic's attributes set; None where they set none.
+    """Return the limits in a topic's attributes, or None.
 
     Raises:
-        RequestError: a value is no number from 1 on.
+        RequestError: A value is not a number from 1 on.
     """
     limits = TopicLimits(
         _number(attributes, HOURS), _number(attributes, COUNT), _number(attributes, BYTES)
@@ -60,7 +60,7 @@ def _number(attributes: Mapping[str, str], name: str) -> int | None:
 
 
 def limited_topics(topics: Mapping[str, TopicConfig]) -> list[tuple[str, TopicLimits]]:
-    """The topics that have limits; values that mean nothing set none."""
+    """Return the topics that have limits; invalid values are ignored."""
     found = []
     for name, config in topics.items():
         if config.attributes:
@@ -81,7 +81,7 @@ def first_kept(
     now_ms: int,
     quotas: ByteQuotas,
 ) -> int:
-    """Queue offset of the first message that the limits keep. Any thread; may wait."""
+    """Return the queue offset of the first message that the limits keep. Callable in any thread; may wait for the disk."""
     first = queue.min_offset
     if limits.message_count is not None:
         first = max(first, queue.max_offset - limits.message_count)

@@ -1,7 +1,7 @@
-"""Attributes of topics by which RocketMQ 5 keeps messages otherwise than by age: refused, and said at the start.
+"""Refuses topic attributes of RocketMQ 5 that this broker does not implement, and warns of them at the start.
 
-A compaction topic (`cleanup.policy=COMPACTION`) would be an ordinary one here, whose last values go with the log; a topic's own
-`reserve.time` would not hold.
+A compaction topic (`cleanup.policy=COMPACTION`) would be an ordinary one, which loses the last values of its keys with the
+log; a topic's own `reserve.time` would not be observed.
 """
 
 import logging
@@ -22,10 +22,10 @@ _NAMED_MAX = 10
 
 
 def check_policies(attributes: Mapping[str, str], known: Mapping[str, str]) -> None:
-    """Refuse attributes that ask for what is not there; what a topic has from Java may stay.
+    """Refuse attributes that are not implemented; those that the topic already has may stay.
 
     Raises:
-        RequestError: INVALID_PARAMETER: they ask for it, and the topic's `known` ones did not.
+        RequestError: INVALID_PARAMETER for such an attribute with a value that `known` does not have.
     """
     for name, what in _asked(attributes):
         if attributes[name] != known.get(name):
@@ -33,7 +33,7 @@ def check_policies(attributes: Mapping[str, str], known: Mapping[str, str]) -> N
 
 
 def warn_of_policies(topics: Mapping[str, TopicConfig]) -> None:
-    """Say at the start which topics of topics.json ask for what is not there."""
+    """Log a warning for topics in topics.json with attributes that are not implemented."""
     by_what: dict[str, list[str]] = {}
     for topic in topics.values():
         if topic.attributes:
@@ -47,7 +47,7 @@ def warn_of_policies(topics: Mapping[str, TopicConfig]) -> None:
 
 
 def _asked(attributes: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Attributes that ask for what is not there, with words for it."""
+    """Return the attributes that are not implemented, each with an explanation."""
     policy = attributes.get(CLEANUP_POLICY, "DELETE")
     reserved = attributes.get(RESERVE_TIME, "-1")
     not_compacted = (
@@ -67,10 +67,10 @@ def _asked(attributes: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def check_queue_type(attributes: Mapping[str, str]) -> None:
-    """Refuse attributes that ask for batch queues.
+    """Refuse attributes that request batch queues.
 
     Raises:
-        RequestError: they do.
+        RequestError: They do.
     """
     if is_batch_topic(attributes):
         raise RequestError(
@@ -81,5 +81,5 @@ def check_queue_type(attributes: Mapping[str, str]) -> None:
 
 
 def is_batch_topic(attributes: Mapping[str, str]) -> bool:
-    """Whether a topic has batch queues (QueueTypeUtils.isBatchCq of RocketMQ 5.3.3)."""
+    """Return whether a topic has batch queues (QueueTypeUtils.isBatchCq of RocketMQ 5.3.3)."""
     return attributes.get(QUEUE_TYPE, "").lower() == BATCH.lower()

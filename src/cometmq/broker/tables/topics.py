@@ -35,14 +35,14 @@ from cometmq.model.text import plural
 from cometmq.model.topic import TopicConfig
 from cometmq.store.config_file import ConfigFile
 
-# Most queues of a topic: each costs memory; RocketMQ itself makes 1024 for BenchmarkTest.
+# Largest number of queues of a topic: each costs memory; RocketMQ itself creates 1024 for BenchmarkTest.
 QUEUES_MAX = 65_536
-# All topics in the form in which nameservers are told of them, before it is compressed: what fits a
-# frame even where nothing can be compressed.
+# Size limit of all topics in bytes, encoded for registration at nameservers, before compression: fits a frame even if
+# nothing can be compressed.
 TABLE_SIZE_MAX = 15 << 20
 
 _BATCH = {"queue.type": "BatchCQ"}
-_SHOWN_MAX = 20  # Names in one line of the log.
+_SHOWN_MAX = 20  # Largest number of names in a log line.
 _log = logging.getLogger(__name__)
 
 _DELAY_QUEUES = 18  # One for each delay level (TopicValidator.SCHEDULE_TOPIC_QUEUE_NUM).
@@ -54,21 +54,20 @@ class Topics:
     """The table of topics.
 
     Attributes:
-        clock: time, for the table's version.
-        version: changes with each change.
+        clock: Provides the time for the version.
+        version: Changes with each change.
         loaded_version: The version that topics.json had at the start.
-        was_copy: topics.json says that it is a slave's, as it did before there was a mark of slaves.
-        is_promoted: this is the first run as a master of what was a slave before.
-        on_change: called with the name of each topic that was made, changed or deleted.
-        on_delete: Called with the name of each topic that was deleted, before `on_change`: every table and feature that
-            keeps something under the name of a topic forgets it (`forget_topic`).
+        was_copy: Whether topics.json is marked as a slave's, as it was before slaves had their own mark.
+        is_promoted: Whether this is the first run as a master of a former slave.
+        on_change: Called with the name of each topic that was created, changed or deleted.
+        on_delete: Called with the name of each deleted topic, before `on_change`: every table and feature that stores
+            something by topic forgets it (`forget_topic`).
         deleted: The topics that were deleted while the log still holds records of them.
     """
 
     def __init__(
         self, file: ConfigFile, settings: BrokerSettings, *, clock: Clock, pool: Executor
     ) -> None:
-        """The table is empty until `load`."""
         self.clock = clock
         self.version = self.loaded_version = DataVersion(clock.now_ms())
         self.was_copy = self.is_promoted = False
@@ -85,10 +84,10 @@ class Topics:
         self._unsaved: dict[str, asyncio.Future[None]] = {}
 
     def load(self) -> None:
-        """Read topics.json and add the system's topics where they are missing.
+        """Read topics.json and add missing system topics.
 
         Raises:
-            CodecError: the file means nothing; the message names it.
+            CodecError: The file cannot be decoded; the message names it.
         """
         self.deleted.load()
         found = self._file.load(decode_topics_file, is_needed=False)
@@ -103,7 +102,7 @@ class Topics:
         self.add_system_topics()
 
     def promote(self) -> None:
-        """Raise the version's epoch, by which nameservers tell the new master from the old one."""
+        """Raise the version's epoch, by which nameservers distinguish the new master from the old one."""
         self.is_promoted = True
         epoch = self.version.state_version + 1
         self.version = replace(self.version, state_version=epoch)
@@ -111,7 +110,7 @@ class Topics:
         self._changed()
 
     def add_system_topics(self) -> None:
-        """Make the system's topics that the settings want and that are missing."""
+        """Create the system topics that the settings want and that are missing."""
         missing = [each for each in self._system_topics() if each.name not in self._topics]
         for config in missing:
             self._system.add(config.name)
@@ -125,11 +124,11 @@ class Topics:
 
     @property
     def is_whole(self) -> bool:
-        """Whether topics.json itself was read at the start, neither its .bak nor nothing."""
+        """Whether topics.json itself was read at the start, not its .bak or nothing."""
         return self._file.is_whole
 
     def make_again(self, counts: Mapping[str, int], batch_topics: Collection[str]) -> list[str]:
-        """Make topics that have messages and are missing, and give others as many queues as have messages.
+        """Recreate missing topics that have messages, and add missing queues to others.
 
         Args:
             counts: The number of queues that each topic needs for its messages.
@@ -170,7 +169,7 @@ class Topics:
         return [config.name for config in made]
 
     def say_unknown(self, counts: Mapping[str, int]) -> None:
-        """Warn of topics that have queues and are not in a whole topics.json."""
+        """Log a warning for topics that have queues but are not in an intact topics.json."""
         unknown = self.unknown(counts)
         if unknown:
             _log.warning(
@@ -224,35 +223,34 @@ class Topics:
     # --- reading
 
     def get(self, name: str) -> TopicConfig | None:
-        """The topic, or None."""
+        """Return the topic, or None."""
         found = self._topics.get(name)
         if found is None and self._settings.is_light_read and name.startswith(names.LMQ_PREFIX):
-            # A light queue is in no table (LmqTopicConfigManager); we do not write it.
+            # A light queue is in no table (LmqTopicConfigManager); this broker only reads it.
             return TopicConfig(name, 1, 1, PERM_READ)
         return found
 
     def table(self) -> TopicTable:
-        """All topics, as they are now."""
+        """Return a snapshot of all topics."""
         return TopicTable(self.version, dict(self._topics))
 
     def is_system(self, name: str) -> bool:
-        """Whether users may neither change nor delete it."""
+        """Return whether users must not change or delete a topic."""
         return name in self._system or names.is_system_topic(name)
 
     def system_names(self) -> list[str]:
-        """The system's topics."""
+        """Return the names of the system topics."""
         return sorted(self._system)
 
     def saving_of(self, name: str) -> asyncio.Future[None] | None:
-        """Done when the topic's last change is on disk; None when it is already.
+        """Return a future that is done when the topic's last change is on disk; None if it is already.
 
-        Where that could not be written it is tried again: nobody is told of a message in a topic
-        that a power cut would take away.
+        A failed save is retried: no producer gets an answer for a topic that a power failure would remove.
         """
         saving = self._unsaved.get(name)
         if saving is None or not saving.done():
             return saving
-        # It may be on disk since this turn of the loop: `_saved` comes behind the turn then.
+        # The save may have ended in this iteration of the loop, before `_saved` was called.
         if saving.exception() is None:
             return None
         return self._await_save(name, self.saver.save_soon())
@@ -260,10 +258,10 @@ class Topics:
     # --- changing
 
     def put(self, config: TopicConfig) -> asyncio.Future[None]:
-        """Make or change a topic; the future is done when that is on disk.
+        """Create or change a topic; the future is done when that is on disk.
 
         Raises:
-            RequestError: there are too many topics, or nameservers could not be told of them all.
+            RequestError: There are too many topics, or they would not fit into a registration at nameservers.
         """
         known = self._topics.get(config.name)
         self._check_room(config, known)
@@ -274,11 +272,11 @@ class Topics:
         return self._changed(config.name)
 
     def delete(self, name: str, *, end: int) -> asyncio.Future[tuple[None, None]]:
-        """Delete a topic, and let everybody forget it; the future is done when that is on disk.
+        """Delete a topic and everything stored under its name; the future is done when that is on disk.
 
         Args:
             name: The topic.
-            end: Physical offset of the log's end: the records of the topic before it are of the deleted one.
+            end: Physical offset of the log's end: all earlier records of the topic are of the deleted one.
         """
         known = self._topics.pop(name, None)
         if known is not None:
@@ -293,19 +291,19 @@ class Topics:
         return noted
 
     def note_deleted_group(self, group: str, end: int) -> asyncio.Future[None]:
-        """Note that what the log up to `end` says of a group is of a deleted one; done when that is on disk."""
+        """Note that the log's records of a group before `end` are of a deleted one; done when that is on disk."""
         return self.deleted.note(deleted_group(group), end, self.clock.now_ms())
 
     def take(self, table: TopicTable, *, end: int | None) -> list[str]:
-        """Have the topics of a master, and the version of its table.
+        """Replace topics and version by those of a master.
 
         Args:
-            table: its topics.
-            end: Physical offset of the log's end when the table was read. The topics that the table lacks are deleted
-                here, too, but for the system's own. None: The logs are not known to fit, and nothing is deleted.
+            table: The master's table.
+            end: Physical offset of the log's end when the table was read; topics that the table lacks are deleted, except for
+                system topics. None: the logs are not known to fit, and nothing is deleted.
 
         Returns:
-            The topics that went.
+            The topics that were deleted.
         """
         gone = [
             name
@@ -359,11 +357,11 @@ class Topics:
             )
 
     def ensure(self, name: str, *, queues: int, perm: int, sys_flag: int = 0) -> TopicConfig:
-        """Return a group's retry or dead-letter topic; create it if it is missing, enlarge it if it has fewer queues.
+        """Return a group's retry or dead-letter topic; create it, or add queues to it, if needed.
 
         Args:
             name: The topic.
-            queues: The least number of queues; a topic has at least one.
+            queues: Least number of queues; a topic has at least one.
             perm: The permission of a new topic.
             sys_flag: The unit bits of a new topic.
 
@@ -386,9 +384,9 @@ class Topics:
         return found
 
     def make_from(self, default_topic: str, name: str, *, queues: int) -> TopicConfig | None:
-        """Make a topic on its first send, with at most the queues of the default topic.
+        """Create a topic on its first send, with at most the queues of the default topic.
 
-        None when that may not be inherited from, or is not there.
+        Returns None if the default topic does not exist or must not be inherited from.
         """
         source = self._topics.get(default_topic)
         if source is None:
@@ -410,11 +408,11 @@ class Topics:
         return made
 
     def save_if_dirty(self) -> None:
-        """Try again to save what could not be saved."""
+        """Retry a save that failed."""
         self.saver.save_if_dirty()
 
     async def close(self) -> None:
-        """Bring everything to disk."""
+        """Save everything."""
         await self.saver.close()
         await self.deleted.saver.close()
 
@@ -442,6 +440,6 @@ class Topics:
 
 
 def _shown(counts: Mapping[str, int]) -> str:
-    """Names with their numbers of queues, as many as fit in a line of the log."""
+    """Format names with their numbers of queues, as many as fit into a log line."""
     shown = [f"{name} ({count} {plural(count, 'queue')})" for name, count in counts.items()]
     return ", ".join([*shown[:_SHOWN_MAX], *(["..."] if len(shown) > _SHOWN_MAX else [])])

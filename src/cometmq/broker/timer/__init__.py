@@ -1,1 +1,1 @@
-"""Messages for any time: they wait in the timer's wheel until their millisecond (docs/design/0010)."""
+"""Messages with an arbitrary delivery time: they wait in the timer wheel (docs/design/0010)."""

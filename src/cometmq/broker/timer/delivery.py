@@ -1,7 +1,7 @@
-"""Timed messages come into the wheel, and each leaves it at its millisecond.
+"""Moves timed messages into the timer wheel, and delivers each at its millisecond.
 
-One machine does both, so that nothing comes into a slot behind its back; what may wait for the device is
-done elsewhere. Saving runs beside it. Follows TimerMessageStore of RocketMQ 5.3.3.
+One background job does both, so that no message enters a slot while the slot is being passed. Reads that may wait for the disk
+run in a pool thread; saving is a job of its own. Follows TimerMessageStore of RocketMQ 5.3.3.
 """
 
 import logging
@@ -35,21 +35,23 @@ from cometmq.store.timer.files import TimerFiles
 
 _log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 0.05  # So soon what came is in the wheel.
-_SLEEP_SECONDS = 86_400.0  # The wheel follows the time so far behind where nothing is due and no clock is set.
-_BEHIND_SECONDS_MAX = 1_200.0  # And further behind is told where one may be.
-_DROP_SECONDS = 30.0  # How often files of timerlog that nobody needs are looked for.
+LOOK_SECONDS = 0.05  # Longest time until an arrival is in the wheel.
+_SLEEP_SECONDS = (
+    86_400.0  # How far ahead to look for the next due slot when the clock cannot be set.
+)
+_BEHIND_SECONDS_MAX = 1_200.0  # How far to look for the first slot when the clock can be set; more is not reported.
+_DROP_SECONDS = 30.0  # Interval for deleting unneeded timerlog files.
 _EMPTY_SLOTS_AT_ONCE = 10_000
 
 _REAL_TOPIC = keys_of.REAL_TOPIC.encode()
 
 
 class TimedDelivery:
-    """The timer's machine.
+    """The background job of the timer.
 
     Attributes:
-        files: the wheel, timerlog and check of it.
-        on_change: told that there may be something to save.
+        files: The wheel, timerlog and timercheckpoint.
+        on_change: Called when there may be something to save.
     """
 
     def __init__(
@@ -63,7 +65,7 @@ class TimedDelivery:
         clock: Clock,
         count: Callable[[Iterable[str], int], None],
     ) -> None:
-        """`count` is told the topics of messages that came into the wheel (1) or left it (-1)."""
+        """`count` is called with the topics of messages that entered the wheel (1) or left it (-1)."""
         self.files = files
         self.on_change: Callable[[], None] = lambda: None
         self._settings = settings
@@ -74,23 +76,23 @@ class TimedDelivery:
         self._count = count
         self._queue = TimerQueue(store, settings.timer_precision_ms)
         self._known_until = 0
-        # What stood before the last deliveries: queue offset, slot, end of timerlog.
+        # State before the last deliveries, to undo them: queue offset, slot, end of timerlog.
         self._marks: PutMarks[tuple[int, int, int]] = PutMarks()
         self._truncate_to: int | None = (
-            None  # The log ends here now, and the files do not know it yet.
+            None  # End of a truncated log to which the files are not adapted yet.
         )
         self._truncations = 0
-        self._is_at_files = False  # A save or a truncation is under way.
+        self._is_at_files = False  # Whether a save or a truncation of the files is in progress.
         self._added = self._delivered = 0
-        self._rates = (0.0, 0.0)  # A second: messages that came in, and that went.
+        self._rates = (0.0, 0.0)  # Messages per second that entered and left.
         self._drop_at = clock.monotonic() + _DROP_SECONDS
 
     def open(self) -> Steps[None]:
-        """Take up the files.
+        """Open the files and continue where they end.
 
         Raises:
-            StoreDamaged: one of them has a size that the settings do not say.
-            OSError: the disk failed.
+            StoreDamaged: A file does not have the size that the settings say.
+            OSError: The disk failed.
         """
         files, now_ms = self.files, self._clock.now_ms()
         yield from elsewhere(lambda: files.open(now_ms))
@@ -110,12 +112,12 @@ class TimedDelivery:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing waits, in the wheel or before it."""
+        """Whether no message waits, in the wheel or before it."""
         _, end = self._queue.bounds()
         return not self.files.waiting_count and self.files.queue_offset >= end
 
     def facts(self) -> dict[str, str]:
-        """The progress of the timer: seconds behind, messages before and in the wheel, rates."""
+        """Return the timer's progress: seconds behind, messages before and in the wheel, rates."""
         files, (_, end) = self.files, self._queue.bounds()
         return {
             "timerReadBehind": str(self._behind_ms(self._clock.now_ms()) // 1000),
@@ -126,7 +128,7 @@ class TimedDelivery:
         }
 
     def _behind_ms(self, now_ms: int) -> int:
-        """The age of the first slot with messages, ms; empty ones are passed when there is something to do."""
+        """Return the age of the first slot with messages in ms; empty slots are passed only when there is work."""
         begin_ms = self.files.read_ms
         if not begin_ms or not self.files.waiting_count:
             return 0
@@ -136,7 +138,7 @@ class TimedDelivery:
         return max(now_ms - first_ms, 0) if first_ms < now_ms else 0
 
     def _first_used_slot(self, begin_ms: int, end_ms: int) -> int:
-        """The first of these slots that has messages; `end_ms` or later where none has."""
+        """Return the start of the first of these slots that has messages; `end_ms` or later if none has."""
         wheel, precision_ms = self.files.wheel, self._settings.timer_precision_ms
         begin_ms = wheel.next_used_page(begin_ms, end_ms)
         while begin_ms < end_ms and wheel.slot(begin_ms) is EMPTY_SLOT:
@@ -146,21 +148,21 @@ class TimedDelivery:
     # --- the log is truncated
 
     def truncated(self, end: int) -> None:
-        """The log ends here now: the next turn lets go what lies behind, before anything else."""
+        """Note a truncation of the log; the next turn first removes what the log has lost."""
         self._truncations += 1
         self._truncate_to = end if self._truncate_to is None else min(end, self._truncate_to)
 
     def _follow(self, end: int) -> Steps[None]:
-        """Let go what lies behind a new end of the log; what was delivered there is delivered again.
+        """Adapt the files to the new end of the log; deliveries that the log has lost are repeated.
 
         Raises:
-            OSError: the disk failed; the next turn tries again.
+            OSError: The disk failed; the next turn tries again.
         """
         files, truncations = self.files, self._truncations
         _, high = self._queue.bounds()
         last = (files.queue_offset, files.read_ms, files.log.end)
         offset, read_ms, position = self._marks.go_back(end) or last
-        # Until it is done: it may fail, or the log be truncated once more.
+        # Kept until it is done: it may fail, or the log may be truncated again.
         self._marks.note(end + 1, (offset, read_ms, position))
         self._is_at_files = True
         try:
@@ -175,17 +177,17 @@ class TimedDelivery:
             self._truncate_to = None
         self.on_change()
 
-    # --- messages come and go
+    # --- arrivals and deliveries
 
     def queue(self) -> ConsumeQueue:
-        """The queue of the timer's topic: what comes into it is to wake the machine."""
+        """Return the queue of the timer's topic; an arrival in it must wake the job."""
         return self._store.queue_to_watch(WHEEL_TIMER_TOPIC, 0)
 
     def turn(self) -> Steps[float]:
-        """Let a batch come and a batch go; gives the seconds until the next turn.
+        """Process a batch of arrivals and deliver a batch; return the seconds until the next turn.
 
         Raises:
-            StoreError, CodecError, OSError: it could not be done; nothing of it is counted as done.
+            StoreError, CodecError, OSError: It failed; nothing of it counts as done.
         """
         if self._truncate_to is not None:
             if self._is_at_files:
@@ -202,10 +204,10 @@ class TimedDelivery:
         return self._pause_seconds(self._clock.now_ms())
 
     def _pause_seconds(self, now_ms: int) -> float:
-        """Until the next message is due, or the next slot with messages begins; whoever comes wakes us."""
+        """Return the seconds until the next message is due or the next used slot begins; an arrival wakes the job earlier."""
         settings, slot = self._settings, self._slot
         if settings.is_timer_dequeue_stopped or settings.is_timer_enqueue_stopped:
-            return LOOK_SECONDS  # Until the settings are others.
+            return LOOK_SECONDS  # Until the settings change.
         if slot.has_more:
             return LOOK_SECONDS
         due_ms = slot.next_due_ms()
@@ -219,7 +221,7 @@ class TimedDelivery:
         return max(seconds_until(self._clock, due_ms), 0.001)
 
     def _enqueue(self) -> Steps[bool]:
-        """Take a batch of the topic into the wheel; whether there was one."""
+        """Put a batch of arrivals into the wheel; return whether there was one."""
         files = self.files
         if not self._queue.has_any_from(files.queue_offset):
             return False
@@ -227,7 +229,7 @@ class TimedDelivery:
         arrived = yield from elsewhere(lambda: self._queue.read(offset))
         if (
             self._truncations == truncations
-        ):  # Else what was read may be gone; the next turn reads again.
+        ):  # Otherwise the records may be gone; the next turn reads again.
             if self._topics.is_promoted and offset < self._known_until:
                 yield from self._leave_out_delivered(arrived)
                 if self._truncations != truncations:
@@ -236,7 +238,7 @@ class TimedDelivery:
         return True
 
     def _leave_out_delivered(self, arrived: ArrivedMessages) -> Steps[None]:
-        """Leave out what another broker has delivered: this one was a slave, and knows that some seconds late."""
+        """Remove messages that another broker has delivered: as a former slave, this one knows deliveries some seconds late."""
         until_ms = self._clock.now_ms() + DOUBT_MS
         doubted = [record for waiting, record in arrived.messages if waiting.due_ms < until_ms]
         kept = yield from not_delivered(self._store, doubted)
@@ -247,9 +249,9 @@ class TimedDelivery:
         ]
 
     def _take(self, arrived: ArrivedMessages, offset: int) -> None:
-        """Put a batch of the topic into the wheel; it was read from this offset on."""
+        """Put a batch of arrivals, which was read from `offset` on, into the wheel."""
         files = self.files
-        # A clock that was set back must not put anything into a slot that is over.
+        # If the clock was set back, no message must enter a slot that is over.
         now_ms = max(self._clock.now_ms(), files.read_ms)
         to_come, due_now, topics = [], [], []
         for waiting, record in arrived.messages:
@@ -260,7 +262,7 @@ class TimedDelivery:
                 and record.queue_offset < files.delivered_until
                 and waiting.due_ms < files.delivered_ms
             ):
-                continue  # The timer's files were made again, or another broker's timer ran.
+                continue  # The timer's files were recreated, or another broker's timer ran.
             if len(self._topics.deleted) and is_of_deleted_topic(
                 record, record.properties(), self._topics
             ):
@@ -272,7 +274,7 @@ class TimedDelivery:
             elif not waiting.is_delete:
                 due_now.append(record)
         self._put(self._deliveries(due_now))
-        # Nothing can fail from here on, so no message comes into the wheel twice.
+        # Nothing fails from here on, so no message enters the wheel twice.
         for waiting in to_come:
             files.add(waiting, now_ms)
         self._added += len(to_come)
@@ -287,7 +289,7 @@ class TimedDelivery:
         self._marks.note_put(put_deliverable(self._inner, self._topics, messages), before)
 
     def _deliveries(self, records: list[Record]) -> list[InnerMessage]:
-        """Messages that were due when they came."""
+        """Return the deliveries of messages that were already due when they arrived."""
         topics, now_ms = self._topics, self._clock.now_ms()
         made = [
             delivery(
@@ -298,9 +300,9 @@ class TimedDelivery:
         return [message for message in made if message is not None]
 
     def _dequeue(self, now_ms: int) -> Steps[bool]:
-        """Deliver a batch of what is due; whether there was one."""
+        """Deliver a batch of due messages; return whether there was one."""
         slot, truncations = self._slot, self._truncations
-        self.files.log.write()  # What cannot be read back cannot be delivered.
+        self.files.log.write()  # Deliveries are read back from the file.
         if slot.time_ms > now_ms:
             return False
         if slot.has_more:
@@ -323,7 +325,7 @@ class TimedDelivery:
         return self._go_on(now_ms)
 
     def _go_on(self, now_ms: int) -> bool:
-        """Leave slots that are over, up to the next one with messages; whether one was left."""
+        """Pass slots that are over, up to the next one with messages; return whether any was passed."""
         files, precision_ms = self.files, self._settings.timer_precision_ms
         begin_ms = files.read_ms
         for _ in range(_EMPTY_SLOTS_AT_ONCE):
@@ -338,10 +340,10 @@ class TimedDelivery:
     # --- files
 
     def keep_files(self) -> Steps[float]:
-        """Save how far it is, and drop what nobody needs; gives the seconds until the next time.
+        """Save the progress and delete unneeded files; return the seconds until the next call.
 
         Raises:
-            OSError: it could not be saved; all of it is still to be saved.
+            OSError: It could not be saved; everything remains to be saved.
         """
         pause = self._settings.timer_flush_interval_ms / 1000
         self._rates = (self._added / pause, self._delivered / pause)
@@ -356,16 +358,16 @@ class TimedDelivery:
                 _log.warning("a file of timerlog stays: %s", error)
         if not is_at_rest:
             return pause
-        # At rest it is woken by `on_change`; the last file stays.
+        # When idle, `on_change` wakes the job; the last file stays.
         if not self.files.log.may_drop:
             return NEVER
         return max(pause, self._drop_at - self._clock.monotonic())
 
     def save(self) -> Steps[bool]:
-        """Save how far it is, once what that says was delivered is on the device; whether it is saved.
+        """Save the progress once its deliveries are flushed; return whether it is saved.
 
         Raises:
-            OSError: it could not be saved; all of it is still to be saved.
+            OSError: It could not be saved; everything remains to be saved.
         """
         files = self.files
         if self._is_at_files or self._truncate_to is not None:
@@ -379,7 +381,7 @@ class TimedDelivery:
                 yield from elsewhere(lambda: files.run(job))
                 files.saved(job)
                 is_saved = True
-        finally:  # Also where the steps are stopped.
+        finally:  # Also if the job is stopped.
             self._is_at_files = False
             if not is_saved:
                 files.saving_failed(job)

@@ -1,4 +1,4 @@
-"""The timer as a part of the broker: which sends wait, the wheel, recalls, and how far it is."""
+"""The timer feature: the reroute of timed sends, the wheel, recalls, and the progress for consoles."""
 
 import logging
 from collections.abc import Iterable, Iterator
@@ -22,10 +22,10 @@ _log = logging.getLogger(__name__)
 
 
 class Timer(Feature):
-    """The feature: the reroute of sends, the wheel, recalls.
+    """The feature that delivers messages at arbitrary times.
 
     Attributes:
-        recall: takes messages back.
+        recall: The handler of recalls.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -60,11 +60,11 @@ class Timer(Feature):
             self.master_tables = self._tables()
 
     async def start(self) -> None:
-        """Take up the files, where the timer is on.
+        """Open the files and start the timer if it is switched on.
 
         Raises:
-            StoreDamaged: one of them has a size that the settings do not say.
-            OSError: the disk failed.
+            StoreDamaged: A file does not have the size that the settings say.
+            OSError: The disk failed.
         """
         settings = self._parts.settings
         if not settings.is_timer_on:
@@ -86,7 +86,7 @@ class Timer(Feature):
         ).wake
 
     def _tables(self) -> tuple[MasterTable, ...]:
-        """The tables that a slave copies of its master's timer."""
+        """Return the tables that a slave copies from its master's timer."""
         return (
             MasterTable(
                 RequestCode.GET_TIMER_METRICS,
@@ -102,7 +102,7 @@ class Timer(Feature):
         )
 
     async def follow(self) -> None:
-        """Know how far the master is, and deliver nothing; a wheel is made of the topic when it becomes the master."""
+        """Copy the master's progress and deliver nothing; the wheel is built from the topic when the slave is promoted."""
         if self._parts.settings.is_timer_on:
             self._counts.load()
             await self._machines.run(elsewhere(self._files.load_check))
@@ -120,11 +120,11 @@ class Timer(Feature):
         return SAVE_SECONDS
 
     def forget_topic(self, topic: str) -> None:
-        """Forget how many messages of a deleted topic wait; each is discarded when its turn comes."""
+        """Forget the count of a deleted topic; its messages are discarded when they are due."""
         self._counts.forget(topic)
 
     async def close(self) -> None:
-        """Stop, and save how far it came."""
+        """Stop and save the progress."""
         await self._machines.close()
         if not self._is_running:
             await self._counts.close()
@@ -138,7 +138,7 @@ class Timer(Feature):
             await self._counts.close()
 
     def _count_waiting(self, topics: Iterable[str], step: int) -> None:
-        """A message more or less of each of these topics waits."""
+        """Count one message more or less for each of these topics."""
         topics = list(topics)
         self._counts.add(topics, step)
         way = "enqueue" if step > 0 else "dequeue"
@@ -156,7 +156,7 @@ class Timer(Feature):
             yield Gauge("rocketmq_timing_messages", (topic,), count)
 
     def _count(self) -> None:
-        """An empty wheel says that nothing waits, whatever a kill made of the counts."""
+        """Reset the counts if the wheel is empty, because a kill may have left wrong ones."""
         if self._delivery.is_empty:
             self._counts.set_all({})
 
@@ -166,14 +166,14 @@ class Timer(Feature):
         return NEVER
 
     def facts(self) -> dict[str, str]:
-        """The progress of the timer: seconds behind, messages before and in the wheel, rates."""
+        """Return the timer's progress: seconds behind, messages before and in the wheel, rates."""
         return self._delivery.facts()
 
     @property
     def check(self) -> TimerCheck:
-        """The progress of the files, as `timercheckpoint` keeps it."""
+        """The progress of the files, as in `timercheckpoint`."""
         return self._files.check
 
     def counts_text(self) -> str:
-        """The number of waiting messages of each topic, as `timermetrics` keeps it."""
+        """Return the number of waiting messages per topic, in the format of `timermetrics`."""
         return self._counts.text()

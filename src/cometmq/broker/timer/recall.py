@@ -1,7 +1,7 @@
-"""A timed message is taken back by another one for the same second.
+"""Recalls a timed message by storing a second one for the same second.
 
-The other one has the property TIMER_DEL_UNIQKEY; the wheel meets both and delivers neither. Follows
-RecallMessageProcessor of RocketMQ 5.3.3; off unless recallMessageEnable.
+The second one has the property TIMER_DEL_UNIQKEY; the wheel finds both and delivers neither. Follows RecallMessageProcessor
+of RocketMQ 5.3.3; off unless recallMessageEnable.
 """
 
 from collections.abc import Awaitable
@@ -29,8 +29,8 @@ class RecallResult(NamedTuple):
     """The result of a recall.
 
     Attributes:
-        unique_key: of the message.
-        region: of this broker, which answers to sends name, too.
+        unique_key: The unique key of the recalled message.
+        region: The region of this broker, as in the answers to sends.
     """
 
     unique_key: str
@@ -38,7 +38,7 @@ class RecallResult(NamedTuple):
 
 
 class Recall:
-    """Takes timed messages back."""
+    """The handler of recalls."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Recall:
         inner: InnerPuts,
         clock: Clock,
     ) -> None:
-        """`times` says where a message waits for its time."""
+        """`times` places the second message."""
         self._settings = settings
         self._times = times
         self._topics = topics
@@ -57,14 +57,14 @@ class Recall:
         self._clock = clock
 
     def recall(self, request: RecallRequest, born_host: bytes) -> Awaitable[RecallResult]:
-        """Take a message back; done when that is as safe as a send.
+        """Recall a message; done when the recall is as durable as a send.
 
         Args:
-            request: which one.
-            born_host: who asks, as records store it.
+            request: The request with the message's handle.
+            born_host: The client's host as records store it.
 
         Raises:
-            RequestError: it cannot be; the code says why.
+            RequestError: The message cannot be recalled; the code says why.
         """
         self._check_allowed()
         topic = self._topics.get(request.topic)
@@ -91,7 +91,7 @@ class Recall:
             )
 
     def _handle(self, request: RecallRequest) -> RecallHandle:
-        """Read a handle, and check that it is of this topic, this broker and a time to come."""
+        """Decode a handle, and check that it is of this topic and broker and its time is in the future."""
         settings = self._settings
         try:
             handle = decode_recall_handle(request.recall_handle)

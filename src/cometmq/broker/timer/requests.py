@@ -1,4 +1,4 @@
-"""RECALL_MESSAGE 370, GET_TIMER_CHECK_POINT 60, GET_TIMER_METRICS 61: frames to requests of the timer, results to answers."""
+"""Requests RECALL_MESSAGE 370, GET_TIMER_CHECK_POINT 60 and GET_TIMER_METRICS 61."""
 
 from collections.abc import Awaitable
 
@@ -16,7 +16,7 @@ from cometmq.net.requests import Answers
 
 
 class TimerHandler:
-    """Handles what is asked of the timer."""
+    """Handles the requests of the timer."""
 
     def __init__(self, timer: Timer) -> None:
         self._timer = timer
@@ -27,7 +27,7 @@ class TimerHandler:
         }
 
     def recall(self, command: Command, peer: Peer) -> Awaitable[Answer]:
-        """RECALL_MESSAGE 370; the answer names the message that was taken back."""
+        """Recall a message; the answer has its id (RECALL_MESSAGE 370)."""
         request = decode_fields(RecallRequest, command.fields)
         return self._answer(self._timer.recall.recall(request, peer.host))
 
@@ -36,9 +36,9 @@ class TimerHandler:
         return Answer(fields={"msgId": unique_key, keys_of.MSG_REGION: region})
 
     def check(self, _command: Command, _peer: Peer) -> Answer:
-        """GET_TIMER_CHECK_POINT 60."""
+        """Return the progress of the timer's files (GET_TIMER_CHECK_POINT 60)."""
         return Answer(body=encode_check(self._timer.check))
 
     def counts(self, _command: Command, _peer: Peer) -> Answer:
-        """GET_TIMER_METRICS 61."""
+        """Return the number of waiting messages per topic (GET_TIMER_METRICS 61)."""
         return Answer(body=self._timer.counts_text().encode())

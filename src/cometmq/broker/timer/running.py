@@ -1,7 +1,7 @@
-"""The slot whose time runs: its units are gathered, and each is delivered at its millisecond.
+"""The slot of the wheel that is being delivered: its units are gathered, and each is delivered at its millisecond.
 
-The slot is looked at again and again while its second lasts, since messages may still come into it, or
-be taken back. What waits in it is one int each: when it is due, and where its unit stands.
+While its second lasts the slot is gathered repeatedly, because messages may still be added or recalled. A waiting unit is kept
+as one int: its due time and its position in timerlog.
 """
 
 import logging
@@ -28,10 +28,12 @@ from cometmq.store.timer.files import TimerFiles
 
 _log = logging.getLogger(__name__)
 
-# A pending unit is one int: ms within the slot above, position in timerlog below.
+# Layout of a pending unit: high bits: ms within the slot; low bits: position in timerlog.
 _POSITION_BITS = 48
 _POSITION_MASK = (1 << _POSITION_BITS) - 1
-NEVER_WAITED = (1 << 63) - 1  # TIMER_ENQUEUE_MS of what was due on its arrival: Long.MAX_VALUE.
+NEVER_WAITED = (
+    1 << 63
+) - 1  # TIMER_ENQUEUE_MS of a message that was due on arrival: Long.MAX_VALUE.
 
 
 class FoundUnit(NamedTuple):
@@ -43,7 +45,7 @@ class FoundUnit(NamedTuple):
 
 
 class DueMessages(NamedTuple):
-    """The messages that leave the slot, the number of their units, and their topics."""
+    """The due messages of a slot, the number of their units, and their topics."""
 
     messages: list[InnerMessage]
     taken: int
@@ -51,7 +53,7 @@ class DueMessages(NamedTuple):
 
 
 class GatheredUnits(NamedTuple):
-    """The result of a look at the slot: new units by key, what they take back, and how far it got."""
+    """The result of gathering: new units as ints, the keys of recalled messages, and the last position."""
 
     keys: list[int]
     deleted: set[str]
@@ -59,12 +61,12 @@ class GatheredUnits(NamedTuple):
 
 
 class RunningSlot:
-    """One slot while it is delivered.
+    """The slot that is being delivered.
 
     Attributes:
-        time_ms: its start.
-        pending: keys of units that are not delivered, the next one last.
-        seen: position of the last unit that was gathered; -1: none.
+        time_ms: Start of the slot, epoch ms.
+        pending: Units that are not delivered as ints, the next one last.
+        seen: Position of the last gathered unit; -1 if none.
     """
 
     def __init__(
@@ -88,11 +90,11 @@ class RunningSlot:
 
     @property
     def has_more(self) -> bool:
-        """Whether units came that were not gathered yet."""
+        """Whether the slot has units that were not gathered yet."""
         return self._files.wheel.slot(self.time_ms).last != self.seen
 
     def due(self, now_ms: int, count: int) -> list[int]:
-        """Positions of the next units that are due, at most `count`; they stay pending."""
+        """Return the positions of the next due units, at most `count`; they stay pending."""
         found = []
         for key in reversed(self.pending[-count:]):
             if self.time_ms + (key >> _POSITION_BITS) >= now_ms:
@@ -101,19 +103,19 @@ class RunningSlot:
         return found
 
     def next_due_ms(self) -> int | None:
-        """The time when the next pending unit is due, ms since 1970; None without one."""
+        """Return when the next pending unit is due, epoch ms; None if there is none."""
         if not self.pending:
             return None
         return self.time_ms + (self.pending[-1] >> _POSITION_BITS) + 1
 
     def delivered(self, count: int) -> None:
-        """The next `count` units are done."""
+        """Remove the next `count` units, because they are delivered."""
         del self.pending[len(self.pending) - count :]
 
     # --- in the pool
 
     def gather(self, last: int) -> GatheredUnits:
-        """The units up to `last` that were not seen. May wait; any thread."""
+        """Read the new units up to position `last`. May wait for the disk; callable in any thread."""
         keys, deleted = [], set()
         try:
             for position, unit in self._files.log.back_from(last, self.seen):
@@ -131,21 +133,21 @@ class RunningSlot:
         return GatheredUnits(keys, deleted, last)
 
     def add(self, gathered: GatheredUnits) -> None:
-        """Let what was gathered wait for its millisecond; on the loop."""
+        """Add gathered units to the pending ones; on the loop."""
         self.pending += gathered.keys
         self.pending.sort(reverse=True)
         self._deleted |= gathered.deleted
         self.seen = gathered.last
 
     def _within_slot(self, unit: TimerUnit) -> int:
-        """Ms of the slot after which a unit is due; RocketMQ's units know the slot alone."""
+        """Return the ms within the slot after which a unit is due; RocketMQ's units only know the slot."""
         within = unit.time_ms - self.time_ms
         return (
             within if 0 < within < self._end_ms - self.time_ms else self._end_ms - self.time_ms
         )
 
     def messages(self, positions: list[int]) -> DueMessages:
-        """The messages to put for the units of these positions; may wait for the device; any thread."""
+        """Create the messages of the units at these positions. May wait for the disk; callable in any thread."""
         made: list[InnerMessage] = []
         topics: list[str] = []
         size = taken = 0
@@ -169,7 +171,7 @@ class RunningSlot:
         return DueMessages(made, taken, topics)
 
     def _read(self, unit: TimerUnit) -> FoundUnit | None:
-        """The record of a unit; None where it is another one's, after a power cut say, or gone."""
+        """Read the record of a unit; None if it is gone or belongs to another unit, for example after a power failure."""
         content = self._store.read_record(unit.physical_offset, unit.message_size)
         if content is None:
             _log.warning("the timer passes over %d: no such record", unit.physical_offset)
@@ -216,14 +218,14 @@ def delivery(
     enqueued_ms: int,
     now_ms: int,
 ) -> InnerMessage | None:
-    """A timed message as it goes to its own topic; None where that cannot be.
+    """Return a timed message for its own topic, or None if it cannot be delivered.
 
     Args:
-        topics: of the broker.
-        record: as it waited.
-        properties: of it.
-        enqueued_ms: when it came into the wheel.
-        now_ms: when it leaves it.
+        topics: The topics of the broker.
+        record: The waiting record.
+        properties: Its properties.
+        enqueued_ms: When it entered the wheel, epoch ms.
+        now_ms: When it leaves the wheel, epoch ms.
     """
     place = real_place(record, properties, topics)
     if place is None:
@@ -234,7 +236,7 @@ def delivery(
 
 
 def _marked(block: bytes, enqueued_ms: int, now_ms: int) -> bytes:
-    """The properties, with when it came and went behind them if there is room for it."""
+    """Return the properties with the times of entering and leaving appended, if there is room."""
     marks = (
         f"{keys_of.TIMER_ENQUEUE_MS}\1{enqueued_ms}\2{keys_of.TIMER_DEQUEUE_MS}\1{now_ms}\2"
     ).encode()

@@ -1,7 +1,7 @@
-"""Finds sends that ask for a time, and the topic where they wait: rmq_sys_wheel_timer.
+"""Reroutes sends with a delivery time to the topic where they wait: rmq_sys_wheel_timer.
 
-TIMER_DELAY_SEC, TIMER_DELAY_MS or TIMER_DELIVER_MS says when; TIMER_OUT_MS is the start of the wheel's
-slot. Follows HookUtils.transformTimerMessage of RocketMQ 5.3.3.
+TIMER_DELAY_SEC, TIMER_DELAY_MS or TIMER_DELIVER_MS has the time; TIMER_OUT_MS is the start of the wheel's slot. Follows
+HookUtils.transformTimerMessage of RocketMQ 5.3.3.
 """
 
 from dataclasses import replace
@@ -16,14 +16,14 @@ from cometmq.model.names import WHEEL_TIMER_TOPIC
 from cometmq.model.topic import TopicConfig
 
 _SECOND_MS = 1000
-# Notes of the timer about its own work, which it believes.
+# Properties that only the timer writes and trusts.
 _OF_THE_TIMER = (keys_of.TIMER_ROLL_TIMES, keys_of.TIMER_ENQUEUE_MS, keys_of.TIMER_DEQUEUE_MS)
 _DELETE_KEY_MAX = 512  # Characters; the running slot keeps all keys of its second.
 _DIGITS_MAX = 18  # Of a number that fits 64 bits.
 
 
 class TimedSends:
-    """The reroute of sends that ask for a time."""
+    """The reroute of sends with a delivery time."""
 
     def __init__(self, parts: Parts) -> None:
         self._events = parts.counters.events
@@ -32,10 +32,10 @@ class TimedSends:
         self._clock = parts.clock
 
     def reroute(self, sent: RoutedSend) -> RoutedSend:
-        """Let a send wait for its time; see `cometmq.broker.inner.reroute`.
+        """Reroute a send with a delivery time to the timer's topic; see `cometmq.broker.inner.reroute`.
 
         Raises:
-            RequestError: no such time can be kept.
+            RequestError: The time is invalid or out of bounds, or the timer is off.
         """
         properties = sent.properties
         if (
@@ -69,7 +69,7 @@ class TimedSends:
         )
         properties = {
             **{name: text for name, text in properties.items() if name not in _OF_THE_TIMER},
-            # The slot before, for a time at which one begins: it is over when that time comes.
+            # At a slot boundary this is the slot before, because it ends exactly at that time.
             keys_of.TIMER_OUT_MS: str(self._slot_before(deliver_ms)),
             keys_of.REAL_TOPIC: sent.topic.name,
             keys_of.REAL_QID: str(sent.queue_id),
@@ -82,22 +82,22 @@ class TimedSends:
 
 
 def timer_topic(topics: Topics) -> TopicConfig:
-    """The topic in which they wait."""
+    """Return the topic in which timed messages wait."""
     return topics.get(WHEEL_TIMER_TOPIC) or TopicConfig(WHEEL_TIMER_TOPIC, 1, 1)
 
 
 def delete_key(topic: str, unique_key: str) -> str:
-    """The key of a message that takes another one back (TimerMessageStore.buildDeleteKey)."""
+    """Return the key that a recall uses for a message (TimerMessageStore.buildDeleteKey)."""
     return f"{topic}+{unique_key}"
 
 
 def is_of_topic(key: str, topic: str) -> bool:
-    """Whether a key of `delete_key` names a message of a topic."""
+    """Return whether a key of `delete_key` names a message of a topic."""
     return key.startswith(delete_key(topic, ""))
 
 
 def _check_taken_back(properties: dict[str, str], topic: str) -> None:
-    """Refuse to take back a message of another topic. Differs: RocketMQ takes back one of any topic."""
+    """Refuse to recall a message of another topic. Differs: RocketMQ recalls messages of any topic."""
     key = properties.get(keys_of.TIMER_DEL_UNIQKEY)
     if key is None:
         return
@@ -113,7 +113,7 @@ def _check_taken_back(properties: dict[str, str], topic: str) -> None:
 
 
 def _asks_for_time(properties: dict[str, str]) -> bool:
-    """Whether a send asks for a time, and not for a second time (HookUtils.checkIfTimerMessage)."""
+    """Return whether a send has a delivery time that is not processed yet (HookUtils.checkIfTimerMessage)."""
     return keys_of.TIMER_OUT_MS not in properties and (
         keys_of.TIMER_DELIVER_MS in properties
         or keys_of.TIMER_DELAY_MS in properties
@@ -122,11 +122,11 @@ def _asks_for_time(properties: dict[str, str]) -> bool:
 
 
 def wanted_ms(properties: dict[str, str], sent_ms: int) -> int | None:
-    """The time that a message asks for, ms since 1970; None where it is no number.
+    """Return the requested delivery time, epoch ms; None if there is no valid one.
 
     Args:
-        properties: of the message.
-        sent_ms: from when its delay counts.
+        properties: The message's properties.
+        sent_ms: Start of a relative delay, epoch ms.
     """
     for name, unit_ms, start_ms in (
         (keys_of.TIMER_DELAY_SEC, _SECOND_MS, sent_ms),

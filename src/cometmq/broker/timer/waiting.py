@@ -1,4 +1,4 @@
-"""Reads the timer's topic: which messages come into the wheel, and which are due already."""
+"""Reads the timer's topic: which messages go into the wheel, and which are due already."""
 
 import logging
 from dataclasses import dataclass, field
@@ -19,11 +19,11 @@ READ_COUNT_MAX = 256
 
 @dataclass(slots=True)
 class ArrivedMessages:
-    """The messages read of the timer's topic.
+    """Messages that were read from the timer's topic.
 
     Attributes:
-        messages: each as the wheel wants it, with its record.
-        next_offset: queue offset behind them.
+        messages: Each as a request to the wheel, with its record.
+        next_offset: Queue offset after them.
     """
 
     messages: list[tuple[TimerRequest, Record]] = field(default_factory=list)
@@ -31,24 +31,24 @@ class ArrivedMessages:
 
 
 class TimerQueue:
-    """The queue of the timer's topic; there is one, 0."""
+    """Queue 0 of the timer's topic, its only one."""
 
     def __init__(self, store: MessageStore, precision_ms: int) -> None:
         self._store = store
         self._precision_ms = precision_ms
 
     def has_any_from(self, offset: int) -> bool:
-        """Whether the queue has a message from an offset on."""
+        """Return whether the queue has a message from an offset on."""
         queue = self._store.queue(WHEEL_TIMER_TOPIC, 0)
         return queue is not None and offset < queue.max_offset
 
     def bounds(self) -> tuple[int, int]:
-        """The queue's smallest offset and the one behind its last."""
+        """Return the queue's first offset, and the offset after its last message."""
         queue = self._store.queue(WHEEL_TIMER_TOPIC, 0)
         return (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
 
     def read(self, offset: int) -> ArrivedMessages:
-        """Read the next messages; may wait for the device; any thread."""
+        """Read the next messages. May wait for the disk; callable in any thread."""
         queue = self._store.queue(WHEEL_TIMER_TOPIC, 0)
         assert queue is not None
         arrived = ArrivedMessages(next_offset=max(offset, queue.min_offset))
@@ -86,12 +86,14 @@ class TimerQueue:
         )
 
     def _due_ms(self, record: Record, properties: dict[str, str], out_ms: int) -> int:
-        """The millisecond before it is due, in its slot; RocketMQ knows the slot alone.
+        """Return the millisecond before the message is due, within its slot; RocketMQ only knows the slot.
 
-        Its units stand at the slot's start, so ours never do: 1 ms late, once in a thousand.
+        RocketMQ's units are at the slot's start, so ours never are: one in a thousand is 1 ms late.
         """
         wanted = None
-        if keys_of.TIMER_ROLL_TIMES not in properties:  # Else its store time is a later one.
+        if (
+            keys_of.TIMER_ROLL_TIMES not in properties
+        ):  # Otherwise the store time is that of a later copy.
             wanted = wanted_ms(properties, record.store_timestamp)
         last = out_ms + self._precision_ms - 1
         return last if wanted is None else min(max(wanted - 1, out_ms + 1), last)

@@ -1,1 +1,1 @@
-"""Transactions: half messages, their commit or rollback, and checks back (docs/design/0011)."""
+"""Transactions: half messages, their commit or rollback, and checks (docs/design/0011)."""

@@ -1,9 +1,9 @@
-"""Checks back: who opened a transaction and said nothing is asked; who never knows loses it, and may resume it.
+"""Checks producers of pending transactions; discards a transaction after too many checks, and resumes it on request.
 
-Each round stores the half messages that are due once more, with the number of their checks, and asks a living producer
-of their group. What was asked about too often, or is older than the log is kept, goes to
-TRANS_CHECK_MAX_TIME_TOPIC. Follows TransactionalMessageServiceImpl.check and AdminBrokerProcessor.resumeCheckHalfMessage
-of RocketMQ 5.3.3; the latter takes any message there is, and here it must be one of the discarded.
+Each round stores the due half messages again, with their number of checks, and asks a living producer of their group. A half
+message that was checked too often, or is older than the log's retention, goes to TRANS_CHECK_MAX_TIME_TOPIC. Follows
+TransactionalMessageServiceImpl.check and AdminBrokerProcessor.resumeCheckHalfMessage of RocketMQ 5.3.3; the latter accepts
+any message, while here it must be a discarded one.
 """
 
 import logging
@@ -42,18 +42,18 @@ from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
 
-# A half message that may not be checked yet is stored anew when it is this old, so that a start need not
-# read from there on; RocketMQ does it at each round.
+# A half message that must not be checked yet is rewritten at this age, so that a start need not read from there on;
+# RocketMQ does so in each round.
 _ANEW_MS = 60_000
-_TOGETHER_MAX = 32  # Half messages that share a write.
-_LOOKED_AT_MAX = 10_000  # Open transactions that one turn of the loop looks at.
+_TOGETHER_MAX = 32  # Half messages per write.
+_LOOKED_AT_MAX = 10_000  # Open transactions examined per iteration of the loop.
 
-# Asks a producer of a group about a half message: its header and its record.
+# Asks a producer about a half message: gets the transaction, the header and the record.
 AskProducer = Callable[[TransactionKey, CheckTransaction, bytes], None]
 
 
 class _Move(NamedTuple):
-    """A half message that goes to another place."""
+    """A half message that is moved to another place."""
 
     transaction: OpenTransaction
     record: Record
@@ -86,10 +86,10 @@ class StateChecks:
         self._ask_producer = ask
 
     def check(self) -> Steps[float]:
-        """Ask about every half message that is due; gives the seconds until the next round.
+        """Check every due half message; return the seconds until the next round.
 
         Raises:
-            StoreError, CodecError, OSError: it could not be done; the next round tries again.
+            StoreError, CodecError, OSError: It failed; the next round tries again.
         """
         yield from self._queues.catch_up()
         now_ms = self._clock.now_ms()
@@ -108,7 +108,7 @@ class StateChecks:
         )
 
     def _may_be_asked(self, transaction: OpenTransaction, now_ms: int) -> bool:
-        """Whether the immunity of a half message is over; a message from the future has none, as in RocketMQ."""
+        """Return whether the immunity time of a half message is over; as in RocketMQ, one born in the future has none."""
         age_ms = now_ms - transaction.born_ms
         seconds = transaction.immunity_seconds
         immunity_ms = (
@@ -129,11 +129,11 @@ class StateChecks:
                     yield from self._queues.end(transaction, TransactionEvent.ROLL_BACK, None)
                     continue
                 read.append((transaction, offset, record))
-        # From here to the write nothing waits, so that none ends in between.
+        # Nothing is awaited from here to the write, so no transaction ends in between.
         moves = []
         for transaction, offset, record in read:
             if not transaction.is_open or transaction.offset != offset:
-                continue  # Another copy came meanwhile, which the next round asks about.
+                continue  # A newer copy arrived, which the next round checks.
             if record is None:
                 _log.error("the half message %s is not there any more", transaction.key)
                 self._table.lost(transaction)
@@ -142,10 +142,10 @@ class StateChecks:
         yield from self._carry_out(moves)
 
     def _move(self, transaction: OpenTransaction, record: Record, now_ms: int) -> _Move:
-        """The next place of a half message: back to the queue, once more counted, or to those given up."""
+        """Return the next place of a half message: the half queue with one check more, or the discarded ones."""
         properties = record.properties()
         checks = number_of(properties, keys_of.TRANSACTION_CHECK_TIMES) or 0
-        # Java's mark of a copy whose first one was not checked yet; our first one is done.
+        # Java marks a copy whose original was not checked yet; here the original is already done.
         properties.pop(keys_of.TRAN_PREPARED_QUEUE_OFFSET, None)
         is_too_old = now_ms - transaction.born_ms > self._settings.reserved_hours * 3_600_000
         if checks >= self._settings.transaction_check_max or is_too_old:
@@ -171,11 +171,11 @@ class StateChecks:
         except (RecordIllegal, CodecError) as error:
             if len(moves) > 1:
                 for move in moves:
-                    # Between two of them others had a turn, and may have ended one.
+                    # Others ran between two of these writes and may have ended a transaction.
                     if move.transaction.is_open:
                         yield from self._carry_out([move])
                 return
-            # One property more than a record can hold: it cannot be counted, so it is not asked.
+            # The property of the count does not fit into the record, so it cannot be checked.
             move = moves[0]
             _log.error(
                 "the half message %s cannot be stored anew: %s", move.transaction.key, error
@@ -227,14 +227,14 @@ class StateChecks:
     # --- resuming
 
     def resume(self, message_id: str) -> Steps[None]:
-        """Have one that was given up open again, and checked from the start; an open one is not doubled.
+        """Reopen a discarded transaction and check it from the start; an open one is left alone.
 
         Args:
-            message_id: offset message id of it in TRANS_CHECK_MAX_TIME_TOPIC.
+            message_id: Offset message id of the half message in TRANS_CHECK_MAX_TIME_TOPIC.
 
         Raises:
-            RequestError: it is none of these, or has ended since.
-            StoreError, CodecError, OSError: it could not be read or stored.
+            RequestError: It is not a discarded half message, or it has ended since.
+            StoreError, CodecError, OSError: It could not be read or stored.
         """
         record = yield from self._read_given_up(message_id)
         yield from self._queues.catch_up()

@@ -1,6 +1,6 @@
-"""A producer commits or rolls back, of itself or when it was asked.
+"""Ends transactions: a producer commits or rolls back, on its own or after a check.
 
-The checks, their order, codes and words follow EndTransactionProcessor of RocketMQ 5.3.3.
+The checks, their order, codes and remarks follow EndTransactionProcessor of RocketMQ 5.3.3.
 """
 
 import logging
@@ -36,7 +36,7 @@ _SAYS = {
 
 
 class TransactionEnds:
-    """Ends transactions as producers say."""
+    """The handler of END_TRANSACTION."""
 
     def __init__(
         self,
@@ -56,11 +56,11 @@ class TransactionEnds:
         self._clock = clock
 
     def end(self, request: EndTransaction, may: Callable[[str], bool]) -> Steps[str | None]:
-        """Do what a producer says, who `may` send to these topics; gives what it should know, if anything.
+        """End a transaction of a topic that the producer `may` send to; return a remark for the producer, or None.
 
         Raises:
-            RequestError: it cannot be done; the code says why.
-            StoreError, CodecError, OSError: it could not be read or written; the transaction is open still.
+            RequestError: The request is refused; the code says why.
+            StoreError, CodecError, OSError: A read or write failed; the transaction is still open.
         """
         says = _SAYS.get(request.commit_or_rollback)
         if says is None:
@@ -91,7 +91,7 @@ class TransactionEnds:
             yield from self._queues.end(transaction, event, message)
             self._count(event, record, properties)
             return None
-        # A second end: nothing is done; whether it is welcome depends on the first.
+        # The transaction has already ended: do nothing, and refuse an end that differs from the first one.
         before = self._table.outcome(key)
         if before not in (None, outcome):
             raise RequestError(
@@ -116,7 +116,7 @@ class TransactionEnds:
             self._events.add("rocketmq_rollback_messages_total", topic)
 
     def _check_known(self) -> None:
-        """Refuse where the log was truncated since the queues were read."""
+        """Refuse the request if the log was truncated since the queues were read."""
         if not self._queues.is_known:
             raise RequestError(
                 ResponseCode.SYSTEM_BUSY, "the log was truncated; end the transaction again"

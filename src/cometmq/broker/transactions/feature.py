@@ -1,4 +1,4 @@
-"""Transactions as a part of the broker: made at the start from what the store has, then kept."""
+"""The transaction feature: restores open transactions from the store at the start, then keeps them up to date."""
 
 import asyncio
 import logging
@@ -38,10 +38,9 @@ _POSITIONS_SECONDS_AT_REST = 10.0
 
 
 class Transactions(Feature):
-    """Half messages, END_TRANSACTION, checks back, and what was discarded."""
+    """The feature that implements transactions: half messages, their ends, checks, and resuming discarded ones."""
 
     def __init__(self, parts: Parts) -> None:
-        """Nothing is read yet."""
         self._parts = parts
         self._settings = parts.settings
         half_messages, ops = self._cursors()
@@ -77,16 +76,16 @@ class Transactions(Feature):
         self._machines = Machines(parts.world, "transactions")
         self._is_running = False
         self._asked = 0
-        # Positions, and the end of the log when they were taken: offsets that may not pass the disk.
+        # Positions that may be committed once the log is flushed up to the third value.
         self._seen = (half_messages.offset, ops.offset, 0)
-        # Positions before each part of the log.
+        # Positions before each part of the log, to go back after a truncation.
         self._marks: PutMarks[tuple[int, int]] = PutMarks()
 
     def _cursors(self) -> tuple[QueueCursor, QueueCursor]:
-        """The cursors of half messages and ops, from where the last life of this store began to compare.
+        """Return the cursors of half messages and ops, at the positions that were committed last.
 
-        Offsets beyond a queue's end speak of another log: half messages before them may be open here. All
-        that is there is compared then, and the index shows which transactions were committed.
+        Offsets beyond a queue's end belong to another log, and earlier half messages may be open here. Then everything is
+        read, and the index shows which transactions were committed.
         """
         topics = (HALF_TOPIC, OP_HALF_TOPIC)
         starts = [self._parts.offsets.get(TRANSACTION_GROUP, topic, 0) or 0 for topic in topics]
@@ -106,7 +105,7 @@ class Transactions(Feature):
         return half_messages, ops
 
     async def start(self) -> None:
-        """Read what is open."""
+        """Restore open transactions and start the background jobs."""
         self._parts.counters.events.gauges.append(self._gauges)
         self._counts.load()
         await self._machines.run(self._queues.load())
@@ -139,14 +138,14 @@ class Transactions(Feature):
             self._parts.polls.watch(self._parts.store.queue_to_watch(topic, 0), wake)
 
     async def follow(self) -> None:
-        """Do nothing as a slave: the master ends transactions; they are read when this broker becomes one."""
+        """Do nothing: the master ends transactions; they are read when this slave is promoted."""
 
     def forget_topic(self, topic: str) -> None:
-        """Forget how many messages of a deleted topic wait; each is discarded when its turn comes."""
+        """Forget the count of a deleted topic; its messages are discarded when they are processed."""
         self._counts.forget(topic)
 
     async def close(self) -> None:
-        """Finish what is on its way."""
+        """Stop, and commit positions and counts."""
         await self._machines.close()
         if not self._is_running:
             return
@@ -174,7 +173,7 @@ class Transactions(Feature):
     # --- sends
 
     def _reroute(self, sent: RoutedSend) -> RoutedSend:
-        """A half message goes to the half topic; all others stay."""
+        """Reroute a half message to the half topic; return others unchanged."""
         if not is_half(sent):
             if sent.sys_flag & TRANSACTION_MASK:
                 raise RequestError(
@@ -202,27 +201,28 @@ class Transactions(Feature):
     def end(
         self, request: EndTransaction, remark: str | None, may: Callable[[str], bool]
     ) -> "asyncio.Future[str | None] | str | None":
-        """End a transaction of a topic that whoever says it `may` send to.
+        """End a transaction; `may` returns whether the producer may send to a topic.
 
-        Gives what is said to that, at once where it waits for nothing.
+        Returns:
+            A remark for the producer or None; a future of that if something must be awaited.
 
         Raises:
-            RequestError: it cannot be ended so; the code says why.
+            RequestError: The request is refused; the code says why.
         """
         if remark:
             _log.debug("the end of %s: %s", request.msg_id, remark)
         return self._machines.answer(self._ends.end(request, may))
 
     def resume(self, message_id: str) -> "asyncio.Future[None] | None":
-        """Check a half message again that was given up; None: it is done.
+        """Check a discarded half message again; return None if that is done, otherwise a future.
 
         Raises:
-            RequestError: there is none of this id.
+            RequestError: There is no such discarded message.
         """
         return self._machines.answer(self._checks.resume(message_id))
 
     def _ask(self, key: TransactionKey, header: CheckTransaction, record: bytes) -> None:
-        """Ask a living producer of the group whose user may send to the message's topic, another one each time."""
+        """Ask a living producer of the group whose user may send to the topic; a different one each time."""
         group, wanted = key.producer_group, topic_access(key.topic, frozenset({Action.PUB}))
         clients = [client for client in who_may(self._parts.members.producers(group), wanted)
                    if not client.peer.is_closed]  # fmt: skip
@@ -236,7 +236,7 @@ class Transactions(Feature):
         peer = ready[self._asked % len(ready)].peer
         peer.notify(RequestCode.CHECK_TRANSACTION_STATE, encode_fields(header), record)
 
-    # --- where a start begins
+    # --- positions from which a start reads
 
     def _keep_positions(self) -> float:
         if not self._queues.is_known:
@@ -246,7 +246,7 @@ class Transactions(Feature):
         is_at_rest = is_said and self._seen[:2] == before[:2]
         if not is_at_rest:
             return _POSITIONS_SECONDS
-        # Checks read half messages, and what an index has ends some of them: both without a write that wakes.
+        # Checks read half messages, and an index entry may end some; neither is a write that wakes this job.
         return _POSITIONS_SECONDS_AT_REST if self._table.open else NEVER
 
     def _see(self) -> None:
@@ -256,7 +256,7 @@ class Transactions(Feature):
             self._marks.note(self._seen[2], (half_offset, op_offset))
 
     def truncated(self, end: int) -> None:
-        """The log ends here now: what is open is what it says, read from where it was before."""
+        """Read open transactions again after a truncation of the log, from earlier positions."""
         positions = self._marks.go_back(end) or self._seen[:2]
         low_half, low_op = (
             self._clipped(*each)
@@ -273,7 +273,7 @@ class Transactions(Feature):
         return min(max(offset, low), high)
 
     def _commit_positions(self) -> bool:
-        """Offsets of a second ago, once the log that they rest on is on the disk; whether it is."""
+        """Commit the positions of a second ago if the log below them is flushed; return whether it is."""
         half_offset, op_offset, log_end = self._seen
         if self._parts.store.flushed_offset < log_end:
             return False

@@ -1,4 +1,4 @@
-"""The shapes of a half message: as it is sent, stored, asked about, committed and discarded.
+"""The forms of a half message: as sent, stored, checked, committed and discarded.
 
 Follows TransactionalMessageBridge, EndTransactionProcessor and DefaultTransactionalMessageCheckListener of
 RocketMQ 5.3.3.
@@ -20,22 +20,22 @@ from cometmq.model.flags import TRANSACTION_COMMIT, TRANSACTION_MASK
 from cometmq.model.names import DLQ_PREFIX, GROUP_LENGTH_MAX, RETRY_PREFIX
 from cometmq.model.topic import TopicConfig
 
-# Properties by which a message asks to be delivered later.
+# Properties that request delayed delivery.
 _DELAYS = (
     keys_of.DELAY, keys_of.TIMER_DELAY_SEC, keys_of.TIMER_DELAY_MS, keys_of.TIMER_DELIVER_MS,
 )  # fmt: skip
-# Notes of the broker about its checks, which it believes.
+# Properties that only the broker writes and trusts, about its checks.
 _OF_THE_BROKER = (keys_of.TRAN_PREPARED_QUEUE_OFFSET, keys_of.TRANSACTION_CHECK_TIMES)
-# Of a key and a group, characters: they are kept in memory while a transaction is open.
+# Limit in characters for a key and for a group, because open transactions are kept in memory.
 _NAME_MAX = GROUP_LENGTH_MAX
-REMOVE_TAG = "d"  # TransactionalMessageUtil.REMOVE_TAG: these half messages are done.
-# transactionOpMsgMaxSize of BrokerConfig: bytes of an op's body, about.
+REMOVE_TAG = "d"  # TransactionalMessageUtil.REMOVE_TAG: marks half messages that have ended.
+# Approximate size limit of an op's body in bytes (transactionOpMsgMaxSize of BrokerConfig).
 _OP_SIZE_MAX = 4096
 _INT64_DIGITS = 19
 
 
 class TransactionKey(NamedTuple):
-    """The identity of a transaction, the same for all copies of its half message."""
+    """The identity of a transaction; all copies of its half message share it."""
 
     message_id: str
     producer_group: str
@@ -43,16 +43,16 @@ class TransactionKey(NamedTuple):
 
 
 def is_half(sent: RoutedSend) -> bool:
-    """Whether a send opens a transaction; a retry of a committed message is none."""
+    """Return whether a send opens a transaction; a retry of a committed message does not."""
     is_marked = sent.properties.get(keys_of.TRAN_MSG, "").lower() == "true"
     return is_marked and not sent.born_topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
 
 
 def as_half(sent: RoutedSend, half_topic: TopicConfig) -> RoutedSend:
-    """The send as the half topic holds it.
+    """Return the send as it is stored in the half topic.
 
     Raises:
-        RequestError: it is a batch or has a delay, which no half message can have.
+        RequestError: It is a batch, has a delay, or has a too long key or group.
     """
     if sent.is_batch:
         raise RequestError(
@@ -81,7 +81,7 @@ def as_half(sent: RoutedSend, half_topic: TopicConfig) -> RoutedSend:
         properties[keys_of.TRANSACTION_ID] = message_id
     properties[keys_of.REAL_TOPIC] = sent.topic.name
     properties[keys_of.REAL_QID] = str(sent.queue_id)
-    # The bits are cleared: a half message has a place in the queue of half messages.
+    # Cleared, because a half message has an entry in the half queue.
     return replace(
         sent,
         topic=half_topic,
@@ -94,12 +94,12 @@ def as_half(sent: RoutedSend, half_topic: TopicConfig) -> RoutedSend:
 
 @keep_short(4096, length_max=255)
 def _shared(name: str) -> str:
-    """Return one object for equal names: few groups and topics have many transactions."""
+    """Return the same object for equal names, because few groups and topics have many transactions."""
     return name
 
 
 def key_of(record: Record, properties: dict[str, str]) -> TransactionKey:
-    """The transaction of a half message."""
+    """Return the transaction of a half message."""
     return TransactionKey(
         properties.get(keys_of.UNIQ_KEY) or str(record.physical_offset),
         _shared(properties.get(keys_of.PRODUCER_GROUP, "")),
@@ -108,7 +108,7 @@ def key_of(record: Record, properties: dict[str, str]) -> TransactionKey:
 
 
 def number_of(properties: dict[str, str], name: str) -> int | None:
-    """A property that is a number; None where it is missing or none."""
+    """Return a numeric property; None if it is missing or not a number."""
     text = properties.get(name, "")
     return (
         int(text) if text.isascii() and text.isdecimal() and len(text) < _INT64_DIGITS else None
@@ -118,7 +118,7 @@ def number_of(properties: dict[str, str], name: str) -> int | None:
 def committed(
     record: Record, properties: dict[str, str], topic: TopicConfig, queue_id: int
 ) -> InnerMessage:
-    """The message that a half message becomes. As in RocketMQ all properties stay as they are."""
+    """Return the committed message of a half message. As in RocketMQ, it keeps all properties."""
     return replace(
         once_more(record, topic, queue_id, properties),
         sys_flag=record.sys_flag & ~HOST_BITS & ~TRANSACTION_MASK | TRANSACTION_COMMIT,
@@ -128,7 +128,7 @@ def committed(
 
 
 def as_asked(record: Record, properties: dict[str, str]) -> bytes:
-    """The record that goes to the producer with a check: with its real topic and queue."""
+    """Return the record that is sent to the producer with a check, with its real topic and queue."""
     asked = record._replace(
         topic=properties.get(keys_of.REAL_TOPIC, ""),
         queue_id=number_of(properties, keys_of.REAL_QID) or 0,
@@ -138,23 +138,23 @@ def as_asked(record: Record, properties: dict[str, str]) -> bytes:
 
 
 def encode_op(offsets: list[int]) -> bytes:
-    """Body of an op: `5`, or `5,6,9,` (RocketMQ 4.9 reads the first form only)."""
+    """Encode the body of an op: `5`, or `5,6,9,` (RocketMQ 4.9 only reads the first form)."""
     if len(offsets) == 1:
         return b"%d" % offsets[0]
     return b"".join(b"%d," % offset for offset in offsets)
 
 
 def decode_op(body: bytes) -> list[int]:
-    """The half offsets of an op, of 4.9 or 5.x; what is no number is passed over."""
+    """Decode the half offsets of an op, of 4.9 or 5.x; anything but numbers is ignored."""
     return [int(part) for part in body.split(b",") if part.isdigit()]
 
 
 def ops(
     offsets: list[int], topic: TopicConfig, *, now_ms: int, host: bytes
 ) -> list[InnerMessage]:
-    """The op messages that say that these half offsets are done; `host` is the broker."""
+    """Return the op messages that mark these half offsets as ended; `host` is the broker's."""
     messages = []
-    step = _OP_SIZE_MAX // 20  # Digits of the greatest offset, and its comma.
+    step = _OP_SIZE_MAX // 20  # Length of the largest offset with its comma.
     for start in range(0, len(offsets), step):
         body = encode_op(offsets[start : start + step])
         messages.append(

@@ -1,8 +1,8 @@
-"""The half queue and the op queue: read into the table of transactions, and written, messages before their op.
+"""Reads and writes the half queue and the op queue; messages are written before their op.
 
-All ends of one turn of the loop share a write and a flush. A crash can therefore not come between a commit and
-its op; only a power cut within the write can, and the kill of a Java broker, which writes its ops up to 3 s later.
-So what was open at the start is looked up in the index first: a committed message has the half message's unique key.
+All ends of one loop iteration share a write and a flush. So a crash cannot come between a commit and its op. Only a power failure
+during the write can separate them, or the kill of a Java broker, which writes its ops up to 3 s later. Transactions that
+were open at the start are therefore looked up in the index first: a committed message has the half message's unique key.
 """
 
 import logging
@@ -40,19 +40,19 @@ from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
 
-# Messages of one key: the committed one, and others that were sent with the same key by hand.
+# Messages of one key: the committed one, and others that users sent with the same key.
 _LOOKED_AT_MAX = 8
 
 
 @dataclass(slots=True, eq=False)
 class _End:
-    """An end on its way into the log.
+    """An end that is being written.
 
     Attributes:
-        transaction: which.
-        message: what it becomes; None for a rollback, and where only the op is missing.
-        results: of the write that it was part of.
-        error: why there was none.
+        transaction: The transaction that ends.
+        message: The committed message; None for a rollback, or if only the op is missing.
+        results: Positions from the write that contained it.
+        error: Why the write failed.
     """
 
     transaction: OpenTransaction
@@ -62,10 +62,10 @@ class _End:
 
 
 class TransactionQueues:
-    """Reads and writes the queues of one broker's transactions.
+    """The reader and writer of the half queue and the op queue.
 
     Attributes:
-        inner: what is written, and waited for.
+        inner: Writes messages and waits for them.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class TransactionQueues:
         topics: Topics,
         clock: Clock,
     ) -> None:
-        """The cursors stand where the last life of this store left off."""
+        """The cursors are at the committed positions."""
         self._table = table
         self._half_messages = half_messages
         self._ops_read = ops_read
@@ -88,7 +88,7 @@ class TransactionQueues:
         self._topics = topics
         self._clock = clock
         self._ends: dict[OpenTransaction, _End] = {}
-        # After a truncation: from which half and op to read again; and whether that is under way.
+        # After a truncation, the half offset and op offset from which to read again; and whether that is in progress.
         self._load_from: tuple[int, int] | None = None
         self._is_loading = False
 
@@ -96,11 +96,11 @@ class TransactionQueues:
 
     @property
     def is_known(self) -> bool:
-        """Whether the table says what the log does; not between a truncation and the next `catch_up`."""
+        """Whether the table matches the log; False between a truncation and the next `catch_up`."""
         return self._load_from is None and not self._is_loading
 
     def begin_again(self, half_offset: int, op_offset: int) -> None:
-        """The log was truncated: read both queues again from here; ends on their way have not come."""
+        """Read both queues again after a truncation; ends that are being written fail."""
         ends, self._ends = self._ends, {}
         for end in ends.values():
             end.error = StoreBusy(
@@ -110,10 +110,10 @@ class TransactionQueues:
         self._table.begin_again(next_op=op_offset)
 
     def load(self) -> Steps[None]:
-        """Read both queues to their ends; before anything else.
+        """Read both queues to their ends; must be called first.
 
         Raises:
-            CodecError, OSError: a record cannot be read.
+            CodecError, OSError: A record cannot be read.
         """
         while records := (yield from self._ops_read.next_records()):
             for record in records:
@@ -122,10 +122,10 @@ class TransactionQueues:
         self._table.loaded()
 
     def catch_up(self) -> Steps[None]:
-        """Read the half messages that came since.
+        """Read the half messages that have arrived since.
 
         Raises:
-            CodecError, OSError: as `load`.
+            CodecError, OSError: As for `load`.
         """
         while self._is_loading:
             yield from turn_end()
@@ -134,7 +134,7 @@ class TransactionQueues:
         yield from self._read_halves()
 
     def _load_again(self, half_offset: int, op_offset: int) -> Steps[None]:
-        """Read as at a start; where that fails, or the log is truncated meanwhile, it is to be done anew."""
+        """Read as at a start; must be repeated if it fails or the log is truncated meanwhile."""
         begun = self._load_from
         self._half_messages.offset, self._ops_read.offset = half_offset, op_offset
         self._table.begin_again(next_op=op_offset)
@@ -168,24 +168,24 @@ class TransactionQueues:
         self._table.feed(copy)
 
     def half_at(self, offset: int) -> Steps[Record | None]:
-        """The half message at an offset of the half queue; None where there is none.
+        """Return the half message at an offset of the half queue, or None.
 
         Raises:
-            CodecError, OSError: as `load`.
+            CodecError, OSError: As for `load`.
         """
         return self._half_messages.record_at(offset)
 
     def positions(self) -> tuple[int, int]:
-        """Half offset and op offset that a start must read from."""
+        """Return the half offset and the op offset from which a start must read."""
         return self._table.positions(self._half_messages.offset)
 
-    # --- what a start is not sure of
+    # --- transactions of which a start is unsure
 
     def look_up(self, transaction: OpenTransaction) -> Steps[None]:
-        """Make sure of one that was open at the start; one that was committed is ended without a second message.
+        """Look up a transaction that was open at the start; if it was committed, write only its op.
 
         Raises:
-            StoreError, CodecError, OSError: it could not be looked up, or its op not be written.
+            StoreError, CodecError, OSError: The lookup or the write failed.
         """
         if transaction.state is not OpenTransactionState.UNSURE:
             return
@@ -196,7 +196,7 @@ class TransactionQueues:
 
     def _looked_up(self, transaction: OpenTransaction, *, is_found: bool) -> Steps[None]:
         if transaction.state is not OpenTransactionState.UNSURE:
-            return  # Somebody else looked it up meanwhile.
+            return  # Another request looked it up meanwhile.
         if is_found:
             yield from self.end(transaction, TransactionEvent.FOUND, None)
         else:
@@ -210,37 +210,37 @@ class TransactionQueues:
         event: TransactionEvent,
         message: InnerMessage | None,
     ) -> Steps[None]:
-        """End a transaction; done when that is as safe as a send would be.
+        """End a transaction; done when that is as durable as a send.
 
         Args:
-            transaction: an open one.
-            event: how it ends.
-            message: what it becomes, if anything.
+            transaction: An open transaction.
+            event: How it ends.
+            message: The committed message, or None.
 
         Raises:
-            StoreError, CodecError: it could not be written; the transaction is open still.
+            StoreError, CodecError: The write failed; the transaction is still open.
         """
         self._table.on(transaction, event)
         self._ends[transaction] = _End(transaction, message)
         return self.join(transaction)
 
     def join(self, transaction: OpenTransaction) -> Steps[None]:
-        """Wait for the end of a transaction that somebody has begun.
+        """Wait for the end of a transaction that another request has begun.
 
         Raises:
-            StoreError, CodecError: as `end`.
+            StoreError, CodecError: As for `end`.
         """
         end = self._ends[transaction]
         return self._written(end)
 
     def _written(self, end: _End) -> Steps[None]:
         yield from turn_end()
-        # Who comes first writes for all of the turn.
+        # The first to get here writes all ends of this loop iteration.
         ends, self._ends = list(self._ends.values()), {}
         self._write_ends(ends)
         if end.error is not None:
             raise end.error
-        # A flush that fails now is the answer; a start will see that it has ended, or has not.
+        # If the flush fails, that is the answer; the next start finds out whether the transaction has ended.
         yield from self.inner.durable(end.results)
 
     def _write_ends(self, ends: list[_End]) -> None:
@@ -254,7 +254,7 @@ class TransactionQueues:
             if len(ends) == 1:
                 self._fail(ends, error)
                 return
-            # One of them cannot be stored, and none was: one by one then.
+            # One of them cannot be stored, and nothing was written: try them one by one.
             for end in ends:
                 self._write_ends([end])
         except StoreError as error:
@@ -270,13 +270,13 @@ class TransactionQueues:
             self._table.on(end.transaction, TransactionEvent.NOT_WRITTEN)
 
     def write(self, messages: list[InnerMessage], done: list[int]) -> list[PutResult]:
-        """Write messages, and an op for half offsets that are done by it.
+        """Write messages, and ops for the half offsets that end with them.
 
         Returns:
-            Where the messages lie, and behind them the ops.
+            The positions of the messages, then those of the ops.
 
         Raises:
-            StoreError, CodecError: nothing was written.
+            StoreError, CodecError: Nothing was written.
         """
         table = self._table
         done = sorted(done + table.unmarked)
@@ -293,7 +293,7 @@ class TransactionQueues:
         return results
 
     def half_topic(self) -> TopicConfig:
-        """The topic of half messages, made where it is missing."""
+        """Return the topic of half messages; create it if it is missing."""
         return self._topics.ensure(HALF_TOPIC, queues=1, perm=PERM_READ_WRITE)
 
 

@@ -1,4 +1,4 @@
-"""END_TRANSACTION 37 and RESUME_CHECK_HALF_MESSAGE 323: frames to requests, what is said to them to answers."""
+"""Requests END_TRANSACTION 37 and RESUME_CHECK_HALF_MESSAGE 323."""
 
 from collections.abc import Awaitable
 
@@ -14,7 +14,7 @@ from cometmq.net.requests import Answers, WithAsker, may_of
 
 
 class TransactionHandler:
-    """Handles what is asked of transactions."""
+    """Handles the requests of transactions."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
@@ -24,17 +24,17 @@ class TransactionHandler:
         }
 
     def end(self, command: Command, _peer: Peer, asker: Asker) -> Answer | Awaitable[Answer]:
-        """END_TRANSACTION 37.
+        """End a transaction (END_TRANSACTION 37).
 
-        Differs: who does not know yet is answered, too; clients send it one-way and never see the answer, and
-        whoever waits for one need not wait for its timeout.
+        Differs: a producer that does not know the outcome is answered, too. Clients send this one-way and ignore the answer;
+        others need not wait for a timeout.
         """
         request = decode_fields(EndTransaction, command.fields)
         may = may_of(asker, Action.PUB)
         return _answer(self._transactions.end(request, command.remark, may))
 
     def resume(self, command: Command, _peer: Peer) -> Answer | Awaitable[Answer]:
-        """RESUME_CHECK_HALF_MESSAGE 323."""
+        """Check a discarded transaction again (RESUME_CHECK_HALF_MESSAGE 323)."""
         message_id = decode_fields(ResumeCheck, command.fields).msg_id or ""
         return _answer(self._transactions.resume(message_id))
 

@@ -1,8 +1,8 @@
-"""The states of transactions, and what leads from one to the next; no reading, writing or time in here.
+"""The states of transactions and their transitions, without I/O or time.
 
-A half message that a producer's retry or a check stored again is the same transaction: its copies are one entry, and
-end together. What is open is made from the half and op queues at the start and kept by reading on
-(`transactions.queues`); what has ended is remembered for a while, to answer a second end of it.
+A half message that a producer's retry or a check stored again is the same transaction: its copies are one entry and end
+together. Open transactions are read from the half and op queues (`transactions.queues`). Ended ones are
+remembered for a while, to answer repeated ends.
 """
 
 from collections import deque
@@ -15,12 +15,12 @@ from cometmq.broker.transactions.prepared_messages import TransactionKey
 
 # Each open transaction costs about 540 bytes.
 OPEN_MAX = 500_000
-# What became of transactions is remembered of so many.
+# Number of ended transactions whose outcome is remembered.
 _ENDED_MAX = 20_000
 
 
 class OpenTransactionState(Enum):
-    """The state of a transaction; the words are for people."""
+    """The state of a transaction; the values are for people."""
 
     UNSURE = "open when the broker started, perhaps committed before"
     PREPARED = "open"
@@ -48,9 +48,8 @@ class TransactionEvent(Enum):
 
 _S, _E = OpenTransactionState, TransactionEvent
 
-# What is not here cannot happen: nothing is asked about or ended before the index was looked into, and
-# what has ended stays so. A half message that comes after its end begins anew, and RESUME_CHECK_HALF_MESSAGE
-# stores such a half message.
+# All other transitions are impossible: no transaction is checked or ended before the index lookup, and the outcome is
+# final. A half message that arrives after the end, for example by RESUME_CHECK_HALF_MESSAGE, starts a new transaction.
 NEXT: dict[tuple[OpenTransactionState, TransactionEvent], OpenTransactionState] = {
     (_S.UNSURE, _E.NOT_FOUND): _S.PREPARED,
     (_S.UNSURE, _E.FOUND): _S.COMMITTING,
@@ -65,14 +64,14 @@ NEXT: dict[tuple[OpenTransactionState, TransactionEvent], OpenTransactionState] 
     (_S.ASKED, _E.ROLL_BACK): _S.ROLLING_BACK,
     (_S.ASKED, _E.GIVE_UP): _S.GIVEN_UP,
     (_S.COMMITTING, _E.WRITTEN): _S.COMMITTED,
-    # How often it was asked about stands in its half message, whatever this says.
+    # The number of checks is in the half message, whatever state this returns to.
     (_S.COMMITTING, _E.NOT_WRITTEN): _S.PREPARED,
     (_S.ROLLING_BACK, _E.WRITTEN): _S.ROLLED_BACK,
     (_S.ROLLING_BACK, _E.NOT_WRITTEN): _S.PREPARED,
 }
 OPEN_STATES = frozenset({_S.UNSURE, _S.PREPARED, _S.ASKED})
 END_STATES = frozenset({_S.COMMITTED, _S.ROLLED_BACK, _S.GIVEN_UP})
-# What a transaction is, or will be when its end is in the log.
+# The outcome of a transaction, or the one it gets when its end is written.
 OUTCOMES = {state: state for state in END_STATES} | {
     _S.COMMITTING: _S.COMMITTED,
     _S.ROLLING_BACK: _S.ROLLED_BACK,
@@ -80,15 +79,15 @@ OUTCOMES = {state: state for state in END_STATES} | {
 
 
 class PreparedCopy(NamedTuple):
-    """A half message as it lies in the half queue.
+    """A half message in the half queue.
 
     Attributes:
-        offset: in the half queue.
-        key: its transaction.
-        born_ms: when the producer made it.
-        stored_ms: when it was stored.
+        offset: Its offset in the half queue.
+        key: Its transaction.
+        born_ms: When the producer created it, epoch ms.
+        stored_ms: When it was stored, epoch ms.
         immunity_seconds: CHECK_IMMUNITY_TIME_IN_SECONDS, or None.
-        first_offset: offset of the copy that the producer knows, where a Java broker wrote this one.
+        first_offset: Offset of the copy that the producer knows, if a Java broker wrote this one.
     """
 
     offset: int
@@ -101,15 +100,15 @@ class PreparedCopy(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class OpenTransaction:
-    """A transaction that has not ended in the log.
+    """A transaction whose end is not in the log.
 
     Attributes:
-        key: which.
-        offsets: of its copies in the half queue; the last one is what producers are asked about.
-        born_ms: when the producer made it.
-        stored_ms: when the last copy was stored.
+        key: Its identity.
+        offsets: Offsets of its copies in the half queue; producers are asked about the last one.
+        born_ms: When the producer created it, epoch ms.
+        stored_ms: When the last copy was stored, epoch ms.
         immunity_seconds: CHECK_IMMUNITY_TIME_IN_SECONDS, or None.
-        state: where it stands.
+        state: Its current state.
     """
 
     key: TransactionKey
@@ -121,12 +120,12 @@ class OpenTransaction:
 
     @property
     def offset(self) -> int:
-        """Half offset of the copy that counts."""
+        """Half offset of the current copy."""
         return self.offsets[-1]
 
     @property
     def is_open(self) -> bool:
-        """Whether the transaction can be ended and asked about."""
+        """Whether the transaction can be ended and checked."""
         return self.state in OPEN_STATES
 
 
@@ -134,38 +133,38 @@ class TransactionTable:
     """The transactions of a broker.
 
     Attributes:
-        open: those that have not ended in the log, by key.
-        unmarked: half offsets that are done and stand in no op yet.
+        open: Transactions whose end is not in the log, by key.
+        unmarked: Half offsets that have ended but are in no op yet.
     """
 
     def __init__(self, *, next_op: int) -> None:
-        """`next_op`: the op offset at which reading begins."""
+        """`next_op` is the op offset at which reading starts."""
         self.open: dict[TransactionKey, OpenTransaction] = {}
         self.unmarked: list[int] = []
         self._ended: dict[TransactionKey, OpenTransactionState] = {}
         self._by_offset: dict[int, OpenTransaction] = {}
-        self._order: deque[int] = deque()  # Half offsets as they came; some are done by now.
-        self._done: set[int] = set()  # Done before they were read.
-        self._ops: deque[tuple[int, int]] = deque()  # (op offset, greatest half offset in it)
+        self._order: deque[int] = deque()  # Half offsets in order; some have ended.
+        self._done: set[int] = set()  # Ended before they were read.
+        self._ops: deque[tuple[int, int]] = deque()  # (op offset, largest half offset in it)
         self._next_op = next_op
         self._is_loading = True
 
-    # --- what the queues say
+    # --- input from the queues
 
     def feed_op(self, op_offset: int, offsets: list[int]) -> None:
-        """Take an op of the last life: these half offsets are done."""
+        """Process an op that was read at the start: these half offsets have ended."""
         assert self._is_loading, "ops are read at the start alone"
         self._done.update(offsets)
         self.op_written(op_offset, offsets)
 
     def feed(self, copy: PreparedCopy) -> None:
-        """Take a half message as it is read, in the order of their offsets."""
+        """Process a half message; calls must be in the order of offsets."""
         offset = copy.offset
         if offset in self._done:
             self._done.discard(offset)
             return
         if copy.first_offset in self._done:
-            # Java's broker ended the copy that the producer knew, and not this one.
+            # A Java broker ended the copy that the producer knows, not this one.
             self.unmarked.append(offset)
             return
         found = self.open.get(copy.key)
@@ -178,9 +177,9 @@ class TransactionTable:
         self._track(found, offset)
 
     def begin_again(self, *, next_op: int) -> None:
-        """The log was truncated: know nothing, and be told all of it again from here on.
+        """Forget everything after a truncation of the log; all of it is read again from here on.
 
-        Who holds a transaction of before finds that it is not open.
+        Transactions that callers still hold count as not open.
         """
         for transaction in self.open.values():
             transaction.state = _S.GIVEN_UP
@@ -198,25 +197,25 @@ class TransactionTable:
         self._is_loading = True
 
     def loaded(self) -> None:
-        """Both queues were read to their ends: what comes from now on is new."""
-        self._done.clear()  # All that the ops tell of was read.
+        """Note that both queues were read to their ends: later half messages are new."""
+        self._done.clear()  # Everything that the ops name has been read.
         self._is_loading = False
 
     # --- finding
 
     def find(self, offset: int, key: TransactionKey) -> OpenTransaction | None:
-        """The transaction with a copy at this half offset, or of this key, unless its end is in the log."""
+        """Return the transaction with a copy at this half offset or with this key, unless its end is in the log."""
         return self._by_offset.get(offset) or self.open.get(key)
 
     def outcome(self, key: TransactionKey) -> OpenTransactionState | None:
-        """The outcome of a transaction, or the one it has when its end is written; None: open or unknown."""
+        """Return the outcome of a transaction, or the one it gets when its end is written; None if open or unknown."""
         found = self.open.get(key)
         return OUTCOMES.get(found.state) if found is not None else self._ended.get(key)
 
     # --- events
 
     def on(self, transaction: OpenTransaction, event: TransactionEvent) -> None:
-        """Let something happen to a transaction; what an end needs in the log is written by who calls it."""
+        """Apply an event to a transaction; the caller writes what the log needs."""
         assert self.open.get(transaction.key) is transaction, "it is not known any more"
         following = NEXT.get((transaction.state, event))
         assert following is not None, f"{event} cannot happen to what is {transaction.state}"
@@ -229,27 +228,27 @@ class TransactionTable:
     def stored_anew(
         self, transaction: OpenTransaction, offset: int, *, stored_ms: int, is_asked: bool
     ) -> None:
-        """A transaction has a new copy; those before it are done."""
+        """Note that a transaction has a new copy, which replaces the earlier ones."""
         self.on(transaction, _E.ASK if is_asked else _E.STORED_ANEW)
         self._forget(transaction.offsets)
         transaction.offsets = []
         transaction.stored_ms = stored_ms
-        self._done.add(offset)  # It is known; reading passes it over.
+        self._done.add(offset)  # Reading skips it, because it is already known.
         self._track(transaction, offset)
 
     def lost(self, transaction: OpenTransaction) -> None:
-        """Give up a transaction whose half message cannot be read any more; the next op says so."""
+        """Discard a transaction whose half message cannot be read; the next op marks it."""
         offsets = transaction.offsets
         self.on(transaction, _E.GIVE_UP)
         self.unmarked += offsets
 
     def resume(self, key: TransactionKey) -> None:
-        """Forget a transaction that was given up: its half message is stored anew and begins as any other."""
+        """Forget that a transaction was discarded: its half message is stored again and starts afresh."""
         before = self._ended.pop(key, _S.GIVEN_UP)
         assert before is _S.GIVEN_UP, "what has ended stays so"
 
     def op_written(self, op_offset: int, offsets: Iterable[int]) -> None:
-        """An op lies in the op queue."""
+        """Note that an op was written to the op queue."""
         self._next_op = op_offset + 1
         greatest = max(offsets, default=None)
         if greatest is not None:
@@ -270,13 +269,13 @@ class TransactionTable:
         if len(self._ended) > _ENDED_MAX:
             del self._ended[next(iter(self._ended))]
 
-    # --- where a start begins
+    # --- positions from which a start reads
 
     def positions(self, next_half: int) -> tuple[int, int]:
-        """Half offset and op offset that a start must read from, for what is known now.
+        """Return the half offset and op offset from which a start must read to find what is known now.
 
         Args:
-            next_half: the half offset that is read next.
+            next_half: The half offset that is read next.
         """
         order = self._order
         while order and order[0] not in self._by_offset:

@@ -1,7 +1,7 @@
-"""The number of messages of each topic that wait for their time, or for the end of their transaction.
+"""The number of messages per topic that wait for their time, or for the end of their transaction.
 
-The counts are for people, and nothing rests on them: they are saved each 10 s, as Java's, and not
-with each change. Follows TimerMetrics and TransactionMetrics of RocketMQ 5.3.3, and their files.
+The counts are only for people, so they are saved every 10 s, as in Java, not with each change. Follows
+TimerMetrics and TransactionMetrics of RocketMQ 5.3.3 and their files.
 """
 
 import logging
@@ -19,14 +19,14 @@ SAVE_SECONDS = 10.0  # transactionMetricFlushInterval.
 
 
 class WaitingCounts:
-    """The counts of one kind.
+    """The counts of timed messages or of transactions.
 
     Attributes:
-        saver: brings them to disk.
+        saver: Saves them to disk.
     """
 
     def __init__(self, parts: Parts, file_name: str, member: str) -> None:
-        """`member`: TIMER or TRANSACTION of the codec. Nothing is known until `load`."""
+        """`member` is TIMER or TRANSACTION of the codec."""
         self._clock = parts.clock
         self._file = parts.config_file(file_name)
         self._member = member
@@ -35,7 +35,7 @@ class WaitingCounts:
         self.saver = Saver(self._file, self._snapshot, parts.pool)
 
     def load(self) -> None:
-        """Read the file; one that means nothing is begun anew."""
+        """Read the file; one that cannot be decoded is replaced."""
         try:
             table = self._file.load(
                 lambda text: decode_waiting(text, self._member), is_needed=False
@@ -47,7 +47,7 @@ class WaitingCounts:
             self._version, self._counts = table.version, dict(table.counts)
 
     def add(self, topics: Iterable[str], step: int) -> None:
-        """A message more (1) or less (-1) of each of these topics waits."""
+        """Count one waiting message more (1) or less (-1) for each of these topics."""
         now_ms = self._clock.now_ms()
         for topic in topics:
             count, _ = self._counts.get(topic, (0, 0))
@@ -55,7 +55,7 @@ class WaitingCounts:
             self.saver.changed()
 
     def set_all(self, counts: Mapping[str, int]) -> None:
-        """Replace all counts; topics that are not named have none."""
+        """Replace all counts; topics without a count get 0."""
         now_ms = self._clock.now_ms()
         for topic in {*self._counts, *counts}:
             count = counts.get(topic, 0)
@@ -64,30 +64,30 @@ class WaitingCounts:
                 self.saver.changed()
 
     def forget(self, topic: str) -> None:
-        """Forget the count of a topic that is deleted."""
+        """Forget the count of a deleted topic."""
         if self._counts.pop(topic, None) is not None:
             self.saver.changed()
 
     def take(self, table: WaitingTable) -> None:
-        """Have the counts of a master, and the version of its table."""
+        """Replace counts and version by those of a master."""
         if (table.version, table.counts) != (self._version, self._counts):
             self._version, self._counts = table.version, dict(table.counts)
             self.saver.changed()
 
     def counts(self) -> dict[str, int]:
-        """The number of waiting messages, by topic."""
+        """Return the number of waiting messages by topic."""
         return {topic: count for topic, (count, _) in self._counts.items()}
 
     def text(self) -> str:
-        """The table as its file has it."""
+        """Return the table in the format of its file."""
         return encode_waiting(WaitingTable(self._version, self._counts), self._member)
 
     def save_if_dirty(self) -> None:
-        """Save what has changed; wanted each `SAVE_SECONDS`."""
+        """Save changes; to be called every `SAVE_SECONDS`."""
         self.saver.save_if_dirty()
 
     async def close(self) -> None:
-        """Bring the counts to disk."""
+        """Save the counts."""
         await self.saver.close()
 
     def _snapshot(self) -> Callable[[], str]:
