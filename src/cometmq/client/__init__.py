@@ -1,6 +1,6 @@
-"""Producers, consumers and administration of RocketMQ clusters, ours or Java's.
+"""The client for RocketMQ clusters: producers, consumers and administration, for CometMQ and Java brokers.
 
-Each comes twice with the same methods: `AsyncProducer` for asyncio, `Producer` for threads.
+Each client class exists twice with the same methods: `AsyncProducer` for asyncio, `Producer` for threads.
 """
 
 from typing import TYPE_CHECKING
@@ -275,7 +275,7 @@ __all__ = [
     "round_robin",
 ]
 
-# A process that wants a part of it, as each that Spark starts, does not wait for the rest.
+# Loaded on first use, so that a process that needs one part, such as a Spark worker, does not load the rest.
 _NAMES = {
     "cometmq.client.producer.encoded_send": "EncodedBatch EncodedMessage",
     "cometmq.client.producer.check_answers": "CheckedHalfMessage HalfJudge",

@@ -1,8 +1,8 @@
-"""Decodes bodies of answers within bounds, so that a broken broker does not stop the event loop.
+"""Size-limited decoding of answers, so that a faulty broker does not block the event loop.
 
-A small body is read at once. A large one is read in a thread: a megabyte of JSON that is not strict takes a
-second. What a client asks for by itself, again and again, has a bound of its own; what its user asks for may fill
-a frame (docs/operate/limits.md).
+A small body is decoded immediately, a large one in a thread, because a megabyte of non-strict JSON takes a second.
+Bodies that the client requests periodically have a smaller limit than those that the user requests, which may fill a
+frame (docs/operate/limits.md).
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from cometmq.model.errors import CodecError
 
 Value = TypeVar("Value")
 
-# Of a route, the brokers of a cluster, a group's members or shares. A route of 10,000 brokers has 2 MB.
+# For routes, the brokers of a cluster, and members or queues of a group. A route of 10,000 brokers has 2 MB.
 OWN_SIZE_MAX = 2 << 20
 _SIZE_AT_ONCE = 16 << 10
 
@@ -21,16 +21,16 @@ _SIZE_AT_ONCE = 16 << 10
 async def read_body(
     decode: Callable[[bytes], Value], body: bytes, what: str, *, size_max: int | None = None
 ) -> Value:
-    """Decode the body of an answer.
+    """Decode the body of an answer, in a thread if it is large.
 
     Args:
-        decode: reads it.
-        body: of the answer.
-        what: it is, for the error.
-        size_max: bytes that it may have; None: a frame's.
+        decode: Function that decodes the body.
+        body: Body of the answer.
+        what: Name of the body's content, for the error.
+        size_max: Maximum size in bytes; None: the size of a frame.
 
     Raises:
-        CodecError: it is larger, or cannot be read.
+        CodecError: The body is too large or malformed.
     """
     if size_max is not None and len(body) > size_max:
         raise CodecError(

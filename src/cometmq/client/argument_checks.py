@@ -1,7 +1,7 @@
-"""Says which argument of a public call is of the wrong kind, instead of a bare TypeError from somewhere inside.
+"""Errors that name the argument of a public call that has the wrong type, instead of a bare TypeError from inside.
 
-Arguments are compared with their annotations once a call has failed with an error that a wrong kind causes. A call that works costs
-one function more. Methods whose work is done in less than some 20 us do without: they call `explain` themselves where they fail.
+Arguments are compared with their annotations only after a call has failed with a suitable error, so a successful call
+costs one extra function call. Methods that take less than 20 us avoid even that and call `explain` when they fail.
 """
 
 import inspect
@@ -16,20 +16,20 @@ Class = TypeVar("Class")
 
 
 class WrongArgument(SettingsError):
-    """An argument of the wrong kind; the outermost call that was given it says so."""
+    """The error for an argument of the wrong type, raised by the outermost call that received it."""
 
 
-# The errors that an argument of a wrong kind causes.
+# Errors that an argument of the wrong type can cause.
 CAUSED = (AttributeError, TypeError, ValueError, LookupError, WrongArgument)
-# They call `explain` themselves.
+# These methods call `explain` themselves.
 _LEFT_OUT = ("AsyncProducer.send", "AsyncProducer.send_oneway", "AsyncPullConsumer.receive")
 
 
 def explained(made: Class) -> Class:
-    """Let a client class, or another class with arguments, name arguments of wrong kinds; anything else is returned as it is."""
+    """Make the methods of a client class, or the constructor of another class, name arguments of the wrong type; return the class."""
     if not (inspect.isclass(made) and made.__module__.startswith("cometmq.client.")):
         return made
-    # The portal of a blocking client explains what its asyncio client raised.
+    # A blocking client needs no wrapper: its portal explains errors of the asyncio client.
     is_client = hasattr(made, "close") and not hasattr(made, "_portal")
     for name, function in list(vars(made).items()):
         is_public = is_client and name[0] != "_" and f"{made.__name__}.{name}" not in _LEFT_OUT
@@ -69,23 +69,23 @@ def explain(
     kwargs: Mapping[str, Any],
     error: BaseException,
 ) -> BaseException:
-    """Return an error that names the first argument of a wrong kind, or the error itself if that has another cause.
+    """Return an error that names the first argument of the wrong type, or the given error if it has another cause.
 
     Args:
         function: The function or bound method that failed.
-        args: Its arguments.
-        kwargs: Its arguments that were given by name.
-        error: How it failed.
+        args: Its positional arguments.
+        kwargs: Its keyword arguments.
+        error: The error that it raised.
     """
     if not isinstance(error, CAUSED):
         return error
     try:
         given = inspect.signature(function).bind(*args, **kwargs).arguments
         hints = get_type_hints(function)
-    except (TypeError, NameError):  # A wrong number of arguments: Python has said which.
+    except (TypeError, NameError):  # A wrong number of arguments: Python's own error names it.
         return error
     owner = getattr(function, "__self__", given.get("self"))
-    # A blocking client is the one that its user has made.
+    # The name that the user knows: a blocking client sets it on its asyncio client.
     place = getattr(owner, "class_name", function.__qualname__.rpartition(".")[0])
     for name, value in given.items():
         kind = hints.get(name, Any)
@@ -104,7 +104,7 @@ def _shown(value: object) -> str:
 
 
 def fits(value: Any, kind: Any) -> bool:
-    """Return whether a value may be of an annotated kind; what cannot be decided fits."""
+    """Return whether a value matches an annotated type; True if this cannot be decided."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         return any(fits(value, each) for each in inner)
@@ -117,7 +117,7 @@ def fits(value: Any, kind: Any) -> bool:
     if kind is Any or not is_known:
         return True
     if not isinstance(value, plain) or (isinstance(value, str | bytes) and inner):
-        return False  # A text has no texts in it, whatever Python says.
+        return False  # A str is formally a collection of str, but never meant as one.
     return _fits_inside(value, plain, inner)
 
 
@@ -142,7 +142,7 @@ _NAMES = {
 
 
 def _words(kind: Any) -> str:
-    """Return an annotated kind in words."""
+    """Describe an annotated type in words."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         return " or ".join(dict.fromkeys(map(_words, inner)))

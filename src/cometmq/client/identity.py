@@ -1,4 +1,4 @@
-"""The identity of a client: its id among the members of a group, and the prefix of its message ids."""
+"""The identity of a client: its client id and the generator of its message ids."""
 
 import os
 import random
@@ -16,18 +16,18 @@ _LOOPBACK = "127.0.0.1"
 
 
 def own_ip(toward: str) -> str:
-    """The address of this machine on the way to "host:port"; no packet is sent for it."""
+    """Return the address from which this machine reaches "host:port"; no packet is sent to find it."""
     try:
         return loop_network().own_ip(*split_address(toward))
-    except (OSError, ValueError):  # Python says with the latter that a host's name cannot be.
+    except (OSError, ValueError):  # Python raises ValueError for an impossible host name.
         return _LOOPBACK
 
 
 def checked_ip(text: str) -> str:
-    """Check an address that a setting gives.
+    """Return the IP address in a setting.
 
     Raises:
-        SettingsError: it is a name, or no address at all.
+        SettingsError: The text is a host name or no address at all.
     """
     try:
         return str(ip_address(without_brackets(text)))
@@ -40,14 +40,14 @@ def checked_ip(text: str) -> str:
 def make_client_id(ip: str, instance_name: str, chance: random.Random) -> str:
     """Make a client id: `ip@instance#random`.
 
-    The random part keeps apart clients in containers whose ip and process id are the same: two
-    members of a group with one id would take the same queues.
+    The random part distinguishes clients in containers with the same ip and process id: two members of a group with the
+    same id would consume the same queues.
     """
     return f"{ip}@{instance_name or os.getpid()}#{chance.getrandbits(48):012x}"
 
 
 def make_unique_ids(ip: str, clock: Clock, chance: random.Random) -> UniqueIds:
-    """Make the generator of a client's message ids; in the child of a fork it makes others than in the parent."""
+    """Make the generator of a client's message ids; after a fork the child generates other ids than the parent."""
     ids = UniqueIds(
         ip=ip_address(ip).packed, pid=os.getpid(), loader=chance.getrandbits(32), clock=clock
     )

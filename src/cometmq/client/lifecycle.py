@@ -1,7 +1,7 @@
-"""The life of a client: made, starting, running, closing, closed. All client classes have this one.
+"""The life cycle that all client classes share: made, starting, running, closing, closed.
 
-A client lives once. A start that fails, or is cancelled, leaves nothing behind and can be tried again. A close that was
-cut off is finished by the next one. A closed client is refused: make a new one (RocketMQ's and Kafka's clients do so, too).
+A start that fails or is cancelled releases everything and can be repeated. A cancelled close is completed by the next
+call. A closed client cannot be started again (as in RocketMQ and Kafka); make a new one.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class ClientState(enum.Enum):
-    """The stages of a client's life."""
+    """The states of a client's life cycle."""
 
     MADE = enum.auto()
     STARTING = enum.auto()
@@ -30,20 +30,20 @@ class ClientState(enum.Enum):
 
 
 class AsyncClient:
-    """A client with its life; the base of all client classes.
+    """A client with start and close; the base of all client classes.
 
-    A subclass starts its parts in `_open`, and names there, by `_at_close`, the steps that end them.
+    A subclass starts its parts in `_open` and registers there, with `_at_close`, the steps that stop them.
 
     Attributes:
-        class_name: The class that the user made, for `repr` and errors; a blocking twin sets its own.
+        class_name: Name of the class that the user made, for `repr` and errors; a blocking twin sets its own.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
         settings: Namespace and times.
-        instance: Share another client's connections; its owner closes it.
+        instance: Shares the connections of another client, whose owner closes them.
 
     Raises:
-        SettingsError: A nameserver address cannot be read.
+        SettingsError: A nameserver address is invalid.
     """
 
     def __init__(
@@ -61,20 +61,19 @@ class AsyncClient:
         self.class_name = type(self).__name__
 
     def __repr__(self) -> str:
-        """The class, the client id and the nameservers."""
         return f"<{self.class_name} of {self._instance!r}>"
 
     @property
     def client_id(self) -> str:
-        """The id by which brokers know this client."""
+        """The id under which brokers list this client."""
         return self._instance.client_id
 
     # --- life
 
     async def start(self) -> None:
-        """Start the client; one that runs already is left as it is.
+        """Start the client; do nothing if it is running.
 
-        If it fails or is cancelled, nothing is left of it, and it can be tried again.
+        If the start fails or is cancelled, all parts are closed and the start can be repeated.
 
         Raises:
             ClientClosed: The client was closed; make a new one.
@@ -84,7 +83,9 @@ class AsyncClient:
                 return
             if self._state is not ClientState.MADE:
                 self._check_running()
-            await self._end_steps()  # Of a failed start whose end was cut off.
+            await (
+                self._end_steps()
+            )  # Left over from a failed start whose cleanup was cancelled.
             self._state = ClientState.STARTING
             try:
                 if self._owns_instance:
@@ -98,9 +99,9 @@ class AsyncClient:
             self._state = ClientState.RUNNING
 
     async def close(self) -> None:
-        """Close the client; one that is not running is left as it is.
+        """Close the client; do nothing unless it is running.
 
-        A call that was cancelled has not closed all of it; the next call goes on there.
+        If a call is cancelled, the next call continues with the parts that are still open.
         """
         async with self._changing:
             if self._state is ClientState.RUNNING:
@@ -119,13 +120,13 @@ class AsyncClient:
         await self.close()
 
     async def _open(self) -> None:
-        """Start the parts of this client; its connections are started already."""
+        """Start the parts of this client; its connections are already started."""
 
     def _at_close(self, step: Callable[[], Awaitable[None] | None]) -> None:
-        """Run a step when the client is closed, or when its start fails; the last one is run first.
+        """Register a step to run at close or when the start fails; the last registered step runs first.
 
         Args:
-            step: Ends a part. It is run again if it was cut off.
+            step: Stops a part. It runs again if it was cancelled.
         """
         self._steps.append(step)
 
@@ -135,30 +136,30 @@ class AsyncClient:
                 ended = self._steps[-1]()
                 if ended is not None:
                     await ended
-            except Exception:  # noqa: BLE001  The other parts are closed whatever it was.
+            except Exception:  # noqa: BLE001  The other parts are closed whatever the error was.
                 _log.exception("%r: a part of it was not closed in order", self)
             self._steps.pop()
 
     @property
     def _live(self) -> ClientInstance:
-        """The connections of the client, which runs.
+        """Return the connections of the running client.
 
         Raises:
-            ClientClosed: It does not.
+            ClientClosed: The client is not running.
         """
         self._check_running()
         return self._instance
 
     @property
     def _is_open(self) -> bool:
-        """Whether its parts work: while it runs, and already while it starts."""
+        """Return whether the client is starting or running."""
         return self._state in (ClientState.STARTING, ClientState.RUNNING)
 
     def _check_running(self) -> None:
-        """Refuse a call of a client that does not run.
+        """Raise an error unless the client is running.
 
         Raises:
-            ClientClosed: It was not started, or it was closed.
+            ClientClosed: The client was not started, or it was closed.
         """
         if self._state is ClientState.RUNNING:
             return
@@ -173,17 +174,17 @@ class AsyncClient:
 
 
 class AsyncGroupClient(AsyncClient):
-    """A client of a group.
+    """A client that is a member of a group; the base of producers and consumers.
 
     Args:
-        nameservers: As of `AsyncClient`.
-        settings: As of `AsyncClient`.
-        instance: As of `AsyncClient`.
+        nameservers: As in `AsyncClient`.
+        settings: As in `AsyncClient`.
+        instance: As in `AsyncClient`.
         group: The group, without its namespace.
 
     Raises:
-        SettingsError: A nameserver address cannot be read.
-        RequestError: The group's name is illegal.
+        SettingsError: A nameserver address is invalid.
+        RequestError: The name of the group is invalid.
     """
 
     def __init__(
@@ -198,10 +199,9 @@ class AsyncGroupClient(AsyncClient):
         self._group = self._namespace.wrap(group)
 
     def __repr__(self) -> str:
-        """The class, the group, the client id and the nameservers."""
         return f"<{self.class_name} {self._group} of {self._instance!r}>"
 
     @property
     def group(self) -> str:
-        """The group, as brokers know it."""
+        """The group name with its namespace, as brokers list it."""
         return self._group

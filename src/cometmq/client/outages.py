@@ -1,4 +1,4 @@
-"""Log lines about failures that last, such as those of a broker that is away."""
+"""Log lines about lasting failures, such as those of an unreachable broker."""
 
 import logging
 from collections.abc import Hashable
@@ -9,9 +9,9 @@ from cometmq.model.errors import CometError
 
 _log = logging.getLogger(__name__)
 
-# A failure that lasts is reported again after so long, seconds.
+# A lasting failure is logged again after this time, seconds.
 AGAIN_SECONDS = 300.0
-# One that comes back is reported at once if all was well for so long, seconds.
+# A failure that returns is logged at once if everything worked for this time, seconds.
 WELL_SECONDS = 30.0
 _REMEMBERED_MAX = 1_000
 
@@ -20,14 +20,14 @@ _Key = tuple[str, str, type[BaseException], object]
 
 @dataclass(slots=True)
 class _Outage:
-    """A failure, and everything that has it now.
+    """A failure and everything that is affected by it.
 
     Attributes:
-        members: The queues, topics or the like that fail.
-        count: Failures since the last line.
-        reported_at: Time of the last line; None: there was none.
-        is_reported: Whether a line was written since the last end.
-        ended_at: Time of the last end.
+        members: The affected queues, topics or the like.
+        count: Number of failures since the last line.
+        reported_at: Time of the last line; None if there was none.
+        is_reported: Whether a line was written in the current outage.
+        ended_at: Time when the last outage ended.
     """
 
     members: set[Hashable] = field(default_factory=set)
@@ -37,20 +37,20 @@ class _Outage:
     ended_at: float | None = None
 
     def is_due(self, now: float) -> bool:
-        """Return whether a failure is worth a line now."""
+        """Return whether to log a failure now."""
         if self.reported_at is None or now - self.reported_at >= AGAIN_SECONDS:
             return True
         return self.ended_at is not None and now - self.ended_at >= WELL_SECONDS
 
 
 class Outages:
-    """Writes one line when something begins to fail, one after five minutes with the count, and one when it works again.
+    """Logs the start of an outage, a count every five minutes while it lasts, and its end.
 
-    Loops try again every second, each for its own queue: 64 queues of a broker that is away wrote 131 lines a second.
-    Failures of the same kind of the same broker are one outage, however many queues have it; it is over when none has.
+    Loops retry every second for each queue: without this, 64 queues of an unreachable broker wrote 131 lines a second.
+    Failures of one kind at one broker are a single outage for all queues; it ends when no queue is affected.
 
     Attributes:
-        failing: What fails now, with its outage; empty while all is well, so that a look at it is cheap.
+        failing: The current failures with their outages; empty while everything works, so that checking it is cheap.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -61,13 +61,13 @@ class Outages:
     def failed(
         self, work: str, place: str, error: BaseException, member: Hashable = None
     ) -> None:
-        """Note a failure.
+        """Record a failure and log it if a line is due.
 
         Args:
             work: What was tried, for example "pulling from".
             place: Where or for whom, for example the name of a broker.
             error: The reason.
-            member: The part of the place that fails, for example a queue.
+            member: The affected part of the place, for example a queue.
         """
         key = work, place, type(error), getattr(error, "code", None)
         before = self.failing.get((work, member))
@@ -98,7 +98,7 @@ class Outages:
         outage.ended_at = None
 
     def worked(self, work: str, member: Hashable = None) -> None:
-        """Note that something works; a line says so if it had failed and everything with the same failure works."""
+        """Record a success; log it if it ends an outage, that is if no other member is still affected."""
         if not self.failing:
             return
         found = self.failing.pop((work, member), None)
@@ -111,7 +111,7 @@ class Outages:
             outage.is_reported = False
 
     def forget(self, work: str, member: Hashable = None) -> None:
-        """Forget something that is not tried any more, for example a queue that another member has."""
+        """Forget a member that is not tried any more, for example a queue that was assigned to another consumer."""
         found = self.failing.pop((work, member), None)
         if found is not None:
             self._leave(found[1], member)
@@ -122,7 +122,7 @@ class Outages:
             outage.ended_at = self._clock.monotonic()
 
     def _bound(self) -> None:
-        """Forget the oldest outages that are over, if there are too many."""
+        """Forget the oldest outages that have ended, if there are too many."""
         if len(self._known) > _REMEMBERED_MAX:
             over = [key for key, each in self._known.items() if not each.members]
             for key in over[: _REMEMBERED_MAX // 2] or [next(iter(self._known))]:

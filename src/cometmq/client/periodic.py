@@ -1,4 +1,4 @@
-"""Repeats work again and again; no failure of one round ends it."""
+"""Periodic work that continues after failures."""
 
 import asyncio
 import logging
@@ -16,14 +16,14 @@ async def repeat(
     every_ms: int,
     is_awaited: Callable[[], bool] = lambda: False,
 ) -> NoReturn:
-    """Run `work` every so many ms, for the first time after the first of them, until cancelled.
+    """Run `work` every `every_ms` ms until cancelled; the first run is after one interval.
 
-    It leaves all as it is where nothing else happens (see `beat_later`), but while `is_awaited`.
+    Under virtual time the timer does not count as activity (see `beat_later`) unless `is_awaited` returns True.
     """
     while True:
         await (asyncio.sleep if is_awaited() else beat_sleep)(every_ms / 1000)
         try:
             await work()
-        except Exception:  # noqa: BLE001  Whatever it was, the next round is tried.
-            # A client without heartbeats or stored offsets is worse than a line in the log.
+        except Exception:  # noqa: BLE001  Whatever the error was, the next round is tried.
+            # A client without heartbeats or committed offsets would be worse than a line in the log.
             _log.exception("%s failed; trying again in %s ms", work.__qualname__, every_ms)

@@ -1,4 +1,4 @@
-"""The results of sends and pulls."""
+"""The results of sends, pulls and queries."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -10,12 +10,12 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.message import StoredMessage
 from cometmq.model.queue import MessageQueue
 
-# The region of a broker that names none (MixAll.DEFAULT_TRACE_REGION_ID).
+# Region of a broker that reports none (MixAll.DEFAULT_TRACE_REGION_ID).
 DEFAULT_REGION = "DefaultRegion"
 
 
 class SendStatus(StrEnum):
-    """The safety of a stored message; with all four values the broker has it."""
+    """The outcome of a send; with each of the four values the broker has stored the message."""
 
     OK = "SEND_OK"
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
@@ -35,15 +35,15 @@ class SendResult(NamedTuple):
     """The result of a send: status, ids, queue and offset.
 
     Attributes:
-        status: how safe it is there.
-        message_id: the id that the producer gave it; of a batch, all of them with commas between.
-        offset_message_id: the broker's id of its place; of a batch likewise.
-        queue: the queue that took it.
-        queue_offset: its offset there; of a batch, the first one's.
-        transaction_id: of the send, as the broker answered it.
-        region: the broker's region.
-        is_trace_on: whether the broker wants traces of what is sent to it.
-        recall_handle: of a message for a time: by it an `Admin` takes the message back.
+        status: Whether the message was flushed and replicated in time.
+        message_id: Id that the producer assigned; for a batch, all ids separated by commas.
+        offset_message_id: Id with the broker's address and the physical offset; for a batch, all ids separated by commas.
+        queue: Queue in which the message is stored.
+        queue_offset: Offset in the queue; for a batch, that of the first message.
+        transaction_id: Transaction id in the broker's answer.
+        region: Region of the broker.
+        is_trace_on: Whether the broker wants producers to write message traces.
+        recall_handle: Of a message with a delivery time: handle for `Admin` to cancel it.
     """
 
     status: SendStatus
@@ -58,16 +58,16 @@ class SendResult(NamedTuple):
 
 
 class Replica(NamedTuple):
-    """A member of a master's group: the master, or a slave.
+    """A member of a broker group: the master or a slave.
 
     Attributes:
-        broker_name: of the group.
-        broker_id: 0 is the master.
-        address: where it listens.
-        status: what it says of its copies; None: it did not answer.
-        error: why not.
-        is_refused: it answered, and does not serve this machine or user.
-        owner: the address of another broker that has its id at a nameserver; None: it has the id itself.
+        broker_name: Name of the broker group.
+        broker_id: 0 for the master.
+        address: "host:port" of the broker.
+        status: Its replication status; None if it did not answer.
+        error: Why it did not answer.
+        is_refused: Whether it answered but does not permit this machine or user.
+        owner: Address of another broker that a nameserver lists under the same id; None: this broker owns the id.
     """
 
     broker_name: str
@@ -97,15 +97,15 @@ PULL_STATUSES = {
 
 
 class RawPull(NamedTuple):
-    """The answer to a pull as it came: `codec.record.decode_records(body)` reads it.
+    """The undecoded answer to a pull; `codec.record.decode_records(body)` decodes the messages.
 
     Attributes:
-        status: what was found.
-        next_offset: where to pull next.
-        min_offset: the queue's first offset, as the broker told.
-        max_offset: the queue's end: the offset that its next message will get.
-        body: whole records, one behind the other; empty unless FOUND.
-        suggested_broker_id: which member of the broker group to ask next time.
+        status: Outcome of the pull.
+        next_offset: Offset for the next pull.
+        min_offset: First offset of the queue, as the broker reported it.
+        max_offset: End of the queue: the offset that its next message will get.
+        body: Complete concatenated records; empty unless FOUND.
+        suggested_broker_id: Member of the broker group to pull from next time.
     """
 
     status: PullStatus
@@ -116,25 +116,25 @@ class RawPull(NamedTuple):
     suggested_broker_id: int = 0
 
     def first_given(self, offset: int) -> int:
-        """The first offset from `offset` on that the answer does not pass over.
+        """Return the first offset from `offset` on that this answer did not skip.
 
-        A broker whose oldest file has just gone answers FOUND with the first message behind it.
+        A broker that has just deleted its oldest file answers FOUND with the first message after it.
         """
         if self.status is not PullStatus.FOUND:
             return self.following(offset)
         first = int.from_bytes(self.body[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8])
-        # Anything else is no message, which decoding will say.
+        # Anything else is not a message; decoding will report it.
         return first if first < self.next_offset else offset
 
     def following(self, offset: int) -> int:
-        """The offset to read on from behind this answer to a pull from `offset`; the same where the queue ends there."""
+        """Return the next offset to read after this answer to a pull from `offset`; unchanged at the end of the queue."""
         if self.status in (PullStatus.FOUND, PullStatus.NO_MATCHED_MESSAGE):
             return max(offset, self.next_offset)
         return max(offset, self.next_offset, self.min_offset)
 
 
 class PullResult(NamedTuple):
-    """The answer to a pull with its messages; attributes as `RawPull`."""
+    """The decoded answer to a pull; attributes as in `RawPull`."""
 
     status: PullStatus
     next_offset: int
@@ -144,11 +144,11 @@ class PullResult(NamedTuple):
 
 
 class QueueRange(NamedTuple):
-    """The smallest and the next offset of a queue.
+    """The range of a queue's offsets.
 
     Attributes:
-        min_offset: of its first message.
-        max_offset: what its next message will get.
+        min_offset: Offset of the first message.
+        max_offset: Offset that the next message will get.
     """
 
     min_offset: int
@@ -156,16 +156,16 @@ class QueueRange(NamedTuple):
 
     @property
     def message_count(self) -> int:
-        """The number of messages in the queue."""
+        """Return the number of messages in the queue."""
         return self.max_offset - self.min_offset
 
 
 class TopicQueues(NamedTuple):
-    """The queues of a topic, as its route has them now.
+    """The queues of a topic according to its current route.
 
     Attributes:
-        readable: those that can be read, sorted.
-        ordered: those that the topic's order configuration names, whether their brokers are there or not.
+        readable: Queues that can be read, sorted.
+        ordered: Queues in the topic's order configuration, even if their brokers are offline.
     """
 
     readable: tuple[MessageQueue, ...]
@@ -173,12 +173,12 @@ class TopicQueues(NamedTuple):
 
 
 class IndexedMessages(NamedTuple):
-    """The messages that brokers' indexes have under a key.
+    """The messages that the brokers' indexes have for a key.
 
     Attributes:
-        places: queues and offsets of its messages; some may be of another key with its hash.
-        until_ms: broker -> messages stored there later, ms since 1970, may not be in its index
-            yet. A broker that knows nothing of the key is not among them: it may keep no index.
+        places: Queues and offsets of the messages; some may belong to another key with the same hash.
+        until_ms: By broker, the time until which its index is complete, ms since 1970; later messages may be missing.
+            Brokers that found nothing are not included, because they may keep no index.
     """
 
     places: frozenset[tuple[MessageQueue, int]]

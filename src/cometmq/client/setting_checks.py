@@ -1,10 +1,10 @@
-"""Checks each value of a client's settings when they are made: what cannot work is refused by its name.
+"""Validation of client settings: an invalid value is refused by name when the settings are made.
 
     @dataclass(frozen=True)
     class PushSettings:
         concurrency: int = number(20, least=1, most=10_000)
 
-A client with a value that no code expects would not fail: it would wait, or do nothing, in silence.
+Without this check, a client with an unexpected value would not fail; it would silently wait or do nothing.
 """
 
 import dataclasses
@@ -16,11 +16,11 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from cometmq.model.errors import SettingsError
 
-INT_MAX = 2**31 - 1  # Of Java's int: 24 days in ms, 2 GiB.
+INT_MAX = 2**31 - 1  # Maximum of Java's int: 24 days in ms, or 2 GiB.
 
 
 def number(default: Any, *, least: int = 1, most: int = INT_MAX) -> Any:
-    """A field that is a number within bounds, or a tuple of such numbers."""
+    """Declare a dataclass field that is a number within bounds, or a tuple of such numbers."""
     return dataclasses.field(default=default, metadata={"least": least, "most": most})
 
 
@@ -28,7 +28,7 @@ def check_settings(settings: object) -> None:
     """Check every field of a settings dataclass.
 
     Raises:
-        SettingsError: a value is of another kind or out of its bounds.
+        SettingsError: A value has the wrong type or is out of bounds.
     """
     kind: type = type(settings)
     for name, check in _checks(kind):
@@ -39,16 +39,16 @@ def check_settings(settings: object) -> None:
 
 
 def refused(settings: object, name: str, wanted: str) -> SettingsError:
-    """The error that says which setting cannot be used, what it is, and what it must be."""
+    """Return the error that names a setting, its invalid value and the allowed values."""
     value = repr(getattr(settings, name))
-    if name == "credentials":  # Whatever it is, there may be a secret in it.
+    if name == "credentials":  # An invalid value may still contain a secret.
         value = f"of the kind {type(getattr(settings, name)).__name__}"
     if len(value) > 200:
         value = f"{value[:200]}…"
     return SettingsError(f"{type(settings).__name__}.{name} is {value}; it must be {wanted}")
 
 
-# Gives what a value must be, None where it is.
+# Returns a description of the allowed values, or None if the value is valid.
 _Check = Callable[[Any], str | None]
 
 

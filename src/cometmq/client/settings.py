@@ -1,7 +1,8 @@
-"""Settings of the client: frozen values, each with the name that RocketMQ's users know.
+"""Settings of the client: frozen dataclasses, each field with the name that RocketMQ uses for it.
 
-Each is looked at when it is made (`setting_checks`): SettingsError says which cannot be used, and why. Defaults are those of the Java client 5.3.3 (ClientConfig, DefaultMQProducer, DefaultMQPushConsumer,
-DefaultLitePullConsumer) unless a line says otherwise.
+Each value is checked when the settings are made (`setting_checks`): SettingsError names the invalid value and the
+reason. Defaults are those of the Java client 5.3.3 (ClientConfig, DefaultMQProducer, DefaultMQPushConsumer,
+DefaultLitePullConsumer) unless an entry states otherwise.
 """
 
 import os
@@ -21,24 +22,24 @@ from cometmq.model.message import StoredMessage
 from cometmq.model.names import TRACE_TOPIC, topic_fault
 from cometmq.model.tls import TlsSettings
 
-NAMESERVERS_VARIABLE = "NAMESRV_ADDR"  # As every RocketMQ client and tool reads it.
+NAMESERVERS_VARIABLE = "NAMESRV_ADDR"  # The variable that every RocketMQ client and tool reads.
 NAMESERVERS_DEFAULT = "127.0.0.1:9876"
 CREDENTIAL_VARIABLES = ("COMETMQ_ACCESS_KEY", "COMETMQ_SECRET_KEY", "COMETMQ_SECURITY_TOKEN")
-# A broker forgets a member that is silent for 120 s and gives its queues to others (CHANNEL_EXPIRED_TIMEOUT).
+# After 120 s without a heartbeat a broker removes a member and assigns its queues to others (CHANNEL_EXPIRED_TIMEOUT).
 _SILENCE_MS_MAX = 119_000
-_QUEUES_MAX = 65_536  # Of a topic on one broker (model.route).
+_QUEUES_MAX = 65_536  # Per topic and broker (model.route).
 _LONG_MAX = 2**63 - 1
-_LEVELS = {Compression.ZLIB: (-1, 9), Compression.ZSTD: (-(2**17), 22)}  # LZ4 takes none.
-_ID_MAX = 255  # Characters of a client id, an instance or a namespace.
+_LEVELS = {Compression.ZLIB: (-1, 9), Compression.ZSTD: (-(2**17), 22)}  # LZ4 has no levels.
+_ID_MAX = 255  # Characters of a client id, an instance name or a namespace.
 # DefaultMQPushConsumerImpl.popDelayLevel of 5.3.3, seconds.
 _POP_DELAYS = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 
 
 def nameserver_addresses(text: str | None) -> tuple[str, ...]:
-    """Split "ip:port;ip:port" into addresses; None takes NAMESRV_ADDR, then 127.0.0.1:9876.
+    """Split "ip:port;ip:port" into addresses; None means NAMESRV_ADDR, or 127.0.0.1:9876 if that is unset.
 
     Raises:
-        SettingsError: an address without a port.
+        SettingsError: An address has no port or no host.
     """
     text = text or os.environ.get(NAMESERVERS_VARIABLE) or NAMESERVERS_DEFAULT
     addresses = tuple(
@@ -62,10 +63,10 @@ def nameserver_addresses(text: str | None) -> tuple[str, ...]:
 
 
 def environment_credentials() -> Credentials | None:
-    """Credentials from COMETMQ_ACCESS_KEY, COMETMQ_SECRET_KEY and COMETMQ_SECURITY_TOKEN; None if unset.
+    """Return the credentials in COMETMQ_ACCESS_KEY, COMETMQ_SECRET_KEY and COMETMQ_SECURITY_TOKEN; None if unset.
 
     Raises:
-        SettingsError: one of the first two is there without the other.
+        SettingsError: Only one of the two keys is set.
     """
     access_key, secret_key = (os.environ.get(name, "") for name in CREDENTIAL_VARIABLES[:2])
     if not access_key and not secret_key:
@@ -78,7 +79,7 @@ def environment_credentials() -> Credentials | None:
 
 
 def environment_tls() -> TlsSettings | None:
-    """TLS settings from COMETMQ_TLS and COMETMQ_TLS_CA_FILE, _CERT_FILE, _KEY_FILE; None if unset.
+    """Return the TLS settings in COMETMQ_TLS and COMETMQ_TLS_CA_FILE, _CERT_FILE, _KEY_FILE; None unless enabled.
 
     Raises:
         SettingsError: COMETMQ_TLS is neither true nor false.
@@ -96,10 +97,10 @@ def environment_tls() -> TlsSettings | None:
 
 
 class ConsumeFrom(StrEnum):
-    """The start of a group in a queue in which it has no offset yet (ConsumeFromWhere).
+    """The position at which a group starts in a queue for which it has no committed offset (ConsumeFromWhere).
 
-    A broker says 0 for a queue whose first message it still has in memory, so in a young queue every
-    new group begins at the start, LAST or not.
+    A broker reports offset 0 for a queue whose first message it still has in memory. In a young queue every new group
+    therefore starts at the beginning, even with LAST.
     """
 
     LAST = "CONSUME_FROM_LAST_OFFSET"
@@ -112,20 +113,19 @@ class ClientSettings:
     """Settings that producers, consumers and admins share (ClientConfig).
 
     Attributes:
-        instance_name: instanceName; part of the client id `ip@instance#random`. Empty: the
-            process id.
-        client_ip: clientIP; empty: this machine's address on the way to the nameserver.
-        request_timeout_ms: mqClientApiTimeout; of every request that is no send and no pull.
-        connect_timeout_ms: connectTimeoutMillis.
-        route_interval_ms: pollNameServerInterval; how often routes are asked for again.
-        heartbeat_interval_ms: heartbeatBrokerInterval.
-        namespace: in front of the names of topics and groups (`cometmq.model.namespace`).
-        trace: enableTrace; tell a topic what becomes of each message.
-        trace_topic: traceTopic; which one.
-        telemetry: make spans of OpenTelemetry (pip install cometmq[otel]).
-        credentials: what all requests are signed with, where servers have access control (AclClientRPCHook). None:
+        instance_name: instanceName; part of the client id `ip@instance#random`. Empty: the process id.
+        client_ip: clientIP, part of the client id. Empty: this machine's address as seen from the nameserver.
+        request_timeout_ms: mqClientApiTimeout; timeout of every request except sends and pulls, ms.
+        connect_timeout_ms: connectTimeoutMillis; timeout for opening a connection, ms.
+        route_interval_ms: pollNameServerInterval; time between two refreshes of the routes, ms.
+        heartbeat_interval_ms: heartbeatBrokerInterval; time between two heartbeats to the brokers, ms.
+        namespace: Prefix of the names of topics and groups (`cometmq.model.namespace`).
+        trace: enableTrace; whether to write a message trace for each message sent or consumed.
+        trace_topic: traceTopic; topic that receives the traces.
+        telemetry: Whether to create OpenTelemetry spans (pip install cometmq[otel]).
+        credentials: Keys that sign all requests, for servers with access control (AclClientRPCHook). None:
             `environment_credentials`.
-        tls: how all connections are encrypted (useTLS, with tls.client.*). None: `environment_tls`.
+        tls: Encryption of all connections (useTLS, with tls.client.*). None: `environment_tls`.
     """
 
     instance_name: str = ""
@@ -145,7 +145,7 @@ class ClientSettings:
         """Check every value.
 
         Raises:
-            SettingsError: one cannot be used.
+            SettingsError: A value is invalid.
         """
         check_settings(self)
         for name in ("instance_name", "namespace", "trace_topic"):
@@ -163,29 +163,28 @@ class ProducerSettings(ClientSettings):
     """Settings of a producer (DefaultMQProducer).
 
     Attributes:
-        send_timeout_ms: sendMsgTimeout; one deadline for all attempts.
-        attempt_timeout_ms: sendMsgMaxTimeoutPerRequest; most time of an attempt that is not the last, where there is
-            another broker; 0: an equal part of the time that is left.
-        retries: retryTimesWhenSendFailed; attempts after the first, each on another broker
-            where there is one.
-        retry_when_not_ok: retryAnotherBrokerWhenNotStoreOK; also retry a message that was
-            stored but not flushed or replicated in time (consumers may then see it twice).
-        compress_over: compressMsgBodyOverHowmuch; longer bodies are compressed, bytes.
-        compression: compressType.
-        compression_level: compressMsgLevel.
-        body_size_max: maxMessageSize, bytes; longer ones are refused before any network.
-        default_topic_queues: defaultTopicQueueNums; queues of a topic that a first send creates.
-        latency_fault: sendLatencyFaultEnable; keep away from slow brokers for a while.
-        auto_batch: autoBatch; sends of a topic that come close together leave as one request
-            (`cometmq.client.producer.accumulator` says what that costs).
-        batch_delay_ms: batchMaxDelayMs; how long a message waits for others; 0: until the next
-            turn of the loop.
-        batch_bytes: batchMaxBytes; a batch of this size is sent at once.
-        retry_pause_ms: before a broker that refused or failed is tried again, doubled each round;
-            another broker is tried at once.
-        in_flight_max: backPressureForAsyncSendNum; sends that may be under way; further ones wait
-            for room, within their timeout.
-        in_flight_bytes_max: backPressureForAsyncSendSize; the same for their bodies, bytes.
+        send_timeout_ms: sendMsgTimeout; deadline for all attempts of a send together, ms.
+        attempt_timeout_ms: sendMsgMaxTimeoutPerRequest; maximum duration of an attempt that can still be retried on
+            another broker, ms; 0: an equal share of the remaining time.
+        retries: retryTimesWhenSendFailed; number of attempts after the first, each on another broker if there is one.
+        retry_when_not_ok: retryAnotherBrokerWhenNotStoreOK; also retry a message that was stored but not flushed or
+            replicated in time (consumers may then receive it twice).
+        compress_over: compressMsgBodyOverHowmuch; bodies longer than this are compressed, bytes.
+        compression: compressType; compression algorithm.
+        compression_level: compressMsgLevel; level of the algorithm.
+        body_size_max: maxMessageSize, bytes; longer bodies are refused before anything is sent.
+        default_topic_queues: defaultTopicQueueNums; number of queues of a topic that is created by its first send.
+        latency_fault: sendLatencyFaultEnable; whether to avoid slow brokers for a while.
+        auto_batch: autoBatch; whether to combine concurrent sends to a topic into one request (for the drawbacks see
+            `cometmq.client.producer.accumulator`).
+        batch_delay_ms: batchMaxDelayMs; maximum time that a message waits for others, ms; 0: until the next iteration
+            of the event loop.
+        batch_bytes: batchMaxBytes; a batch of this size is sent immediately.
+        retry_pause_ms: Pause before a broker that refused or failed is tried again, ms, doubled each round; another
+            broker is tried immediately.
+        in_flight_max: backPressureForAsyncSendNum; maximum number of sends in flight; further sends wait, within their
+            timeout, until one completes.
+        in_flight_bytes_max: backPressureForAsyncSendSize; maximum size of the bodies in flight, bytes.
     """
 
     send_timeout_ms: int = number(3000)
@@ -206,8 +205,7 @@ class ProducerSettings(ClientSettings):
     in_flight_bytes_max: int = number(100 * 1024 * 1024, most=_LONG_MAX)
 
     def __post_init__(self) -> None:
-        """Check every value."""
-        # By name: super() does not find its class where dataclass makes another one with slots.
+        # By name: super() does not find its class because dataclass creates a new one for slots.
         ClientSettings.__post_init__(self)
         least, most = _LEVELS.get(self.compression, (-(2**17), 22))
         if not least <= self.compression_level <= most:
@@ -220,28 +218,27 @@ class ConsumerSettings(ClientSettings):
     """Settings of push and pull consumers (DefaultMQPushConsumer, DefaultLitePullConsumer).
 
     Attributes:
-        pull_count: pullBatchSize; messages a pull asks for (a broker gives at most 32).
-        pull_bytes: pullBatchSizeInBytes; what a pull asks for at most, bytes; 0 leaves it to
-            the broker.
-        suspend_ms: brokerSuspendMaxTimeMillis; how long a broker holds a pull that finds nothing.
-        suspended_timeout_ms: consumerTimeoutMillisWhenSuspend; when we give up on such a pull.
-        allocation: allocateMessageQueueStrategy; who consumes which queues, one of
-            `cometmq.client.consumer.allocation` or your own function; the same in all members.
-        rebalance_interval_ms: rocketmq.client.rebalance.waitInterval.
-        persist_interval_ms: persistConsumerOffsetInterval.
-        queue_count_max: pullThresholdForQueue; messages cached for a queue before pulls wait.
-        queue_bytes_max: pullThresholdSizeForQueue, bytes (Java: MiB).
-        queue_span_max: consumeConcurrentlyMaxSpan; between the smallest and largest offset cached.
-        consume_from: consumeFromWhere.
-        consume_timestamp_ms: consumeTimestamp, for TIMESTAMP: ms since 1970. None: half an hour
-            before the start.
-        broadcasting: messageModel; every member gets every message, and keeps its offsets in
-            a local file.
-        auto_commit: autoCommit; whether what a pull consumer received is committed by itself.
-        body_size_max: the longest body after decompression, bytes; protects against bombs. Java
-            has no such bound.
-        offsets_folder: rocketmq.client.localOffsetStoreDir; where broadcasting consumers keep
-            offsets. Empty: ~/.rocketmq_offsets.
+        pull_count: pullBatchSize; maximum number of messages per pull (a broker returns at most 32).
+        pull_bytes: pullBatchSizeInBytes; maximum size of a pull's messages, bytes; 0: the broker's limit.
+        suspend_ms: brokerSuspendMaxTimeMillis; how long a broker may hold a pull that finds no message (long polling), ms.
+        suspended_timeout_ms: consumerTimeoutMillisWhenSuspend; client-side timeout of such a pull, ms.
+        allocation: allocateMessageQueueStrategy; assigns queues to the members of the group: a function of
+            `cometmq.client.consumer.allocation` or your own. Must be the same in all members.
+        rebalance_interval_ms: rocketmq.client.rebalance.waitInterval; time between two rebalances, ms.
+        persist_interval_ms: persistConsumerOffsetInterval; time between two commits of the offsets, ms.
+        queue_count_max: pullThresholdForQueue; number of messages cached per queue above which pulls pause.
+        queue_bytes_max: pullThresholdSizeForQueue; the same limit in bytes (Java: MiB).
+        queue_span_max: consumeConcurrentlyMaxSpan; the same limit for the distance between the smallest and largest
+            cached offset.
+        consume_from: consumeFromWhere; start of a new group.
+        consume_timestamp_ms: consumeTimestamp; start for TIMESTAMP, ms since 1970. None: half an hour before the
+            consumer starts.
+        broadcasting: messageModel; whether every member receives every message and keeps its offsets in a local file.
+        auto_commit: autoCommit; whether a pull consumer commits received messages automatically.
+        body_size_max: Maximum length of a body after decompression, bytes; protects against decompression bombs. Java
+            has no such limit.
+        offsets_folder: rocketmq.client.localOffsetStoreDir; folder for the offsets of broadcasting consumers. Empty:
+            ~/.rocketmq_offsets.
     """
 
     pull_count: int = number(32, most=1024)
@@ -262,14 +259,13 @@ class ConsumerSettings(ClientSettings):
     offsets_folder: str = ""
 
     def __post_init__(self) -> None:
-        """Check every value."""
         ClientSettings.__post_init__(self)
-        # As DefaultLitePullConsumerImpl: such a pull is given up before a broker answers it.
+        # As in DefaultLitePullConsumerImpl: otherwise the client would time out before the broker answers.
         if self.suspended_timeout_ms <= self.suspend_ms:
             raise refused(self, "suspended_timeout_ms", f"over suspend_ms ({self.suspend_ms})")
 
     def offsets_path(self, ip: str, group: str) -> Path:
-        """The path of a broadcasting group's offsets.json on this machine, where Java's client keeps it."""
+        """Return the path of a broadcasting group's offsets.json on this machine, the same as in the Java client."""
         folder = Path(self.offsets_folder or Path.home() / ".rocketmq_offsets")
         return folder / f"{ip}@{self.instance_name or 'DEFAULT'}" / group / "offsets.json"
 
@@ -279,11 +275,12 @@ class SimpleSettings(ClientSettings):
     """Settings of a simple consumer.
 
     Attributes:
-        invisible_ms: popInvisibleTime; how long a message is hidden before it comes again.
-        wait_ms: BROKER_SUSPEND_MAX_TIME_MILLIS; how long `receive` waits for a first message.
-        consume_from: FIRST or LAST: where a group begins that has never been there.
-        retries_max: maxReconsumeTimes; a message that came more often goes to the dead letters.
-        body_size_max: the longest body after decompression, bytes.
+        invisible_ms: popInvisibleTime; how long a received message is hidden from other consumers before it is
+            redelivered, ms.
+        wait_ms: BROKER_SUSPEND_MAX_TIME_MILLIS; how long `receive` waits for the first message, ms.
+        consume_from: FIRST or LAST; start of a group that never consumed the queue.
+        retries_max: maxReconsumeTimes; number of redeliveries after which a message becomes a dead letter.
+        body_size_max: Maximum length of a body after decompression, bytes.
     """
 
     invisible_ms: int = number(60_000)
@@ -293,7 +290,6 @@ class SimpleSettings(ClientSettings):
     body_size_max: int = number(64 * 1024 * 1024)
 
     def __post_init__(self) -> None:
-        """Check every value."""
         ClientSettings.__post_init__(self)
         if self.consume_from is ConsumeFrom.TIMESTAMP:
             raise refused(self, "consume_from", "FIRST or LAST: a pop knows no other")
@@ -301,36 +297,35 @@ class SimpleSettings(ClientSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushSettings(ConsumerSettings):
-    """Settings of a push consumer, besides those of all consumers.
+    """Settings of a push consumer, in addition to those of all consumers.
 
     Attributes:
-        concurrency: consumeThreadMax; listeners that run at once.
-        batch_count: consumeMessageBatchMaxSize; messages that a `batch_listener` gets at once, at
-            most; None: 32.
-        retries_max: maxReconsumeTimes; -1: the group's own (16).
-        consume_timeout_ms: consumeTimeout (Java: minutes); after this a message is taken from
-            its listener and given back; not with `orderly`.
-        close_timeout_ms: awaitTerminationMillisWhenShutdown; how long close waits for listeners
-            (Java: 0).
-        orderly: the messages of a queue are given to the listener one after the other
-            (MessageListenerOrderly); what it refuses is given to it again, and the queue waits.
-            `retries_max` of -1 means without end then.
-        order_key: with `orderly`: gives what a message belongs to (`first_key`). Messages of a queue with one key
-            are given one after the other, others beside them; what is refused has only its key wait, until
-            `queue_span_max` messages lie behind it.
-        commit_by_listener: ConsumeOrderlyContext.setAutoCommit(false), with `orderly`: what
-            was consumed counts when the listener answers `OrderlyStatus.COMMIT`; `OrderlyStatus.ROLLBACK`
-            has everything since then given again.
-        suspend_queue_ms: suspendCurrentQueueTimeMillis; that pause.
-        lock_interval_ms: rocketmq.client.rebalance.lockInterval; how often queue locks are renewed.
-        lock_valid_ms: rocketmq.client.rebalance.lockMaxLiveTime; how long a lock is believed in.
-        client_rebalance: clientRebalance; False: the broker says which queues are ours, and
-            whether each is pulled or popped (SET_MESSAGE_REQUEST_MODE); not with `orderly` or
-            `broadcasting`. The same in all members.
-        pop_count: popBatchNums; messages a pop asks for, up to 32.
-        pop_invisible_ms: popInvisibleTime; how long a popped message is ours.
-        pop_queue_count_max: popThresholdForQueue; popped messages open before pops wait.
-        pop_delays_ms: popDelayLevel; how long a refused message is hidden, by its tries.
+        concurrency: consumeThreadMax; maximum number of concurrent listener calls.
+        batch_count: consumeMessageBatchMaxSize; maximum number of messages per call of a `batch_listener`; None: 32.
+        retries_max: maxReconsumeTimes; number of retries before a message becomes a dead letter; -1: 16, or with
+            `orderly` unlimited.
+        consume_timeout_ms: consumeTimeout (Java: minutes); time after which a message is taken from its listener and
+            retried, ms; not with `orderly`.
+        close_timeout_ms: awaitTerminationMillisWhenShutdown; how long `close` waits for running listeners, ms (Java: 0).
+        orderly: Whether the messages of a queue are delivered one at a time and in order (MessageListenerOrderly). A
+            message that the listener refuses is delivered again, and its queue waits.
+        order_key: With `orderly`: returns the ordering key of a message (`first_key`). Only messages of a queue with
+            the same key are delivered in order; other keys proceed concurrently. A refused message blocks only its key,
+            until `queue_span_max` messages have accumulated after it.
+        commit_by_listener: ConsumeOrderlyContext.setAutoCommit(false), with `orderly`: consumed messages are committed
+            when the listener returns `OrderlyStatus.COMMIT`; `OrderlyStatus.ROLLBACK` redelivers everything since the
+            last commit.
+        suspend_queue_ms: suspendCurrentQueueTimeMillis; pause of a queue with `orderly` before a refused message is
+            delivered again, ms.
+        lock_interval_ms: rocketmq.client.rebalance.lockInterval; time between two renewals of queue locks, ms.
+        lock_valid_ms: rocketmq.client.rebalance.lockMaxLiveTime; how long a lock is valid after its renewal, ms.
+        client_rebalance: clientRebalance; False: the broker assigns the queues, and decides for each whether it is
+            pulled or popped (SET_MESSAGE_REQUEST_MODE); not with `orderly` or `broadcasting`. Must be the same in all members.
+        pop_count: popBatchNums; maximum number of messages per pop, up to 32.
+        pop_invisible_ms: popInvisibleTime; how long popped messages are hidden from other consumers, ms.
+        pop_queue_count_max: popThresholdForQueue; number of unacknowledged popped messages per queue above which pops pause.
+        pop_delays_ms: popDelayLevel; how long a refused popped message is hidden before its redelivery, by the number
+            of attempts, ms.
     """
 
     concurrency: int = number(20, most=10_000)
@@ -351,13 +346,12 @@ class PushSettings(ConsumerSettings):
     pop_delays_ms: tuple[int, ...] = number(tuple(1000 * seconds for seconds in _POP_DELAYS))
 
     def __post_init__(self) -> None:
-        """Check every value."""
         ConsumerSettings.__post_init__(self)
         if self.commit_by_listener and not self.orderly:
             raise refused(self, "commit_by_listener", "False without orderly")
         if self.order_key is not None and (not self.orderly or self.commit_by_listener):
             raise refused(self, "order_key", "None without orderly and with commit_by_listener")
-        # A lock that ends before it is renewed would stop its queue again and again.
+        # A lock that expires before it is renewed would stop its queue again and again.
         if self.orderly and self.lock_valid_ms <= self.lock_interval_ms:
             wanted = f"over lock_interval_ms ({self.lock_interval_ms})"
             raise refused(self, "lock_valid_ms", wanted)

@@ -1,4 +1,4 @@
-"""Lets a waiting program end in order when it is asked to: SIGTERM of a service manager, SIGINT of Ctrl-C."""
+"""Orderly shutdown of a waiting program on SIGTERM (service manager) and SIGINT (Ctrl-C)."""
 
 import asyncio
 import signal
@@ -17,7 +17,7 @@ def stop_signals(
 ) -> Iterator[None]:
     """Call `ask` on SIGTERM and SIGINT while the block runs.
 
-    Does nothing outside of the main thread, and leaves alone a signal that the program handles itself.
+    Does nothing outside the main thread, and leaves signals alone that the program handles itself.
 
     Args:
         ask: Called on the loop, or without a loop in the signal handler.
@@ -45,7 +45,7 @@ def stop_signals(
 
 
 def _is_default(handler: Any) -> bool:
-    """Return whether nobody but Python or `asyncio.run` has set this handler."""
+    """Return whether a handler is the default of Python or `asyncio.run`."""
     if handler in (signal.SIG_DFL, signal.default_int_handler):
         return True
     of_runner = handler.func if isinstance(handler, partial) else None

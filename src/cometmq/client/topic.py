@@ -1,4 +1,4 @@
-"""Topics of typed bodies: values go in and come out, and mypy knows their type.
+"""Typed topics: send and receive values of one type instead of bytes, checked by mypy.
 
     ORDERS = Topic("orders", PydanticCodec(Order))
 
@@ -11,7 +11,7 @@
 
     PushConsumer(group="billing", listener=ORDERS.listener(handle), subscriptions=[ORDERS.name])
 
-A codec makes bytes of a value and a value of bytes. Three are here; any object with `encode` and `decode` is one.
+A codec converts values to bytes and back. This module has three; any object with `encode` and `decode` works.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -36,7 +36,7 @@ Value = TypeVar("Value")
 
 
 class BodyCodec(Protocol[Value]):
-    """Encodes a topic's values and decodes them; may raise any error where it cannot."""
+    """A codec for the values of a topic; both methods may raise any error."""
 
     def encode(self, value: Value) -> bytes:
         """Encode a value as the body of a message."""
@@ -48,7 +48,7 @@ class BodyCodec(Protocol[Value]):
 
 
 class JsonCodec:
-    """A codec of JSON as Python has it: dicts, lists, texts, numbers; also writes dataclasses and datetimes."""
+    """A codec for plain JSON (dicts, lists, strings, numbers); also encodes dataclasses and datetimes."""
 
     def encode(self, value: Any) -> bytes:
         """Encode a value as JSON."""
@@ -60,13 +60,13 @@ class JsonCodec:
 
 
 class PydanticCodec(Generic[Value]):
-    """A codec of a pydantic model's JSON, or of any type that `pydantic.TypeAdapter` takes.
+    """A codec for a pydantic model as JSON, or for any type that `pydantic.TypeAdapter` accepts.
 
     Args:
-        kind: the type of the topic's values.
+        kind: Type of the topic's values.
 
     Raises:
-        SettingsError: pydantic is not installed, or takes no such type.
+        SettingsError: pydantic is not installed, or does not accept the type.
     """
 
     def __init__(self, kind: type[Value]) -> None:
@@ -88,14 +88,14 @@ class PydanticCodec(Generic[Value]):
 
 
 class MsgspecCodec(Generic[Value]):
-    """A codec of a msgspec Struct's JSON or MessagePack, or of any type that msgspec takes.
+    """A codec for a msgspec Struct as JSON or MessagePack, or for any type that msgspec accepts.
 
     Args:
-        kind: the type of the topic's values.
+        kind: Type of the topic's values.
         form: "json" or "msgpack".
 
     Raises:
-        SettingsError: msgspec is not installed, or has no such form.
+        SettingsError: msgspec is not installed, or `form` is another text.
     """
 
     def __init__(self, kind: type[Value], *, form: str = "json") -> None:
@@ -116,11 +116,11 @@ class MsgspecCodec(Generic[Value]):
 
 @dataclass(frozen=True, slots=True)
 class Received(Generic[Value]):
-    """A received message of a typed topic, with its value.
+    """A received message of a typed topic with its decoded value.
 
     Attributes:
-        value: what its body is.
-        message: all of it: tag, keys, properties, where it lies.
+        value: The decoded body.
+        message: The message, with tag, keys, properties, queue and offset.
     """
 
     value: Value
@@ -131,8 +131,8 @@ class Topic(Generic[Value]):
     """A topic whose bodies are values of one type.
 
     Args:
-        name: of the topic.
-        codec: what its bodies are.
+        name: Name of the topic.
+        codec: Encodes and decodes the bodies.
     """
 
     def __init__(self, name: str, codec: BodyCodec[Value]) -> None:
@@ -140,7 +140,6 @@ class Topic(Generic[Value]):
         self._codec = codec
 
     def __repr__(self) -> str:
-        """The name and the codec."""
         return f"Topic({self.name!r}, {type(self._codec).__name__})"
 
     def message(
@@ -153,18 +152,18 @@ class Topic(Generic[Value]):
         delay_level: int = 0,
         deliver: timedelta | datetime | None = None,
     ) -> Message:
-        """Make a message with this value, for any method that sends.
+        """Make a message that contains a value, to pass to a producer.
 
         Args:
-            value: what consumers get.
-            tag: as `Message.tag`.
-            keys: as `Message.keys`.
-            properties: as `Message.properties`.
-            delay_level: as `Message.delay_level`.
-            deliver: as `Message.deliver`.
+            value: Value for the consumers.
+            tag: As in `Message.tag`.
+            keys: As in `Message.keys`.
+            properties: As in `Message.properties`.
+            delay_level: As in `Message.delay_level`.
+            deliver: As in `Message.deliver`.
 
         Raises:
-            MessageError: the codec cannot encode the value, or `Message` refuses the rest.
+            MessageError: The codec cannot encode the value, or another argument is invalid for `Message`.
         """
         try:
             body = self._codec.encode(value)
@@ -186,7 +185,7 @@ class Topic(Generic[Value]):
         """Decode the body of a message of this topic.
 
         Raises:
-            BodyError: the codec cannot decode its body.
+            BodyError: The codec cannot decode the body.
         """
         try:
             value = self._codec.decode(message.body)
@@ -200,9 +199,9 @@ class Topic(Generic[Value]):
     def listener(
         self, function: Callable[[Received[Value]], Said | Awaitable[Said]]
     ) -> Listener:
-        """A `listener` for push consumers that gives the function typed messages.
+        """Return a push consumer's `listener` that calls the function with typed messages.
 
-        A message whose body cannot be decoded goes to the group's dead letters at once, with a warning in the log.
+        A message that cannot be decoded becomes a dead letter of the group immediately, with a warning in the log.
         """
         if not is_async_listener(function):
             return lambda message: function(self.received(message))
@@ -215,10 +214,10 @@ class Topic(Generic[Value]):
     def batch_listener(
         self, function: Callable[[list[Received[Value]]], Said | Awaitable[Said]]
     ) -> BatchListener:
-        """A `batch_listener` for push consumers that gives the function typed messages.
+        """Return a push consumer's `batch_listener` that calls the function with typed messages.
 
-        If bodies cannot be decoded, their messages go to the group's dead letters at once, with a warning in the log, and the
-        others of the list are tried again.
+        Messages that cannot be decoded become dead letters of the group immediately, with a warning in the log; the
+        others of the list are retried.
         """
         if not is_async_listener(function):
             return lambda messages: function(self._all_received(messages))
@@ -242,7 +241,7 @@ class Topic(Generic[Value]):
 
 
 def _reason(error: Exception) -> str:
-    """An error of a codec in one line; those of pydantic have several."""
+    """Return a codec's error as one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split()):.500}"
 
 

@@ -1,1 +1,1 @@
-"""Consumers: membership of a group, its queues and offsets, and subscriptions."""
+"""Consumers: group membership, queue assignment, offsets and subscriptions."""

@@ -1,17 +1,16 @@
-"""Strategies that share the queues of a topic among the members of a group; each member computes the same answer.
+"""Strategies that assign the queues of a topic to the members of a group (AllocateMessageQueueStrategy).
 
-All members see the same sorted queues and the same sorted client ids, so no one needs to be asked.
-An allocation is a function of both and one's own id; members of a group must have the same one, of
-whatever language they are: these give what the Java classes of the same names give.
+Every member sorts the same queues and client ids and computes the same assignment, without a coordinator. All members
+of a group, in any language, must therefore use the same strategy; these compute what the Java classes compute:
 
-| here | class of RocketMQ 5.3.3 | shares |
+| here | class of RocketMQ 5.3.3 | assignment |
 | --- | --- | --- |
-| `allocate_averagely` | AllocateMessageQueueAveragely | blocks of queues, equal to one |
-| `allocate_in_circle` | AllocateMessageQueueAveragelyByCircle | dealt like cards |
-| `ConsistentHash` | AllocateMessageQueueConsistentHash | few queues move when members come and go |
-| `FixedQueues` | AllocateMessageQueueByConfig | what you say |
-| `MachineRooms` | AllocateMessageQueueByMachineRoom | brokers of some rooms (`room@broker`) only |
-| `NearbyRoom` | AllocateMachineRoomNearby | members take queues of their own room |
+| `allocate_averagely` | AllocateMessageQueueAveragely | contiguous blocks whose sizes differ by at most one |
+| `allocate_in_circle` | AllocateMessageQueueAveragelyByCircle | one queue at a time, in turn |
+| `ConsistentHash` | AllocateMessageQueueConsistentHash | few queues move when members join or leave |
+| `FixedQueues` | AllocateMessageQueueByConfig | the queues that you list |
+| `MachineRooms` | AllocateMessageQueueByMachineRoom | only brokers of some rooms (`room@broker`) |
+| `NearbyRoom` | AllocateMachineRoomNearby | members consume queues of their own room |
 """
 
 import hashlib
@@ -32,7 +31,7 @@ __all__ = [
     "allocate_in_circle",
 ]
 
-# Given the queues of one topic, the ids of all members, and one's own id.
+# Arguments: the queues of one topic, the ids of all members, and the member's own id.
 Allocation = Callable[[Sequence[MessageQueue], Sequence[str], str], list[MessageQueue]]
 
 VIRTUAL_NODES = 10  # Of AllocateMessageQueueConsistentHash.
@@ -40,13 +39,13 @@ _ROOM_SEPARATOR = "@"
 
 
 class ConsistentHash:
-    """A strategy that gives a queue to the member that follows its hash on a ring.
+    """A strategy that assigns each queue to the member whose hash follows the queue's hash on a ring.
 
     Args:
-        virtual_nodes: places of each member on the ring; more make shares more even.
+        virtual_nodes: Number of positions of each member on the ring; more positions make the assignment more even.
 
     Raises:
-        SettingsError: there would be none.
+        SettingsError: `virtual_nodes` is less than 1.
     """
 
     def __init__(self, virtual_nodes: int = VIRTUAL_NODES) -> None:
@@ -57,7 +56,7 @@ class ConsistentHash:
     def __call__(
         self, queues: Sequence[MessageQueue], client_ids: Sequence[str], own_id: str
     ) -> list[MessageQueue]:
-        """The share of a member; arguments as `allocate_averagely`."""
+        """Return the queues of a member; arguments as in `allocate_averagely`."""
         ring = {
             _md5_start(f"{member}-{number}"): member
             for member in sorted(client_ids)
@@ -73,30 +72,29 @@ class ConsistentHash:
 
 
 class FixedQueues:
-    """A strategy that always takes the given queues; nobody checks that each queue is taken by somebody."""
+    """A strategy with a fixed list of queues; it does not check that every queue has a consumer."""
 
     def __init__(self, queues: Iterable[MessageQueue]) -> None:
-        """Take `queues` of any topics."""
+        """Set the queues, which may be of any topics."""
         self._queues = frozenset(queues)
 
     def __call__(
         self, queues: Sequence[MessageQueue], _client_ids: Sequence[str], _own_id: str
     ) -> list[MessageQueue]:
-        """The given queues that exist in this topic."""
+        """Return the listed queues that exist in this topic."""
         return [queue for queue in sorted(queues) if queue in self._queues]
 
 
 class MachineRooms:
-    """A strategy that takes only queues of brokers in certain rooms, a broker being called `room@name`."""
+    """A strategy that uses only queues of brokers in certain rooms; brokers must be named `room@name`."""
 
     def __init__(self, rooms: Collection[str]) -> None:
-        """Take queues of brokers in these `rooms`."""
         self._rooms = frozenset(rooms)
 
     def __call__(
         self, queues: Sequence[MessageQueue], client_ids: Sequence[str], own_id: str
     ) -> list[MessageQueue]:
-        """A block of the rooms' queues, and one of the rest; arguments as `allocate_averagely`."""
+        """Return a member's block of the rooms' queues, plus one of the remainder; arguments as in `allocate_averagely`."""
         members = sorted(client_ids)
         if own_id not in members:
             return []
@@ -110,12 +108,12 @@ class MachineRooms:
 
 
 class NearbyRoom:
-    """A strategy that gives members queues of their own room; those of a room without members are for all.
+    """A strategy that assigns queues to members in the same room, and queues of a room without members to all.
 
     Args:
-        room_of_queue: where a queue's broker stands.
-        room_of_client: where the member with this id stands.
-        within: how queues are shared by those who share them.
+        room_of_queue: Returns the room of a queue's broker.
+        room_of_client: Returns the room of the member with this id.
+        within: Strategy within a room.
     """
 
     def __init__(
@@ -131,7 +129,7 @@ class NearbyRoom:
     def __call__(
         self, queues: Sequence[MessageQueue], client_ids: Sequence[str], own_id: str
     ) -> list[MessageQueue]:
-        """The share of a member; arguments as `allocate_averagely`."""
+        """Return the queues of a member; arguments as in `allocate_averagely`."""
         if own_id not in client_ids:
             return []
         queues_in: dict[str, list[MessageQueue]] = {}
@@ -153,7 +151,7 @@ def _room_of(broker_name: str) -> str | None:
 
 
 def _java_text(queue: MessageQueue) -> str:
-    """MessageQueue.toString() of Java, whose hash decides."""
+    """Return the text of Java's MessageQueue.toString(), whose hash is used."""
     return (
         f"MessageQueue [topic={queue.topic}, brokerName={queue.broker_name}, "
         f"queueId={queue.queue_id}]"

@@ -1,6 +1,6 @@
-"""Assignment by brokers: asks for this member's queues, and keeps a loop for each that is to be popped.
+"""Queue assignment by brokers: queries a member's queues and runs a loop for each queue that is to be popped.
 
-What is to be pulled is given to the member, as if it had worked it out itself. Follows
+Queues that are to be pulled are returned to the member, as if it had computed them itself. Follows
 RebalanceImpl.getRebalanceResultFromBroker of RocketMQ 5.3.3 (docs/design/0014).
 """
 
@@ -24,17 +24,17 @@ _log = logging.getLogger(__name__)
 
 
 class BrokerAssignment:
-    """The share of one member, as brokers assign it.
+    """The queues of one member, as assigned by brokers.
 
     Attributes:
-        loops: the queues that are popped now.
+        loops: Pop loops of the assigned queues.
 
     Args:
-        instance: routes and connections.
-        group: the consumer group.
-        popping: what the loops share.
-        want: told of topics that must be pulled, too, and
-        unwant: of those that must not.
+        instance: Routes and connections.
+        group: The consumer group.
+        popping: Context that the loops share.
+        want: Called with a topic that must also be pulled.
+        unwant: Called with a topic that must no longer be pulled.
     """
 
     def __init__(
@@ -57,18 +57,18 @@ class BrokerAssignment:
         self._tasks = Tasks(f"{group} pop")
 
     async def pulled(self, topic: str, addresses: Sequence[str]) -> list[MessageQueue] | None:
-        """The queues of a topic that this member is to pull; those to be popped are seen to here.
+        """Return the queues of a topic that this member must pull; start and stop the loops of those to be popped.
 
         Args:
-            topic: of the queues.
-            addresses: of brokers of the topic, of which any will do.
+            topic: Topic of the queues.
+            addresses: Brokers of the topic; the first answer counts.
 
         Returns:
-            None where the broker leaves it to the members to share queues out.
+            None if the broker leaves the assignment to the members.
 
         Raises:
-            BrokerRefused, NetError, CodecError: no broker said anything.
-            ClientError: the broker does not know us yet.
+            BrokerRefused, NetError, CodecError: No broker answered.
+            ClientError: The broker does not know this client yet.
         """
         query = AssignmentQuery(topic, self._group, self._instance.client_id)
         try:
@@ -90,7 +90,7 @@ class BrokerAssignment:
         pulled = [each.queue for each in assigned if each.mode != POP]
         self._keep(topic, popped)
         if not is_retry_topic(topic):
-            # What was popped and not acknowledged waits there, and who pulls must look.
+            # Popped messages that were not acknowledged are in this topic, and consumers that pull must read it.
             retries = pop_retry_topic(topic, self._group)
             if popped:
                 self._unwant(retries)
@@ -113,12 +113,12 @@ class BrokerAssignment:
             self._tasks.spawn(loop.run(), f"pop {queue}")
 
     async def stop(self) -> None:
-        """Stop popping; messages that were popped may still be finished."""
+        """Stop popping; messages that were popped may still be acknowledged."""
         await asyncio.gather(*(loop.stop() for loop in (*self.loops.values(), *self._dropped)))
         await self._tasks.close()
 
     async def close(self) -> None:
-        """Acknowledge what is finished and give back the rest; call `stop` first."""
+        """Acknowledge consumed messages and return the others to the brokers; call `stop` first."""
         loops = [*self.loops.values(), *self._dropped]
         self.loops.clear()
         self._dropped.clear()
@@ -127,7 +127,7 @@ class BrokerAssignment:
 
 
 def _check_topic(topic: str, assigned: list[Assignment]) -> None:
-    """Pass queues that were asked for: nobody would ever give up another topic's."""
+    """Refuse queues of another topic: no later assignment would revoke them."""
     for each in assigned:
         if each.queue.topic != topic:
             raise CodecError(

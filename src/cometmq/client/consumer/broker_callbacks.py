@@ -1,8 +1,8 @@
-"""Answers brokers that ask a consumer on behalf of consoles: requests 221, 307, 309 (docs/design/0044).
+"""Answers to brokers that query a consumer on behalf of consoles: requests 221, 307, 309 (docs/design/0044).
 
-The first two are answered from what the loop knows. For 309 the listener is run on one message,
-beside all others; nothing is committed for it. Follows ClientRemotingProcessor and
-DefaultMQPushConsumerImpl.consumerRunningInfo of RocketMQ 5.3.3.
+The first two are answered from the state of the loops. For 309 the listener runs on one message, independently of all
+others, and nothing is committed. Follows ClientRemotingProcessor and DefaultMQPushConsumerImpl.consumerRunningInfo of
+RocketMQ 5.3.3.
 """
 
 import asyncio
@@ -46,20 +46,20 @@ if TYPE_CHECKING:
 ConsumeDirectly = Callable[[StoredMessage], Awaitable[DirectOutcome]]
 
 _TOLD_SECONDS = 0.1
-_DIRECT_AT_ONCE = 4  # Messages that are unpacked, and consumed directly.
+_DIRECT_AT_ONCE = 4  # Limit for messages that are unpacked and consumed directly at once.
 
 
 class BrokerCallbacks:
-    """Answers for one member.
+    """Answers queries of brokers about one member.
 
     Attributes:
-        consume: runs the listener on one message; None: it has none.
-        assigned: has the loops of queues that are popped; None: brokers do not share queues out.
+        consume: Runs the listener on one message; None: there is no listener.
+        assigned: Contains the loops of popped queues; None: brokers do not assign queues.
 
     Args:
-        member: whose loops, progress and counts are told.
-        instance: of the member.
-        settings: of the member; they are told, too.
+        member: Member whose loops, progress and counts are reported.
+        instance: Client instance of the member.
+        settings: Settings of the member, which are also reported.
     """
 
     def __init__(
@@ -75,12 +75,12 @@ class BrokerCallbacks:
         self._settings = settings
         self._direct = BoundedTasks(f"{member.group} direct")
         self._turn = asyncio.Semaphore(_DIRECT_AT_ONCE)
-        # What was told of the member, with or without stacks, and until when it is told again.
+        # Reported state with its expiry time (monotonic seconds), by whether it includes stacks.
         self._told: dict[bool, tuple[float, bytes]] = {}
         self._started_ms = instance.clock.now_ms()
 
     def take(self, command: Command, channel: Channel) -> bool:
-        """Answer a question of a broker; False where it was none."""
+        """Answer a query of a broker; return False if the request is not one of these queries."""
         match command.code:
             case RequestCode.GET_CONSUMER_RUNNING_INFO:
                 body = self._running_body(command.fields.get("jstackEnable") == "true")
@@ -95,7 +95,7 @@ class BrokerCallbacks:
         return True
 
     def _running_body(self, is_with_stacks: bool) -> bytes:  # noqa: FBT001  A key of a table.
-        """Made anew when it is some time old: thousands may ask at once, and all stacks are long to tell."""
+        """Return the encoded state, cached for 0.1 s: thousands may query at once, and collecting all stacks is slow."""
         now = self._instance.clock.monotonic()
         until, body = self._told.get(is_with_stacks, (0.0, b""))
         if until <= now:
@@ -114,11 +114,11 @@ class BrokerCallbacks:
         self._direct.spawn(self._consume_one(command, channel, consume), "direct", size)
 
     async def close(self) -> None:
-        """End what is being consumed directly."""
+        """Cancel direct consumption."""
         await self._direct.close()
 
     def running(self, *, is_with_stacks: bool = False) -> RunningState:
-        """The state of the member as it is now."""
+        """Return the current state of the member."""
         part = self._member.heartbeat_part()
         queues = {queue: self._state(loop) for queue, loop in self._member.loops.items()}
         assigned = self.assigned
@@ -133,7 +133,7 @@ class BrokerCallbacks:
         )
 
     def _properties(self, consume_type: str) -> dict[str, str]:
-        """The settings by name, with those that consoles look for by RocketMQ's names."""
+        """Return all settings by name, plus those that consoles look up by RocketMQ's names."""
         settings = {
             each.name: str(getattr(self._settings, each.name))
             for each in fields(self._settings)
@@ -205,7 +205,7 @@ def _pop_state(loop: PopLoop) -> PopState:
 
 
 def _stacks() -> str:
-    """The stack of every thread of this process, one paragraph a thread."""
+    """Return the stacks of all threads of this process, one paragraph per thread."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     frames = sys._current_frames()  # noqa: SLF001  Documented; there is no other way.
     return "\n\n".join(

@@ -1,7 +1,7 @@
-"""Counts a consumer's work by topic, and makes rates of it.
+"""Counts of a consumer's work by topic, and rates computed from them.
 
-Counting is a few additions a pull and a call of the listener; rates are made when somebody asks
-(GET_CONSUMER_RUNNING_INFO, `statistics()`), from samples of the last minute.
+Counting takes a few additions per pull and per listener call. Rates are computed on request (GET_CONSUMER_RUNNING_INFO,
+`rates()`) from samples of the last minute.
 """
 
 from collections import deque
@@ -11,23 +11,23 @@ from cometmq.codec.bodies.running import ConsumeRates
 from cometmq.model.clock import Clock
 
 SAMPLE_SECONDS = 10.0
-# StatsItemSet of RocketMQ tells rates of the last minute, and failures of the last hour.
+# StatsItemSet of RocketMQ reports rates of the last minute, and failures of the last hour.
 _WINDOW_SAMPLES = 6
 _HOUR_SAMPLES = 360
 
 
 @dataclass(slots=True)
 class TopicCounts:
-    """Counts of the messages of one topic since the consumer's start.
+    """Counts for one topic since the start of the consumer.
 
     Attributes:
-        pulls: that found messages.
-        pull_ms: time of them all, waiting included.
-        pulled: messages that came.
-        calls: of the listener.
-        consume_ms: time of them all.
-        consumed: messages that were consumed.
-        failed: messages that must come again.
+        pulls: Number of pulls that returned messages.
+        pull_ms: Total time of these pulls, including long polling, ms.
+        pulled: Number of messages pulled.
+        calls: Number of listener calls.
+        consume_ms: Total time of the listener calls, ms.
+        consumed: Number of messages consumed.
+        failed: Number of messages that must be redelivered.
     """
 
     pulls: int = 0
@@ -39,7 +39,7 @@ class TopicCounts:
     failed: int = 0
 
     def called(self, seconds: float, count: int, *, is_consumed: bool) -> None:
-        """Count a call of the listener with its messages."""
+        """Count a call of the listener with `count` messages."""
         self.calls += 1
         self.consume_ms += seconds * 1000
         if is_consumed:
@@ -48,13 +48,13 @@ class TopicCounts:
             self.failed += count
 
     def since(self, earlier: "TopicCounts") -> "TopicCounts":
-        """The difference between these counts and earlier ones."""
+        """Return the difference between these counts and earlier ones."""
         names = [field.name for field in fields(self)]
         return TopicCounts(*(getattr(self, name) - getattr(earlier, name) for name in names))
 
 
 class Counts:
-    """The counts of one consumer."""
+    """The counts of one consumer, by topic."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -63,20 +63,20 @@ class Counts:
         self.sample()
 
     def of(self, topic: str) -> TopicCounts:
-        """The counts of a topic."""
+        """Return the counts of a topic, for updating."""
         return self._topics.setdefault(topic, TopicCounts())
 
     def sample(self) -> None:
-        """Remember the counts; every SAMPLE_SECONDS."""
+        """Take a sample of the counts; must be called every SAMPLE_SECONDS."""
         now = {topic: replace(counts) for topic, counts in self._topics.items()}
         self._samples.append((self._clock.monotonic(), now))
 
     def totals(self) -> dict[str, TopicCounts]:
-        """The counts of each topic since the start; copies."""
+        """Return copies of the counts of each topic since the start."""
         return {topic: replace(counts) for topic, counts in self._topics.items()}
 
     def rates(self) -> dict[str, ConsumeRates]:
-        """The rates of each topic within the last minute, and its failures of the last hour."""
+        """Return the rates of each topic over the last minute, and its failures in the last hour."""
         at, minute_ago = self._samples[max(0, len(self._samples) - _WINDOW_SAMPLES)]
         seconds = self._clock.monotonic() - at
         _, hour_ago = self._samples[0]

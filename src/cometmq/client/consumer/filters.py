@@ -3,8 +3,8 @@
     PushConsumer(group="billing", listener=handle, subscriptions={"orders": Tag("paid", "sent")})
     consumer.subscribe("prices", Sql("region = 'hz' AND price > 100"))
 
-Brokers filter; by tags the client looks once more, for a broker compares their hashes only. Follows FilterAPI and
-MessageSelector.bySql of RocketMQ 5.3.3; a Java broker takes SQL92 where enablePropertyFilter is true.
+Brokers apply the filters. The client checks tags again, because a broker compares only their hashes. Follows FilterAPI
+and MessageSelector.bySql of RocketMQ 5.3.3; a Java broker accepts SQL92 only if enablePropertyFilter is true.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,13 +22,13 @@ class Tag:
     """A filter that selects messages with one of these tags.
 
     Attributes:
-        tags: in their order, each once; empty: all messages, with any tag or none.
+        tags: Distinct tags in their order; empty: all messages, with or without a tag.
 
     Args:
-        tags: tags, or expressions as RocketMQ writes them, `paid || sent`; none, or `*`: all messages.
+        tags: Tags, or expressions in RocketMQ's syntax, `paid || sent`; none, or `*`: all messages.
 
     Raises:
-        SubscriptionError: what was given names no tag.
+        SubscriptionError: A text contains no tag, or `*` is combined with tags.
     """
 
     tags: tuple[str, ...]
@@ -38,7 +38,7 @@ class Tag:
             if not isinstance(tag, str):
                 raise SubscriptionError(f"a tag is text, not {type(tag).__name__}: {tag!r:.80}")
         expression = " || ".join(tags)
-        # A star beside tags would be taken for a tag of that name by brokers.
+        # Brokers would treat a star next to tags as a tag named `*`.
         if EVERY_TAG in (trimmed(tag) for tag in expression.split("||")) and len(tags) > 1:
             raise SubscriptionError(
                 f"Tag({expression!r:.80}): * stands alone, it means every tag"
@@ -46,45 +46,44 @@ class Tag:
         object.__setattr__(self, "tags", parse_subscription("", expression).tags)
 
     def __str__(self) -> str:
-        """The expression as the wire carries it."""
+        """Return the expression in the protocol's syntax."""
         return " || ".join(self.tags) or EVERY_TAG
 
 
 @dataclass(frozen=True, slots=True)
 class Sql:
-    """A filter that selects messages whose properties fulfil an SQL92 expression.
+    """A filter that selects messages whose properties satisfy an SQL92 expression.
 
     Attributes:
-        expression: comparisons (=, <>, <, <=, >, >=, BETWEEN, IN, IS NULL, CONTAINS, STARTSWITH,
-            ENDSWITH) joined by AND, OR and NOT; strings stand in single quotes.
+        expression: Comparisons (=, <>, <, <=, >, >=, BETWEEN, IN, IS NULL, CONTAINS, STARTSWITH, ENDSWITH) joined by
+            AND, OR and NOT; strings in single quotes.
 
     Raises:
-        ExpressionError: it is no expression; the message shows where it is wrong.
+        ExpressionError: The expression is invalid; the message shows the position.
     """
 
     expression: str
 
     def __post_init__(self) -> None:
-        """Parse the expression, so that a wrong one fails here and not at a broker."""
+        """Parse the expression, so that an invalid one fails here and not at a broker."""
         sql92_filter(self.expression)
 
     def __str__(self) -> str:
-        """The expression."""
         return self.expression
 
 
 Filter: TypeAlias = Tag | Sql
-# What a consumer begins with: a filter for each topic, or topics of which all messages are wanted.
+# Initial subscriptions of a consumer: a filter for each topic, or topics without filters.
 Subscriptions: TypeAlias = Mapping[str, Filter] | Iterable[str]
 
 ALL = Tag()
 
 
 def subscription_of(topic: str, expression: Filter, *, version: int = 0) -> Subscription:
-    """The subscription that brokers are told for a topic and its filter.
+    """Return the subscription for a topic and its filter, in the form that brokers receive.
 
     Raises:
-        SubscriptionError: the filter is neither a `Tag` nor an `Sql`.
+        SubscriptionError: The filter is neither a `Tag` nor an `Sql`.
     """
     if isinstance(expression, Sql):
         return Subscription(topic, expression.expression, SQL92, version=version)
@@ -97,10 +96,10 @@ def subscription_of(topic: str, expression: Filter, *, version: int = 0) -> Subs
 
 
 def each_of(subscriptions: Subscriptions | None) -> Iterable[tuple[str, Filter]]:
-    """Yield topics with their filters.
+    """Return topics with their filters.
 
     Raises:
-        SubscriptionError: it is a single text, whose letters would be taken for topics.
+        SubscriptionError: `subscriptions` is a single text, whose letters would be read as topics.
     """
     if isinstance(subscriptions, str):
         raise SubscriptionError(

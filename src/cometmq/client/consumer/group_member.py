@@ -1,6 +1,6 @@
-"""A member of a consumer group: keeps its share of queues, one pull loop each, and its progress.
+"""A member of a consumer group: its assigned queues with a pull loop each, and its consumed offsets.
 
-Push and pull consumers differ only in what they do with the messages that it delivers.
+Push and pull consumers differ only in how they process the messages that the member delivers.
 """
 
 import asyncio
@@ -55,25 +55,25 @@ _log = logging.getLogger(__name__)
 
 _STORING = "storing the offsets of"
 
-# How soon a share that could not be worked out is tried again (rebalance minInterval of 5.3.3).
+# Delay before a failed rebalance is repeated (rebalance minInterval of 5.3.3).
 _INCOMPLETE_PAUSE_SECONDS = 1.0
-# Between two rounds, however often brokers tell that the group changed (minInterval of 5.3.3: 1 s).
+# Minimum time between two rebalances, however often brokers notify of changes (minInterval of 5.3.3: 1 s).
 _REBALANCE_PAUSE_SECONDS = 0.1
 
 
 class QueueAdmission(Protocol):
-    """A guard that admits and releases queues for consumption in order."""
+    """Locks and unlocks queues for orderly consumption."""
 
     async def take(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
-        """Lock queues for consumption in order; the ones that were granted."""
+        """Lock queues and return those for which the lock was granted."""
         ...
 
     async def settle(self, queues: list[MessageQueue]) -> list[MessageQueue]:
-        """End the consumption of queues; the queues on which no listener works any more."""
+        """Stop consuming queues and return those on which no listener is running any more."""
         ...
 
     async def give_back(self, queues: Iterable[MessageQueue]) -> None:
-        """Unlock queues, so that others can have them."""
+        """Unlock queues so that other members can consume them."""
         ...
 
 
@@ -83,25 +83,25 @@ Discard = Callable[[PullLoop, Record], None]
 
 
 class GroupMember:
-    """One member of a consumer group.
+    """A member of a consumer group.
 
     Attributes:
-        group: the consumer group.
-        loops: the queues that are ours now.
-        is_assigned: whether its queues were given by hand.
-        progress: where we stand.
-        counts: what was done, by topic.
-        callbacks: what brokers ask it on behalf of consoles.
-        admission: of a consumer in order; None: queues come and go as they are shared out.
+        group: The consumer group.
+        loops: Pull loops of the assigned queues.
+        is_assigned: Whether the user assigned the queues with `assign`.
+        progress: Consumed offsets.
+        counts: Counts of messages and calls by topic.
+        callbacks: Answers queries of brokers on behalf of consoles.
+        admission: Locks queues for orderly consumption; None: queues need no lock.
 
     Args:
-        instance: routes and connections.
-        group: the consumer group.
-        settings: times and sizes.
-        is_push: whether it has listeners, and so a retry topic.
-        deliver: takes messages as they come.
-        discard: takes records that cannot be read.
-        revoked: told of a queue that is not ours any more.
+        instance: Routes and connections.
+        group: The consumer group.
+        settings: Times and sizes.
+        is_push: Whether the consumer has a listener, and therefore a retry topic.
+        deliver: Called with pulled messages and their loop.
+        discard: Called with a record that cannot be decoded.
+        revoked: Called with the loop of a queue that is no longer assigned.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class GroupMember:
     def share_by_broker(
         self, settings: PushSettings, back: SendBack, deliver: DeliverPopped
     ) -> None:
-        """Let brokers assign the queues, and say which of them are popped."""
+        """Let brokers assign the queues and choose which of them are popped."""
         namespace = namespace_of(settings.namespace)
         size_max = settings.body_size_max
         popping = PopContext(
@@ -185,7 +185,7 @@ class GroupMember:
     # --- life
 
     async def start(self) -> None:
-        """Join the group and begin to pull."""
+        """Join the group and start pulling."""
         if self._is_started:
             return
         self._is_started = True
@@ -214,7 +214,7 @@ class GroupMember:
             self._take(queue)
 
     async def stop_pulling(self) -> None:
-        """Stop pulling; messages that were pulled may still be finished."""
+        """Stop pulling; messages that were pulled may still be consumed."""
         await self._tasks.close()
         await self.callbacks.close()
         await self._resets.close()
@@ -223,8 +223,8 @@ class GroupMember:
             await self._shares.assigned.stop()
 
     async def leave(self) -> None:
-        """Store the progress and leave the group; call `stop_pulling` first."""
-        # Whoever takes our queues asks where to begin as soon as we are gone.
+        """Commit the offsets and leave the group; call `stop_pulling` first."""
+        # The next owners of the queues read these offsets as soon as we have left.
         await self._store(is_answered=True)
         for loop in self.loops.values():
             loop.is_dropped = True
@@ -240,7 +240,7 @@ class GroupMember:
         self._is_started = self.is_assigned = False
 
     def cached(self) -> dict[str, tuple[int, int]]:
-        """Messages that wait for a listener or that one has, and bytes of their bodies, by topic; in any thread."""
+        """Return the number of cached messages (waiting or in a listener) and their bytes, by topic; from any thread."""
         found: dict[str, tuple[int, int]] = {}
         assigned = self._shares.assigned
         pulled = [
@@ -257,15 +257,15 @@ class GroupMember:
         return found
 
     def pause(self) -> None:
-        """Begin no further pull; those that wait at a broker may still bring messages."""
+        """Start no further pull; pulls that brokers hold may still return messages."""
         self._gate.clear()
 
     def resume(self) -> None:
-        """Pull again."""
+        """Start pulling again."""
         self._gate.set()
 
     def subscribe(self, subscription: Subscription) -> None:
-        """Subscribe to a topic; a running member takes its share at once; the version is made here."""
+        """Subscribe to a topic, with a new version of the subscription; a running member rebalances immediately."""
         topic = subscription.topic
         self._subscriptions[topic] = replace(
             subscription, version=self._instance.clock.now_ms()
@@ -274,7 +274,7 @@ class GroupMember:
             self._tasks.spawn(self._announce(topic), f"subscribe {topic}")
 
     def unsubscribe(self, topic: str) -> None:
-        """End the subscription to a topic; a running member gives its queues up."""
+        """End the subscription to a topic; a running member gives up its queues."""
         if self._subscriptions.pop(topic, None) is not None and self._is_started:
             self._tasks.spawn(self._withdraw(topic), f"forget {topic}")
 
@@ -284,7 +284,7 @@ class GroupMember:
         self._wake.set()
 
     def _want(self, topic: str) -> None:
-        """Pull a topic that users know nothing of, such as the retry topic."""
+        """Pull an internal topic, such as the retry topic."""
         if topic not in self._subscriptions:
             self.subscribe(Subscription(topic))
 
@@ -304,7 +304,7 @@ class GroupMember:
             self._wake.clear()
             try:
                 await self.rebalance()
-            except Exception:  # noqa: BLE001  Even a bug must not end it.
+            except Exception:  # noqa: BLE001  Even a bug must not end the loop.
                 _log.exception("the queues of %s were not shared out", self.group)
             await beat_sleep(_REBALANCE_PAUSE_SECONDS)
             pause = self._settings.rebalance_interval_ms / 1000
@@ -313,7 +313,7 @@ class GroupMember:
             await beat_wait(self._wake, pause)
 
     async def rebalance(self) -> None:
-        """Give up the queues that are not this member's any more, and take those that are new."""
+        """Assign queues: give up those that now belong to other members, and start those that are new."""
         shares = await self._shares.work_out(list(self._subscriptions))
         for topic, queues in shares.items():
             ours = set(queues) - self._leaving
@@ -325,7 +325,7 @@ class GroupMember:
                 self._take(queue)
 
     async def _granted(self, queues: list[MessageQueue]) -> list[MessageQueue]:
-        """The new queues that nobody else holds; the others are tried again soon."""
+        """Return those of the new queues that could be locked; the others are tried again soon."""
         if self.admission is None or not queues:
             return queues
         granted = await self.admission.take(queues)
@@ -333,7 +333,7 @@ class GroupMember:
         return [queue for queue in queues if queue in granted]
 
     async def _settled(self, queues: list[MessageQueue]) -> list[MessageQueue]:
-        """The queues on which no listener works; the others leave later."""
+        """Return the queues on which no listener is running; the others are given up later."""
         if self.admission is None or not queues:
             return queues
         at_rest = await self.admission.settle(queues)
@@ -342,7 +342,7 @@ class GroupMember:
         return at_rest
 
     def lose(self, queues: list[MessageQueue]) -> None:
-        """Drop queues that somebody else holds: their progress here means nothing any more."""
+        """Drop queues that another member has locked; their offsets are not committed."""
         self._drop_loops(queues)
         self._leaving.difference_update(queues)
         self._wake.set()
@@ -360,7 +360,7 @@ class GroupMember:
         for queue in queues:
             loop = self.loops.pop(queue, None)
             if loop is None:
-                continue  # Given up by another way while its offset was stored.
+                continue  # Dropped by another task while its offset was committed.
             loop.is_dropped = True
             self._pulling.pop(queue).cancel()
             self.progress.forget(queue)
@@ -396,7 +396,7 @@ class GroupMember:
     # --- for the instance
 
     def heartbeat_part(self) -> ConsumerPart:
-        """The part of a heartbeat that announces this member to brokers."""
+        """Return the part of a heartbeat that announces this member to brokers."""
         return ConsumerPart(
             self.group,
             tuple(self._subscriptions.values()),
@@ -406,11 +406,11 @@ class GroupMember:
         )
 
     def topics(self) -> list[str]:
-        """Topics whose routes must be kept fresh."""
+        """Return the topics whose routes must be refreshed."""
         return list(self._subscriptions)
 
     def take_request(self, command: Command, channel: Channel) -> bool:
-        """Act on a request of a broker to this member."""
+        """Handle a request of a broker to this member; return False if it is of no known kind."""
         match command.code:
             case RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
                 self._wake.set()

@@ -1,9 +1,9 @@
-"""Listeners: functions that a push consumer calls, with one message or with a list, and what their answers mean.
+"""Listeners: the functions that a push consumer calls with one message or a list, and the meaning of their results.
 
     def handle(message: StoredMessage) -> None: ...                     # listener=handle
     async def handle_all(messages: list[StoredMessage]) -> None: ...    # batch_listener=handle_all
 
-None or True: consumed. False, or any exception: try again later. Two exceptions say when, or that there is no use:
+None or True: consumed. False or any exception: retry later. Two exceptions choose the delay, or prevent retries:
 
     raise RetryLater(timedelta(minutes=5))
     raise DeadLetter("no such customer")
@@ -32,15 +32,15 @@ from cometmq.model.message import StoredMessage
 
 _log = logging.getLogger(__name__)
 
-BATCH_COUNT = 32  # As many as a pull brings (pullBatchSize).
+BATCH_COUNT = 32  # The number of messages that a pull returns (pullBatchSize).
 
 
 class OrderlyStatus(Enum):
-    """Further answers of a listener in order, with `PushSettings.commit_by_listener` (ConsumeOrderlyStatus).
+    """Further results of an orderly listener with `PushSettings.commit_by_listener` (ConsumeOrderlyStatus).
 
     Attributes:
-        COMMIT: this message is consumed, and with it all before it since the last commit.
-        ROLLBACK: all since the last commit are given again, this one included.
+        COMMIT: This message and all earlier ones since the last commit are consumed.
+        ROLLBACK: All messages since the last commit, including this one, are delivered again.
     """
 
     COMMIT = auto()
@@ -48,11 +48,11 @@ class OrderlyStatus(Enum):
 
 
 class DeadLetter(Exception):
-    """Raised by a listener to send its message to the group's dead letters at once, without further tries.
+    """Raised by a listener to make its message a dead letter immediately, without further retries.
 
     Args:
-        reason: Why no further try helps; written to the log.
-        messages: The dead ones of a batch listener's messages; the others are tried again. None: all.
+        reason: Why a retry would not help; written to the log.
+        messages: Messages of a batch that become dead letters; the others are retried. None: all.
     """
 
     def __init__(
@@ -63,22 +63,20 @@ class DeadLetter(Exception):
         self.messages = messages
 
     def __str__(self) -> str:
-        """Return the reason."""
         return self.reason
 
 
 class RetryLater(Exception):
-    """Raised by a listener to have its message again after a delay of its own choice.
+    """Raised by a listener to retry its message after a chosen delay.
 
-    The delay is exact when the queue is consumed in order or popped. Otherwise it is rounded up to one of the broker's delay
-    levels (1, 5, 10, 30 s; 1 to 10, 20, 30 min; 1, 2 h), and the longest level is the longest delay. The try
-    counts as any other.
+    The delay is exact if the queue is consumed in order or popped. Otherwise it is rounded up to one of the broker's
+    delay levels (1, 5, 10, 30 s; 1 to 10, 20, 30 min; 1, 2 h), at most the longest level. The retry counts like any other.
 
     Args:
-        delay: How long the message waits.
+        delay: Time until the retry.
 
     Raises:
-        SettingsError: The delay is no timedelta, or is negative.
+        SettingsError: The delay is not a timedelta, or is negative.
     """
 
     def __init__(self, delay: timedelta) -> None:
@@ -92,14 +90,14 @@ class RetryLater(Exception):
 
 
 class ListenerVerdict(NamedTuple):
-    """The outcome of one call of a listener.
+    """The outcome of one listener call.
 
     Attributes:
         is_consumed: Whether the messages are consumed.
-        status: The further answer of a listener in order, or None.
-        delay_ms: Delay before the next try that the listener chose, or None.
-        dead: Whether a refused message goes to the dead letters at once.
-        fault: Error of the program, after which no call may follow, or None.
+        status: Further result of an orderly listener, or None.
+        delay_ms: Delay before the retry that the listener chose, ms, or None.
+        dead: Returns whether a refused message becomes a dead letter immediately.
+        fault: Error in the listener's code after which it must not be called again, or None.
         error: Exception that the listener raised, or None.
     """
 
@@ -128,18 +126,18 @@ BatchListener: TypeAlias = Callable[[list[StoredMessage]], Said | Awaitable[Said
 
 
 def first_key(message: StoredMessage) -> str:
-    """The first of a message's keys, to order by (`PushSettings.order_key`); its own id without keys."""
+    """Return the first key of a message, or its id if it has none; for use as `PushSettings.order_key`."""
     return next(iter(message.keys), message.message_id)
 
 
 class ListenerCall(NamedTuple):
-    """A listener of either kind, as workers call it; each call has a copy of the context variables of its own.
+    """A listener in the form in which workers call it; each call has its own copy of the context variables.
 
     Attributes:
-        function: takes the messages of a call; returns the listener's answer, or an awaitable of it.
-        is_async: whether that must be awaited.
-        batch_count: messages of a call at most.
-        listener: the user's own.
+        function: Called with the messages of a call; returns the listener's result or an awaitable of it.
+        is_async: Whether the result must be awaited.
+        batch_count: Maximum number of messages per call.
+        listener: The user's function.
     """
 
     function: Callable[[list[StoredMessage]], Any]
@@ -148,14 +146,14 @@ class ListenerCall(NamedTuple):
     listener: Callable[..., Any]
 
     def run(self, messages: list[StoredMessage]) -> ListenerVerdict:
-        """Call a `def` listener; whatever the listener raises becomes a verdict."""
+        """Call a `def` listener; every exception becomes part of the verdict."""
         try:
             return verdict_of(copy_context().run(self.function, messages))
-        except BaseException as error:  # noqa: BLE001  Even sys.exit() must not end the thread of a worker.
+        except BaseException as error:  # noqa: BLE001  Even sys.exit() must not end a worker's thread.
             return _verdict_of_error(error, messages)
 
     async def run_on_loop(self, messages: list[StoredMessage]) -> ListenerVerdict:
-        """Call a listener of either kind on the loop; whatever the listener raises becomes a verdict.
+        """Call a listener of either kind on the loop; exceptions become part of the verdict.
 
         Raises:
             CancelledError: The worker itself was cancelled.
@@ -175,9 +173,10 @@ class ListenerCall(NamedTuple):
 def _run_in_own_context(
     function: Callable[..., Awaitable[Any]], *args: Any
 ) -> Generator[Any, Any, Any]:
-    """Await what a function returns, each step of it in one copy of the caller's context.
+    """Await the result of a function, running each of its steps in one copy of the caller's context.
 
-    What a listener sets for one message is not seen with the next. A task for each call would do the same and cost a turn of the loop more.
+    Variables that a listener sets for one message are not visible for the next. A task per call would do the same but
+    cost another iteration of the loop.
     """
     context = copy_context()
     steps = context.run(function, *args).__await__()
@@ -186,7 +185,7 @@ def _run_in_own_context(
         while True:
             try:
                 yield awaited
-            except BaseException as error:  # noqa: BLE001  A cancellation, or what the task was given.
+            except BaseException as error:  # noqa: BLE001  A cancellation, or another exception.
                 awaited = context.run(_throw, steps, error)
             else:
                 awaited = context.run(next, steps)
@@ -199,7 +198,7 @@ def _throw(steps: Generator[Any, Any, Any], error: BaseException) -> Any:
 
 
 def _is_for_the_worker(error: BaseException) -> bool:
-    """Return whether an error ends the worker's task, and not only the listener's call."""
+    """Return whether an error must end the worker's task, and not only the listener's call."""
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
         return task is None or task.cancelling() > 0
@@ -210,7 +209,7 @@ def _is_for_the_worker(error: BaseException) -> bool:
 
 
 def _verdict_of_error(error: BaseException, messages: list[StoredMessage]) -> ListenerVerdict:
-    """Log what a listener raised, and return what becomes of its messages."""
+    """Log the exception of a listener and return the resulting verdict."""
     if isinstance(error, RetryLater):
         return ListenerVerdict(is_consumed=False, delay_ms=error.delay_ms, error=error)
     if isinstance(error, DeadLetter | BodyError):
@@ -229,15 +228,16 @@ def _verdict_of_error(error: BaseException, messages: list[StoredMessage]) -> Li
 def listener_call(
     listener: Listener | None, batch_listener: BatchListener | None, batch_count: int | None
 ) -> ListenerCall:
-    """The one listener of a consumer.
+    """Return the call for the one listener of a consumer.
 
     Args:
-        listener: takes one message.
-        batch_listener: takes a list.
-        batch_count: messages in a list at most; None: 32.
+        listener: Function of one message.
+        batch_listener: Function of a list of messages.
+        batch_count: Maximum number of messages in a list; None: 32.
 
     Raises:
-        SettingsError: none or both are given, it is no function, or `batch_count` has no list to count.
+        SettingsError: None or both are given, it is not a function, or `batch_count` is given without a
+            `batch_listener`.
     """
     if (listener is None) == (batch_listener is None):
         both = "none is" if listener is None else "both are"
@@ -271,19 +271,19 @@ def _of_one(listener: Listener) -> Callable[[list[StoredMessage]], Any]:
 
 
 def is_async_listener(listener: Callable[..., Any]) -> bool:
-    """Whether what a listener gives must be awaited."""
+    """Return whether a listener's result must be awaited."""
     return inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(
         getattr(listener, "__call__", None)  # noqa: B004  Objects with an async __call__.
     )
 
 
 def is_consuming(answer: object) -> bool:
-    """Return whether a listener's answer means that its messages are consumed."""
+    """Return whether a listener's result means that its messages are consumed."""
     return answer is None or answer is True or answer is OrderlyStatus.COMMIT
 
 
 def verdict_of(answer: object) -> ListenerVerdict:
-    """Return the verdict that a listener's answer means."""
+    """Convert a listener's result to a verdict."""
     if answer is None or answer is True:
         return CONSUMED
     if answer is False:

@@ -1,7 +1,7 @@
-"""A member's offsets of its group: kept in memory, stored every 5 s and at the end.
+"""A member's committed offsets: kept in memory and written every 5 s and at the end.
 
-A clustering group's offsets lie at the brokers; those of a broadcasting member in a file of its
-own, offsets.json, as the Java client keeps it. An offset is the next one to consume.
+In a clustering group they are stored at the brokers; a broadcasting member stores them in its own file, offsets.json,
+in the format of the Java client. An offset is that of the next message to consume.
 """
 
 import os
@@ -16,68 +16,67 @@ from cometmq.model.queue import MessageQueue
 
 
 class OffsetStore(Protocol):
-    """A place to read offsets from and to write them to."""
+    """A place where offsets are stored."""
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """The stored offset of a queue; None when there is none."""
+        """Return the stored offset of a queue, or None."""
         ...
 
     async def write(self, changed: dict[MessageQueue, int], *, is_answered: bool) -> None:
-        """Store changed offsets; with `is_answered` they are stored when it returns."""
+        """Store changed offsets; with `is_answered` they are stored when this returns."""
         ...
 
     def lose(self, queue: MessageQueue) -> None:
-        """Forget the offset of a queue whose topic is deleted."""
+        """Forget the offset of a queue whose topic was deleted."""
         ...
 
 
 class ClusterOffsets:
-    """A clustering group's offsets, at the brokers. Raises what `OffsetApi` raises."""
+    """The offsets of a clustering group, stored at the brokers; raises the errors of `OffsetApi`."""
 
     def __init__(self, offsets: OffsetApi, group: str, *, is_written: bool = True) -> None:
-        """Read and write the offsets of a group; without `is_written` its user commits by hand."""
+        """Read and write the offsets of a group; without `is_written` only the user commits."""
         self._offsets = offsets
         self._group = group
         self._is_written = is_written
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """The offset that the broker has stored for a queue; None when there is none."""
+        """Return the offset that the broker has stored for a queue, or None."""
         return await self._offsets.committed(self._group, queue)
 
     async def write(self, changed: dict[MessageQueue, int], *, is_answered: bool) -> None:
-        """Tell the brokers; what got lost on the way is told again by the next pull."""
+        """Send the offsets to the brokers; a lost request is made up for by the next pull, which commits, too."""
         if self._is_written:
             await self._offsets.commit_all(self._group, changed, answered=is_answered)
 
     def lose(self, queue: MessageQueue) -> None:
-        """Do nothing: a broker forgets the offsets of a topic that it deletes."""
+        """Do nothing, because a broker deletes the offsets of a deleted topic."""
 
 
 class LocalOffsets:
-    """A broadcasting member's offsets, in a file that is replaced as a whole."""
+    """The offsets of a broadcasting member, stored in a file that is replaced as a whole."""
 
     def __init__(self, path: Path) -> None:
-        """Name the file; nothing is read yet."""
         self._path = path
         self._stored: dict[MessageQueue, int] | None = None
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """The offset that the file holds for a queue; None when there is none.
+        """Return the offset that the file contains for a queue, or None.
 
         Raises:
-            CodecError: neither the file nor its .bak can be read.
+            CodecError: Neither the file nor its .bak can be read.
         """
         return self._load().get(queue)
 
     async def write(
         self, changed: dict[MessageQueue, int], *, is_answered: bool = True
     ) -> None:
-        """Replace the file; the one before becomes .bak.
+        """Replace the file; the previous one becomes .bak.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: The file cannot be written.
         """
-        del is_answered  # It is written when it returns.
+        del is_answered  # The file is always written when this returns.
         stored = self._load()
         stored.update(changed)
         path = self._path
@@ -93,7 +92,7 @@ class LocalOffsets:
         fresh.replace(path)
 
     def lose(self, queue: MessageQueue) -> None:
-        """Forget the offset of a queue whose topic is deleted; the next write takes it out of the file."""
+        """Forget the offset of a queue whose topic was deleted; the next write removes it from the file."""
         if self._stored is not None:
             self._stored.pop(queue, None)
 
@@ -117,11 +116,11 @@ class LocalOffsets:
 
 
 class QueuePlace:
-    """The offset of a member in one queue, and what of it is stored.
+    """The consumed offset of a member in one queue, and the part of it that is stored.
 
     Attributes:
-        offset: the next to consume; None: nothing was consumed yet.
-        stored: what was last stored of it.
+        offset: Next offset to consume; None: nothing was consumed yet.
+        stored: The offset that was last stored.
     """
 
     __slots__ = ("offset", "stored")
@@ -132,10 +131,10 @@ class QueuePlace:
 
 
 class ConsumedProgress:
-    """Offsets that a member has consumed and not stored yet.
+    """The consumed offsets of a member, including those not stored yet.
 
     Args:
-        store: where offsets lie.
+        store: Where the offsets are stored.
     """
 
     def __init__(self, store: OffsetStore) -> None:
@@ -143,29 +142,29 @@ class ConsumedProgress:
         self._places: dict[MessageQueue, QueuePlace] = {}
 
     def place(self, queue: MessageQueue) -> QueuePlace:
-        """The place in a queue, until `forget`; for callers that update it with every message."""
+        """Return the place in a queue, valid until `forget`; for callers that update it with every message."""
         place = self._places.get(queue)
         if place is None:
             place = self._places[queue] = QueuePlace()
         return place
 
     def get(self, queue: MessageQueue) -> int | None:
-        """The offset that will be stored next, None when nothing was consumed yet."""
+        """Return the offset that will be stored next, or None if nothing was consumed yet."""
         place = self._places.get(queue)
         return None if place is None else place.offset
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """The stored offset of a queue; None when there is none."""
+        """Return the stored offset of a queue, or None."""
         return await self._store.read(queue)
 
     def lose(self, queue: MessageQueue) -> None:
-        """Forget where a queue stands, because its topic is deleted: nothing of it is stored any more."""
+        """Forget the offset of a queue, because its topic was deleted; it is no longer stored."""
         place = self.place(queue)
         place.offset = place.stored = None
         self._store.lose(queue)
 
     def forget(self, queue: MessageQueue) -> None:
-        """Forget a queue that belongs to someone else now."""
+        """Forget a queue that now belongs to another member."""
         self._places.pop(queue, None)
 
     async def store(
@@ -174,11 +173,11 @@ class ConsumedProgress:
         """Store the offsets that changed.
 
         Args:
-            queues: of these; None: of all.
-            is_answered: return when it is stored: where neither a pull nor a round follows.
+            queues: Only the offsets of these queues; None: of all.
+            is_answered: Wait until they are stored; needed if no later pull or round would repeat them.
 
         Raises:
-            CometError, OSError: it could not be stored everywhere; the next call tries again.
+            CometError, OSError: Not all offsets could be stored; the next call tries again.
         """
         chosen = None if queues is None else set(queues)
         changed = {
@@ -193,5 +192,5 @@ class ConsumedProgress:
         await self._store.write(changed, is_answered=is_answered)
         for queue, offset in changed.items():
             place = self._places.get(queue)
-            if place is not None:  # Else it was given up meanwhile.
+            if place is not None:  # Otherwise it was given up meanwhile.
                 place.stored = offset

@@ -1,7 +1,7 @@
-"""Rebalancing: asks which members are in the group, and works out this member's share of each topic.
+"""Rebalancing: queries the members of the group and computes which queues of each topic this member consumes.
 
-Every member does so every 20 s, and at once when a broker tells that the group changed. Follows
-RebalanceImpl of RocketMQ 5.3.3.
+Every member does so every 20 s, and immediately when a broker reports a change of the group. Follows RebalanceImpl of
+RocketMQ 5.3.3.
 """
 
 from collections.abc import Iterable
@@ -15,23 +15,23 @@ from cometmq.model.errors import BrokerRefused, CometError, TopicNotFound
 from cometmq.model.names import is_retry_topic
 from cometmq.model.queue import MessageQueue
 
-# Brokers that are asked at most: so one that hangs leaves a useful part of the time to the others.
+# Maximum number of brokers to query, so that an unresponsive one leaves enough time for the others.
 _ASKED_MAX = 3
 
 _SHARING = "getting queues"
 
 
 class Rebalance:
-    """Works out the shares of one member.
+    """Computes the assigned queues of one member.
 
     Attributes:
-        is_complete: whether the last `work_out` could do so for every topic.
-        assigned: who asks brokers for our share; None: members work it out.
+        is_complete: Whether the last `work_out` succeeded for every topic.
+        assigned: Queries brokers for the assignment; None: members compute it.
 
     Args:
-        instance: routes and connections.
-        group: the consumer group.
-        settings: whose queues are whose, and whether every member takes every queue.
+        instance: Routes and connections.
+        group: The consumer group.
+        settings: Allocation strategy, and whether every member consumes every queue.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Rebalance:
         self._allocate = settings.allocation
 
     async def work_out(self, topics: Iterable[str]) -> dict[str, list[MessageQueue]]:
-        """The queues of each topic that are this member's; a topic is left out where nobody could be asked."""
+        """Return this member's queues of each topic, without the topics for which no broker could be queried."""
         self.is_complete = True
         shares = {}
         for topic in topics:
@@ -54,7 +54,7 @@ class Rebalance:
                 shares[topic] = await self._share(topic)
             except CometError as error:
                 self.is_complete = False
-                # Brokers make a retry topic on the first heartbeat; it takes a moment.
+                # Brokers create a retry topic on the first heartbeat, which takes a moment.
                 if not (isinstance(error, TopicNotFound) and is_retry_topic(topic)):
                     place = f"for the group {self._group}"
                     if isinstance(error, TopicNotFound):
@@ -76,17 +76,17 @@ class Rebalance:
         try:
             members = await self._members(topic)
         except BrokerRefused:
-            # A broker that is new to us, or has restarted, knows nobody of this group: not us either.
+            # A new or restarted broker knows no member of this group, so it does not know us either.
             await self._instance.beat()
             raise
         if self._instance.client_id not in members:
-            # A broker that restarted does not know us; the others took our queues over.
+            # A restarted broker does not know us, and the others have taken over our queues.
             self.is_complete = False
             await self._instance.beat()
         return self._allocate(queues, members, self._instance.client_id)
 
     async def _addresses(self, topic: str) -> list[str]:
-        """Return some of the topic's brokers, in any order: each knows all members."""
+        """Return some of the topic's brokers in random order; each knows all members."""
         known = await self._instance.known(topic)
         addresses = [
             address

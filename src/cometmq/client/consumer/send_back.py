@@ -1,8 +1,8 @@
-"""Redelivery: puts a message that could not be consumed where it is delivered again later.
+"""Redelivery: returns a message that could not be consumed, so that it is delivered again later.
 
-The broker is told to put it into the group's retry topic (CONSUMER_SEND_MSG_BACK); where that fails it
-is sent there as a new message; where that fails too, or the broker knows no retries, it is given to
-the listener again after 5 s. Follows DefaultMQPushConsumerImpl.sendMessageBack of 5.3.3.
+The broker is asked to put it into the group's retry topic (CONSUMER_SEND_MSG_BACK). If that fails, the client sends it
+there as a new message. If that also fails, or the broker supports no retries, the listener is called again after 5 s.
+Follows DefaultMQPushConsumerImpl.sendMessageBack of 5.3.3.
 """
 
 import logging
@@ -25,17 +25,17 @@ _log = logging.getLogger(__name__)
 
 _RETRYING = "sending messages for a retry of the group"
 
-# consumeMessageBack with an unset maxReconsumeTimes (getMaxReconsumeTimes of 5.3.3).
+# Used by consumeMessageBack if maxReconsumeTimes is unset (getMaxReconsumeTimes of 5.3.3).
 RETRIES_DEFAULT = 16
 
 
 class SendBack:
-    """Gives messages of one group back to their brokers.
+    """Returns messages of one group to their brokers for redelivery.
 
     Args:
-        instance: routes and connections.
-        group: the consumer group.
-        retries_max: tries before a message goes to the dead letters; -1: the group's own.
+        instance: Routes and connections.
+        group: The consumer group.
+        retries_max: Retries before a message becomes a dead letter; -1: 16.
     """
 
     def __init__(self, instance: ClientInstance, group: str, retries_max: int) -> None:
@@ -51,9 +51,9 @@ class SendBack:
     async def give_back(
         self, message: StoredMessage, delay_level: int = BROKERS_CHOICE
     ) -> bool:
-        """Give a message back; False if no broker has taken it.
+        """Return a message for redelivery; the result is False if no broker accepted it.
 
-        A dead letter that its broker does not take is not sent as a new message, which would be tried again.
+        A dead letter that its broker refuses is not sent as a new message, because that would be retried.
         """
         try:
             await self.tell(
@@ -79,10 +79,10 @@ class SendBack:
         delay_level: int,
         message: StoredMessage | None = None,
     ) -> None:
-        """Ask a broker to put the message at this place of its log into the retry topic.
+        """Ask a broker to put the message at this physical offset into the retry topic.
 
         Raises:
-            BrokerRefused, BrokerNotFound, NetError, CodecError: it did not.
+            BrokerRefused, BrokerNotFound, NetError, CodecError: The broker did not do so.
         """
         header = SendBackRequest(
             commitlog_offset,
@@ -98,7 +98,7 @@ class SendBack:
     async def send_anew(
         self, message: StoredMessage, reason: object = "its last try was in vain"
     ) -> bool:
-        """Send a message to the retry topic, whose broker delivers it again later; False where it is not there."""
+        """Send a message to the retry topic, from which it is delivered again later; return False if this failed."""
         _log.info("%r was not taken back (%s); sending it to the retry topic", message, reason)
         properties = message.properties
         first_id = properties.get(keys_of.ORIGIN_MESSAGE_ID) or message.offset_message_id

@@ -1,4 +1,4 @@
-"""The offset at which a group begins in a queue: the stored one, else by the group's rule.
+"""The offset at which a group starts in a queue: the committed one, or otherwise by the `consume_from` setting.
 
 Follows RebalancePushImpl.computePullFromWhereWithException of RocketMQ 5.3.3.
 """
@@ -14,20 +14,20 @@ from cometmq.model.errors import BrokerRefused
 from cometmq.model.names import is_retry_topic
 from cometmq.model.queue import MessageQueue
 
-# consumeTimestamp of DefaultMQPushConsumer: half an hour before the consumer was made.
+# Default of consumeTimestamp in DefaultMQPushConsumer: half an hour before the consumer was made.
 _BEFORE_START_MS = 30 * 60 * 1000
 
 
 class StartOffset:
-    """The rule by which one group begins in its queues.
+    """Finds the first offset of a group in its queues.
 
     Args:
-        progress: what is stored.
-        offsets: the brokers' answers about queues.
-        settings: the rule.
-        clock: for the time of the start.
-        known: gives the queues of a topic.
-        group: whose offsets brokers have; None: a broadcasting member's, which are its own.
+        progress: Stored offsets.
+        offsets: Queries brokers for offsets.
+        settings: The `consume_from` rule.
+        clock: Provides the start time.
+        known: Returns the queues of a topic.
+        group: Group with offsets at the brokers; None for a broadcasting member, which keeps its own.
     """
 
     def __init__(
@@ -43,10 +43,10 @@ class StartOffset:
         self._offsets = offsets
         self._known = known
         self._group = group
-        # Queues whose start this member found by the rule: what it commits there says nothing of the group's past.
+        # Queues whose start was found by the rule: their committed offsets are not evidence that the group consumed earlier.
         self._ruled: set[MessageQueue] = set()
-        # Queues whose topic was deleted while this member had them. Another queue of that name begins anew, and all its
-        # messages are for the group, whatever its rule.
+        # Queues whose topic was deleted while this member had them. A new queue of that name starts at 0: the group
+        # gets all its messages, whatever its rule.
         self._lost: set[MessageQueue] = set()
         self._rule = settings.consume_from
         self._timestamp_ms = settings.consume_timestamp_ms or clock.now_ms() - _BEFORE_START_MS
@@ -55,8 +55,8 @@ class StartOffset:
         """Return the first offset to pull.
 
         Raises:
-            BrokerRefused, BrokerNotFound, TopicNotFound, NetError, CodecError: the broker could
-                not be asked; ask again, never guess: a guess may lose messages.
+            BrokerRefused, BrokerNotFound, TopicNotFound, NetError, CodecError: The broker could not be queried; try
+                again instead of guessing, because a wrong offset may skip messages.
         """
         stored = await self._progress.read(queue)
         if stored is not None and stored >= 0:
@@ -67,7 +67,7 @@ class StartOffset:
         is_retry = is_retry_topic(queue.topic)
         match self._rule:
             case ConsumeFrom.FIRST:
-                # Where 0 is gone the broker answers where the queue begins.
+                # If offset 0 is deleted, the broker's answer names the first offset.
                 return 0
             case ConsumeFrom.LAST:
                 return 0 if is_retry else await self._find_last(queue)
@@ -77,7 +77,7 @@ class StartOffset:
                 return await self._offsets.offset_by_time(queue, self._timestamp_ms)
 
     def lose(self, queue: MessageQueue) -> None:
-        """Forget the position in a queue, because its topic is deleted."""
+        """Forget the position in a queue, because its topic was deleted."""
         self._lost.add(queue)
         self._progress.lose(queue)
 
@@ -85,18 +85,18 @@ class StartOffset:
         end = await self._offsets.max_offset(queue)
         if end == 0:
             return 0
-        # A broker says of a queue that still has its first message that a new group begins with it, but says
-        # nothing of an empty one: a message that came between the two questions would be passed over.
+        # For a queue that still has its first message a broker reports offset 0 for a new group, but nothing for an
+        # empty queue. A message that arrived between the two queries would be skipped, so ask again.
         stored = await self._progress.read(queue)
         if stored is not None and stored >= 0:
             return stored
         return 0 if await self._is_younger_than_group(queue) else end
 
     async def _is_younger_than_group(self, queue: MessageQueue) -> bool:
-        """Return whether a queue was added on another broker while the group was away.
+        """Return whether a queue was added on another broker while the group was offline.
 
-        A broker knows this of its own queues only. The queue is younger if its first message was stored after
-        everything that the group consumed at the other brokers. Without an answer the group's rule applies.
+        A broker knows this only of its own queues. The queue is younger if its first message was stored after
+        everything that the group consumed at the other brokers. If this cannot be found out, the group's rule applies.
         """
         if self._group is None:
             return False

@@ -1,1 +1,1 @@
-"""Producers: from a message to its acknowledgement."""
+"""Producers, from encoding a message to its acknowledgement."""

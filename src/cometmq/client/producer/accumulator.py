@@ -1,9 +1,9 @@
-"""Makes batches of single sends: messages of a topic that come close together leave as one request.
+"""Automatic batching: combines concurrent sends to a topic into one request.
 
-A message waits at most `batch_delay_ms` (with 0: until the loop's next turn), and a batch is sent at once
-when it has `batch_bytes`. Each sender gets the result of its own message. The price is RocketMQ's: all
-messages of a batch lie in one queue, and a Java broker stores the batch's id over theirs. Follows
-ProduceAccumulator of RocketMQ 5.3.3.
+A message waits at most `batch_delay_ms` (with 0: until the next iteration of the event loop), and a batch is sent as
+soon as it has `batch_bytes`. Each caller gets the result of its own message. Drawbacks, as in RocketMQ: all messages of
+a batch are stored in one queue, and a Java broker overwrites their ids with the batch's id. Follows ProduceAccumulator
+of RocketMQ 5.3.3.
 """
 
 import asyncio
@@ -15,20 +15,20 @@ from cometmq.client.results import SendResult
 from cometmq.client.settings import ProducerSettings
 from cometmq.model.message import Message
 
-# SendResult(...) goes through a Python-level __new__ and takes three times as long.
+# SendResult(...) calls a Python-level __new__, which takes three times as long.
 _result = tuple.__new__
 
 Key = tuple[str, bool, int | None]
-_ITEM_SIZE = 128  # What a message takes in a batch beside its body, bytes; roughly.
+_ITEM_SIZE = 128  # Approximate size of a message in a batch in addition to its body, bytes.
 
 
 class Accumulator:
     """The batches of one producer that are being filled.
 
     Args:
-        encoder: encodes messages.
-        sender: sends them.
-        settings: how long and how much.
+        encoder: Encodes messages.
+        sender: Sends them.
+        settings: Maximum delay and size of a batch.
     """
 
     def __init__(
@@ -44,16 +44,16 @@ class Accumulator:
         self._under_way: set[asyncio.Future[SendResult]] = set()
 
     def takes(self, message: Message) -> bool:
-        """Whether a message may be part of a batch."""
+        """Return whether a message may be part of a batch."""
         return not (
             len(message.body) > self._alone_over
             or message.delay_level
             or message.deliver is not None
-            or message.topic[:1] == "%"  # A retry topic, or any other of the system's.
+            or message.topic[:1] == "%"  # A retry topic or another system topic.
         )
 
     def send(self, message: Message, timeout_ms: int | None) -> asyncio.Future[SendResult]:
-        """Put a message into the batch that is being filled; gives the future of its own result."""
+        """Add a message to the current batch and return the future of its own result."""
         key = (message.topic, message.wait_store_ok, timeout_ms)
         batch = self._filling.get(key)
         if batch is None:
@@ -72,7 +72,7 @@ class Accumulator:
 
     def _due(self, key: Key, batch: "_Accumulation") -> None:
         if self._filling.get(key) is not batch:
-            return  # It was full before its time.
+            return  # It was sent when it was full.
         del self._filling[key]
         _, _, timeout_ms = key
         messages = batch.messages
@@ -81,7 +81,7 @@ class Accumulator:
             encoded = (
                 pack.pack(messages[0]) if len(messages) == 1 else pack.pack_batch(messages)
             )
-        except Exception as error:  # noqa: BLE001  Whatever is wrong, its senders learn of it.
+        except Exception as error:  # noqa: BLE001  The callers get any error.
             batch.fail(error)
             return
         send = self._sender.start(encoded, None, timeout_ms)
@@ -90,14 +90,14 @@ class Accumulator:
         send.add_done_callback(batch.settle)
 
     async def close(self) -> None:
-        """Send what waits, and wait for the results."""
+        """Send all batches and wait for the results."""
         for key, batch in list(self._filling.items()):
             self._due(key, batch)
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
 
 class _Accumulation:
-    """Messages, and who waits for their results."""
+    """Messages and the futures of their results."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -122,12 +122,12 @@ class _Accumulation:
 
 
 def split_result(result: SendResult, count: int) -> Sequence[SendResult]:
-    """The results of the messages of a batch: their own ids and offsets."""
+    """Return the results of a batch's messages, with their own ids and offsets."""
     if count == 1:
         return [result]
     message_ids = result.message_id.split(",")
     offset_ids = result.offset_message_id.split(",")
-    if len(offset_ids) != count:  # A broker that stores the batch as one record.
+    if len(offset_ids) != count:  # The broker stores the batch as one record.
         offset_ids = [result.offset_message_id] * count
     status, _, _, queue, first_offset, *rest = result
     return [

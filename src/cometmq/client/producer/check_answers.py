@@ -1,4 +1,4 @@
-"""Answers to brokers that ask what became of half messages whose sender is gone, by whoever knows it."""
+"""Answers to transaction checks for half messages whose sender is gone, through a function that knows the outcome."""
 
 import asyncio
 import logging
@@ -24,12 +24,12 @@ log = logging.getLogger(__name__)
 
 
 class CheckedHalfMessage(NamedTuple):
-    """A half message that a broker asks about.
+    """A half message that a broker checks.
 
     Attributes:
-        broker_name: of the broker that has it.
-        properties: of the message.
-        age_ms: since it was sent.
+        broker_name: Broker that stores the half message.
+        properties: Properties of the message.
+        age_ms: Time since it was sent, ms.
     """
 
     broker_name: str
@@ -41,13 +41,13 @@ HalfJudge = Callable[[CheckedHalfMessage], TransactionState]
 
 
 class CheckAnswers(ProducerMember):
-    """A producer of a group that sends nothing and answers checks.
+    """A group member that sends nothing and only answers transaction checks.
 
     Args:
-        group: the half messages' producer group.
-        instance: whose connections and clock it uses.
-        mark: the property of the messages that are its business.
-        judge: knows the state of one; called in a thread of its own.
+        group: Producer group of the half messages.
+        instance: Provides connections and the clock.
+        mark: Name of a property; only half messages with this property are answered.
+        judge: Returns the outcome of a half message; called in a thread.
     """
 
     def __init__(
@@ -62,11 +62,11 @@ class CheckAnswers(ProducerMember):
         self.takers[RequestCode.CHECK_TRANSACTION_STATE] = self._take
 
     def topics(self) -> list[str]:
-        """The topic of half messages: whoever has one must know us."""
+        """Return the topic of half messages, so that the client sends heartbeats to every broker that has one."""
         return [HALF_TOPIC]
 
     async def close(self) -> None:
-        """End the answers that are under way."""
+        """Cancel the answers in progress."""
         await self._tasks.close()
 
     def _take(self, command: Command, channel: Channel) -> bool:

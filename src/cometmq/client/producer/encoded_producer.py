@@ -1,10 +1,10 @@
-r"""The encoded producer: sends messages that were encoded already, many in a call, and ends half messages.
+r"""The encoded producer: sends encoded messages, many per call, and ends half messages.
 
     with EncodedProducer("127.0.0.1:9876", group="imports") as producer:
         block = f"UNIQ_KEY\x01{producer.next_id()}\x02"
         outcomes = producer.send_each([EncodedMessage("orders", b"...", block)])
 
-For connectors, which make messages from columns and make no object for each. Made from `AsyncEncodedProducer`, for asyncio.
+For connectors that make messages from columns, without an object for each. `AsyncEncodedProducer` is for asyncio.
 """
 
 import asyncio
@@ -36,30 +36,30 @@ from cometmq.model.names import DEFAULT_TOPIC
 from cometmq.model.queue import MessageQueue
 
 _BATCH, _SINGLE = int(RequestCode.SEND_BATCH_MESSAGE), int(RequestCode.SEND_MESSAGE_V2)
-# The broker stores a batch's own properties behind those of each message, where they win. Without
-# an id among them, every message keeps its own.
+# The broker appends a batch's own properties to those of each message, where they take precedence. Without an id among
+# them, every message keeps its own.
 _BATCH_PROPERTIES = json_text(encode_properties({keys_of.WAIT: "true"}).decode())
 _ID_NAME = f"{keys_of.PROPERTY_SEPARATOR}{keys_of.UNIQ_KEY}{keys_of.NAME_SEPARATOR}"
-_FOUND_MAX = 8  # Messages of one id: one, unless somebody made more by hand.
+_FOUND_MAX = 8  # Messages with the same id: one, unless the user set the id.
 
 
 class AsyncEncodedProducer(AsyncGroupClient):
-    """Sends messages that were encoded already, and ends half messages of its group.
+    """A producer of encoded messages, which also ends half messages of its group.
 
-    Sends that are under way when it is closed fail.
+    Sends in flight fail when it is closed.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
-        group: its producer group.
-        settings: namespace, times, retries and sizes.
-        joins: be a member of the group; False: brokers ask others of the group about its half messages.
-        mark: with `judge`: the property of the half messages that it knows of.
-        judge: tells what became of such a half message; called in a thread of its own.
-        instance: share another client's connections; its owner closes it.
+        group: Its producer group.
+        settings: Namespace, times, retries and sizes.
+        joins: Whether to join the group; if False, brokers check half messages with other members.
+        mark: With `judge`: name of a property; only half messages with this property are checked with `judge`.
+        judge: Returns the outcome of a half message when a broker checks it; called in a thread.
+        instance: Shares the connections of another client, whose owner closes them.
 
     Raises:
-        SettingsError: a nameserver address cannot be read.
-        RequestError: the group's name is illegal.
+        SettingsError: A nameserver address is invalid.
+        RequestError: The name of the group is invalid.
     """
 
     def __init__(
@@ -88,13 +88,13 @@ class AsyncEncodedProducer(AsyncGroupClient):
 
     @property
     def next_id(self) -> Callable[[], str]:
-        """Makes, when it is called, an id that no other message has; from any thread."""
+        """A function that returns a new unique message id; may be called from any thread."""
         return self._ids.next_id
 
     # --- life
 
     async def _open(self) -> None:
-        """Join the group; who judges half messages makes itself known to all brokers at once."""
+        """Join the group; with `judge`, send a heartbeat to all brokers immediately."""
         if self._member is not None:
             self._at_close(partial(self._instance.leave, self._member))
         if self._answers is not None:
@@ -115,11 +115,11 @@ class AsyncEncodedProducer(AsyncGroupClient):
     # --- sending
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """The queues that messages of this topic may go to, as brokers name them.
+        """Return the queues that messages of this topic may be sent to, with the names that brokers use.
 
         Raises:
-            TopicNotFound: there is no route, and brokers create no topics.
-            ClientClosed, NetError, BrokerRefused: the nameservers cannot be asked.
+            TopicNotFound: There is no route, and brokers create no topics.
+            ClientClosed, NetError, BrokerRefused: The nameservers cannot be queried.
         """
         return list(await self._running().queues(self._namespace.wrap(topic)))
 
@@ -129,14 +129,14 @@ class AsyncEncodedProducer(AsyncGroupClient):
         *,
         queue: MessageQueue | None = None,
     ) -> asyncio.Future[list[SendResult | CometError]]:
-        """Send messages and batches side by side: the result of each in its place, or why there is none.
+        """Send messages and batches concurrently and return the result or the error of each, in their order.
 
         Args:
-            messages: each a request of its own.
-            queue: the very queue they must go to; then each is tried once only.
+            messages: Messages and batches, each sent as one request.
+            queue: Queue for all of them, without retries; None: round robin, with retries.
 
         Raises:
-            ClientClosed: not started, or closed.
+            ClientClosed: The producer is not running.
         """
         return asyncio.ensure_future(self._send_each(messages, queue))
 
@@ -179,15 +179,15 @@ class AsyncEncodedProducer(AsyncGroupClient):
         *,
         late: bool = False,
     ) -> list[CometError | None]:
-        """Commit half messages or roll them back, side by side: nothing for each, or why it is not ended.
+        """Commit or roll back half messages concurrently and return None or the error for each, in their order.
 
         Args:
-            half_messages: of this producer's group.
+            half_messages: Half messages of this producer's group.
             state: COMMIT or ROLLBACK.
-            late: as if a check had asked, so that no broker minds how old they are.
+            late: Whether to send it like the answer to a check, so that brokers accept it for old half messages.
 
         Raises:
-            ClientClosed: not started, or closed.
+            ClientClosed: The producer is not running.
         """
         self._running()
 
@@ -198,11 +198,11 @@ class AsyncEncodedProducer(AsyncGroupClient):
         return await side_by_side(end, half_messages)
 
     async def committed(self, half_messages: Sequence[HalfMessage]) -> list[bool]:
-        """Whether each half message is there as a message that consumers see.
+        """Return for each half message whether its committed message, which consumers see, exists.
 
         Raises:
-            ClientClosed: not started, or closed.
-            CometError: a broker cannot be asked.
+            ClientClosed: The producer is not running.
+            CometError: A broker cannot be queried.
         """
         self._running()
 
@@ -225,13 +225,13 @@ class AsyncEncodedProducer(AsyncGroupClient):
 
 
 def _id_of(properties: str) -> str:
-    """The message id in a property block; empty where there is none."""
+    """Return the message id in a property block, or an empty text."""
     _, found, rest = f"{keys_of.PROPERTY_SEPARATOR}{properties}".partition(_ID_NAME)
     return rest.partition(keys_of.PROPERTY_SEPARATOR)[0] if found else ""
 
 
 def _has_committed(records: bytes, message_id: str) -> bool:
-    """Whether the found messages have a committed one."""
+    """Return whether the found messages include a committed one with this id."""
     return any(
         record.sys_flag & TRANSACTION_MASK == TRANSACTION_COMMIT
         and record.properties().get(keys_of.UNIQ_KEY) == message_id

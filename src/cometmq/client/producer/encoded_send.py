@@ -1,4 +1,4 @@
-"""Encodes a message before its queue is known: header text and body, made once for all attempts."""
+"""Encoding of a message before its queue is known; all attempts share the header text and the body."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from cometmq.model.names import DEFAULT_TOPIC, is_written_by_brokers
 from cometmq.model.namespace import namespace_of
 
 _SEND = int(RequestCode.SEND_MESSAGE_V2)
-# Of the system's properties, what a copy of a message keeps.
+# System properties that a copy of a message keeps.
 _COPIED = frozenset((keys_of.TAGS, keys_of.KEYS))
 _END = END.encode()
 _SEND_BATCH = int(RequestCode.SEND_BATCH_MESSAGE)
@@ -29,11 +29,11 @@ class EncodedSend(NamedTuple):
     """A send request without its queue.
 
     Attributes:
-        topic: where to.
-        front: the header's text before the queue (`codec.send_text`).
-        middle: the header's text behind it.
-        body: as it goes out, maybe compressed.
-        message_id: the same over all attempts, so that duplicates can be told.
+        topic: Topic with its namespace.
+        front: Header text before the queue (`codec.send_text`).
+        middle: Header text after the queue.
+        body: Body as sent, compressed if needed.
+        message_id: Message id, the same in all attempts, so that duplicates can be recognised.
     """
 
     topic: str
@@ -44,14 +44,14 @@ class EncodedSend(NamedTuple):
 
 
 class EncodedMessage(NamedTuple):
-    r"""A message as it is stored.
+    r"""A message in the form in which brokers store it.
 
     Attributes:
-        topic: where to.
-        body: maybe compressed; then `sys_flag` says so.
-        properties: its property block, name\x01value\x02 for each, UNIQ_KEY among them.
-        flag: the user's number.
-        sys_flag: bits of `model.flags`; with TRANSACTION_PREPARED it is a half message.
+        topic: Topic without its namespace.
+        body: Body; `sys_flag` tells whether it is compressed.
+        properties: Property block, name\x01value\x02 for each property, with UNIQ_KEY.
+        flag: Number set by the user.
+        sys_flag: Bits of `model.flags`; TRANSACTION_PREPARED marks a half message.
     """
 
     topic: str
@@ -65,9 +65,9 @@ class EncodedBatch(NamedTuple):
     """Messages of one topic in one request, each with its id among its own properties.
 
     Attributes:
-        topic: where to.
-        body: the encoded items, end to end (`codec.batch`).
-        sys_flag: of all of them.
+        topic: Topic without its namespace.
+        body: The concatenated encoded items (`codec.batch`).
+        sys_flag: Bits of `model.flags` for all messages.
     """
 
     topic: str
@@ -75,7 +75,7 @@ class EncodedBatch(NamedTuple):
     sys_flag: int = 0
 
 
-# EncodedSend(...) goes through a Python-level __new__ and takes three times as long.
+# EncodedSend(...) calls a Python-level __new__, which takes three times as long.
 _encoded_send = tuple.__new__
 
 
@@ -83,13 +83,13 @@ class SendEncoder:
     """Encodes the messages of one producer.
 
     Attributes:
-        plain_size_max: bodies up to this are neither too long nor compressed, bytes.
+        plain_size_max: Bodies up to this size are neither too long nor compressed, bytes.
 
     Args:
-        group: the producer's group.
-        settings: what is compressed and what is too long.
-        clock: for the time a message is born.
-        ids: of messages.
+        group: Group of the producer.
+        settings: Limits for compression and body size.
+        clock: Provides the time at which a message is born.
+        ids: Generates the message ids.
     """
 
     def __init__(
@@ -102,13 +102,13 @@ class SendEncoder:
         self._namespace = namespace_of(settings.namespace)
         # By topic and request code: the topic with its namespace, and the header's front.
         self._fronts: dict[tuple[str, int], tuple[str, str]] = {}
-        self._plain = (0, True), ""  # The last of `_plain_front`, and its text.
-        # The last of `pipelined_head`: who sends one at a time sends twenty in one ms.
+        self._plain = (0, True), ""  # The latest arguments and result of `_plain_front`.
+        # The latest arguments and result of `pipelined_head`: a sequential producer sends twenty messages per ms.
         self._head: tuple[tuple[str, str, int], rows.SendHead | None] = ("", "", 0), None
         self.plain_size_max = min(settings.compress_over, settings.body_size_max)
 
     def _front(self, topic: str, code: int) -> tuple[str, str]:
-        """The part of the header that all messages of a topic share; the topic is checked the first time."""
+        """Return the header text that all messages of a topic share; check the topic on its first use."""
         if is_written_by_brokers(topic):
             raise MessageError(
                 f"the topic {topic!r} belongs to the system; nobody may send to it"
@@ -132,15 +132,15 @@ class SendEncoder:
         """Encode one message.
 
         Args:
-            message: what to send.
-            extra: properties of the system's own, for retries.
+            message: Message to send.
+            extra: System properties, for retries.
             code: SEND_MESSAGE_V2, or a request with the same header.
-            sys_flag: bits of `model.flags`.
-            more: further fields of the header (`codec.send_text.middle_text`).
-            made: when it was born and its id, where it left with others before (`pipelined_head`).
+            sys_flag: Bits of `model.flags`.
+            more: Further header fields (`codec.send_text.middle_text`).
+            made: Birth time (ms since 1970) and id of a message that was already sent together with others (`pipelined_head`).
 
         Raises:
-            MessageError: its body is too long or the topic is not for users.
+            MessageError: The body is too long, or users may not send to the topic.
         """
         try:
             body, topic = message.body, message.topic
@@ -165,10 +165,10 @@ class SendEncoder:
         return _encoded_send(EncodedSend, (full, front, middle, body, message_id))
 
     def topic_front(self, topic: str) -> tuple[str, bytes]:
-        """A topic with its namespace, and the begin of the header of a send to it.
+        """Return a topic with its namespace, and the beginning of the header of a send to it.
 
         Raises:
-            MessageError: the topic is not for users.
+            MessageError: Users may not send to the topic.
         """
         full, front = self._fronts.get((topic, _SEND)) or self._front(topic, _SEND)
         return full, front.encode()
@@ -176,7 +176,7 @@ class SendEncoder:
     def pipelined_head(
         self, topic: str, front: bytes, broker_name: str, now_ms: int
     ) -> rows.SendHead:
-        """The parts that headers of plain messages have in common that leave together; `pack` says the same of each."""
+        """Return the header parts shared by simple messages that are sent together; equal to what `pack` makes for each."""
         of = topic, broker_name, now_ms
         known, head = self._head  # One step, as in `UniqueIds`.
         if known != of or head is None:
@@ -189,9 +189,9 @@ class SendEncoder:
         return head
 
     def _plain_front(self, now_ms: int, *, wait_store_ok: bool) -> str:
-        """The part of the header that plain messages of one ms share, up to the id."""
+        """Return the header text up to the id that simple messages of the same millisecond share."""
         of = now_ms, wait_store_ok
-        known, text = self._plain  # One step, as in `UniqueIds`.
+        known, text = self._plain  # Read in one step, as in `UniqueIds`.
         if known != of:
             wait = "true" if wait_store_ok else "false"
             text = middle_text(0, now_ms, 0, f'"WAIT\\u0001{wait}\\u0002UNIQ_KEY\\u0001')
@@ -203,21 +203,21 @@ class SendEncoder:
         self._check_size(len(body), topic)
         if len(body) <= settings.compress_over:
             return body, sys_flag
-        # Follows DefaultMQProducerImpl.tryToCompressMessage: compressed whatever comes out.
+        # Follows DefaultMQProducerImpl.tryToCompressMessage: the result is used even if it is larger.
         small = compress(body, settings.compression, level=settings.compression_level)
         return small, compressed_flag(sys_flag, settings.compression)
 
     def pack_copy(
         self, stored: StoredMessage, topic: str, more: Mapping[str, str]
     ) -> EncodedSend:
-        """A stored message for a topic: with its id, tag, keys and what its user set, and more properties.
+        """Encode a copy of a stored message for another topic, with its id, tag, keys, user properties and `more`.
 
         Raises:
-            MessageError: its body is too long, a property cannot be carried, or the topic is not for users.
+            MessageError: The body is too long, a property cannot be encoded, or users may not send to the topic.
         """
         fronts = self._fronts.get((topic, _SEND))
         if fronts is None:
-            Message(topic, b"")  # Refuses what is no topic.
+            Message(topic, b"")  # Raises if the topic is invalid.
             fronts = self._front(topic, _SEND)
         body, sys_flag = self._compressed(bytes(stored.body), topic, 0)
         properties = {
@@ -235,11 +235,11 @@ class SendEncoder:
     def pack_batch(self, messages: Sequence[Message]) -> EncodedSend:
         """Encode messages of one topic as one request (DefaultMQProducer.batch of 5.3.3).
 
-        Consumers of every language see the batch's id as that of each of its messages: the
-        broker stores the properties of the batch behind those of the message.
+        Consumers in every language see the batch's id as the id of each message, because the broker appends the
+        properties of the batch to those of the message.
 
         Raises:
-            MessageError: none, several topics, delays, or together too long.
+            MessageError: There are no messages, several topics, a delay, or the batch is too long.
         """
         if not messages:
             raise MessageError("a batch needs at least one message")
@@ -272,10 +272,10 @@ class SendEncoder:
         return self._batch_parcel(first.topic, b"".join(items), own.decode(), ",".join(ids))
 
     def pack_encoded(self, topic: str, batch_body: bytes, properties: str) -> EncodedSend:
-        """Make a request of a batch whose body is encoded already (`codec.batch.encode_batch`).
+        """Encode a request for a batch body that is already encoded (`codec.batch.encode_batch`).
 
         Raises:
-            MessageError: it is empty or too long.
+            MessageError: The batch is empty or too long.
         """
         if not batch_body:
             raise MessageError("a batch needs at least one message")
@@ -312,10 +312,10 @@ def _no_message(given: object) -> MessageError:
 def _property_text(
     message: Message, message_id: str, extra: Mapping[str, str] | None = None
 ) -> str:
-    """The properties as brokers keep them."""
+    """Return the property block of a message in the format of brokers."""
     tag = message.tag or ""
     if _is_bare(message) and not extra and tag.isascii():
-        # What most messages are, in a third of the time; `Message` has checked the tag.
+        # The common case, in a third of the time; `Message` has checked the tag.
         wait = "true" if message.wait_store_ok else "false"
         tags = f"TAGS\x01{tag}\x02" if tag else ""
         return f"{tags}WAIT\x01{wait}\x02UNIQ_KEY\x01{message_id}\x02"
@@ -327,7 +327,7 @@ def _property_text(
 
 
 def _is_bare(message: Message) -> bool:
-    """Whether a message has no properties but its tag."""
+    """Return whether a message has no properties except its tag."""
     return not (
         message.properties or message.keys or message.delay_level or message.deliver is not None
     )

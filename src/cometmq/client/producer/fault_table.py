@@ -1,7 +1,7 @@
-"""Keeps producers away from brokers that answered slowly or not at all, for a while.
+"""Temporary avoidance of brokers that answered slowly or not at all.
 
-Follows MQFaultStrategy of RocketMQ 5.3.3: a latency falls into a class, and a class has a time for
-which the broker is avoided. Only used with `latency_fault`.
+Follows MQFaultStrategy of RocketMQ 5.3.3: each class of latencies has a time for which the broker is avoided. Only used
+with `latency_fault`.
 """
 
 from bisect import bisect_right
@@ -11,20 +11,19 @@ from cometmq.model.clock import Clock
 # latencyMax and notAvailableDuration of MQFaultStrategy 5.3.3, both ms.
 _LATENCY_CLASSES_MS = (50, 100, 550, 1800, 3000, 5000, 15000)
 _AVOIDED_MS = (0, 0, 2000, 5000, 6000, 10000, 30000)
-# What a failed request counts as (updateFaultItem with isolation).
+# The latency recorded for a failed request (updateFaultItem with isolation).
 ISOLATION_LATENCY_MS = 10_000
 
 
 class FaultTable:
-    """The time until which each broker is avoided."""
+    """The times until which brokers are avoided."""
 
     def __init__(self, clock: Clock) -> None:
-        """Begin without faults; `clock` gives monotonic time."""
         self._clock = clock
         self._avoided_until: dict[str, float] = {}
 
     def note(self, broker_name: str, latency_ms: float) -> None:
-        """Note how long a request to a broker took; a failed one: `ISOLATION_LATENCY_MS`."""
+        """Record the latency of a request to a broker; for a failed one pass `ISOLATION_LATENCY_MS`."""
         avoided_ms = avoided_for_ms(latency_ms)
         if avoided_ms:
             self._avoided_until[broker_name] = self._clock.monotonic() + avoided_ms / 1000
@@ -32,12 +31,12 @@ class FaultTable:
             self._avoided_until.pop(broker_name, None)
 
     def is_available(self, broker_name: str) -> bool:
-        """Whether messages should go to a broker now."""
+        """Return whether messages should be sent to a broker now."""
         until = self._avoided_until.get(broker_name)
         return until is None or self._clock.monotonic() >= until
 
 
 def avoided_for_ms(latency_ms: float) -> int:
-    """The time for which a broker is avoided after such a latency, ms."""
+    """Return how long a broker is avoided after a request with this latency, ms."""
     place = bisect_right(_LATENCY_CLASSES_MS, latency_ms) - 1
     return _AVOIDED_MS[place] if place >= 0 else 0

@@ -1,10 +1,10 @@
-"""The producer: sends messages.
+"""The asyncio producer, which sends messages to topics.
 
     async with AsyncProducer("127.0.0.1:9876") as producer:
         result = await producer.send(Message("orders", b"...", tag="paid", keys="order-17"))
 
-`send` gives a future at once and makes no task: await it, or gather many of them; it has every error, too. Those of one turn
-of the loop leave in one write for each broker. `cometmq.client.Producer` is the same for threads.
+`send` immediately returns a future, which also carries every error, and creates no task: await it, or gather many.
+Sends of one iteration of the event loop share one write per broker. `cometmq.client.Producer` is the same for threads.
 """
 
 import asyncio
@@ -39,21 +39,21 @@ from cometmq.model.queue import MessageQueue
 
 
 class AsyncProducer(AsyncGroupClient):
-    """A producer: sends messages, alone, in batches, as requests and in transactions.
+    """A producer: sends messages singly, in batches, as requests and in transactions.
 
-    Sends that are under way when it is closed fail; batches that are being filled and traces are still sent.
+    When it is closed, sends in flight fail; incomplete batches and traces are still sent.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
-        group: its producer group; matters for transactions only.
-        settings: times, retries and sizes.
-        transaction_listener: does the work of `send_in_transaction` and knows what became of
-            transactions that another process of the group began.
-        instance: share another client's connections; its owner closes it.
+        group: Its producer group; only relevant for transactions.
+        settings: Times, retries and sizes.
+        transaction_listener: Does the work of `send_in_transaction` and knows the outcome of transactions that another
+            process of the group began.
+        instance: Shares the connections of another client, whose owner closes them.
 
     Raises:
-        SettingsError: a nameserver address cannot be read.
-        RequestError: the group's name is illegal.
+        SettingsError: A nameserver address is invalid.
+        RequestError: The name of the group is invalid.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class AsyncProducer(AsyncGroupClient):
         self._encoder = SendEncoder(group, self._settings, self._instance.clock, ids)
         self._sender: EncodedSender | None = None
         self._chain: SendChain | None = None
-        # Where nothing looks at each send on its way.
+        # None if each send passes through interceptors, batching or the fault table.
         self._sends: TurnSends | None = None
         self._requests = OpenRequests(self._instance)
         reply_code = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
@@ -93,7 +93,7 @@ class AsyncProducer(AsyncGroupClient):
     # --- life
 
     async def _open(self) -> None:
-        """Join the group; brokers are met at the first send, with a `transaction_listener` at once."""
+        """Join the group; connect to brokers at the first send, or immediately with a `transaction_listener`."""
         self._at_close(lambda: self._instance.leave(self._membership))
         self._at_close(self._transactions.close)
         self._at_close(self._requests.close)
@@ -107,7 +107,7 @@ class AsyncProducer(AsyncGroupClient):
         elif sender.faults is None:
             self._sends = TurnSends(self._encoder, sender)
         self._at_close(self._take_no_more)
-        # Whoever has a half of this group must find us, though we have sent it nothing.
+        # A broker with a half message of this group must be able to reach us, even if we have sent it nothing.
         await self._instance.join(
             self._membership, everywhere=self._transactions.can_tell_of_others
         )
@@ -120,7 +120,7 @@ class AsyncProducer(AsyncGroupClient):
     def _running(self) -> EncodedSender:
         self._check_running()
         if self._sends is not None:
-            self._sends.send_now()  # What came before goes before.
+            self._sends.send_now()  # Earlier messages are sent first.
         assert self._sender is not None, "made at start"
         return self._sender
 
@@ -137,21 +137,21 @@ class AsyncProducer(AsyncGroupClient):
         selector: Selector | None = None,
         timeout_ms: int | None = None,
     ) -> asyncio.Future[SendResult]:
-        """Send a message; its result comes when a broker has acknowledged it.
+        """Send a message and return the future of its result, which is set when a broker acknowledges the message.
 
-        Whatever goes wrong is raised where the result is asked for, and nowhere else.
+        All errors are raised when the future is awaited, never by the call itself.
 
         Args:
-            message: what to send.
-            queue: the very queue it must go to; then it is tried once only.
-            selector: chooses the queue (`by_hash(key)`); tried once only, too.
-            timeout_ms: for all attempts together; None: the settings'.
+            message: Message to send.
+            queue: Queue to send to, without retries on other queues; None: round robin, with retries.
+            selector: Chooses the queue, for example `by_hash(key)`; also without retries.
+            timeout_ms: Timeout for all attempts together, ms; None: as in the settings.
 
         Raises:
-            ClientClosed, MessageError: nothing was sent.
-            SendFailed: no attempt was acknowledged; it may be stored all the same.
-            BrokerRefused: the broker does not take this message.
-            TopicNotFound, NetError: there is nobody to send it to.
+            ClientClosed, MessageError: Nothing was sent.
+            SendFailed: No attempt was acknowledged; the message may be stored nevertheless.
+            BrokerRefused: The broker refused the message.
+            TopicNotFound, NetError: No route or no broker could be reached.
         """
         sends = self._sends
         if sends is not None and queue is None and selector is None and timeout_ms is None:
@@ -171,7 +171,7 @@ class AsyncProducer(AsyncGroupClient):
         selector: Selector | None,
         timeout_ms: int | None,
     ) -> asyncio.Future[SendResult]:
-        """Begin a send; raises what stands before it is begun."""
+        """Start a send; errors that are known before the start are raised."""
         sends = self._sends
         is_simple = queue is None and selector is None and timeout_ms is None
         if sends is not None and is_simple and sends.cannot_fail(message):
@@ -193,21 +193,21 @@ class AsyncProducer(AsyncGroupClient):
         timeout_ms: int | None = None,
         window: int = WINDOW,
     ) -> list[SendResult]:
-        """Send messages with many under way at once; results in their order.
+        """Send messages with many in flight at once and return the results in their order.
 
-        Where the order within a queue matters, await one send before the next or use `send_batch`:
-        a Java broker works on the requests of a connection in parallel.
+        If the order within a queue matters, await each send before the next one or use `send_batch`: a Java broker
+        processes the requests of a connection in parallel.
 
         Args:
-            messages: any number.
-            queue: as in `send`.
-            selector: as in `send`.
-            timeout_ms: of each send.
-            window: how many may wait for their answers at once.
+            messages: Any number of messages.
+            queue: As in `send`.
+            selector: As in `send`.
+            timeout_ms: Timeout of each send, ms.
+            window: Maximum number of sends in flight.
 
         Raises:
-            SendFailed: after all have settled, when some failed; how many, and the first reason.
-            ClientClosed, MessageError: at the first message that cannot be sent; those before it are.
+            SendFailed: Raised after all sends have completed, if some failed; gives their number and the first reason.
+            ClientClosed, MessageError: A message cannot be sent; the messages before it are sent.
         """
 
         def send(message: Message) -> asyncio.Future[SendResult]:
@@ -222,16 +222,16 @@ class AsyncProducer(AsyncGroupClient):
         queue: MessageQueue | None = None,
         timeout_ms: int | None = None,
     ) -> asyncio.Future[SendResult]:
-        """Send messages of one topic in one request: they lie in one queue, one behind the other.
+        """Send messages of one topic in one request; they are stored consecutively in one queue.
 
         Args:
-            messages: together at most `body_size_max` bytes.
-            queue: as in `send`.
-            timeout_ms: as in `send`.
+            messages: Messages with together at most `body_size_max` bytes.
+            queue: As in `send`.
+            timeout_ms: As in `send`.
 
         Raises:
-            MessageError: several topics, a delay, or too long.
-            ClientClosed, SendFailed, BrokerRefused, TopicNotFound, NetError: as `send`.
+            MessageError: The messages have several topics or a delay, or are too long together.
+            ClientClosed, SendFailed, BrokerRefused, TopicNotFound, NetError: As in `send`.
         """
         try:
             sender = self._running()
@@ -252,18 +252,18 @@ class AsyncProducer(AsyncGroupClient):
         properties: str = "",
         timeout_ms: int | None = None,
     ) -> asyncio.Future[SendResult]:
-        r"""Send a batch that is encoded already, for those who make many messages from columns.
+        r"""Send a batch that is already encoded, for callers that make many messages from columns.
 
         Args:
-            topic: of all messages in it.
-            queue: where to; None: the next one.
-            batch_body: `codec.batch.encode_batch`.
-            properties: the batch's own, name\x01value\x02; empty: an id and WAIT=true.
-            timeout_ms: as in `send`.
+            topic: Topic of all messages in the batch.
+            queue: Queue to send to; None: the next one.
+            batch_body: Result of `codec.batch.encode_batch`.
+            properties: Properties of the batch itself, name\x01value\x02; empty: an id and WAIT=true.
+            timeout_ms: As in `send`.
 
         Raises:
-            MessageError: empty or too long.
-            ClientClosed, SendFailed, BrokerRefused, TopicNotFound, NetError: as `send`.
+            MessageError: The batch is empty or too long.
+            ClientClosed, SendFailed, BrokerRefused, TopicNotFound, NetError: As in `send`.
         """
         try:
             sender = self._running()
@@ -279,10 +279,10 @@ class AsyncProducer(AsyncGroupClient):
         queue: MessageQueue | None = None,
         selector: Selector | None = None,
     ) -> None:
-        """Send a message and ask for no answer: fast, and nobody knows whether it arrived.
+        """Send a message without acknowledgement: fast, but the message may be lost unnoticed.
 
         Raises:
-            ClientClosed, MessageError, TopicNotFound, NetError: it could not even be written.
+            ClientClosed, MessageError, TopicNotFound, NetError: The message could not be written to a connection.
         """
         sender, wrong = self._running(), None
 
@@ -293,7 +293,7 @@ class AsyncProducer(AsyncGroupClient):
             pick = pick_of(message, queue, selector, self._namespace)
             if self._interceptors():
                 await watched(self._interceptors(), [message], start)
-            else:  # Without a task of its own.
+            else:  # Avoids a task.
                 await sender.oneway(self._encoder.pack(message), pick)
         except CAUSED as error:
             named = {"queue": queue, "selector": selector}
@@ -311,18 +311,17 @@ class AsyncProducer(AsyncGroupClient):
         selector: Selector | None = None,
         timeout_ms: int | None = None,
     ) -> StoredMessage:
-        """Send a message and wait for the reply that a consumer of its topic gives to it.
+        """Send a message and return the reply of the consumer that received it.
 
         Args:
-            message: the request.
-            queue: as in `send`.
-            selector: as in `send`.
-            timeout_ms: for sending and the reply together; None: the settings'.
+            message: The request.
+            queue: As in `send`.
+            selector: As in `send`.
+            timeout_ms: Timeout for the send and the reply together, ms; None: as in the settings.
 
         Raises:
-            RequestTimeout: nobody replied in time.
-            ClientClosed, MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: as
-                `send`.
+            RequestTimeout: No reply arrived in time.
+            ClientClosed, MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: As in `send`.
         """
         sender = self._running()
         timeout_ms = self._settings.send_timeout_ms if timeout_ms is None else timeout_ms
@@ -345,18 +344,18 @@ class AsyncProducer(AsyncGroupClient):
         properties: Mapping[str, str] | None = None,
         timeout_ms: int | None = None,
     ) -> asyncio.Future[SendResult]:
-        """Reply to a message that was sent with `request`, here or by any client of RocketMQ.
+        """Reply to a message that another client sent with `request` (or with its equivalent in another language).
 
         Args:
-            request: as a listener got it.
-            body: of the reply.
-            properties: of the reply, the user's own.
-            timeout_ms: as in `send`.
+            request: The request, as a listener received it.
+            body: Body of the reply.
+            properties: User properties of the reply.
+            timeout_ms: As in `send`.
 
         Raises:
-            MessageError: the message asks for no reply.
-            BrokerRefused: who asked is not there any more.
-            ClientClosed, SendFailed, TopicNotFound, NetError: as `send`.
+            MessageError: The message does not request a reply.
+            BrokerRefused: The client that sent the request is no longer connected.
+            ClientClosed, SendFailed, TopicNotFound, NetError: As in `send`.
         """
         try:
             sender = self._running()
@@ -382,17 +381,17 @@ class AsyncProducer(AsyncGroupClient):
         selector: Selector | None = None,
         timeout_ms: int | None = None,
     ) -> AsyncTransaction:
-        """Make a transaction for `async with`: half message, your work, commit or rollback.
+        """Make a transaction for `async with`: sends a half message, runs your block, then commits or rolls back.
 
         Args:
-            message: what consumers get when it is committed.
-            queue: as in `send`.
-            selector: as in `send`.
-            timeout_ms: of the half message, as in `send`.
+            message: Message that consumers receive after the commit.
+            queue: As in `send`.
+            selector: As in `send`.
+            timeout_ms: Timeout of the half message, as in `send`.
 
         Raises:
-            ClientClosed: at once.
-            MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: when it begins.
+            ClientClosed: Raised by this call.
+            MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: Raised when the block is entered.
         """
         sender, pick = self._running(), pick_of(message, queue, selector, self._namespace)
         begin = self._transactions.begin
@@ -403,17 +402,17 @@ class AsyncProducer(AsyncGroupClient):
     async def send_in_transaction(
         self, message: Message, argument: Any = None, *, timeout_ms: int | None = None
     ) -> TransactionResult:
-        """Send a half message, run the listener's `execute`, and end as it says.
+        """Send a half message, run the listener's `execute`, and commit or roll back as it returns.
 
         Args:
-            message: what consumers get when it is committed.
-            argument: handed to `execute`.
-            timeout_ms: of the half message, as in `send`.
+            message: Message that consumers receive after the commit.
+            argument: Passed to `execute`.
+            timeout_ms: Timeout of the half message, as in `send`.
 
         Raises:
-            MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: the half message
-                is on no broker for sure; the listener was not called.
-            ClientClosed: as `send`.
+            MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: The half message was not acknowledged;
+                the listener was not called.
+            ClientClosed: The producer is not running.
         """
         self._transactions.check_listener()
         half = await self._transactions.begin(self._running(), message, None, timeout_ms)
@@ -422,19 +421,19 @@ class AsyncProducer(AsyncGroupClient):
         )
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """The queues that messages of this topic may go to.
+        """Return the queues that messages of this topic may be sent to.
 
-        Of a topic that does not exist yet: those that its first send will make.
+        For a topic that does not exist yet these are the queues that its first send will create.
 
         Raises:
-            TopicNotFound: there is no route, and brokers create no topics.
-            ClientClosed, NetError, BrokerRefused: the nameservers cannot be asked.
+            TopicNotFound: There is no route, and brokers create no topics.
+            ClientClosed, NetError, BrokerRefused: The nameservers cannot be queried.
         """
         return list(await self._running().queues(self._namespace.wrap(topic)))
 
 
 def _failed(error: BaseException) -> asyncio.Future[SendResult]:
-    """A future that already holds the error of a send that could not begin."""
+    """Return a future that already holds the error of a send."""
     result: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
     result.set_exception(error)
     return result

@@ -1,6 +1,6 @@
-"""A producer as its instance and the brokers see it: a name, and the requests of brokers that it answers.
+"""The membership of a producer in its group, with the handlers for requests of brokers.
 
-The parts of a producer that answer requests (request-reply, transactions) say so in `takers`.
+The parts of a producer that answer such requests (request-reply, transactions) register in `takers`.
 """
 
 from collections.abc import Callable
@@ -9,16 +9,16 @@ from cometmq.codec.bodies.heartbeat import ProducerPart
 from cometmq.codec.remoting import Command
 from cometmq.net.channel import Channel
 
-# Whether the request was this part's business; it answers on the channel, now or later.
+# Handles a request of a broker, or returns False if the request does not concern this part. May answer later.
 Taker = Callable[[Command, Channel], bool]
 
 
 class ProducerMember:
-    """A producer of a group.
+    """The membership of a producer in its group.
 
     Attributes:
-        group: its producer group.
-        takers: who takes the requests of brokers, by code.
+        group: The producer group.
+        takers: Handlers for requests of brokers, by request code.
     """
 
     def __init__(self, group: str) -> None:
@@ -26,14 +26,14 @@ class ProducerMember:
         self.takers: dict[int, Taker] = {}
 
     def heartbeat_part(self) -> ProducerPart:
-        """The part of a heartbeat that announces this producer to brokers."""
+        """Return the part of a heartbeat that announces this producer to brokers."""
         return ProducerPart(self.group)
 
     def topics(self) -> list[str]:
-        """No topics: routes in use are refreshed anyway."""
+        """Return no topics, because the routes in use are refreshed anyway."""
         return []
 
     def take_request(self, command: Command, channel: Channel) -> bool:
-        """Take a request of a broker; False where it was not for this producer."""
+        """Handle a request of a broker; return False if it does not concern this producer."""
         taker = self.takers.get(command.code)
         return taker is not None and taker(command, channel)

@@ -1,6 +1,6 @@
-"""Selectors of a message's queue: round robin, by hash of a key, at random, or your own function.
+"""Selectors, which choose the queue of a message: round robin, by hash of a key, at random, or your own.
 
-A selector is any function of the topic's queues and the message that gives one of them:
+A selector is any function that takes the topic's queues and the message, and returns one of the queues:
 
     await producer.send(message, selector=by_hash(order_id))
 
@@ -18,12 +18,12 @@ from cometmq.model.namespace import NO_NAMESPACE, Namespace
 from cometmq.model.queue import MessageQueue
 
 Selector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
-# Gives the queue of one certain message; None in its place leaves it to round robin, with retries.
+# Chooses the queue of one message. None instead of a Pick means round robin with retries.
 Pick = Callable[[Sequence[MessageQueue]], MessageQueue]
 
 
 def by_hash(key: str) -> Selector:
-    """A selector that keeps the messages of a key in one queue, as long as the number of queues stays."""
+    """Return a selector that keeps all messages of a key in one queue while the number of queues stays the same."""
     value = abs(java_hash(str(key)))
 
     def select(queues: Sequence[MessageQueue], _message: Message) -> MessageQueue:
@@ -33,7 +33,7 @@ def by_hash(key: str) -> Selector:
 
 
 def at_random(chance: random.Random | None = None) -> Selector:
-    """A selector that takes any queue."""
+    """Return a selector that chooses a random queue."""
     source = chance or random.Random()  # noqa: S311  Spreads load; nothing is secret about it.
 
     def select(queues: Sequence[MessageQueue], _message: Message) -> MessageQueue:
@@ -43,9 +43,9 @@ def at_random(chance: random.Random | None = None) -> Selector:
 
 
 def round_robin(chance: random.Random | None = None) -> Selector:
-    """A selector that takes one queue after the other; keep it for all messages of a topic.
+    """Return a selector that uses the queues in turn; use the same one for all messages of a topic.
 
-    Without a selector sends go round robin, too, and are tried again on another broker.
+    Sends without a selector also use the queues in turn, and are retried on another broker.
     """
     turn = RoundRobin(chance or random.Random())  # noqa: S311  Where to begin is no secret.
 
@@ -58,12 +58,12 @@ def round_robin(chance: random.Random | None = None) -> Selector:
 def nearby_room(
     room_of_broker: Callable[[str], str], own_room: str, within: Selector | None = None
 ) -> Selector:
-    """A selector that takes queues of brokers in one's own room; of any where it has none.
+    """Return a selector that prefers queues of brokers in the producer's own room and falls back to all queues.
 
     Args:
-        room_of_broker: where the broker of this name stands.
-        own_room: where this producer stands.
-        within: chooses among them; None: one after the other.
+        room_of_broker: Returns the room of the broker with this name.
+        own_room: Room of this producer.
+        within: Chooses among the preferred queues; None: round robin.
     """
     choose = within or round_robin()
 
@@ -75,7 +75,7 @@ def nearby_room(
 
 
 def at_broker(broker_name: str) -> Pick:
-    """A selector that takes any queue at one broker, or at another where it has none: for replies."""
+    """Return a picker for replies: the first queue of one broker, or the first of all if the broker has none."""
 
     def pick(queues: Sequence[MessageQueue]) -> MessageQueue:
         return next((queue for queue in queues if queue.broker_name == broker_name), queues[0])
@@ -84,7 +84,7 @@ def at_broker(broker_name: str) -> Pick:
 
 
 def only(queue: MessageQueue | None) -> Pick | None:
-    """A picker that always gives this queue; None, which means round robin, without one."""
+    """Return a picker that always chooses this queue; None (round robin) without a queue."""
     return None if queue is None else lambda _queues: queue
 
 
@@ -94,10 +94,10 @@ def pick_of(
     selector: Selector | None,
     namespace: Namespace = NO_NAMESPACE,
 ) -> Pick | None:
-    """The picker for a message: its given queue, its selector, or None for round robin.
+    """Return the picker for a message from its given queue or selector; None for round robin.
 
     Raises:
-        MessageError: the queue is of another topic.
+        MessageError: The queue belongs to another topic.
     """
     if queue is not None:
         if queue.topic != message.topic and queue.topic != namespace.wrap(message.topic):
@@ -111,11 +111,11 @@ def pick_of(
 
 
 class RoundRobin:
-    """Takes one queue after the other, for each topic by itself; a retry goes to another broker.
+    """Uses the queues of each topic in turn; a retry goes to another broker.
 
     Args:
-        chance: where to begin, so that many producers do not begin at one queue.
-        is_available: whether a broker may be used now (`FaultTable`); None: all may.
+        chance: Chooses the first queue at random, so that many producers do not all start with the same one.
+        is_available: Returns whether a broker may be used now (`FaultTable`); None: all may.
     """
 
     def __init__(
@@ -126,12 +126,12 @@ class RoundRobin:
         self._next: dict[str, int] = {}
 
     def next_index(self, topic: str, count: int) -> int:
-        """The number of the next queue of `topic`, counted on and on; of `count` it is the rest."""
+        """Return the counter of the next queue of `topic`; modulo `count` it is the queue's index."""
         index = self._next.get(topic)
         return self._chance.randrange(count) if index is None else index
 
     def went_to(self, topic: str, index: int) -> None:
-        """Note that a message of `topic` went to the queue of this number, and the next one goes to the next."""
+        """Record that a message of `topic` was sent to the queue with this counter; the next message uses the next queue."""
         self._next[topic] = index + 1
 
     def choose(
@@ -140,10 +140,10 @@ class RoundRobin:
         """Return the next queue of `topic`.
 
         Args:
-            topic: whose turn is counted.
-            queues: at least one.
-            failed: the brokers where attempts failed, the last at the end: all are avoided if there is another, and
-                else the last one.
+            topic: The topic.
+            queues: Its queues, at least one.
+            failed: Brokers of failed attempts, the latest last. All of them are avoided if possible, otherwise only the
+                latest.
         """
         count = len(queues)
         index = self.next_index(topic, count)

@@ -1,4 +1,4 @@
-"""Request and reply by messages: sent to a topic, answered by whoever consumes them, each to its asker.
+"""Request-reply: a message to a topic is answered by its consumer, and the reply returns to the requester.
 
     reply = await producer.request(Message("prices", b"AAPL"), timeout_ms=2000)
 
@@ -6,9 +6,8 @@ and in the listener of the other side:
 
     await producer.reply(message, b"187.20")
 
-The reply does not lie in a queue that the asker reads: brokers push it down the asker's own
-connection (PUSH_REPLY_MESSAGE_TO_CLIENT). Follows RequestResponseFuture and MessageUtil of RocketMQ
-5.3.3.
+The requester does not consume a queue for the reply: a broker pushes the reply over the requester's connection
+(PUSH_REPLY_MESSAGE_TO_CLIENT). Follows RequestResponseFuture and MessageUtil of RocketMQ 5.3.3.
 """
 
 import asyncio
@@ -34,24 +33,24 @@ from cometmq.net.channel import Channel
 _log = logging.getLogger(__name__)
 
 REPLY_TYPE = "reply"  # MSG_TYPE of replies (MixAll.REPLY_MESSAGE_FLAG).
-# A reply that was compressed may not grow beyond this, bytes: who replies is not always a friend.
+# Maximum size of a decompressed reply, bytes: the replying client is not trusted.
 _BODY_SIZE_MAX = 64 * 1024 * 1024
 
 
 class OpenRequests:
-    """The requests of one producer that have no reply yet."""
+    """The requests of one producer that still wait for a reply."""
 
     def __init__(self, instance: ClientInstance) -> None:
         self._instance = instance
         self._replies: dict[str, asyncio.Future[StoredMessage]] = {}
 
     def begin(self, timeout_ms: int) -> "OpenRequest":
-        """Begin a request: `wait` sends its message, with `properties`."""
+        """Create a request; its `wait` sends the message, which must have its `properties`."""
         number = uuid.UUID(int=self._instance.chance.getrandbits(128), version=4)
         return OpenRequest(self._replies, str(number), self._instance.client_id, timeout_ms)
 
     def close(self) -> None:
-        """End each request that waits: its reply cannot come any more."""
+        """Fail all waiting requests."""
         while self._replies:
             number, reply = self._replies.popitem()
             if not reply.done():
@@ -60,7 +59,7 @@ class OpenRequests:
                 )
 
     def take(self, command: Command, channel: Channel) -> bool:
-        """Take a reply (PUSH_REPLY_MESSAGE_TO_CLIENT 326); False where no request waits for it."""
+        """Handle a pushed reply (PUSH_REPLY_MESSAGE_TO_CLIENT 326); return False if no request waits for it."""
         header = decode_fields(PushReply, command.fields)
         properties = decode_properties((header.properties or "").encode())
         number = properties.get(keys_of.CORRELATION_ID, "")
@@ -71,7 +70,7 @@ class OpenRequests:
         del self._replies[number]
         now_ms = self._instance.clock.now_ms()
         try:
-            # Not before: a reply that nobody waits for is not decompressed.
+            # Only now, so that a reply that no request waits for is not decompressed.
             message = read_reply(header, properties, command.body, arrived_ms=now_ms)
         except CodecError as error:
             if not reply.done():
@@ -84,10 +83,10 @@ class OpenRequests:
 
 
 class OpenRequest:
-    """One request on its way.
+    """A request that waits for its reply.
 
     Attributes:
-        properties: what its message carries besides, so that the reply finds back.
+        properties: System properties that the message must have, so that the reply can be routed back.
     """
 
     def __init__(
@@ -110,17 +109,17 @@ class OpenRequest:
     async def wait(
         self, send: Callable[[], asyncio.Future[SendResult]], timeout_ms: float
     ) -> StoredMessage:
-        """Send the message of a request, and wait for the reply.
+        """Send the message of the request and wait for the reply.
 
         Raises:
-            RequestTimeout: nobody replied in time.
-            ClientClosed: the producer was closed meanwhile.
-            CodecError: the reply cannot be read.
-            CometError: the message could not be sent.
+            RequestTimeout: No reply arrived in time.
+            ClientClosed: The producer was closed meanwhile.
+            CodecError: The reply is malformed.
+            CometError: The message could not be sent.
         """
         try:
             sent = send()
-            # Whoever replies may be faster than the broker's answer; then nobody looks at that.
+            # The reply may arrive before the broker's answer, which is then ignored.
             sent.add_done_callback(lambda done: done.cancelled() or done.exception())
             async with asyncio.timeout(timeout_ms / 1000):
                 await asyncio.wait((sent, self._reply), return_when=asyncio.FIRST_COMPLETED)
@@ -139,10 +138,10 @@ class OpenRequest:
 def make_reply(
     request: StoredMessage, body: bytes, properties: Mapping[str, str]
 ) -> tuple[Message, dict[str, str]]:
-    """Make the message that replies to a request, and the system's properties of it.
+    """Make the message that replies to a request, and its system properties.
 
     Raises:
-        MessageError: the message asks for no reply.
+        MessageError: The message does not request a reply.
     """
     asked = request.properties
     cluster = asked.get(keys_of.CLUSTER)
@@ -163,7 +162,7 @@ def read_reply(
     """Decode the reply in PUSH_REPLY_MESSAGE_TO_CLIENT.
 
     Raises:
-        CodecError: its body cannot be read.
+        CodecError: The body is malformed.
     """
     properties = {**properties, keys_of.REPLY_ARRIVE_TIME: str(arrived_ms)}
     if header.sys_flag:

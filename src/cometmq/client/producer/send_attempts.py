@@ -1,9 +1,8 @@
-"""One send from its first attempt to its result: attempts, deadline, and what may be tried again.
+"""A send from its first attempt to its result: attempts, deadline and retries.
 
-No task, no coroutine and no future of its own stands behind a send that finds route and connection
-ready: the channel tells the `PendingSend` itself of the answer, and that settles the caller's future. Only
-what must wait (a route, a connection) is prepared in a task. Plain sends leave together
-(`turn_sends`), and each that is not answered well becomes one of these. Follows
+A send whose route and connection are available needs no task, coroutine or extra future: the channel calls
+`PendingSend` with the answer, which sets the caller's future. Only waiting for a route or a connection takes a task.
+Simple sends are sent together (`turn_sends`); each of them that fails becomes a `PendingSend`. Follows
 DefaultMQProducerImpl.sendDefaultImpl of 5.3.3.
 """
 
@@ -33,8 +32,8 @@ from cometmq.model.queue import MessageQueue
 if TYPE_CHECKING:
     from cometmq.client.producer.sender import EncodedSender
 
-# retryResponseCodes of DefaultMQProducer 5.3.3: another broker may take the message. A broker that
-# is busy (FLOW_CONTROL) may take it later, which is what the pauses are for.
+# retryResponseCodes of DefaultMQProducer 5.3.3: another broker may accept the message. We add FLOW_CONTROL, because a
+# busy broker may accept it after a pause.
 RETRIABLE_CODES = frozenset(
     (
         ResponseCode.SYSTEM_ERROR,
@@ -51,32 +50,32 @@ RETRIABLE_CODES = frozenset(
 Failure = tuple[MessageQueue | None, CometError]
 _SUCCESS = int(ResponseCode.SUCCESS)
 
-# SendResult(...) goes through a Python-level __new__ and takes three times as long.
+# SendResult(...) calls a Python-level __new__, which takes three times as long.
 _result = tuple.__new__
 
 
 def header_pieces(
     encoded: EncodedSend, queue: MessageQueue, command_flag: int = 0
 ) -> SendPieces:
-    """The pieces of the request's header for one queue."""
+    """Return the pieces of the request's header for one queue."""
     _, front, middle, _, _ = encoded
     return front, queue.queue_id, middle, back_text(queue.broker_name, command_flag)
 
 
 class PendingSend:
-    """One send under way.
+    """A send in progress.
 
     Attributes:
-        encoded: what is sent.
+        encoded: The encoded message.
 
     Args:
-        sender: whose it is.
-        encoded: what is sent.
-        pick: chooses its queue; None: round robin, with retries.
-        result: for the caller.
-        began: monotonic time, seconds.
-        deadline: of all attempts together, monotonic seconds.
-        queue: where it was sent already, where that was done; `answered` or `failed` comes next.
+        sender: Sender of the producer.
+        encoded: The encoded message.
+        pick: Chooses the queue; None: round robin, with retries.
+        result: Future for the caller.
+        began: Start of the current attempt, monotonic seconds.
+        deadline: Deadline of all attempts together, monotonic seconds.
+        queue: Queue of an attempt that is already sent, whose `answered` or `failed` will be called; None: not sent yet.
     """
 
     __slots__ = (
@@ -110,7 +109,7 @@ class PendingSend:
         self._deadline = deadline
 
     def attempt(self) -> None:
-        """Send now if route and connection are there, else when they are."""
+        """Send now, or as soon as route and connection are available."""
         sender = self._sender
         if sender.is_closed:
             self._settle(
@@ -141,19 +140,19 @@ class PendingSend:
             if self._began >= self._deadline:
                 self.failed(RequestTimeout("no time was left for another attempt"))
                 return
-            _, front, middle, body, _ = encoded  # By hand: no frame, no look at a name.
+            _, front, middle, body, _ = encoded  # Written out for speed.
             pieces = front, queue.queue_id, middle, back_text(name)
             channel.send(pieces, body, self, self._attempt_deadline())
         except CometError as error:
             self.failed(error)
-        except Exception as error:  # noqa: BLE001  A selector of the user's that fails.
+        except Exception as error:  # noqa: BLE001  The user's selector failed.
             self._settle(error)
 
     def _failed_brokers(self) -> list[str]:
         return [queue.broker_name for queue, _ in self._failures if queue]
 
     def _attempt_deadline(self) -> float:
-        """Return when this attempt ends: before the deadline of all if another broker could still be tried."""
+        """Return the deadline of this attempt, monotonic seconds; it leaves time for another broker if there is one."""
         tries = self._tries_left()
         if tries < 2:
             return self._deadline
@@ -162,7 +161,7 @@ class PendingSend:
         return now + sender.share_of(self._deadline - now, tries, known)
 
     def _tries_left(self) -> int:
-        # Follows RocketMQ: a message for a certain queue is not sent to another one.
+        # Follows RocketMQ: a message for a chosen queue is not sent to another one.
         tries = 1 if self._pick else 1 + self._sender.settings.retries
         return tries - len(self._failures)
 
@@ -171,7 +170,7 @@ class PendingSend:
         preparing.add_done_callback(self._prepared)
 
     def _prepared(self, preparing: asyncio.Task[None]) -> None:
-        # Not in `_wait_ready`: a task that is cancelled before its first step runs no line of it.
+        # Not in `_wait_ready`: a task that is cancelled before its first step does not run at all.
         if preparing.cancelled():
             self._settle(ClientClosed("the producer was closed before this message was sent"))
 
@@ -189,8 +188,8 @@ class PendingSend:
                     try:
                         await sender.instance.channels.get(address)
                     except ConnectError as error:
-                        # A broker that restarts has the time of the send to come back, where there is no
-                        # other. Nothing was sent meanwhile, so this is no attempt more.
+                        # A restarting broker may return until the deadline, if there is no other broker. This is not
+                        # another attempt, because nothing was sent.
                         if self._pick or len(self._brokers()) > 1:
                             raise
                         missing = f"{error} It did not come back within the time of the send"
@@ -200,7 +199,7 @@ class PendingSend:
         except CometError as error:
             self.failed(error)
         else:
-            if self._result.done():  # Its caller has given it up.
+            if self._result.done():  # The caller has cancelled it.
                 sender.ended(len(self.encoded.body))
             else:
                 self.attempt()
@@ -208,7 +207,7 @@ class PendingSend:
     # --- told by the channel (net.waiters.Waiter)
 
     def answered(self, answer: RawCommand, /) -> None:
-        """Take the answer; a send that its caller cancelled counts as ended, too."""
+        """Handle the broker's answer; a send that its caller cancelled is counted as completed, too."""
         queue, sender = self._queue, self._sender
         try:
             if answer[0] != _SUCCESS or sender.faults is not None or queue is None:
@@ -217,9 +216,9 @@ class PendingSend:
             encoded = self.encoded
             done = read_answer(answer, SendStatus.OK, encoded[4], queue)
             sender.ended(len(encoded[3]))
-            if not self._result.done():  # Else its caller cancelled it.
+            if not self._result.done():  # False if the caller cancelled it.
                 self._result.set_result(done)
-        except Exception as trouble:  # noqa: BLE001  Whatever it is, the caller learns of it.
+        except Exception as trouble:  # noqa: BLE001  The caller gets any error.
             self._settle(trouble)
 
     def _take(self, answer: RawCommand) -> None:
@@ -241,7 +240,7 @@ class PendingSend:
         else:
             done = read_answer(answer, status, self.encoded.message_id, queue)
             sender.ended(len(self.encoded.body))
-            if not self._result.done():  # Else its caller cancelled it.
+            if not self._result.done():  # False if the caller cancelled it.
                 self._result.set_result(done)
 
     def _note_latency(self, queue: MessageQueue, latency_ms: float | None = None) -> None:
@@ -252,7 +251,7 @@ class PendingSend:
     # --- failures
 
     def failed(self, error: BaseException, _opaque: int = 0, /) -> None:
-        """Record that an attempt failed: try again, or end the send with its errors."""
+        """Handle a failed attempt: try again, or fail the send with all errors."""
         if not isinstance(error, CometError):
             self._settle(error)
             return
@@ -275,16 +274,16 @@ class PendingSend:
             return False
         if isinstance(error, BrokerRefused):
             return error.code in RETRIABLE_CODES
-        # What was answered, but cannot be read, may well be stored: it is the caller's to judge.
+        # An answer that cannot be decoded may mean that the message is stored: the caller must decide.
         return isinstance(error, NetError) and self._queue is not None
 
     def _pause_seconds(self) -> float:
-        """Seconds to wait before the next attempt: none for a broker that has not failed, else ever more."""
+        """Return the seconds until the next attempt: 0 if another broker has not failed yet, then doubled each round."""
         instance = self._sender.instance
         rounds = len(self._failures) // max(len(self._brokers()), 1)
         if not rounds:
             return 0.0
-        # Half of it by chance: many senders that failed together must not come back together.
+        # Half of the pause is random, so that many senders that failed together do not retry together.
         pause_ms: float = self._sender.settings.retry_pause_ms * 2 ** (rounds - 1)
         return pause_ms * (0.5 + instance.chance.random() / 2) / 1000
 
@@ -304,7 +303,6 @@ class PendingSend:
         return failed
 
     def _settle(self, error: BaseException) -> None:
-        """End with an error."""
         self._sender.ended(len(self.encoded.body))
         if not self._result.done():
             self._result.set_exception(error)
@@ -313,10 +311,10 @@ class PendingSend:
 def read_answer(
     answer: RawCommand, status: SendStatus, message_id: str, queue: MessageQueue
 ) -> SendResult:
-    """Make the result of a send of the broker's answer.
+    """Make the result of a send from the broker's answer.
 
     Raises:
-        CodecError: the answer lacks its offset.
+        CodecError: The answer has no queue or offset.
     """
     fields = answer[6]
     try:

@@ -1,4 +1,4 @@
-"""The chain of steps that a send passes where settings ask for them: interceptors, batches."""
+"""Optional steps of a send, if the settings enable them: interceptors and automatic batching."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,32 +18,32 @@ from cometmq.model.message import Message
 def make_interceptors(
     instance: ClientInstance, group: str, settings: ClientSettings
 ) -> list[Interceptor]:
-    """The interceptors that the settings ask for.
+    """Make the interceptors that the settings enable.
 
     Raises:
-        SettingsError: OpenTelemetry is wanted and not installed.
+        SettingsError: OpenTelemetry is enabled but not installed.
     """
     interceptors: list[Interceptor] = []
     if settings.telemetry:
         from cometmq.client.tracing.telemetry import Telemetry
 
         interceptors.append(Telemetry(instance, group))
-    if settings.trace:  # Made last, for it starts a task, and the other may refuse.
+    if settings.trace:  # Made last because it starts a task, and Telemetry may raise.
         interceptors.insert(0, Tracer(instance, group, settings.trace_topic))
     return interceptors
 
 
 class SendChain:
-    """The chain of one producer's sends.
+    """The optional steps of one producer's sends.
 
     Attributes:
-        interceptors: told of each send and of ends of transactions.
+        interceptors: Called for each send and for the ends of transactions.
 
     Args:
-        encoder: encodes messages.
-        sender: sends them.
-        interceptors: told of each send.
-        accumulator: makes batches; None: nobody does.
+        encoder: Encodes messages.
+        sender: Sends them.
+        interceptors: Called for each send.
+        accumulator: Makes batches; None: no batching.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class SendChain:
     def send(
         self, message: Message, pick: Pick | None, timeout_ms: int | None
     ) -> asyncio.Future[SendResult]:
-        """Send a message; raises and fails as `AsyncProducer.send`."""
+        """Send a message; raises and fails like `AsyncProducer.send`."""
 
         def start(messages: Messages) -> asyncio.Future[SendResult]:
             accumulator, [each] = self._accumulator, messages
@@ -72,7 +72,7 @@ class SendChain:
         return watched(self.interceptors, [message], start)
 
     async def close(self) -> None:
-        """Send what waits."""
+        """Send incomplete batches and traces."""
         if self._accumulator is not None:
             await self._accumulator.close()
         for interceptor in self.interceptors:
@@ -86,7 +86,7 @@ def make_chain(
     group: str,
     settings: ProducerSettings,
 ) -> SendChain | None:
-    """Make the chain that the settings ask for; None: sends go straight out."""
+    """Make the steps that the settings enable; None if there are none."""
     interceptors = make_interceptors(instance, group, settings)
     accumulator = Accumulator(encoder, sender, settings) if settings.auto_batch else None
     if not interceptors and accumulator is None:

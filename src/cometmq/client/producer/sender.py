@@ -1,7 +1,7 @@
-"""Sends requests of one producer: bounds how many are under way, and chooses queues.
+"""The sender of one producer: limits the sends in flight and chooses queues.
 
-Beyond the bounds of `ProducerSettings` a send waits for room here, in the order in which it came, so
-that a producer that is faster than its broker holds messages back instead of flooding the line.
+Above the limits of `ProducerSettings` a send waits here, in order, so that a producer that is faster than its broker
+holds messages back instead of flooding the connection.
 """
 
 import asyncio
@@ -23,20 +23,20 @@ from cometmq.model.queue import MessageQueue
 
 
 class EncodedSender:
-    """Sends what one producer has encoded.
+    """Sends the encoded messages of one producer.
 
     Attributes:
-        instance: routes and connections.
-        settings: attempts and times.
-        clock: the instance's.
-        faults: brokers to keep away from, where that is wanted.
-        turn: whose turn it is among the queues of a topic.
-        returns: waits for a broker that is away.
-        is_closed: whether further attempts are useless.
+        instance: Routes and connections.
+        settings: Attempts and times.
+        clock: Clock of the instance.
+        faults: Brokers to avoid; None without `latency_fault`.
+        turn: Round robin over the queues of each topic.
+        returns: Waits for brokers that are unreachable.
+        is_closed: Whether no further attempt may start.
 
     Args:
-        instance: routes and connections.
-        settings: attempts, times and bounds.
+        instance: Routes and connections.
+        settings: Attempts, times and limits.
     """
 
     def __init__(self, instance: ClientInstance, settings: ProducerSettings) -> None:
@@ -63,7 +63,7 @@ class EncodedSender:
         timeout_ms: int | None,
         result: asyncio.Future[SendResult] | None = None,
     ) -> asyncio.Future[SendResult]:
-        """Begin to send; the future fails with SendFailed, BrokerRefused or NetError."""
+        """Start a send and return its future, which fails with SendFailed, BrokerRefused or NetError."""
         if result is None:
             result = self.loop.create_future()
         seconds = self._timeout_seconds if timeout_ms is None else timeout_ms / 1000
@@ -79,32 +79,32 @@ class EncodedSender:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way."""
+        """Whether no send is in flight."""
         return self._count_left == self.settings.in_flight_max
 
     @property
     def room(self) -> tuple[int, int]:
-        """The number of sends that may begin, and bytes of bodies after which no more may."""
+        """The number of sends that may start, and the number of bytes of bodies until further sends must wait."""
         return self._count_left, self._size_left
 
     def began(self, count: int, size: int) -> None:
-        """Note that sends have begun that did not come by `start`, with so many bytes in their bodies."""
+        """Count sends that were started without `start`; `size` is the total of their bodies in bytes."""
         self._count_left -= count
         self._size_left -= size
 
     def ended(self, size: int, count: int = 1) -> None:
-        """Note that sends have their results; those that wait for room may begin."""
+        """Count completed sends and start sends that wait; `size` is the total of the completed bodies in bytes."""
         self._count_left += count
         self._size_left += size
         while self._waiting and self._count_left > 0 and self._size_left > 0:
             sending = self._waiting.popleft()
             self._count_left -= 1
             self._size_left -= len(sending.encoded.body)
-            # On the next turn: one that ends at once would nest the next one in itself.
+            # In the next iteration: a send that fails immediately would call `ended` recursively.
             self.loop.call_soon(sending.attempt)
 
     def close(self) -> None:
-        """Begin no further attempt; what waits for room fails."""
+        """Prevent further attempts and fail the sends that wait."""
         self.is_closed = True
         self.returns.close()
         waiting, self._waiting = self._waiting, deque()
@@ -114,11 +114,11 @@ class EncodedSender:
             sending.attempt()
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """The queues that a message of this topic may go to.
+        """Return the queues that a message of this topic may be sent to.
 
         Raises:
-            TopicNotFound: there is no route, and no default topic to make one from.
-            NetError, BrokerRefused, CodecError: the nameservers cannot be asked.
+            TopicNotFound: There is no route, and no default topic to derive one from.
+            NetError, BrokerRefused, CodecError: The nameservers cannot be queried.
         """
         known = await self.instance.known_to_send(
             topic, default_queues=self.settings.default_topic_queues
@@ -126,7 +126,7 @@ class EncodedSender:
         return known.write_queues
 
     async def oneway(self, encoded: EncodedSend, pick: Pick | None) -> SendResult:
-        """Send a message that no broker acknowledges, in one attempt; the result has what is known without an answer."""
+        """Send a message in one attempt without acknowledgement; the result has offset -1 and no broker id."""
         queue = self.choose(encoded.topic, await self.queues(encoded.topic), pick)
         channel = await self.instance.channels.get(self.instance.address(queue.broker_name))
         channel.send_oneway(header_pieces(encoded, queue, ONEWAY), encoded.body)
@@ -136,14 +136,14 @@ class EncodedSender:
         )
 
     def share_of(self, seconds: float, tries: int, known: KnownTopic | None) -> float:
-        """Return the seconds that an attempt may take, so that a broker that hangs leaves time for another.
+        """Return the seconds that an attempt may take, so that an unresponsive broker leaves time for another.
 
-        Differs: RocketMQ gives an attempt all the time that is left, unless sendMsgMaxTimeoutPerRequest is set.
+        Differs: RocketMQ gives an attempt all remaining time, unless sendMsgMaxTimeoutPerRequest is set.
 
         Args:
-            seconds: what is left for all attempts.
-            tries: how many attempts are left, this one included.
-            known: the topic; with one broker alone an attempt has all the time.
+            seconds: Remaining time of all attempts.
+            tries: Number of remaining attempts, including this one.
+            known: Route of the topic; with a single broker an attempt may take all the time.
         """
         if tries < 2 or known is None or not known.has_other_brokers:
             return seconds
@@ -157,7 +157,7 @@ class EncodedSender:
         pick: Pick | None,
         failed: Sequence[str] = (),
     ) -> MessageQueue:
-        """Choose the queue of the next attempt; `failed` are the brokers of those before it."""
+        """Choose the queue of the next attempt; `failed` lists the brokers of failed attempts."""
         if not queues:
             raise SendFailed(
                 f"no queue of {topic!r} can be written: its brokers took the permission or have no "

@@ -1,4 +1,4 @@
-"""Sends under way together: bounds their number, and keeps their results."""
+"""Sends that are in flight together: limits their number and collects their results."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -7,10 +7,9 @@ from cometmq.client.results import SendResult
 from cometmq.model.errors import SendFailed
 from cometmq.model.message import Message
 
-# Sends that may wait for answers at once: enough to keep a broker busy over a long line, and a
-# bound on memory.
+# Default of the sends in flight: enough to keep a broker busy over a slow connection, and a limit on memory.
 WINDOW = 4096
-# After so many the loop may write what is there, and the broker begins while we go on.
+# After this many sends the loop may write, so that the broker starts while we continue.
 _BUNCH = 256
 
 
@@ -20,10 +19,10 @@ async def send_all(
     *,
     window: int,
 ) -> list[SendResult]:
-    """Send messages, at most `window` under way at once; results in their order.
+    """Send messages with at most `window` in flight and return the results in their order.
 
     Raises:
-        SendFailed: after all have settled, when some failed; how many, and the first reason.
+        SendFailed: Raised after all sends have completed, if some failed; gives their number and the first reason.
     """
     sends = SendsInFlight(window)
     try:
@@ -39,10 +38,10 @@ async def send_all(
 
 
 class SendsInFlight:
-    """Sends that were begun one after the other.
+    """A sequence of sends with a limit on those in flight.
 
     Args:
-        window: how many may wait for their answers at once.
+        window: Maximum number of sends in flight.
     """
 
     def __init__(self, window: int) -> None:
@@ -53,11 +52,11 @@ class SendsInFlight:
 
     @property
     def is_full(self) -> bool:
-        """Whether the next one has to wait."""
+        """Whether the next send has to wait."""
         return self._under_way >= self._window
 
     def add(self, send: asyncio.Future[SendResult]) -> None:
-        """Add a send that was begun."""
+        """Add a send that was started."""
         self._sends.append(send)
         self._under_way += 1
         send.add_done_callback(self._settled)
@@ -67,22 +66,22 @@ class SendsInFlight:
         self._room.set()
 
     async def wait_room(self) -> None:
-        """Wait until one more may begin."""
+        """Wait until another send may start."""
         while self.is_full:
             self._room.clear()
             await self._room.wait()
 
     async def wait_settled(self) -> None:
-        """Wait until all have ended, well or not."""
+        """Wait until all sends have completed or failed."""
         while self._under_way:
             self._room.clear()
             await self._room.wait()
 
     def results(self) -> list[SendResult]:
-        """The results, in the order of the sends.
+        """Return the results in the order of the sends.
 
         Raises:
-            SendFailed: some failed; how many, and the first reason.
+            SendFailed: Some sends failed; gives their number and the first reason.
         """
         failures = [error for send in self._sends if (error := send.exception()) is not None]
         if failures:

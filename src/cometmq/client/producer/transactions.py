@@ -1,11 +1,11 @@
-"""Transactions of a producer: a half message first, then your own work, then commit or rollback.
+"""Transactions of a producer: send a half message, do your own work, then commit or roll back.
 
     async with producer.transaction(Message("orders", b"...")) as transaction:
         await book_the_order()      # an exception rolls back, the end of the block commits
 
-A broker that hears nothing asks (CHECK_TRANSACTION_STATE). What this process began it answers from memory;
-about all else it asks your `TransactionListener`, so a group with a listener also settles what a producer
-that died left open. Follows DefaultMQProducerImpl of RocketMQ 5.3.3.
+A broker that receives neither checks the transaction (CHECK_TRANSACTION_STATE). Transactions of this process are
+answered from memory, others by your `TransactionListener`; so a group with a listener also completes the transactions
+of a producer that died. Follows DefaultMQProducerImpl of RocketMQ 5.3.3.
 """
 
 import asyncio
@@ -57,12 +57,12 @@ from cometmq.net.channel import Channel
 
 _log = logging.getLogger(__name__)
 
-# Transactions whose end is remembered, to tell a copy that a retry left on a broker.
+# Number of remembered transactions, to recognise copies of half messages that retried sends left on other brokers.
 _REMEMBERED_MAX = 20_000
 
 
 class TransactionState(IntEnum):
-    """The outcome of a local transaction (LocalTransactionState); the numbers are the protocol's."""
+    """The outcome of a transaction (LocalTransactionState); the numbers are the protocol's."""
 
     UNKNOWN = 0
     COMMIT = TRANSACTION_COMMIT
@@ -75,11 +75,11 @@ class TransactionListener(Protocol):
     def execute(
         self, message: Message, argument: Any
     ) -> TransactionState | Awaitable[TransactionState]:
-        """Do the work that belongs to the message; UNKNOWN or an exception leaves it to a check."""
+        """Do the work that belongs to the message; after UNKNOWN or an exception a broker will check the transaction."""
         ...
 
     def check(self, message: StoredMessage) -> TransactionState | Awaitable[TransactionState]:
-        """Tell the outcome of a transaction; asked again later after UNKNOWN or an exception."""
+        """Return the outcome of a transaction; called again later after UNKNOWN or an exception."""
         ...
 
 
@@ -87,8 +87,8 @@ class TransactionResult(NamedTuple):
     """The result of `send_in_transaction`.
 
     Attributes:
-        send: where the half message went.
-        state: what the listener said.
+        send: Result of the half message.
+        state: Outcome that the listener returned.
     """
 
     send: SendResult
@@ -97,12 +97,12 @@ class TransactionResult(NamedTuple):
 
 @dataclass(slots=True)
 class _Known:
-    """A transaction of this process.
+    """A transaction that this process began.
 
     Attributes:
-        broker_name: who has the half message that counts.
-        state: how it ends; None while that is open.
-        is_confirmed: whether the broker has acknowledged the end.
+        broker_name: Broker with the valid half message.
+        state: Outcome; None while undecided.
+        is_confirmed: Whether the broker has acknowledged the outcome.
     """
 
     broker_name: str
@@ -114,13 +114,13 @@ class ProducerTransactions:
     """The transactions of one producer.
 
     Args:
-        group: the producer's.
-        instance: routes and connections.
-        encoder: makes encoded sends of messages.
-        listener: who knows about transactions of others; None: nobody does.
-        namespace: what the listener does not see of topics.
-        body_size_max: of a message after decompression, bytes.
-        interceptors: Returns the interceptors of the producer, which it has once it is started.
+        group: Producer group.
+        instance: Routes and connections.
+        encoder: Encodes messages.
+        listener: Knows the outcome of transactions of other processes; None: nobody does.
+        namespace: Namespace to remove from topics before the listener sees them.
+        body_size_max: Maximum length of a body after decompression, bytes.
+        interceptors: Returns the interceptors of the producer, which exist once it is started.
     """
 
     def __init__(
@@ -148,21 +148,21 @@ class ProducerTransactions:
 
     @property
     def can_tell_of_others(self) -> bool:
-        """Whether brokers may ask about transactions that other processes began."""
+        """Whether brokers may check transactions of other processes with this producer."""
         return self._listener is not None
 
     def check_listener(self) -> TransactionListener:
-        """The listener that answers checks.
+        """Return the listener that answers checks.
 
         Raises:
-            MessageError: there is none.
+            MessageError: The producer has no listener.
         """
         if self._listener is None:
             raise MessageError("this producer has no transaction_listener; use transaction()")
         return self._listener
 
     async def close(self) -> None:
-        """End the answers to checks that are under way."""
+        """Cancel the answers to checks that are in progress."""
         await self._checks.close()
 
     # --- the way of one
@@ -173,8 +173,8 @@ class ProducerTransactions:
         """Send the half message of a transaction.
 
         Raises:
-            MessageError: it has a delay, which a transaction cannot have.
-            SendFailed, BrokerRefused, TopicNotFound, NetError: no broker has it for sure.
+            MessageError: The message has a delay level, which transactions do not support.
+            SendFailed, BrokerRefused, TopicNotFound, NetError: The half message was not acknowledged, or was rolled back.
         """
         if message.delay_level:
             raise MessageError("a message of a transaction cannot have a delay")
@@ -187,7 +187,7 @@ class ProducerTransactions:
         half = await watched(self._interceptors(), [message], start, TracedMessage.HALF)
         self._remember(half)
         if half.status is not SendStatus.OK:
-            # Follows RocketMQ: what a power cut could take back is not begun.
+            # Follows RocketMQ: a half message that a power failure could lose must not start a transaction.
             await self.end(half, message, TransactionState.ROLLBACK)
             raise SendFailed(
                 f"the half message {half.message_id} is stored, but {half.status.value}; the "
@@ -203,10 +203,10 @@ class ProducerTransactions:
     async def end(
         self, half: SendResult, message: Message, state: TransactionState, remark: str = ""
     ) -> None:
-        """Tell the broker how a transaction ends; a broker that cannot be reached will ask.
+        """Report the outcome of a transaction to its broker; an unreachable broker will check it later.
 
         Raises:
-            BrokerRefused: it has ended otherwise, or the broker has lost it.
+            BrokerRefused: The transaction has ended otherwise, or the broker has lost it.
         """
         known = self._known.get(half.message_id)
         if known is not None:
@@ -230,10 +230,10 @@ class ProducerTransactions:
     async def execute(
         self, half: SendResult, message: Message, argument: Any
     ) -> TransactionState:
-        """Run the listener's work and tell the broker its outcome.
+        """Run the listener's work and report the outcome to the broker.
 
         Raises:
-            BrokerRefused: as `end`.
+            BrokerRefused: As in `end`.
         """
         try:
             state = await _run(self.check_listener().execute, message, argument)
@@ -241,7 +241,7 @@ class ProducerTransactions:
             _log.exception("the work of the transaction %s failed", half.message_id)
             state = TransactionState.UNKNOWN
         if state is TransactionState.UNKNOWN:
-            # No broker answers that; the listener knows, when it is asked.
+            # UNKNOWN is not reported; the listener answers when the broker checks the transaction.
             self._known.pop(half.message_id, None)
         else:
             await self.end(half, message, state)
@@ -263,7 +263,7 @@ class ProducerTransactions:
     # --- what brokers ask
 
     def take_check(self, command: Command, channel: Channel) -> bool:
-        """Take CHECK_TRANSACTION_STATE 39; False where it was not about this group."""
+        """Handle CHECK_TRANSACTION_STATE 39; return False if it does not concern this group."""
         record = decode_record(command.body)
         properties = record.properties()
         if properties.get(keys_of.PRODUCER_GROUP) != self._group:
@@ -276,7 +276,7 @@ class ProducerTransactions:
         size = len(command.body) + len(message.body)
         key = channel.address, message.message_id
         if key in self._checking:
-            return True  # The listener is being asked about it.
+            return True  # The listener is already checking it.
         if not self._checks.has_room(size):
             _log.warning(
                 "the check of the transaction %.200s is left, its broker will ask again: too many "
@@ -329,10 +329,10 @@ class ProducerTransactions:
             return TransactionState.UNKNOWN, f"{type(error).__name__}: {error}"
 
     def _state_known(self, known: _Known, channel: Channel) -> TransactionState:
-        """The state to answer a broker that asks for a transaction of this producer.
+        """Return the state to answer when a broker checks a transaction of this producer.
 
-        A half message on another broker, or one that is left after its end was acknowledged, is a copy
-        that a retry of the send made: it must not become a second message.
+        A half message on another broker, or one that still exists after its outcome was acknowledged, is a copy made by
+        a retried send. It must not become a second message, so it is rolled back.
         """
         address = self._instance.routes.address(known.broker_name)
         if known.is_confirmed or address not in (None, channel.address):
@@ -341,7 +341,7 @@ class ProducerTransactions:
 
 
 class AsyncTransaction:
-    """One transaction, from its half message to its end. Made by `AsyncProducer.transaction`."""
+    """A transaction, from its half message to its commit or rollback; made by `AsyncProducer.transaction`."""
 
     def __init__(
         self,
@@ -357,29 +357,29 @@ class AsyncTransaction:
 
     @property
     def half(self) -> SendResult:
-        """The result of sending the half message; its `message_id` is the transaction's.
+        """The result of the half message; its `message_id` identifies the transaction.
 
         Raises:
-            MessageError: it was not sent yet.
+            MessageError: The half message was not sent yet.
         """
         if self._half is None:
             raise MessageError("the transaction has not begun; use it in `async with`")
         return self._half
 
     def commit(self) -> asyncio.Future[None]:
-        """Commit: consumers get the message; the block's end does so, too, and waits for it.
+        """Commit, so that consumers receive the message; the end of the block also commits, and waits for the result.
 
         Raises:
-            MessageError: it has ended already.
-            BrokerRefused: in the future: the broker has ended it otherwise.
+            MessageError: The transaction has ended already.
+            BrokerRefused: Raised by the future: the transaction was rolled back already, or the broker has lost it.
         """
         return self._finish(TransactionState.COMMIT)
 
     def rollback(self) -> asyncio.Future[None]:
-        """Roll back: nobody gets the message; an exception that leaves the block does so, too.
+        """Roll back, so that no consumer receives the message; an exception in the block also rolls back.
 
         Raises:
-            MessageError, BrokerRefused: as `commit`.
+            MessageError, BrokerRefused: As in `commit`.
         """
         return self._finish(TransactionState.ROLLBACK)
 
@@ -401,7 +401,7 @@ class AsyncTransaction:
         error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        """Commit, or roll back after an exception, unless you did."""
+        """Commit, or roll back after an exception, unless the block has done so."""
         if error is None:
             await (self._end or self.commit())
             return
@@ -434,10 +434,10 @@ def _end_of_check(
 
 
 async def _run(function: Callable[..., Any], *args: Any) -> TransactionState:
-    """Call a listener's method, in a thread where it is a `def`.
+    """Call a listener's method, in a thread if it is not a coroutine function.
 
     Raises:
-        TypeError: it gave something else than a `TransactionState`.
+        TypeError: The method did not return a `TransactionState`.
     """
     if inspect.iscoroutinefunction(function):
         state = await function(*args)

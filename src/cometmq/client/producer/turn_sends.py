@@ -1,7 +1,7 @@
-"""Plain sends of one turn of the loop: made, written and answered together; any other goes alone, in its place.
+"""Simple sends of one iteration of the event loop, encoded, written and answered together; other sends keep their place in the order but go alone.
 
-What is plain the kernel says (`kernel.pipelined_sends`). A send that is not answered well becomes a `PendingSend`, which knows
-what to do about it; there is no second way through attempts, faults and deadlines.
+`kernel.pipelined_sends` decides which sends are simple. One that is not answered with success becomes a `PendingSend`,
+so that attempts, faults and deadlines are implemented only once.
 """
 
 import asyncio
@@ -21,24 +21,23 @@ from cometmq.model.errors import MessageError
 from cometmq.model.message import Message
 from cometmq.net.channel import Channel
 
-# Sends that are written while the caller makes more of them in the same turn of the loop: the broker
-# begins with these meanwhile.
+# Number of sends that are written before the iteration ends, so that the broker starts with these while the caller makes more.
 _AT_ONCE = 128
 
-# SendResult(...) goes through a Python-level __new__ and takes three times as long.
+# SendResult(...) calls a Python-level __new__, which takes three times as long.
 _result = partial(tuple.__new__, SendResult)
-_OK = SendStatus.OK  # To ask an Enum for a member takes as long as to call a function.
+_OK = SendStatus.OK  # Looking up an Enum member takes as long as a function call.
 
 
 class TopicTargets(NamedTuple):
-    """The queues of a topic as the kernel takes them.
+    """The queues of a topic in the form that the kernel needs.
 
     Attributes:
-        known: the route that they are from.
-        full: the topic with its namespace.
-        front: the begin of a send's header.
-        targets: its queues.
-        seconds: how long the first attempt may take.
+        known: Route that contains the queues.
+        full: Topic with its namespace.
+        front: Beginning of a send's header.
+        targets: The queues.
+        seconds: Maximum duration of the first attempt.
     """
 
     known: KnownTopic
@@ -49,12 +48,12 @@ class TopicTargets(NamedTuple):
 
 
 class TurnSends:
-    """The plain sends of one producer.
+    """The simple sends of one producer.
 
     Attributes:
-        encoder: encodes those that go alone.
-        sender: sends them, and counts what is under way.
-        seconds: how long each may take with all its attempts.
+        encoder: Encodes sends that go alone.
+        sender: Sends them, and counts the sends in flight.
+        seconds: Timeout of a send with all its attempts.
     """
 
     def __init__(self, encoder: SendEncoder, sender: EncodedSender) -> None:
@@ -67,7 +66,7 @@ class TurnSends:
         self.seconds = sender.settings.send_timeout_ms / 1000
 
     def add(self, message: Message) -> asyncio.Future[SendResult]:
-        """Send a message at the end of this turn, or now where nothing is under way; all errors go to the future."""
+        """Send a message at the end of this iteration, or immediately if nothing is in flight; errors go to the future."""
         result: asyncio.Future[SendResult] = self._new_future()
         waiting = self._waiting
         waiting.append((message, result))
@@ -82,7 +81,7 @@ class TurnSends:
         return result
 
     def cannot_fail(self, message: Message) -> bool:
-        """Whether no error is known before a message leaves, for those who must say it at once."""
+        """Return whether a message certainly passes the checks before sending, for callers that must raise errors at once."""
         return (
             message.topic in self._by_topic
             and len(message.body) <= self.encoder.plain_size_max
@@ -90,7 +89,7 @@ class TurnSends:
         )
 
     def send_now(self) -> None:
-        """Send what waits for the end of the turn, in its order."""
+        """Send all collected messages in their order."""
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
@@ -111,7 +110,7 @@ class TurnSends:
         start: int,
         channels: set[Channel],
     ) -> int:
-        """Send plain messages to one broker; how many there are from here on."""
+        """Send consecutive simple messages to one broker and return their number."""
         sender = self.sender
         of = self._targets(waiting[start][0])
         if of is None:
@@ -137,7 +136,7 @@ class TurnSends:
         return count
 
     def _targets(self, message: Message) -> TopicTargets | None:
-        """The queues that a message may go to; None where they are not known, or it is none."""
+        """Return the queues that a message may be sent to; None if they are unknown or it is not a Message."""
         if message.__class__ is not Message:
             return None
         routes = self.sender.instance.routes
@@ -146,7 +145,7 @@ class TurnSends:
             return found
         try:
             full, front = self.encoder.topic_front(message.topic)
-        except MessageError:  # It is found again where the message goes alone.
+        except MessageError:  # `_send_alone` reports it.
             return None
         known = routes.get(full)
         if known is None or not known.write_queues:
@@ -162,20 +161,20 @@ class TurnSends:
     def _send_alone(self, message: Message, result: asyncio.Future[SendResult]) -> None:
         try:
             self.sender.start(self.encoder.pack(message), None, None, result)
-        except Exception as error:  # noqa: BLE001  Whatever is wrong, the caller learns of it.
+        except Exception as error:  # noqa: BLE001  The caller gets any error.
             if not result.done():
                 result.set_exception(error)
 
 
 class PendingSends(PipelinedSends):
-    """Sends that left together and wait for their answers (`net.waiters.PipelinedSendsWaiter`).
+    """Sends that were written together and wait for their answers (`net.waiters.PipelinedSendsWaiter`).
 
     Args:
-        sends: whose they are.
-        targets: the queues of their topic.
-        turn: which of them the first one goes to.
-        born_ms: when they were made, ms since 1970.
-        began: the same, monotonic seconds.
+        sends: The collection that they are from.
+        targets: Queues of their topic.
+        turn: Index of the first message's queue.
+        born_ms: Time at which they were made, ms since 1970.
+        began: The same time in monotonic seconds.
     """
 
     __slots__ = ("_began", "_born_ms", "_sends")
@@ -194,29 +193,29 @@ class PendingSends(PipelinedSends):
         self._began = began
 
     def settled(self, results: list[Settled], size: int, /) -> None:
-        """See `PipelinedSendsWaiter`; a send that its caller cancelled counts as ended, too."""
+        """See `PipelinedSendsWaiter`; a send that its caller cancelled is counted as completed, too."""
         for result, done in results:
             if not result.done():
                 result.set_result(done)
         self._sends.sender.ended(size, len(results))
 
     def answered(self, answer: RawCommand, /) -> None:
-        """Take an answer that is not plain."""
+        """Handle an answer other than a simple success."""
         self._alone(answer[2]).answered(answer)
 
     def failed(self, error: BaseException, opaque: int, /) -> None:
-        """Record that a send failed."""
+        """Handle the failure of a send."""
         self._alone(opaque).failed(error)
 
     def _alone(self, opaque: int) -> PendingSend:
-        """The send of this number, as it would be if it had left alone."""
+        """Return the send with this number as a `PendingSend`, as if it had been sent alone."""
         index = opaque - self.first
         sent = self.sent[index]
         assert sent is not None, "each is answered once"
         self.sent[index] = None
         message, result, _, message_id = sent
         if message.properties:
-            # It had none when it left; the mapping is its user's, who has filled it since.
+            # It was empty when sent; the user has filled the mapping since.
             message = replace(message, properties={})
         sends = self._sends
         encoded = sends.encoder.pack(message, made=(self._born_ms, message_id))

@@ -18,21 +18,21 @@ from cometmq.model.queue import MessageQueue
 
 
 class EncodedProducer(BlockingGroupClient[AsyncEncodedProducer]):
-    """Sends messages that were encoded already, and ends half messages of its group.
+    """A producer of encoded messages, which also ends half messages of its group.
 
-    Sends that are under way when it is closed fail.
+    Sends in flight fail when it is closed.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
-        group: its producer group.
-        settings: namespace, times, retries and sizes.
-        joins: be a member of the group; False: brokers ask others of the group about its half messages.
-        mark: with `judge`: the property of the half messages that it knows of.
-        judge: tells what became of such a half message; called in a thread of its own.
+        group: Its producer group.
+        settings: Namespace, times, retries and sizes.
+        joins: Whether to join the group; if False, brokers check half messages with other members.
+        mark: With `judge`: name of a property; only half messages with this property are checked with `judge`.
+        judge: Returns the outcome of a half message when a broker checks it; called in a thread.
 
     Raises:
-        SettingsError: a nameserver address cannot be read.
-        RequestError: the group's name is illegal.
+        SettingsError: A nameserver address is invalid.
+        RequestError: The name of the group is invalid.
     """
 
     def __init__(
@@ -53,15 +53,15 @@ class EncodedProducer(BlockingGroupClient[AsyncEncodedProducer]):
 
     @property
     def next_id(self) -> Callable[[], str]:
-        """Makes, when it is called, an id that no other message has; from any thread."""
+        """A function that returns a new unique message id; may be called from any thread."""
         return self._client.next_id
 
     def queues(self, topic: str) -> list[MessageQueue]:
-        """The queues that messages of this topic may go to, as brokers name them.
+        """Return the queues that messages of this topic may be sent to, with the names that brokers use.
 
         Raises:
-            TopicNotFound: there is no route, and brokers create no topics.
-            ClientClosed, NetError, BrokerRefused: the nameservers cannot be asked.
+            TopicNotFound: There is no route, and brokers create no topics.
+            ClientClosed, NetError, BrokerRefused: The nameservers cannot be queried.
         """
         result: list[MessageQueue] = self._portal.call(self._client.queues, topic)
         return result
@@ -72,14 +72,14 @@ class EncodedProducer(BlockingGroupClient[AsyncEncodedProducer]):
         *,
         queue: MessageQueue | None = None,
     ) -> list[SendResult | CometError]:
-        """Send messages and batches side by side: the result of each in its place, or why there is none.
+        """Send messages and batches concurrently and return the result or the error of each, in their order.
 
         Args:
-            messages: each a request of its own.
-            queue: the very queue they must go to; then each is tried once only.
+            messages: Messages and batches, each sent as one request.
+            queue: Queue for all of them, without retries; None: round robin, with retries.
 
         Raises:
-            ClientClosed: not started, or closed.
+            ClientClosed: The producer is not running.
         """
         result: list[SendResult | CometError] = self._portal.call(
             self._client.send_each, messages, queue=queue
@@ -109,15 +109,15 @@ class EncodedProducer(BlockingGroupClient[AsyncEncodedProducer]):
         *,
         late: bool = False,
     ) -> list[CometError | None]:
-        """Commit half messages or roll them back, side by side: nothing for each, or why it is not ended.
+        """Commit or roll back half messages concurrently and return None or the error for each, in their order.
 
         Args:
-            half_messages: of this producer's group.
+            half_messages: Half messages of this producer's group.
             state: COMMIT or ROLLBACK.
-            late: as if a check had asked, so that no broker minds how old they are.
+            late: Whether to send it like the answer to a check, so that brokers accept it for old half messages.
 
         Raises:
-            ClientClosed: not started, or closed.
+            ClientClosed: The producer is not running.
         """
         result: list[CometError | None] = self._portal.call(
             self._client.end, half_messages, state, late=late
@@ -125,11 +125,11 @@ class EncodedProducer(BlockingGroupClient[AsyncEncodedProducer]):
         return result
 
     def committed(self, half_messages: Sequence[HalfMessage]) -> list[bool]:
-        """Whether each half message is there as a message that consumers see.
+        """Return for each half message whether its committed message, which consumers see, exists.
 
         Raises:
-            ClientClosed: not started, or closed.
-            CometError: a broker cannot be asked.
+            ClientClosed: The producer is not running.
+            CometError: A broker cannot be queried.
         """
         result: list[bool] = self._portal.call(self._client.committed, half_messages)
         return result

@@ -20,20 +20,20 @@ from cometmq.model.queue import MessageQueue
 
 
 class Producer(BlockingGroupClient[AsyncProducer]):
-    """A producer: sends messages, alone, in batches, as requests and in transactions.
+    """A producer: sends messages singly, in batches, as requests and in transactions.
 
-    Sends that are under way when it is closed fail; batches that are being filled and traces are still sent.
+    When it is closed, sends in flight fail; incomplete batches and traces are still sent.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
-        group: its producer group; matters for transactions only.
-        settings: times, retries and sizes.
-        transaction_listener: does the work of `send_in_transaction` and knows what became of
-            transactions that another process of the group began.
+        group: Its producer group; only relevant for transactions.
+        settings: Times, retries and sizes.
+        transaction_listener: Does the work of `send_in_transaction` and knows the outcome of transactions that another
+            process of the group began.
 
     Raises:
-        SettingsError: a nameserver address cannot be read.
-        RequestError: the group's name is illegal.
+        SettingsError: A nameserver address is invalid.
+        RequestError: The name of the group is invalid.
     """
 
     def __init__(
@@ -61,21 +61,21 @@ class Producer(BlockingGroupClient[AsyncProducer]):
         selector: Selector | None = None,
         timeout_ms: int | None = None,
     ) -> SendResult:
-        """Send a message; its result comes when a broker has acknowledged it.
+        """Send a message and return the future of its result, which is set when a broker acknowledges the message.
 
-        Whatever goes wrong is raised where the result is asked for, and nowhere else.
+        All errors are raised when the future is awaited, never by the call itself.
 
         Args:
-            message: what to send.
-            queue: the very queue it must go to; then it is tried once only.
-            selector: chooses the queue (`by_hash(key)`); tried once only, too.
-            timeout_ms: for all attempts together; None: the settings'.
+            message: Message to send.
+            queue: Queue to send to, without retries on other queues; None: round robin, with retries.
+            selector: Chooses the queue, for example `by_hash(key)`; also without retries.
+            timeout_ms: Timeout for all attempts together, ms; None: as in the settings.
 
         Raises:
-            ClientClosed, MessageError: nothing was sent.
-            SendFailed: no attempt was acknowledged; it may be stored all the same.
-            BrokerRefused: the broker does not take this message.
-            TopicNotFound, NetError: there is nobody to send it to.
+            ClientClosed, MessageError: Nothing was sent.
+            SendFailed: No attempt was acknowledged; the message may be stored nevertheless.
+            BrokerRefused: The broker refused the message.
+            TopicNotFound, NetError: No route or no broker could be reached.
         """
         result: SendResult = self._portal.call(
             self._client.send, message, queue=queue, selector=selector, timeout_ms=timeout_ms
@@ -109,21 +109,21 @@ class Producer(BlockingGroupClient[AsyncProducer]):
         timeout_ms: int | None = None,
         window: int = WINDOW,
     ) -> list[SendResult]:
-        """Send messages with many under way at once; results in their order.
+        """Send messages with many in flight at once and return the results in their order.
 
-        Where the order within a queue matters, one send before the next or use `send_batch`:
-        a Java broker works on the requests of a connection in parallel.
+        If the order within a queue matters, each send before the next one or use `send_batch`: a Java broker
+        processes the requests of a connection in parallel.
 
         Args:
-            messages: any number.
-            queue: as in `send`.
-            selector: as in `send`.
-            timeout_ms: of each send.
-            window: how many may wait for their answers at once.
+            messages: Any number of messages.
+            queue: As in `send`.
+            selector: As in `send`.
+            timeout_ms: Timeout of each send, ms.
+            window: Maximum number of sends in flight.
 
         Raises:
-            SendFailed: after all have settled, when some failed; how many, and the first reason.
-            ClientClosed, MessageError: at the first message that cannot be sent; those before it are.
+            SendFailed: Raised after all sends have completed, if some failed; gives their number and the first reason.
+            ClientClosed, MessageError: A message cannot be sent; the messages before it are sent.
         """
         result: list[SendResult] = self._portal.call(
             self._client.send_many,
@@ -142,16 +142,16 @@ class Producer(BlockingGroupClient[AsyncProducer]):
         queue: MessageQueue | None = None,
         timeout_ms: int | None = None,
     ) -> SendResult:
-        """Send messages of one topic in one request: they lie in one queue, one behind the other.
+        """Send messages of one topic in one request; they are stored consecutively in one queue.
 
         Args:
-            messages: together at most `body_size_max` bytes.
-            queue: as in `send`.
-            timeout_ms: as in `send`.
+            messages: Messages with together at most `body_size_max` bytes.
+            queue: As in `send`.
+            timeout_ms: As in `send`.
 
         Raises:
-            MessageError: several topics, a delay, or too long.
-            ClientClosed, SendFailed, BrokerRefused, TopicNotFound, NetError: as `send`.
+            MessageError: The messages have several topics or a delay, or are too long together.
+            ClientClosed, SendFailed, BrokerRefused, TopicNotFound, NetError: As in `send`.
         """
         result: SendResult = self._portal.call(
             self._client.send_batch, messages, queue=queue, timeout_ms=timeout_ms
@@ -184,18 +184,18 @@ class Producer(BlockingGroupClient[AsyncProducer]):
         properties: str = "",
         timeout_ms: int | None = None,
     ) -> SendResult:
-        r"""Send a batch that is encoded already, for those who make many messages from columns.
+        r"""Send a batch that is already encoded, for callers that make many messages from columns.
 
         Args:
-            topic: of all messages in it.
-            queue: where to; None: the next one.
-            batch_body: `codec.batch.encode_batch`.
-            properties: the batch's own, name\x01value\x02; empty: an id and WAIT=true.
-            timeout_ms: as in `send`.
+            topic: Topic of all messages in the batch.
+            queue: Queue to send to; None: the next one.
+            batch_body: Result of `codec.batch.encode_batch`.
+            properties: Properties of the batch itself, name\x01value\x02; empty: an id and WAIT=true.
+            timeout_ms: As in `send`.
 
         Raises:
-            MessageError: empty or too long.
-            ClientClosed, SendFailed, BrokerRefused, TopicNotFound, NetError: as `send`.
+            MessageError: The batch is empty or too long.
+            ClientClosed, SendFailed, BrokerRefused, TopicNotFound, NetError: As in `send`.
         """
         result: SendResult = self._portal.call(
             self._client.send_encoded,
@@ -238,10 +238,10 @@ class Producer(BlockingGroupClient[AsyncProducer]):
         queue: MessageQueue | None = None,
         selector: Selector | None = None,
     ) -> None:
-        """Send a message and ask for no answer: fast, and nobody knows whether it arrived.
+        """Send a message without acknowledgement: fast, but the message may be lost unnoticed.
 
         Raises:
-            ClientClosed, MessageError, TopicNotFound, NetError: it could not even be written.
+            ClientClosed, MessageError, TopicNotFound, NetError: The message could not be written to a connection.
         """
         self._portal.call(self._client.send_oneway, message, queue=queue, selector=selector)
 
@@ -253,18 +253,17 @@ class Producer(BlockingGroupClient[AsyncProducer]):
         selector: Selector | None = None,
         timeout_ms: int | None = None,
     ) -> StoredMessage:
-        """Send a message and wait for the reply that a consumer of its topic gives to it.
+        """Send a message and return the reply of the consumer that received it.
 
         Args:
-            message: the request.
-            queue: as in `send`.
-            selector: as in `send`.
-            timeout_ms: for sending and the reply together; None: the settings'.
+            message: The request.
+            queue: As in `send`.
+            selector: As in `send`.
+            timeout_ms: Timeout for the send and the reply together, ms; None: as in the settings.
 
         Raises:
-            RequestTimeout: nobody replied in time.
-            ClientClosed, MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: as
-                `send`.
+            RequestTimeout: No reply arrived in time.
+            ClientClosed, MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: As in `send`.
         """
         result: StoredMessage = self._portal.call(
             self._client.request, message, queue=queue, selector=selector, timeout_ms=timeout_ms
@@ -279,18 +278,18 @@ class Producer(BlockingGroupClient[AsyncProducer]):
         properties: Mapping[str, str] | None = None,
         timeout_ms: int | None = None,
     ) -> SendResult:
-        """Reply to a message that was sent with `request`, here or by any client of RocketMQ.
+        """Reply to a message that another client sent with `request` (or with its equivalent in another language).
 
         Args:
-            request: as a listener got it.
-            body: of the reply.
-            properties: of the reply, the user's own.
-            timeout_ms: as in `send`.
+            request: The request, as a listener received it.
+            body: Body of the reply.
+            properties: User properties of the reply.
+            timeout_ms: As in `send`.
 
         Raises:
-            MessageError: the message asks for no reply.
-            BrokerRefused: who asked is not there any more.
-            ClientClosed, SendFailed, TopicNotFound, NetError: as `send`.
+            MessageError: The message does not request a reply.
+            BrokerRefused: The client that sent the request is no longer connected.
+            ClientClosed, SendFailed, TopicNotFound, NetError: As in `send`.
         """
         result: SendResult = self._portal.call(
             self._client.reply, request, body, properties=properties, timeout_ms=timeout_ms
@@ -323,17 +322,17 @@ class Producer(BlockingGroupClient[AsyncProducer]):
         selector: Selector | None = None,
         timeout_ms: int | None = None,
     ) -> Transaction:
-        """Make a transaction for `with`: half message, your work, commit or rollback.
+        """Make a transaction for `with`: sends a half message, runs your block, then commits or rolls back.
 
         Args:
-            message: what consumers get when it is committed.
-            queue: as in `send`.
-            selector: as in `send`.
-            timeout_ms: of the half message, as in `send`.
+            message: Message that consumers receive after the commit.
+            queue: As in `send`.
+            selector: As in `send`.
+            timeout_ms: Timeout of the half message, as in `send`.
 
         Raises:
-            ClientClosed: at once.
-            MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: when it begins.
+            ClientClosed: Raised by this call.
+            MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: Raised when the block is entered.
         """
         return Transaction(
             self._portal,
@@ -345,17 +344,17 @@ class Producer(BlockingGroupClient[AsyncProducer]):
     def send_in_transaction(
         self, message: Message, argument: Any = None, *, timeout_ms: int | None = None
     ) -> TransactionResult:
-        """Send a half message, run the listener's `execute`, and end as it says.
+        """Send a half message, run the listener's `execute`, and commit or roll back as it returns.
 
         Args:
-            message: what consumers get when it is committed.
-            argument: handed to `execute`.
-            timeout_ms: of the half message, as in `send`.
+            message: Message that consumers receive after the commit.
+            argument: Passed to `execute`.
+            timeout_ms: Timeout of the half message, as in `send`.
 
         Raises:
-            MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: the half message
-                is on no broker for sure; the listener was not called.
-            ClientClosed: as `send`.
+            MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: The half message was not acknowledged;
+                the listener was not called.
+            ClientClosed: The producer is not running.
         """
         result: TransactionResult = self._portal.call(
             self._client.send_in_transaction, message, argument, timeout_ms=timeout_ms
@@ -363,13 +362,13 @@ class Producer(BlockingGroupClient[AsyncProducer]):
         return result
 
     def queues(self, topic: str) -> list[MessageQueue]:
-        """The queues that messages of this topic may go to.
+        """Return the queues that messages of this topic may be sent to.
 
-        Of a topic that does not exist yet: those that its first send will make.
+        For a topic that does not exist yet these are the queues that its first send will create.
 
         Raises:
-            TopicNotFound: there is no route, and brokers create no topics.
-            ClientClosed, NetError, BrokerRefused: the nameservers cannot be asked.
+            TopicNotFound: There is no route, and brokers create no topics.
+            ClientClosed, NetError, BrokerRefused: The nameservers cannot be queried.
         """
         result: list[MessageQueue] = self._portal.call(self._client.queues, topic)
         return result

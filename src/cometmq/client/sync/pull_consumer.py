@@ -12,21 +12,21 @@ from cometmq.model.queue import MessageQueue
 
 
 class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
-    """A consumer that reads messages on demand: by queue and offset, or the next of a subscription.
+    """A consumer that reads messages on request: by queue and offset, or the next ones of a subscription.
 
-    When it is closed it commits what was received, and leaves the group.
+    When it is closed, it commits the received messages and leaves the group.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
-        group: its consumer group, whose offsets `committed` and `commit` mean.
-        subscriptions: a filter for each topic, `{"orders": Tag("paid")}`, or topics, `["orders"]`, of
-            which all messages are wanted; more by `subscribe`.
-        settings: times and sizes.
+        group: Its consumer group, which `committed` and `commit` refer to.
+        subscriptions: A filter for each topic, `{"orders": Tag("paid")}`, or a list of topics without filters,
+            `["orders"]`; add more with `subscribe`.
+        settings: Times and sizes.
 
     Raises:
-        SettingsError: a nameserver address cannot be read.
-        SubscriptionError: a filter is no filter.
-        RequestError: the group's name is illegal.
+        SettingsError: A nameserver address is invalid.
+        SubscriptionError: A filter is neither a `Tag` nor an `Sql`.
+        RequestError: The name of the group is invalid.
     """
 
     def __init__(
@@ -44,11 +44,11 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         )
 
     def queues(self, topic: str) -> list[MessageQueue]:
-        """The queues of a topic that can be read, sorted.
+        """Return the readable queues of a topic, sorted.
 
         Raises:
-            TopicNotFound: the nameserver knows no route of it.
-            ClientClosed, NetError, BrokerRefused: the nameservers cannot be asked.
+            TopicNotFound: The nameserver has no route of the topic.
+            ClientClosed, NetError, BrokerRefused: The nameservers cannot be queried.
         """
         result: list[MessageQueue] = self._portal.call(self._client.queues, topic)
         return result
@@ -62,19 +62,19 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         wait_ms: int = 0,
         expression: Filter = ALL,
     ) -> PullResult:
-        """Pull messages from an offset on.
+        """Pull messages from an offset.
 
         Args:
-            queue: where.
-            offset: first queue offset wanted.
-            max_count: messages at most; a broker gives at most 32 by default.
-            wait_ms: how long the broker may wait for a message when there is none.
-            expression: which of them, `Tag(...)` or `Sql(...)`.
+            queue: Queue to read.
+            offset: First queue offset.
+            max_count: Maximum number of messages; a broker returns at most 32 by default.
+            wait_ms: How long the broker may wait for a message if there is none, ms.
+            expression: Filter, `Tag(...)` or `Sql(...)`.
 
         Raises:
-            SubscriptionError: the expression is neither.
-            BrokerRefused: no permission, or no such queue.
-            ClientClosed, TopicNotFound, BrokerNotFound, NetError, CodecError: no answer.
+            SubscriptionError: The expression is neither.
+            BrokerRefused: The queue does not exist or may not be read.
+            ClientClosed, TopicNotFound, BrokerNotFound, NetError, CodecError: The broker could not be queried.
         """
         result: PullResult = self._portal.call(
             self._client.fetch,
@@ -96,20 +96,20 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         wait_ms: int = 0,
         expression: Filter = ALL,
     ) -> RawPull:
-        """Pull records from an offset on as they came, for those who decode them themselves; ranges: `QueueReader`.
+        """Pull undecoded records from an offset, for callers that decode them; for ranges use `QueueReader`.
 
-        The broker filters by the tags' hashes only; compare tags yourself.
+        The broker compares only the hashes of tags; compare the tags yourself.
 
         Args:
-            queue: where.
-            offset: first queue offset wanted.
-            max_count: messages at most.
-            max_bytes: bytes at most; None: as the broker likes.
-            wait_ms: how long the broker may wait for a message when there is none.
-            expression: which of them.
+            queue: Queue to read.
+            offset: First queue offset.
+            max_count: Maximum number of messages.
+            max_bytes: Maximum size in bytes; None: the broker's limit.
+            wait_ms: How long the broker may wait for a message if there is none, ms.
+            expression: Filter, `Tag(...)` or `Sql(...)`.
 
         Raises:
-            CometError: of one of the kinds that `fetch` names.
+            CometError: Any of the errors of `fetch`.
         """
         result: RawPull = self._portal.call(
             self._client.fetch_raw,
@@ -126,58 +126,57 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         """Subscribe to a topic; its queues are shared with the group's other members.
 
         Args:
-            topic: one more, or one whose filter is to be another.
-            expression: which of its messages, `Tag(...)` or `Sql(...)`.
+            topic: A new topic, or a subscribed one whose filter is to be changed.
+            expression: Filter, `Tag(...)` or `Sql(...)`.
 
         Raises:
-            SubscriptionError: the expression is neither.
-            ClientError: queues were assigned already.
+            SubscriptionError: The expression is neither.
+            ClientError: Queues were already assigned with `assign`.
         """
         self._portal.call(self._client.subscribe, topic, expression)
 
     def unsubscribe(self, topic: str) -> None:
-        """End the subscription to a topic; its queues go to the other members of the group.
+        """End the subscription to a topic; its queues are reassigned to the other members of the group.
 
         Raises:
-            SubscriptionError: it is not subscribed.
+            SubscriptionError: The topic is not subscribed.
         """
         self._portal.call(self._client.unsubscribe, topic)
 
     def assign(self, queues: Iterable[MessageQueue]) -> None:
-        """Receive exactly the messages of these queues, whoever else does.
+        """Receive the messages of exactly these queues, regardless of other consumers.
 
         Raises:
-            ClientError: topics were subscribed already.
-            ClientClosed: not started, or closed.
+            ClientError: Topics were already subscribed.
+            ClientClosed: The consumer is not running.
         """
         self._portal.call(self._client.assign, queues)
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Go on receiving a queue at another offset.
+        """Continue receiving a queue at another offset.
 
         Raises:
-            ClientError: the queue is not this consumer's now.
-            ClientClosed: not started, or closed.
+            ClientError: The queue is not assigned to this consumer.
+            ClientClosed: The consumer is not running.
         """
         self._portal.call(self._client.seek, queue, offset)
 
     def assignment(self) -> list[MessageQueue]:
-        """The queues that are received now, sorted: assigned, or this member's share."""
+        """Return the queues that this consumer currently receives, sorted."""
         result: list[MessageQueue] = self._portal.call(self._client.assignment)
         return result
 
     def receive(self, max_count: int = 32, *, wait_ms: int = 5000) -> list[StoredMessage]:
-        """The next messages of what was subscribed or assigned.
+        """Return the next messages of the subscribed topics or assigned queues.
 
-        What the call before gave counts as consumed from now on and will be committed
-        (`auto_commit`).
+        The messages returned by the previous call count as consumed from now on and will be committed (`auto_commit`).
 
         Args:
-            max_count: messages at most.
-            wait_ms: how long to wait for the first one.
+            max_count: Maximum number of messages.
+            wait_ms: How long to wait for the first message, ms; an empty list is returned if none arrives.
 
         Raises:
-            ClientClosed: not started, or closed.
+            ClientClosed: The consumer is not running.
         """
         result: list[StoredMessage] = self._portal.call(
             self._client.receive, max_count, wait_ms=wait_ms
@@ -185,25 +184,23 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         return result
 
     def __iter__(self) -> Iterator[StoredMessage]:
-        """Every message of what was subscribed or assigned, until the consumer is closed."""
+        """Yield every message of the subscribed topics or assigned queues until the consumer is closed."""
         return self._portal.iterate(self._client.__aiter__)
 
     def min_offset(self, queue: MessageQueue) -> int:
-        """The offset of the queue's first message.
+        """Return the offset of the first message in a queue.
 
         Raises:
-            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: no
-                answer.
+            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: The broker could not be queried.
         """
         result: int = self._portal.call(self._client.min_offset, queue)
         return result
 
     def max_offset(self, queue: MessageQueue) -> int:
-        """The offset that the queue's next message will get.
+        """Return the offset that the next message of a queue will get.
 
         Raises:
-            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: no
-                answer.
+            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: The broker could not be queried.
         """
         result: int = self._portal.call(self._client.max_offset, queue)
         return result
@@ -211,16 +208,15 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
     def offset_by_time(
         self, queue: MessageQueue, timestamp_ms: int, *, upper: bool = False
     ) -> int:
-        """The offset of the first message stored at a time (ms since 1970) or later.
+        """Return the offset of the first message stored at or after a time.
 
         Args:
-            queue: where.
-            timestamp_ms: the time.
-            upper: that of the last message stored then or earlier instead (brokers of 5.x).
+            queue: Queue to search.
+            timestamp_ms: The time, ms since 1970.
+            upper: Return instead the offset of the last message stored at or before the time (brokers of 5.x).
 
         Raises:
-            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: no
-                answer.
+            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: The broker could not be queried.
         """
         result: int = self._portal.call(
             self._client.offset_by_time, queue, timestamp_ms, upper=upper
@@ -228,20 +224,18 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         return result
 
     def committed(self, queue: MessageQueue) -> int | None:
-        """The next offset that this group will consume; None when it never committed one.
+        """Return the committed offset of this group, which is the next one to consume; None if there is none.
 
         Raises:
-            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: no
-                answer.
+            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: The broker could not be queried.
         """
         result: int | None = self._portal.call(self._client.committed, queue)
         return result
 
     def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Store the next offset that this group will consume.
+        """Commit the next offset that this group will consume.
 
         Raises:
-            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: it
-                may not be stored.
+            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: It may not be stored.
         """
         self._portal.call(self._client.commit, queue, offset)

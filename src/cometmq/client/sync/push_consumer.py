@@ -12,24 +12,23 @@ from cometmq.codec.bodies.running import ConsumeRates
 class PushConsumer(BlockingGroupClient[AsyncPushConsumer]):
     """A consumer that calls a listener with each message of its topics.
 
-    To close it stops pulling, waits for running listeners, stores offsets and leaves the group.
+    When it is closed, it stops pulling, waits for running listeners, commits offsets and leaves the group.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
-        group: its consumer group; all members must have the same subscriptions.
-        listener: `def` (run in threads) or `async def`, given one message; None or True:
-            consumed; False or an exception: later.
-        batch_listener: in its place, given a list of up to `PushSettings.batch_count` messages of one
-            queue; its answer is for all of them.
-        subscriptions: a filter for each topic, `{"orders": Tag("paid")}`, or topics, `["orders"]`, of
-            which all messages are wanted; more by `subscribe`.
-        settings: times, sizes, where to begin, broadcasting.
+        group: Its consumer group; all members must have the same subscriptions.
+        listener: `def` function (run in threads) or `async def` function of one message. Result None or True: consumed;
+            False or an exception: retry later.
+        batch_listener: Used instead of `listener`: a function of a list of up to `PushSettings.batch_count` messages of
+            one queue; its result applies to all of them.
+        subscriptions: A filter for each topic, `{"orders": Tag("paid")}`, or a list of topics without filters,
+            `["orders"]`; add more with `subscribe`.
+        settings: Times, sizes, start of a new group, broadcasting.
 
     Raises:
-        SettingsError: a nameserver address cannot be read, or there is not one listener that is a function.
-        SubscriptionError: a filter is no filter.
-        RequestError: the group's name is illegal.
-        SubscriptionError: at the start: nothing is subscribed.
+        SettingsError: A nameserver address is invalid, or not exactly one listener is given.
+        SubscriptionError: A filter is neither a `Tag` nor an `Sql`; or, at the start, no topic is subscribed.
+        RequestError: The name of the group is invalid.
     """
 
     def __init__(
@@ -54,41 +53,41 @@ class PushConsumer(BlockingGroupClient[AsyncPushConsumer]):
         )
 
     def subscribe(self, topic: str, expression: Filter = ALL) -> None:
-        """Subscribe to one more topic, or change the filter of one; a running consumer begins at once.
+        """Subscribe to a topic, or change the filter of a subscribed topic; a running consumer starts immediately.
 
         Args:
-            topic: one more, or one whose filter is to be another.
-            expression: which of its messages, `Tag(...)` or `Sql(...)`.
+            topic: The topic.
+            expression: Filter, `Tag(...)` or `Sql(...)`.
 
         Raises:
-            SubscriptionError: the expression is neither.
+            SubscriptionError: The expression is neither.
         """
         self._portal.call(self._client.subscribe, topic, expression)
 
     def unsubscribe(self, topic: str) -> None:
-        """End the subscription to a topic; its queues go to the other members of the group.
+        """End the subscription to a topic; its queues are reassigned to the other members of the group.
 
-        What was pulled is still given to the listener where its call has begun.
+        Of the pulled messages, only those whose listener call has started are still processed.
 
         Raises:
-            SubscriptionError: it is not subscribed.
+            SubscriptionError: The topic is not subscribed.
         """
         self._portal.call(self._client.unsubscribe, topic)
 
     def wait(self) -> None:
         """Wait until this consumer is closed, or until SIGTERM or SIGINT (Ctrl-C).
 
-        The signals count in the main thread of a program that does not handle them itself. Leave the `with` block
-        then: running listeners finish, and offsets are committed. A second signal ends the program at once.
+        Signals are only handled in the main thread of a program that does not handle them itself. Leave the `with`
+        block afterwards: running listeners finish, and offsets are committed. A second signal ends the program immediately.
 
         Raises:
-            ListenerError: The listener breaks its contract; nothing more is consumed.
-            ClientClosed: It was not started.
+            ListenerError: The listener returned an invalid result; nothing more is consumed.
+            ClientClosed: The consumer was not started.
         """
         self._portal.wait(self._client.wait)
 
     def pause(self) -> None:
-        """Stop pulling until `resume`; what was pulled is still given to the listener."""
+        """Stop pulling until `resume`; messages that were pulled are still passed to the listener."""
         self._portal.call(self._client.pause)
 
     def resume(self) -> None:
@@ -96,20 +95,20 @@ class PushConsumer(BlockingGroupClient[AsyncPushConsumer]):
         self._portal.call(self._client.resume)
 
     def set_concurrency(self, concurrency: int) -> None:
-        """Set how many listeners run at once; those that run are not disturbed.
+        """Set the maximum number of concurrent listener calls; running calls are not interrupted.
 
         Raises:
-            ClientClosed: it is not running.
-            SettingsError: fewer than one, far too many, or an orderly listener.
+            ClientClosed: The consumer is not running.
+            SettingsError: The number is out of range, or the listener is orderly.
         """
         self._portal.call(self._client.set_concurrency, concurrency)
 
     def statistics(self) -> dict[str, TopicCounts]:
-        """Counts of messages pulled, consumed and refused since the start, by topic."""
+        """Return the number of messages pulled, consumed and refused since the start, by topic."""
         result: dict[str, TopicCounts] = self._portal.call(self._client.statistics)
         return result
 
     def rates(self) -> dict[str, ConsumeRates]:
-        """Messages pulled, consumed and refused a second over the last minute, by topic."""
+        """Return the rates of messages pulled, consumed and refused per second over the last minute, by topic."""
         result: dict[str, ConsumeRates] = self._portal.call(self._client.rates)
         return result

@@ -14,21 +14,21 @@ from cometmq.model.queue import MessageQueue
 
 
 class QueueReader(BlockingGroupClient[AsyncQueueReader]):
-    """Reads ranges of queues, and asks about many queues at once, for a group that it never joins.
+    """Reads ranges of queues and queries many queues at once, for a group that it never joins.
 
-    Nothing is connected before the first call. A range that is being read when it is closed ends with an error.
+    It connects at the first call. A range that is being read when it is closed ends with an error.
 
-    What is said of many queues is a mapping with the typed error of a queue in its place: a broker that is away takes
-    nothing from the queues of others. Topics have their names without the namespace; records have it.
+    Queries about many queues return a mapping with a result or an error for each queue, so that an unreachable broker
+    does not affect queues of others. Topic names are without the namespace; records contain it.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
-        group: the consumer group that brokers see, whose offsets `committed_offsets` and `commit` mean.
-        settings: namespace and times.
+        group: The consumer group that brokers see; `committed_offsets` and `commit` refer to it.
+        settings: Namespace and times.
 
     Raises:
-        SettingsError: a nameserver address cannot be read.
-        RequestError: the group's name is illegal.
+        SettingsError: A nameserver address is invalid.
+        RequestError: The name of the group is invalid.
     """
 
     def __init__(
@@ -41,33 +41,33 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
         super().__init__(AsyncQueueReader(nameservers, group=group, settings=settings))
 
     def topics(self) -> list[str]:
-        """Names of all topics of the namespace, the system's among them.
+        """Return the names of all topics of the namespace, including system topics.
 
         Raises:
-            ClientClosed, NetError, BrokerRefused, CodecError: the nameservers cannot be asked.
+            ClientClosed, NetError, BrokerRefused, CodecError: The nameservers cannot be queried.
         """
         result: list[str] = self._portal.call(self._client.topics)
         return result
 
     def brokers(self) -> list[str]:
-        """Names of the brokers that are registered now, sorted; raises what `topics` raises."""
+        """Return the names of the registered brokers, sorted; raises the errors of `topics`."""
         result: list[str] = self._portal.call(self._client.brokers)
         return result
 
     def missing_brokers(self) -> list[MissingBroker]:
-        """Brokers that the nameserver remembers and that are away; none where it is RocketMQ's own.
+        """Return the brokers that a CometMQ nameserver remembers but that are offline; empty with RocketMQ's nameserver.
 
         Raises:
-            ClientClosed, NetError, CodecError: the nameservers cannot be asked.
+            ClientClosed, NetError, CodecError: The nameservers cannot be queried.
         """
         result: list[MissingBroker] = self._portal.call(self._client.missing_brokers)
         return result
 
     def queues(self, topics: Iterable[str]) -> dict[str, TopicQueues | TopicNotFound]:
-        """The queues of each topic, as the nameserver has them now, or the error that it has none.
+        """Return the current queues of each topic, or TopicNotFound for a topic without a route.
 
         Raises:
-            ClientClosed, NetError, BrokerRefused, CodecError: the nameservers cannot be asked.
+            ClientClosed, NetError, BrokerRefused, CodecError: The nameservers cannot be queried.
         """
         result: dict[str, TopicQueues | TopicNotFound] = self._portal.call(
             self._client.queues, topics
@@ -77,7 +77,7 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
     def min_offsets(
         self, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, int | CometError]:
-        """The first offset that each queue still holds, or the error in its place."""
+        """Return the offset of the first message in each queue, or an error."""
         result: dict[MessageQueue, int | CometError] = self._portal.call(
             self._client.min_offsets, queues
         )
@@ -86,7 +86,7 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
     def max_offsets(
         self, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, int | CometError]:
-        """The offset that the next message of each queue will get, or the error in its place."""
+        """Return the offset that the next message of each queue will get, or an error."""
         result: dict[MessageQueue, int | CometError] = self._portal.call(
             self._client.max_offsets, queues
         )
@@ -95,7 +95,7 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
     def offsets_by_time(
         self, times_ms: Mapping[MessageQueue, int]
     ) -> dict[MessageQueue, int | CometError]:
-        """The first message of each queue stored at its time (ms since 1970) or later, its end for none, or the error."""
+        """Return for each queue the offset of the first message stored at or after a time (ms since 1970), its end, or an error."""
         result: dict[MessageQueue, int | CometError] = self._portal.call(
             self._client.offsets_by_time, times_ms
         )
@@ -104,31 +104,31 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
     def committed_offsets(
         self, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, int | CometError | None]:
-        """The offset that the group has committed in each queue, None for none, or the error in its place."""
+        """Return the offset that the group has committed in each queue, None if there is none, or an error."""
         result: dict[MessageQueue, int | CometError | None] = self._portal.call(
             self._client.committed_offsets, queues
         )
         return result
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Store where the group goes on, for all queues whose brokers can be reached.
+        """Commit offsets of the group in all queues whose brokers can be reached.
 
         Raises:
-            CometError: what the first broker said that did not store it.
+            CometError: The error of the first broker that did not store its offsets.
         """
         self._portal.call(self._client.commit, offsets)
 
     def indexed(self, topic: str, key: str, *, is_id: bool = False) -> IndexedMessages | None:
-        """The places that the brokers' indexes have under a key; None: none, or more than they tell at once.
+        """Return the places that the brokers' indexes have for a key; None if there are none or too many for one answer.
 
         Args:
-            topic: of the messages.
-            key: one of their keys, or a message's id.
-            is_id: whether it is the id.
+            topic: Topic of the messages.
+            key: A key of the messages, or a message id.
+            is_id: Whether `key` is a message id.
 
         Raises:
-            TopicNotFound: the nameserver knows none.
-            ClientClosed, NetError, BrokerRefused, CodecError: a broker of the topic cannot be asked.
+            TopicNotFound: The nameserver has no route of the topic.
+            ClientClosed, NetError, BrokerRefused, CodecError: A broker of the topic cannot be queried.
         """
         result: IndexedMessages | None = self._portal.call(
             self._client.indexed, topic, key, is_id=is_id
@@ -146,25 +146,25 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
         expression: Filter = ALL,
         read_from: ReadFrom = ReadFrom.SUGGESTED,
     ) -> Iterator[RawPull]:
-        """Yield the records of a range in order, with several pulls under way.
+        """Yield the records of a range in order, with several pulls in flight.
 
-        It ends at `end` or where the queue ends, whichever comes first. Where messages are gone an answer without a body says
-        where the next ones are (`next_offset`, or `min_offset` where that is larger), and those follow. What a replica lacks is
-        asked of its master before it counts as gone. The blocking reader reads some MiB ahead.
+        Reading ends at `end` or at the end of the queue. If messages are deleted, an answer without a body contains the
+        offset of the next ones (the larger of `next_offset` and `min_offset`), and reading continues there. Messages
+        that a replica lacks are requested from its master first. The blocking reader reads some MiB ahead.
 
         Args:
-            queue: where.
-            start: first queue offset.
-            end: queue offset behind the last one wanted.
-            max_count: messages a pull asks for; brokers bound it themselves (Java: 32).
-            depth: pulls under way at most.
-            expression: which of them, `Tag(...)` or `Sql(...)`; brokers compare the hashes of tags only.
-            read_from: who gives them where the broker has replicas.
+            queue: Queue to read.
+            start: First queue offset.
+            end: Queue offset after the last message.
+            max_count: Maximum number of messages per pull; brokers have their own limit (Java: 32).
+            depth: Maximum number of pulls in flight.
+            expression: Filter, `Tag(...)` or `Sql(...)`; brokers compare only the hashes of tags.
+            read_from: Member of the broker group to read from, if there are replicas.
 
         Raises:
-            ClientClosed: not started, or closed.
-            TopicNotFound, BrokerNotFound, NetError, CodecError: no answer.
-            BrokerRefused: no permission, or no such queue.
+            ClientClosed: The reader is not running.
+            TopicNotFound, BrokerNotFound, NetError, CodecError: No answer.
+            BrokerRefused: The queue does not exist or may not be read.
         """
         result: Iterator[RawPull] = self._portal.iterate_ahead(
             self._client.read,
@@ -186,13 +186,13 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
         expression: Filter = ALL,
         read_from: ReadFrom = ReadFrom.SUGGESTED,
     ) -> list[RawPull | CometError | None]:
-        """The first answer of `read` for each range, all asked side by side, or the error in its place.
+        """Return the first answer of `read` for each range, or its error; all ranges are read concurrently.
 
         Args:
-            ranges: queue, start and end; of an empty one there is none.
-            max_count: as in `read`.
-            expression: as in `read`.
-            read_from: as in `read`.
+            ranges: Queue, start and end of each; the result for an empty range is None.
+            max_count: As in `read`.
+            expression: As in `read`.
+            read_from: As in `read`.
         """
         result: list[RawPull | CometError | None] = self._portal.call(
             self._client.read_first,

@@ -10,21 +10,21 @@ from cometmq.model.message import StoredMessage
 
 
 class SimpleConsumer(BlockingGroupClient[AsyncSimpleConsumer]):
-    """A consumer that receives messages on demand and acknowledges each by itself (pop).
+    """A consumer that receives messages on demand and acknowledges each of them (pop).
 
-    What was received and not acknowledged when it is closed comes again in its time.
+    Messages that are not acknowledged when it is closed are redelivered after their invisible time.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
-        group: its consumer group.
-        subscriptions: a filter for each topic, `{"orders": Tag("paid")}`, or topics, `["orders"]`, of
-            which all messages are wanted; more by `subscribe`.
-        settings: times, where to begin.
+        group: Its consumer group.
+        subscriptions: A filter for each topic, `{"orders": Tag("paid")}`, or a list of topics without filters,
+            `["orders"]`; add more with `subscribe`.
+        settings: Times and the start of a new group.
 
     Raises:
-        SettingsError: a nameserver address cannot be read.
-        SubscriptionError: a filter is no filter.
-        RequestError: the group's name is illegal.
+        SettingsError: A nameserver address is invalid.
+        SubscriptionError: A filter is neither a `Tag` nor an `Sql`.
+        RequestError: The name of the group is invalid.
     """
 
     def __init__(
@@ -42,22 +42,22 @@ class SimpleConsumer(BlockingGroupClient[AsyncSimpleConsumer]):
         )
 
     def subscribe(self, topic: str, expression: Filter = ALL) -> None:
-        """Subscribe to one more topic, or change the filter of one.
+        """Subscribe to a topic, or change the filter of a subscribed topic.
 
         Args:
-            topic: one more, or one whose filter is to be another.
-            expression: which of its messages, `Tag(...)` or `Sql(...)`.
+            topic: The topic.
+            expression: Filter, `Tag(...)` or `Sql(...)`.
 
         Raises:
-            SubscriptionError: the expression is neither.
+            SubscriptionError: The expression is neither.
         """
         self._portal.call(self._client.subscribe, topic, expression)
 
     def unsubscribe(self, topic: str) -> None:
-        """End the subscription to a topic; what was received of it can still be acknowledged.
+        """End the subscription to a topic; messages received from it can still be acknowledged.
 
         Raises:
-            SubscriptionError: it is not subscribed.
+            SubscriptionError: The topic is not subscribed.
         """
         self._portal.call(self._client.unsubscribe, topic)
 
@@ -68,17 +68,17 @@ class SimpleConsumer(BlockingGroupClient[AsyncSimpleConsumer]):
         invisible_ms: int | None = None,
         wait_ms: int | None = None,
     ) -> list[StoredMessage]:
-        """The next messages of any topic; none when none comes in time.
+        """Return the next messages of any subscribed topic, or an empty list if none arrive in time.
 
         Args:
-            max_count: at most so many, up to 32; those of one broker and topic.
-            invisible_ms: how long they are hidden; None: as the settings say.
-            wait_ms: how long to wait for a first one; None: as the settings say.
+            max_count: Maximum number of messages, up to 32; they come from one broker and topic.
+            invisible_ms: How long they are hidden from other consumers, ms; None: as in the settings.
+            wait_ms: How long to wait for the first message, ms; None: as in the settings.
 
         Raises:
-            SubscriptionError: nothing is subscribed.
-            ClientError: a broker refuses, or `max_count` is out of range.
-            TopicNotFound, NetError: nobody can be asked.
+            SubscriptionError: No topic is subscribed.
+            ClientError: A broker refused, or `max_count` is out of range.
+            TopicNotFound, NetError: No route, or no broker could be reached.
         """
         result: list[StoredMessage] = self._portal.call(
             self._client.receive, max_count, invisible_ms=invisible_ms, wait_ms=wait_ms
@@ -86,23 +86,23 @@ class SimpleConsumer(BlockingGroupClient[AsyncSimpleConsumer]):
         return result
 
     def ack(self, messages: StoredMessage | Sequence[StoredMessage]) -> None:
-        """Acknowledge messages: they do not come again.
+        """Acknowledge messages, so that they are not redelivered.
 
         Args:
-            messages: one, or any number of them with one request a broker.
+            messages: A message, or several messages, which take one request per broker.
 
         Raises:
-            ClientError: a broker refuses, or a message was not received here.
-            NetError: a broker does not answer; messages may come again.
+            ClientError: A broker refused, or a message was not received with this consumer.
+            NetError: A broker did not answer; messages may be redelivered.
         """
         self._portal.call(self._client.ack, messages)
 
     def change_invisibility(self, message: StoredMessage, invisible_ms: int) -> StoredMessage:
-        """Hide a message for another time from now; acknowledge the one that is given back.
+        """Hide a message for `invisible_ms` from now; acknowledge the returned message instead of the given one.
 
         Raises:
-            ClientError: the broker refuses, or the message was not received here.
-            NetError: the broker does not answer.
+            ClientError: The broker refused, or the message was not received with this consumer.
+            NetError: The broker did not answer.
         """
         result: StoredMessage = self._portal.call(
             self._client.change_invisibility, message, invisible_ms

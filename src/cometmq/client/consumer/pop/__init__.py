@@ -1,1 +1,1 @@
-"""The simple consumer, which acknowledges message by message, and pop for the others."""
+"""The simple consumer, which acknowledges each message, and the pop requests that other consumers use, too."""

@@ -1,8 +1,8 @@
-"""Pops one queue, or any of a broker's, for as long as the broker gives it to this member.
+"""Pops one queue, or any queue of a broker, while the broker assigns it to this member.
 
-To the workers it looks like a `PullLoop`. What listeners finish is acknowledged many at a time; what they
-refuse is hidden for longer each time, and in the end goes to the dead letters. Follows
-DefaultMQPushConsumerImpl.popMessage and ConsumeMessagePopConcurrentlyService of RocketMQ 5.3.3.
+Workers use it like a `PullLoop`. Consumed messages are acknowledged many at a time. Refused ones are hidden for longer
+each time and finally become dead letters. Follows DefaultMQPushConsumerImpl.popMessage and
+ConsumeMessagePopConcurrentlyService of RocketMQ 5.3.3.
 """
 
 import asyncio
@@ -32,28 +32,28 @@ _log = logging.getLogger(__name__)
 
 _POPPING = "popping from"
 _FAILURE_PAUSE = 1.0  # pullTimeDelayMillsWhenException of 5.3.3, seconds.
-_ROOM_SECONDS = 1.0  # Messages whose time is over make room, too; nobody tells of them.
-_ACKS_MAX = 500  # Of one request.
+_ROOM_SECONDS = 1.0  # Expired messages also free room, but no event reports them.
+_ACKS_MAX = 500  # Maximum number of acknowledgements per request.
 _AT_ONCE_MS = 1
-# A broker that has messages answers at once: who stops waits so long, from the request on, for an answer that may bring some.
+# A broker that has messages answers immediately. After this time since the request, `stop` assumes that no messages will come.
 _ANSWER_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class PopContext:
-    """The parts that all pop loops of a member share.
+    """Dependencies that all pop loops of a member share.
 
     Attributes:
-        popper: who pops and acknowledges.
-        back: who gives messages to the dead letters.
-        settings: sizes and times.
-        gate: open while the member may pop.
-        counts: what is counted, by topic.
-        clock: the time.
-        outages: Writes the lines about pops that fail.
-        tasks: where acknowledgements are sent.
-        deliver: takes messages, with their loop.
-        subscription_of: which messages of a topic are wanted at present.
+        popper: Pops and acknowledges messages.
+        back: Sends messages to the dead letters.
+        settings: Sizes and times.
+        gate: Set while the member may pop.
+        counts: Counts by topic.
+        clock: Provides the time.
+        outages: Logs failing pops.
+        tasks: Runs acknowledgements.
+        deliver: Called with popped messages and their loop.
+        subscription_of: Returns the current subscription to a topic.
     """
 
     popper: Popper
@@ -72,11 +72,11 @@ class PopLoop:
     """Pops one queue.
 
     Attributes:
-        queue: which; id -1: any of its broker.
-        process_queue: of the same use to its jobs as a pull loop's; there is no offset to commit.
-        is_dropped: no more is popped; what was popped is still ours until its time is over.
-        counts: of its topic.
-        popped_ms: when it last asked for messages, ms since 1970.
+        queue: The queue; id -1 means any queue of its broker.
+        process_queue: Required by jobs as in a pull loop; not used, because pop has no offset to commit.
+        is_dropped: Whether popping has ended; popped messages still belong to this member until their invisible time ends.
+        counts: Counts of the topic.
+        popped_ms: Time of the last pop request, ms since 1970.
     """
 
     def __init__(self, queue: MessageQueue, popping: PopContext) -> None:
@@ -86,31 +86,31 @@ class PopLoop:
         self.counts = popping.counts.of(queue.topic)
         self.popped_ms = popping.clock.now_ms()
         self._popping = popping
-        # By handle: until when a message is ours (monotonic seconds), and the message.
+        # By receipt handle: the end of the invisible time (monotonic seconds) and the message.
         self._open: dict[str, tuple[float, StoredMessage]] = {}
         self._has_room = asyncio.Event()
         self._finished: list[StoredMessage] = []
         self._is_acknowledging = False
         self._settling: set[asyncio.Task[None]] = set()
         self._is_running = True
-        self._asked_at = 0.0  # Of the pop under way, monotonic seconds.
+        self._asked_at = 0.0  # Time of the current pop request, monotonic seconds.
         self._is_answered = asyncio.Event()
         self._is_answered.set()
 
     @property
     def waiting_count(self) -> int:
-        """Messages that were popped and are not acknowledged."""
+        """The number of messages that were popped and not acknowledged."""
         return len(self._open)
 
     @property
     def cached(self) -> tuple[int, int]:
-        """The number of messages popped and not acknowledged, and bytes of their bodies; in any thread."""
+        """Return the number of unacknowledged messages and the bytes of their bodies; from any thread."""
         waiting = list(self._open.values())
         return len(waiting), sum(len(message.body) for _, message in waiting)
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether the loop pops no more and no message of it is open."""
+        """Whether popping has ended and no message is unacknowledged."""
         return not (self._is_running or self._open)
 
     async def run(self) -> None:
@@ -127,7 +127,7 @@ class PopLoop:
                 await self._popping.gate.wait()
                 await self._wait_room()
                 await self._pop_once()
-            except Exception as error:  # noqa: BLE001  Even a bug must not end it.
+            except Exception as error:  # noqa: BLE001  Even a bug must not end the loop.
                 is_own = not isinstance(error, NetError | BrokerNotFound)
                 place = str(self.queue) if is_own else self.queue.broker_name
                 self._popping.outages.failed(_POPPING, place, error, self.queue)
@@ -176,7 +176,7 @@ class PopLoop:
                 continue
 
     def is_over(self, messages: Sequence[StoredMessage]) -> bool:
-        """Whether messages are somebody else's by now, so that no listener may have them; any thread."""
+        """Return whether messages have expired, so that no listener may get them any more; from any thread."""
         now = self._popping.clock.monotonic()
         return any(
             self._open.get(message.properties[POP_CK], (0.0, None))[0] <= now
@@ -186,9 +186,9 @@ class PopLoop:
     # --- what becomes of messages
 
     def settle(self, messages: Sequence[StoredMessage], verdict: ListenerVerdict) -> None:
-        """Acknowledge the messages of a listener's call, or let them come again later or never."""
+        """Acknowledge the messages of a listener call, or hide them for a retry, or make them dead letters."""
         if verdict.fault is not None:
-            return  # They come again when their invisible time is over.
+            return  # They are redelivered after their invisible time.
         if verdict.is_consumed:
             self._finished += messages
             if not self._is_acknowledging:
@@ -218,7 +218,7 @@ class PopLoop:
         self._is_acknowledging = False
 
     async def _refuse(self, message: StoredMessage, verdict: ListenerVerdict) -> None:
-        """Let a message come again later, or never."""
+        """Hide a refused message until its retry, or make it a dead letter."""
         settings = self._popping.settings
         retries_max = RETRIES_DEFAULT if settings.retries_max < 0 else settings.retries_max
         try:
@@ -243,17 +243,17 @@ class PopLoop:
         self._has_room.set()
 
     async def stop(self) -> None:
-        """Stop popping; messages on their way are still taken, so that `close` can give them back."""
+        """Stop popping; wait briefly for an answer in transit, so that `close` can return its messages."""
         self.is_dropped = True
         left = self._asked_at + _ANSWER_SECONDS - self._popping.clock.monotonic()
         try:
             async with asyncio.timeout(max(0.0, left)):
                 await self._is_answered.wait()
         except TimeoutError:
-            return  # The broker has nothing and holds the request.
+            return  # The broker has no messages and holds the request.
 
     async def close(self) -> None:
-        """Acknowledge what is finished, and let others have at once what no listener has taken."""
+        """Acknowledge consumed messages and release the others, so that other members get them immediately."""
         if self._settling:
             await asyncio.wait(self._settling)
         left = [message for _, message in self._open.values()]

@@ -1,6 +1,6 @@
-"""Pop requests, their answers, and the receipt handles that are made of these.
+"""Pop requests, their answers, and the receipt handles of popped messages.
 
-A handle is the property POP_CK of a message; the broker that gave it understands it. Follows
+A receipt handle is the property POP_CK of a message; the broker needs it to acknowledge the message. Follows
 MQClientAPIImpl.processPopResponse of RocketMQ 5.3.3.
 """
 
@@ -42,12 +42,12 @@ class PopTerms:
     """The parameters of a pop request.
 
     Attributes:
-        subscription: which messages of which topic.
-        max_count: messages at most, up to 32.
-        invisible_ms: how long they are hidden.
-        wait_ms: how long the broker may hold a pop that finds nothing.
-        init_mode: `codec.headers.pop.FROM_MIN` or FROM_MAX.
-        queue_id: of which queue; of any by default.
+        subscription: Topic and filter.
+        max_count: Maximum number of messages, up to 32.
+        invisible_ms: How long the messages are hidden from other consumers, ms.
+        wait_ms: How long the broker may hold a pop that finds no message, ms.
+        init_mode: Start of a new group, `codec.headers.pop.FROM_MIN` or FROM_MAX.
+        queue_id: Queue to pop; by default any queue.
     """
 
     subscription: Subscription
@@ -59,7 +59,7 @@ class PopTerms:
 
 
 class _Introduced:
-    """Asks on connections where brokers are told at once who we are (`ClientInstance.channel`)."""
+    """Sends requests on the connections of an instance, which sends a heartbeat on each new one."""
 
     def __init__(self, instance: ClientInstance) -> None:
         self._instance = instance
@@ -77,11 +77,11 @@ class _Introduced:
 
 
 class Popper:
-    """Pops and acknowledges for one consumer group.
+    """Pops and acknowledges messages for one consumer group.
 
     Attributes:
-        body_size_max: of a body after decompression, bytes.
-        namespace: what users do not see of topics.
+        body_size_max: Maximum length of a body after decompression, bytes.
+        namespace: Namespace to remove from topics.
     """
 
     def __init__(
@@ -92,7 +92,6 @@ class Popper:
         body_size_max: int,
         namespace: Namespace = NO_NAMESPACE,
     ) -> None:
-        """Use these connections; for the others see the attributes."""
         self._instance = instance
         self._api = ConsumeApi(_Introduced(instance))
         self._group = group
@@ -100,10 +99,10 @@ class Popper:
         self.namespace = namespace
 
     async def pop(self, broker_name: str, ask: PopTerms) -> list[StoredMessage]:
-        """Pop messages of a broker; none when none came in time.
+        """Pop messages from a broker; return an empty list if none arrive in time.
 
         Raises:
-            BrokerRefused, BrokerNotFound, NetError, CodecError: it gave no answer.
+            BrokerRefused, BrokerNotFound, NetError, CodecError: The broker could not be queried.
         """
         wanted = ask.subscription
         header = PopRequest(
@@ -123,10 +122,10 @@ class Popper:
         return [] if popped is None else await self._messages(broker_name, ask, popped)
 
     async def notified(self, broker_name: str, topic: str, wait_ms: int) -> bool:
-        """Whether a broker has something to pop within this time.
+        """Return whether a broker has messages to pop, waiting at most `wait_ms` ms for them.
 
         Raises:
-            BrokerRefused, BrokerNotFound, NetError: it gave no answer.
+            BrokerRefused, BrokerNotFound, NetError: The broker could not be queried.
         """
         header = NotificationRequest(
             self._group, topic, ANY_QUEUE, wait_ms, self._instance.clock.now_ms()
@@ -137,8 +136,8 @@ class Popper:
         """Acknowledge messages of one broker.
 
         Raises:
-            BrokerRefused, BrokerNotFound, NetError: it did not say so.
-            ClientError: a message was not popped.
+            BrokerRefused, BrokerNotFound, NetError: The broker did not confirm.
+            ClientError: A message was not popped.
         """
         receipts = [receipt_of(message) for message in messages]
         name = receipts[0].broker_name
@@ -156,11 +155,11 @@ class Popper:
     async def change_invisibility(
         self, message: StoredMessage, invisible_ms: int
     ) -> StoredMessage:
-        """Hide a message for another time; gives it back with its new handle.
+        """Hide a message for `invisible_ms` from now and return the message with its new receipt handle.
 
         Raises:
-            BrokerRefused, BrokerNotFound, NetError, CodecError: the broker did not.
-            ClientError: the message was not popped.
+            BrokerRefused, BrokerNotFound, NetError, CodecError: The broker did not confirm.
+            ClientError: The message was not popped.
         """
         receipt = receipt_of(message)
         topic = self._real_topic(message, receipt)
@@ -179,7 +178,7 @@ class Popper:
         return replace(message, properties={**message.properties, POP_CK: str(changed)})
 
     def _real_topic(self, message: StoredMessage, receipt: Receipt) -> str:
-        """The topic that a message lies in."""
+        """Return the topic in which a message is stored; for a retry that is the pop retry topic."""
         return real_topic(self.namespace.wrap(message.topic), self._group, receipt.kind)
 
     # --- messages and their handles
@@ -207,7 +206,7 @@ class Popper:
     def _batches(
         self, messages: Sequence[StoredMessage], receipts: Sequence[Receipt]
     ) -> list[BatchAck]:
-        """The acknowledgements, one for each check point."""
+        """Return the acknowledgements grouped by check point."""
         offsets: dict[tuple[str, Receipt], list[int]] = {}
         for message, receipt in zip(messages, receipts, strict=True):
             topic = self.namespace.wrap(message.topic)
@@ -224,7 +223,7 @@ class Popper:
 
 @dataclass(frozen=True, slots=True)
 class _Popped:
-    """The parts that all messages of one answer to a pop share."""
+    """The data that all messages of one pop answer share."""
 
     popper: Popper
     broker_name: str
@@ -235,7 +234,7 @@ class _Popped:
     def unpack(
         self, records: Sequence[Record], room: UnpackedRoom
     ) -> tuple[list[StoredMessage], Sequence[Record]]:
-        """The messages that are wanted, and the records for which there was no room."""
+        """Return the messages that match the subscription, and the records that exceeded the room."""
         messages: list[StoredMessage] = []
         for at, record in enumerate(records):
             queue = MessageQueue(self.wanted.topic, self.broker_name, record.queue_id)
@@ -256,8 +255,8 @@ class _Popped:
         return messages, ()
 
     def _properties(self, record: Record, message: StoredMessage) -> dict[str, str]:
-        # What the broker wrote itself, of a message that it gives under another topic, holds; but
-        # a handle that nobody can send back would have it come again for ever.
+        # If the broker delivers a message under another topic, keep the handle that it wrote itself. But replace a
+        # handle that no broker would accept, because the message would be redelivered forever.
         handle = message.properties.get(POP_CK)
         if handle is None or not _is_handle_of(self.broker_name, handle):
             handle = _handle(self.told, self.starts, record, self.broker_name)
@@ -272,10 +271,10 @@ def _is_handle_of(broker_name: str, text: str) -> bool:
 
 
 def receipt_of(message: StoredMessage) -> Receipt:
-    """The receipt handle of a message.
+    """Return the receipt handle of a message.
 
     Raises:
-        ClientError: it was not popped.
+        ClientError: The message was not popped.
     """
     text = message.properties.get(POP_CK)
     if text is None:
@@ -290,7 +289,7 @@ def _handle(
     told: PopResponse, starts: dict[tuple[str, int], int], record: Record, broker_name: str
 ) -> str:
     kind = kind_of(record.topic)
-    # Brokers before 5.0 name no starts: each message is its own.
+    # Brokers before 5.0 report no start offsets: each message is its own check point.
     start = starts.get((kind, record.queue_id), record.queue_offset)
     return str(
         Receipt(

@@ -1,4 +1,4 @@
-"""Receives messages and acknowledges each: no queues to share out, nothing to rebalance (pop).
+"""The asyncio simple consumer: receives messages and acknowledges each, without queue assignment or rebalance (pop).
 
     async with AsyncSimpleConsumer(
         "127.0.0.1:9876", group="billing", subscriptions=["orders"]
@@ -8,8 +8,8 @@
                 ...
                 await consumer.ack(message)
 
-A message that is not acknowledged within its invisible time comes again, to any member of the group.
-Brokers of 5.x only. `cometmq.client.SimpleConsumer` is the same for threads.
+A message that is not acknowledged within its invisible time is redelivered to any member of the group. Requires
+brokers of 5.x. `cometmq.client.SimpleConsumer` is the same for threads.
 """
 
 import asyncio
@@ -36,29 +36,29 @@ from cometmq.net.tasks import Tasks
 _log = logging.getLogger(__name__)
 
 CONSUME_POP = "CONSUME_POP"
-COUNT_MAX = 32  # Messages of a pop; a broker refuses more.
-_PAUSE_SECONDS = 1.0  # Before a broker that failed is asked again.
+COUNT_MAX = 32  # Messages per pop; a broker refuses more.
+_PAUSE_SECONDS = 1.0  # Before a broker that failed is queried again.
 
 _Place = tuple[str, str]  # Topic, broker.
 
 
 class AsyncSimpleConsumer(AsyncGroupClient):
-    """A consumer that receives messages on demand and acknowledges each by itself (pop).
+    """A consumer that receives messages on demand and acknowledges each of them (pop).
 
-    What was received and not acknowledged when it is closed comes again in its time.
+    Messages that are not acknowledged when it is closed are redelivered after their invisible time.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
-        group: its consumer group.
-        subscriptions: a filter for each topic, `{"orders": Tag("paid")}`, or topics, `["orders"]`, of
-            which all messages are wanted; more by `subscribe`.
-        settings: times, where to begin.
-        instance: share another client's connections; its owner closes it.
+        group: Its consumer group.
+        subscriptions: A filter for each topic, `{"orders": Tag("paid")}`, or a list of topics without filters,
+            `["orders"]`; add more with `subscribe`.
+        settings: Times and the start of a new group.
+        instance: Shares the connections of another client, whose owner closes them.
 
     Raises:
-        SettingsError: a nameserver address cannot be read.
-        SubscriptionError: a filter is no filter.
-        RequestError: the group's name is illegal.
+        SettingsError: A nameserver address is invalid.
+        SubscriptionError: A filter is neither a `Tag` nor an `Sql`.
+        RequestError: The name of the group is invalid.
     """
 
     def __init__(
@@ -89,27 +89,26 @@ class AsyncSimpleConsumer(AsyncGroupClient):
             self.subscribe(topic, expression)
 
     def __repr__(self) -> str:
-        """The group, topics, client id and nameservers."""
         return f"<{self.class_name} {self._group} of {[*self._subscriptions]} at {self._instance!r}>"
 
     def subscribe(self, topic: str, expression: Filter = ALL) -> None:
-        """Subscribe to one more topic, or change the filter of one.
+        """Subscribe to a topic, or change the filter of a subscribed topic.
 
         Args:
-            topic: one more, or one whose filter is to be another.
-            expression: which of its messages, `Tag(...)` or `Sql(...)`.
+            topic: The topic.
+            expression: Filter, `Tag(...)` or `Sql(...)`.
 
         Raises:
-            SubscriptionError: the expression is neither.
+            SubscriptionError: The expression is neither.
         """
         topic, version = self._namespace.wrap(topic), self._instance.clock.now_ms()
         self._subscriptions[topic] = subscription_of(topic, expression, version=version)
 
     def unsubscribe(self, topic: str) -> None:
-        """End the subscription to a topic; what was received of it can still be acknowledged.
+        """End the subscription to a topic; messages received from it can still be acknowledged.
 
         Raises:
-            SubscriptionError: it is not subscribed.
+            SubscriptionError: The topic is not subscribed.
         """
         if self._subscriptions.pop(self._namespace.wrap(topic), None) is None:
             raise SubscriptionError(f"{topic!r:.80} is not subscribed by {self!r}")
@@ -117,7 +116,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
     # --- life
 
     async def _open(self) -> None:
-        """Join the group; messages are asked for by `receive` only."""
+        """Join the group; messages are requested only by `receive`."""
         self._at_close(lambda: self._instance.leave(self._member))
         self._at_close(self._notices.clear)
         self._at_close(self._tasks.close)
@@ -133,17 +132,17 @@ class AsyncSimpleConsumer(AsyncGroupClient):
         invisible_ms: int | None = None,
         wait_ms: int | None = None,
     ) -> list[StoredMessage]:
-        """The next messages of any topic; none when none comes in time.
+        """Return the next messages of any subscribed topic, or an empty list if none arrive in time.
 
         Args:
-            max_count: at most so many, up to 32; those of one broker and topic.
-            invisible_ms: how long they are hidden; None: as the settings say.
-            wait_ms: how long to wait for a first one; None: as the settings say.
+            max_count: Maximum number of messages, up to 32; they come from one broker and topic.
+            invisible_ms: How long they are hidden from other consumers, ms; None: as in the settings.
+            wait_ms: How long to wait for the first message, ms; None: as in the settings.
 
         Raises:
-            SubscriptionError: nothing is subscribed.
-            ClientError: a broker refuses, or `max_count` is out of range.
-            TopicNotFound, NetError: nobody can be asked.
+            SubscriptionError: No topic is subscribed.
+            ClientError: A broker refused, or `max_count` is out of range.
+            TopicNotFound, NetError: No route, or no broker could be reached.
         """
         if not 0 < max_count <= COUNT_MAX:
             raise ClientError(f"max_count={max_count}: a broker gives 1 to {COUNT_MAX} at once")
@@ -161,14 +160,14 @@ class AsyncSimpleConsumer(AsyncGroupClient):
                 await self._wait_for_any(places, deadline)
 
     async def ack(self, messages: StoredMessage | Sequence[StoredMessage]) -> None:
-        """Acknowledge messages: they do not come again.
+        """Acknowledge messages, so that they are not redelivered.
 
         Args:
-            messages: one, or any number of them with one request a broker.
+            messages: A message, or several messages, which take one request per broker.
 
         Raises:
-            ClientError: a broker refuses, or a message was not received here.
-            NetError: a broker does not answer; messages may come again.
+            ClientError: A broker refused, or a message was not received with this consumer.
+            NetError: A broker did not answer; messages may be redelivered.
         """
         self._check_running()
         by_broker: dict[str, list[StoredMessage]] = {}
@@ -179,11 +178,11 @@ class AsyncSimpleConsumer(AsyncGroupClient):
     async def change_invisibility(
         self, message: StoredMessage, invisible_ms: int
     ) -> StoredMessage:
-        """Hide a message for another time from now; acknowledge the one that is given back.
+        """Hide a message for `invisible_ms` from now; acknowledge the returned message instead of the given one.
 
         Raises:
-            ClientError: the broker refuses, or the message was not received here.
-            NetError: the broker does not answer.
+            ClientError: The broker refused, or the message was not received with this consumer.
+            NetError: The broker did not answer.
         """
         self._check_running()
         return await self._popper.change_invisibility(message, invisible_ms)
@@ -191,7 +190,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
     # --- where to ask
 
     async def _places(self) -> list[_Place]:
-        """Topics and brokers, beginning with another one each time."""
+        """Return the subscribed topics with their brokers, starting with a different pair each time."""
         if not self._subscriptions:
             raise SubscriptionError(f"{self!r} has no topic; call subscribe(topic) first")
         places: list[_Place] = []
@@ -205,7 +204,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
     async def _pop_round(
         self, places: list[_Place], max_count: int, invisible_ms: int, deadline: float
     ) -> list[StoredMessage]:
-        """Ask one after the other; where there is only one, it holds the question."""
+        """Pop from one broker after the other until one has messages; a single broker may hold the request."""
         left_ms = max(int((deadline - asyncio.get_running_loop().time()) * 1000), 0)
         is_from_min = self._settings.consume_from is ConsumeFrom.FIRST
         for topic, broker_name in places:
@@ -226,8 +225,8 @@ class AsyncSimpleConsumer(AsyncGroupClient):
         return []
 
     async def _buried(self, message: StoredMessage) -> bool:
-        """Give a message that came too often to the dead letters; whether it is there."""
-        # Of another group's dead letters the count says nothing about us.
+        """Make a message with too many redeliveries a dead letter; return whether this succeeded."""
+        # The count of a message in another group's dead-letter topic does not concern this group.
         is_retry = receipt_of(message).kind != NORMAL
         if not is_retry or message.reconsume_times <= self._settings.retries_max:
             return False
@@ -243,7 +242,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
         return True
 
     async def _wait_for_any(self, places: list[_Place], deadline: float) -> None:
-        """Wait until some broker has something; questions that are left are asked on."""
+        """Wait until some broker has messages; unanswered queries stay open for the next call."""
         left_ms = int((deadline - asyncio.get_running_loop().time()) * 1000)
         if left_ms <= 0:
             return
@@ -266,18 +265,18 @@ class AsyncSimpleConsumer(AsyncGroupClient):
 
 
 class _SimpleMember:
-    """A simple consumer as its client instance sees it."""
+    """The membership of a simple consumer in its group, for the client instance."""
 
     def __init__(
         self, group: str, subscriptions: Mapping[str, Subscription], settings: SimpleSettings
     ) -> None:
-        """`subscriptions` may change."""
+        """`subscriptions` may change later."""
         self.group = group
         self._subscriptions = subscriptions
         self._settings = settings
 
     def heartbeat_part(self) -> ConsumerPart:
-        """The part of a heartbeat that announces this member to brokers."""
+        """Return the part of a heartbeat that announces this member to brokers."""
         return ConsumerPart(
             self.group,
             tuple(self._subscriptions.values()),
@@ -286,9 +285,9 @@ class _SimpleMember:
         )
 
     def topics(self) -> list[str]:
-        """Topics whose routes it needs kept fresh."""
+        """Return the topics whose routes must be refreshed."""
         return list(self._subscriptions)
 
     def take_request(self, _command: Command, _channel: Channel) -> bool:
-        """Nothing that brokers ask is for a simple consumer."""
+        """Return False, because a simple consumer handles no requests of brokers."""
         return False

@@ -1,1 +1,1 @@
-"""The pull consumer, and the pulls that all consumers make."""
+"""The pull consumer, and the pull requests that all consumers use."""

@@ -1,6 +1,6 @@
-"""Messages that were pulled for a pull consumer and not received by its user yet.
+"""Messages that were pulled for a pull consumer and not yet received by its user.
 
-What the user received counts as consumed when he asks for more: then he is through with it.
+Received messages count as consumed when the user asks for more, because the user has then finished with them.
 """
 
 import asyncio
@@ -19,26 +19,25 @@ class _Item(NamedTuple):
 
 
 class Inbox:
-    """The inbox of one pull consumer."""
+    """The pulled messages of one pull consumer."""
 
     def __init__(self) -> None:
-        """Begin empty."""
         self._waiting: deque[_Item] = deque()
         self._handed_out: list[_Item] = []
         self._arrived = asyncio.Event()
 
     def put(self, loop: PullLoop, messages: Batch) -> None:
-        """Put in messages that came."""
+        """Add pulled messages."""
         self._waiting.extend(_Item(loop, loop.process_queue, message) for message in messages)
         self._arrived.set()
 
     def drop(self, loop: PullLoop) -> None:
-        """Forget messages of this loop: its queue is another's, or its position was moved."""
+        """Drop the messages of this loop, because its queue was revoked or its offset was changed."""
         self._waiting = deque(item for item in self._waiting if item.loop is not loop)
         self._handed_out = [item for item in self._handed_out if item.loop is not loop]
 
     async def take(self, max_count: int, wait_ms: float) -> list[StoredMessage]:
-        """The next messages, at most so many; none when none comes in time."""
+        """Return up to `max_count` messages, or an empty list if none arrive within `wait_ms` ms."""
         if not self._waiting:
             self._arrived.clear()
             try:
@@ -52,15 +51,15 @@ class Inbox:
         return [item.message for item in taken]
 
     def finish(self) -> None:
-        """Mark the messages that were handed out as consumed."""
+        """Mark the received messages as consumed."""
         done, self._handed_out = self._handed_out, []
         for item in done:
             item.loop.finish(item.process_queue, [item.message.queue_offset])
 
     def forget(self) -> None:
-        """Drop the messages that were handed out as not consumed: the next owner of the queue gets them again."""
+        """Mark the received messages as not consumed: the next owner of the queue gets them again."""
         self._handed_out.clear()
 
     def wake(self) -> None:
-        """Let a `take` that waits look again: the consumer closes."""
+        """Wake up a waiting `take`, because the consumer is closing."""
         self._arrived.set()

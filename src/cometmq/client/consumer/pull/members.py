@@ -1,8 +1,7 @@
-"""Chooses the member of a broker group that gives the messages of a range, and the one whose word counts.
+"""Choice of the member of a broker group (master or slave) to read a range of messages from.
 
-A replica may lag behind its master, may have begun later, or may not be read at all. So what a
-replica gives is taken, and what it does not give is asked of the master before anybody believes
-that it is gone.
+A slave may lag behind its master, may have started later, or may not permit reads. Messages that a slave returns are
+used; messages that it lacks are requested from the master before they are considered deleted.
 """
 
 import logging
@@ -25,10 +24,9 @@ Ask = Callable[[int, int], AsyncGenerator[RawPull, None]]
 
 
 class ReadFrom(StrEnum):
-    """The member of a broker group that gives the messages.
+    """The member of a broker group to read from.
 
-    Whatever is chosen, only the master is believed that there are none: a replica may lag behind it, or
-    have begun later.
+    Only the master decides that there are no messages, because a slave may lag behind it or have started later.
     """
 
     MASTER = "master"
@@ -38,13 +36,13 @@ class ReadFrom(StrEnum):
 
 @dataclass(frozen=True)
 class BrokerGroupMembers:
-    """The members of a broker group, for one range.
+    """The members of a broker group, for reading one range.
 
     Attributes:
-        read_from: the user's choice.
-        has_master: whether the route names one now.
-        replicas: ids of the members beside the master.
-        suggested: what brokers suggested last, by queue; kept by whoever keeps the connections.
+        read_from: The user's choice.
+        has_master: Whether the route currently has a master.
+        replicas: Ids of the slaves.
+        suggested: The member that a broker last suggested for each queue; shared between ranges.
     """
 
     read_from: ReadFrom
@@ -55,18 +53,18 @@ class BrokerGroupMembers:
     async def pulls(
         self, queue: MessageQueue, *, start: int, end: int, is_all: bool, ask: Ask
     ) -> AsyncGenerator[RawPull, None]:
-        """Yield the answers for [start, end), up to the first of the master's that has nothing.
+        """Yield the answers for [start, end), up to the first answer of the master that has no messages.
 
         Args:
-            queue: whose.
-            start: first queue offset.
-            end: queue offset behind the last one.
-            is_all: whether the broker leaves out nothing.
-            ask: asks a member.
+            queue: Queue to read.
+            start: First queue offset.
+            end: Queue offset after the last message.
+            is_all: Whether all messages are wanted, so that a skipped offset means that the slave lacks it.
+            ask: Pulls from a member.
 
         Raises:
-            NetError: there is no master, or it cannot be reached.
-            CometError: what the master said.
+            NetError: There is no master, or it cannot be reached.
+            CometError: The error of the master.
         """
         offset, member = start, self._chosen(queue)
         while member != MASTER_ID and offset < end:
@@ -96,12 +94,12 @@ class BrokerGroupMembers:
             async for pull in answers:
                 goes_on = self._is_suggested(queue, pull, MASTER_ID)
                 yield pull
-                # What follows comes with the next call, from whom this one names.
+                # The next call continues with the member that this answer suggests.
                 if not goes_on or pull.status not in ADVANCING:
                     return
 
     def _chosen(self, queue: MessageQueue) -> int:
-        """The member that is asked first."""
+        """Return the id of the member to read from first."""
         if self.read_from is ReadFrom.MASTER or not self.replicas:
             return MASTER_ID
         if self.read_from is ReadFrom.SLAVE or not self.has_master:
@@ -110,7 +108,7 @@ class BrokerGroupMembers:
         return named if named in self.replicas else MASTER_ID
 
     def _is_suggested(self, queue: MessageQueue, pull: RawPull, member: int) -> bool:
-        """Whether the member may go on, as it says itself; kept for what follows."""
+        """Record the member that an answer suggests; return whether it is the one that is being read."""
         if self.read_from is not ReadFrom.SUGGESTED or not self.replicas:
             return True
         self.suggested[queue] = pull.suggested_broker_id
@@ -123,7 +121,7 @@ def members_of(
     read_from: ReadFrom,
     suggested: MutableMapping[MessageQueue, int],
 ) -> BrokerGroupMembers:
-    """The members of a queue's broker group, as a route has them."""
+    """Return the members of a queue's broker group according to a route."""
     ids = {
         member
         for broker in route.brokers
@@ -134,7 +132,7 @@ def members_of(
 
 
 def _is_word_enough(pull: RawPull, offset: int, *, is_all: bool) -> bool:
-    """Whether a replica has all that it was asked for, as far as its answer reaches."""
+    """Return whether a slave's answer contains every wanted message of the part that it covers."""
     if pull.status not in ADVANCING:
         return False
     return not is_all or pull.first_given(offset) == offset

@@ -1,8 +1,7 @@
-"""The messages of one queue that were pulled and are not consumed yet (ProcessQueue of Java's client).
+"""The messages of one queue that were pulled and are not consumed yet (ProcessQueue of the Java client).
 
-Listeners finish in any order; what may be committed is the smallest offset that is not finished,
-since a consumer that starts again begins there. What one pull brought is one run, and is finished by one
-step where it is consumed as a whole.
+Listeners finish in any order. The offset to commit is the smallest one that is not consumed, because a restarted
+consumer starts there. The messages of one pull form a run, which is removed in one step if it is consumed as a whole.
 """
 
 from bisect import bisect_right
@@ -12,12 +11,12 @@ from operator import attrgetter, lt
 
 
 class _PulledRun:
-    """Offsets that came together, rising, and their sizes.
+    """Offsets that were pulled together, in ascending order, and their sizes.
 
     Attributes:
-        first: the smallest.
-        last: the largest.
-        open: the sizes of those that are not finished, by their offsets; None: all are open.
+        first: Smallest offset.
+        last: Largest offset.
+        open: Sizes of the unconsumed messages by offset; None: all are unconsumed.
     """
 
     __slots__ = ("first", "last", "offsets", "open", "sizes")
@@ -30,14 +29,14 @@ class _PulledRun:
         self.open: dict[int, int] | None = None
 
     def opened(self) -> dict[int, int]:
-        """The sizes of those that are not finished, in the order of their offsets."""
+        """Return the sizes of the unconsumed messages by offset, in ascending order."""
         if self.open is None:
             self.open = dict(zip(self.offsets, self.sizes, strict=True))
         return self.open
 
     @property
     def smallest(self) -> int:
-        """The smallest that is not finished."""
+        """The smallest unconsumed offset."""
         return self.first if self.open is None else next(iter(self.open))
 
 
@@ -45,24 +44,23 @@ _first = attrgetter("first")
 
 
 class ProcessQueue:
-    """Offsets of cached messages and their sizes.
+    """Offsets and sizes of the cached messages of a queue.
 
     Attributes:
-        count: messages cached.
-        size: their bodies' bytes.
-        next_offset: what to commit: everything before it is consumed. None until something came.
+        count: Number of cached messages.
+        size: Total size of their bodies, bytes.
+        next_offset: Offset to commit: all messages before it are consumed. None until the first message.
     """
 
     def __init__(self) -> None:
-        """Begin empty."""
         self.count = 0
         self.size = 0
         self.next_offset: int | None = None
-        # Invariant: the first is not finished, so it has the smallest offset that is not.
+        # Invariant: the first run is not finished, so it contains the smallest unconsumed offset.
         self._runs: deque[_PulledRun] = deque()
 
     def add(self, offsets: list[int], sizes: list[int]) -> None:
-        """Add messages, behind those that are here: queue offsets, and bytes of each."""
+        """Add messages after the cached ones: their queue offsets, and the size of each in bytes."""
         runs = self._runs
         last = runs[-1].last if runs else -1
         if not offsets or offsets[0] <= last or not _are_rising(offsets):
@@ -71,14 +69,14 @@ class ProcessQueue:
                 return
             assert offsets[0] > last, "offsets of a queue rise"
         if not runs:
-            # What lay between matched nothing, and needs no second look.
+            # Skipped offsets did not match the filter and need not be read again.
             self.next_offset = offsets[0]
         runs.append(_PulledRun(offsets, sizes))
         self.count += len(offsets)
         self.size += sum(sizes)
 
     def _unknown(self, offsets: list[int], sizes: list[int]) -> tuple[list[int], list[int]]:
-        """Leave out what is cached, and give the rest once each, in the order of their offsets."""
+        """Return the messages that are not cached, without duplicates, in ascending order."""
         new = dict(zip(offsets, sizes, strict=True))
         for run in self._runs:
             for offset in run.opened().keys() & new.keys():
@@ -87,12 +85,12 @@ class ProcessQueue:
         return rising, [new[offset] for offset in rising]
 
     def finish(self, offsets: list[int]) -> None:
-        """Remove messages that were consumed, or sent back; one that is not cached is ignored."""
+        """Remove messages that were consumed or sent back; offsets that are not cached are ignored."""
         runs = self._runs
         if not (runs and offsets):
             return
         run = runs[0]
-        if offsets[0] > run.last:  # Mostly they are finished in their order.
+        if offsets[0] > run.last:  # They are usually finished in order.
             run = runs[bisect_right(runs, offsets[0], key=_first) - 1]
         if run.open is None and run.offsets == offsets:
             run.open = {}
@@ -111,7 +109,7 @@ class ProcessQueue:
             self._move_on(run)
 
     def _move_on(self, run: _PulledRun) -> None:
-        """Leave finished runs behind, from the first on, and say what may be committed."""
+        """Remove finished runs from the front and update the offset to commit."""
         runs = self._runs
         while run.open is not None and not run.open:
             runs.popleft()
@@ -123,17 +121,17 @@ class ProcessQueue:
 
     @property
     def cached(self) -> tuple[int, int]:
-        """The number of cached messages, and bytes of their bodies."""
+        """The number of cached messages and the bytes of their bodies."""
         return self.count, self.size
 
     @property
     def smallest(self) -> int | None:
-        """The smallest offset cached."""
+        """The smallest cached offset."""
         return self._runs[0].smallest if self._runs else None
 
     @property
     def span(self) -> int:
-        """The distance between the smallest offset cached and the largest of those that came last."""
+        """The distance between the smallest cached offset and the largest of the last run."""
         smallest = self.smallest
         return 0 if smallest is None else self._runs[-1].last - smallest
 

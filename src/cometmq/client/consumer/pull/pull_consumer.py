@@ -1,4 +1,4 @@
-"""The pull consumer: reads messages when its user asks, by offset or as the next ones of a subscription.
+"""The asyncio pull consumer: reads messages on request, by offset or as the next ones of a subscription.
 
     async with AsyncPullConsumer("127.0.0.1:9876", group="reports") as consumer:
         for queue in await consumer.queues("orders"):
@@ -6,7 +6,7 @@
             for message in pull.messages: ...
 
     async with AsyncPullConsumer("127.0.0.1:9876", group="reports") as consumer:
-        consumer.subscribe("orders", Tag("paid"))       # shared with the group's other members
+        consumer.subscribe("orders", Tag("paid"))       # queues are shared with the group's other members
         async for message in consumer: ...
 
 `cometmq.client.PullConsumer` is the same for threads.
@@ -35,22 +35,22 @@ from cometmq.net.tasks import Tasks
 
 
 class AsyncPullConsumer(AsyncGroupClient):
-    """A consumer that reads messages on demand: by queue and offset, or the next of a subscription.
+    """A consumer that reads messages on request: by queue and offset, or the next ones of a subscription.
 
-    When it is closed it commits what was received, and leaves the group.
+    When it is closed, it commits the received messages and leaves the group.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
-        group: its consumer group, whose offsets `committed` and `commit` mean.
-        subscriptions: a filter for each topic, `{"orders": Tag("paid")}`, or topics, `["orders"]`, of
-            which all messages are wanted; more by `subscribe`.
-        settings: times and sizes.
-        instance: share another client's connections; its owner closes it.
+        group: Its consumer group, which `committed` and `commit` refer to.
+        subscriptions: A filter for each topic, `{"orders": Tag("paid")}`, or a list of topics without filters,
+            `["orders"]`; add more with `subscribe`.
+        settings: Times and sizes.
+        instance: Shares the connections of another client, whose owner closes them.
 
     Raises:
-        SettingsError: a nameserver address cannot be read.
-        SubscriptionError: a filter is no filter.
-        RequestError: the group's name is illegal.
+        SettingsError: A nameserver address is invalid.
+        SubscriptionError: A filter is neither a `Tag` nor an `Sql`.
+        RequestError: The name of the group is invalid.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class AsyncPullConsumer(AsyncGroupClient):
     # --- life
 
     async def _open(self) -> None:
-        """Join the group; where nothing is subscribed, nothing is connected before the first call."""
+        """Join the group; without subscriptions, connect only at the first call."""
         self._at_close(self._member.leave)
         self._at_close(self._member.stop_pulling)
         self._at_close(self._tasks.close)
@@ -94,11 +94,11 @@ class AsyncPullConsumer(AsyncGroupClient):
             await self._member.start()
 
     def _check_running(self) -> None:
-        not_quiet()  # Whoever fetches again and again waits for brokers, and sets no timer.
+        not_quiet()  # A program that fetches in a loop waits for brokers without setting a timer.
         super()._check_running()
 
     async def __aexit__(self, kind: object = None, *_rest: object) -> None:
-        """Close the consumer; what was being worked on when an error left the block comes again."""
+        """Close the consumer; after an error in the block, the messages last received are redelivered."""
         if kind is not None:
             self._inbox.forget()
         await self.close()
@@ -106,11 +106,11 @@ class AsyncPullConsumer(AsyncGroupClient):
     # --- by queue and offset
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """The queues of a topic that can be read, sorted.
+        """Return the readable queues of a topic, sorted.
 
         Raises:
-            TopicNotFound: the nameserver knows no route of it.
-            ClientClosed, NetError, BrokerRefused: the nameservers cannot be asked.
+            TopicNotFound: The nameserver has no route of the topic.
+            ClientClosed, NetError, BrokerRefused: The nameservers cannot be queried.
         """
         self._check_running()
         known = await self._instance.known(self._namespace.wrap(topic))
@@ -125,19 +125,19 @@ class AsyncPullConsumer(AsyncGroupClient):
         wait_ms: int = 0,
         expression: Filter = ALL,
     ) -> PullResult:
-        """Pull messages from an offset on.
+        """Pull messages from an offset.
 
         Args:
-            queue: where.
-            offset: first queue offset wanted.
-            max_count: messages at most; a broker gives at most 32 by default.
-            wait_ms: how long the broker may wait for a message when there is none.
-            expression: which of them, `Tag(...)` or `Sql(...)`.
+            queue: Queue to read.
+            offset: First queue offset.
+            max_count: Maximum number of messages; a broker returns at most 32 by default.
+            wait_ms: How long the broker may wait for a message if there is none, ms.
+            expression: Filter, `Tag(...)` or `Sql(...)`.
 
         Raises:
-            SubscriptionError: the expression is neither.
-            BrokerRefused: no permission, or no such queue.
-            ClientClosed, TopicNotFound, BrokerNotFound, NetError, CodecError: no answer.
+            SubscriptionError: The expression is neither.
+            BrokerRefused: The queue does not exist or may not be read.
+            ClientClosed, TopicNotFound, BrokerNotFound, NetError, CodecError: The broker could not be queried.
         """
         self._check_running()
         queue = self._namespace.wrap_queue(queue)
@@ -167,20 +167,20 @@ class AsyncPullConsumer(AsyncGroupClient):
         wait_ms: int = 0,
         expression: Filter = ALL,
     ) -> RawPull:
-        """Pull records from an offset on as they came, for those who decode them themselves; ranges: `AsyncQueueReader`.
+        """Pull undecoded records from an offset, for callers that decode them; for ranges use `AsyncQueueReader`.
 
-        The broker filters by the tags' hashes only; compare tags yourself.
+        The broker compares only the hashes of tags; compare the tags yourself.
 
         Args:
-            queue: where.
-            offset: first queue offset wanted.
-            max_count: messages at most.
-            max_bytes: bytes at most; None: as the broker likes.
-            wait_ms: how long the broker may wait for a message when there is none.
-            expression: which of them.
+            queue: Queue to read.
+            offset: First queue offset.
+            max_count: Maximum number of messages.
+            max_bytes: Maximum size in bytes; None: the broker's limit.
+            wait_ms: How long the broker may wait for a message if there is none, ms.
+            expression: Filter, `Tag(...)` or `Sql(...)`.
 
         Raises:
-            CometError: of one of the kinds that `fetch` names.
+            CometError: Any of the errors of `fetch`.
         """
         self._check_running()
         queue = self._namespace.wrap_queue(queue)
@@ -195,12 +195,12 @@ class AsyncPullConsumer(AsyncGroupClient):
         """Subscribe to a topic; its queues are shared with the group's other members.
 
         Args:
-            topic: one more, or one whose filter is to be another.
-            expression: which of its messages, `Tag(...)` or `Sql(...)`.
+            topic: A new topic, or a subscribed one whose filter is to be changed.
+            expression: Filter, `Tag(...)` or `Sql(...)`.
 
         Raises:
-            SubscriptionError: the expression is neither.
-            ClientError: queues were assigned already.
+            SubscriptionError: The expression is neither.
+            ClientError: Queues were already assigned with `assign`.
         """
         if self._member.is_assigned:
             raise ClientError(f"{self!r} has assigned queues; subscribe with another consumer")
@@ -209,10 +209,10 @@ class AsyncPullConsumer(AsyncGroupClient):
             self._tasks.spawn(self._member.start(), "join")
 
     def unsubscribe(self, topic: str) -> None:
-        """End the subscription to a topic; its queues go to the other members of the group.
+        """End the subscription to a topic; its queues are reassigned to the other members of the group.
 
         Raises:
-            SubscriptionError: it is not subscribed.
+            SubscriptionError: The topic is not subscribed.
         """
         full = self._namespace.wrap(topic)
         if full not in self._member.topics():
@@ -220,11 +220,11 @@ class AsyncPullConsumer(AsyncGroupClient):
         self._member.unsubscribe(full)
 
     async def assign(self, queues: Iterable[MessageQueue]) -> None:
-        """Receive exactly the messages of these queues, whoever else does.
+        """Receive the messages of exactly these queues, regardless of other consumers.
 
         Raises:
-            ClientError: topics were subscribed already.
-            ClientClosed: not started, or closed.
+            ClientError: Topics were already subscribed.
+            ClientClosed: The consumer is not running.
         """
         self._check_running()
         if self._member.topics():
@@ -232,11 +232,11 @@ class AsyncPullConsumer(AsyncGroupClient):
         await self._member.assign(map(self._namespace.wrap_queue, queues))
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Go on receiving a queue at another offset.
+        """Continue receiving a queue at another offset.
 
         Raises:
-            ClientError: the queue is not this consumer's now.
-            ClientClosed: not started, or closed.
+            ClientError: The queue is not assigned to this consumer.
+            ClientClosed: The consumer is not running.
         """
         self._check_running()
         loop = self._member.loops.get(self._namespace.wrap_queue(queue))
@@ -249,21 +249,20 @@ class AsyncPullConsumer(AsyncGroupClient):
         loop.seek(offset)
 
     async def assignment(self) -> list[MessageQueue]:
-        """The queues that are received now, sorted: assigned, or this member's share."""
+        """Return the queues that this consumer currently receives, sorted."""
         return sorted(map(self._namespace.unwrap_queue, self._member.loops))
 
     async def receive(self, max_count: int = 32, *, wait_ms: int = 5000) -> list[StoredMessage]:
-        """The next messages of what was subscribed or assigned.
+        """Return the next messages of the subscribed topics or assigned queues.
 
-        What the call before gave counts as consumed from now on and will be committed
-        (`auto_commit`).
+        The messages returned by the previous call count as consumed from now on and will be committed (`auto_commit`).
 
         Args:
-            max_count: messages at most.
-            wait_ms: how long to wait for the first one.
+            max_count: Maximum number of messages.
+            wait_ms: How long to wait for the first message, ms; an empty list is returned if none arrives.
 
         Raises:
-            ClientClosed: not started, or closed.
+            ClientClosed: The consumer is not running.
         """
         self._check_running()
         self._inbox.finish()
@@ -274,7 +273,7 @@ class AsyncPullConsumer(AsyncGroupClient):
         raise named
 
     async def __aiter__(self) -> AsyncIterator[StoredMessage]:
-        """Every message of what was subscribed or assigned, until the consumer is closed."""
+        """Yield every message of the subscribed topics or assigned queues until the consumer is closed."""
         while self._is_open:
             for message in await self.receive(1):
                 yield message
@@ -282,21 +281,19 @@ class AsyncPullConsumer(AsyncGroupClient):
     # --- offsets
 
     async def min_offset(self, queue: MessageQueue) -> int:
-        """The offset of the queue's first message.
+        """Return the offset of the first message in a queue.
 
         Raises:
-            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: no
-                answer.
+            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: The broker could not be queried.
         """
         self._check_running()
         return await self._offsets.min_offset(self._namespace.wrap_queue(queue))
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        """The offset that the queue's next message will get.
+        """Return the offset that the next message of a queue will get.
 
         Raises:
-            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: no
-                answer.
+            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: The broker could not be queried.
         """
         self._check_running()
         return await self._offsets.max_offset(self._namespace.wrap_queue(queue))
@@ -304,42 +301,39 @@ class AsyncPullConsumer(AsyncGroupClient):
     async def offset_by_time(
         self, queue: MessageQueue, timestamp_ms: int, *, upper: bool = False
     ) -> int:
-        """The offset of the first message stored at a time (ms since 1970) or later.
+        """Return the offset of the first message stored at or after a time.
 
         Args:
-            queue: where.
-            timestamp_ms: the time.
-            upper: that of the last message stored then or earlier instead (brokers of 5.x).
+            queue: Queue to search.
+            timestamp_ms: The time, ms since 1970.
+            upper: Return instead the offset of the last message stored at or before the time (brokers of 5.x).
 
         Raises:
-            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: no
-                answer.
+            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: The broker could not be queried.
         """
         self._check_running()
         full = self._namespace.wrap_queue(queue)
         return await self._offsets.offset_by_time(full, timestamp_ms, upper=upper)
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """The next offset that this group will consume; None when it never committed one.
+        """Return the committed offset of this group, which is the next one to consume; None if there is none.
 
         Raises:
-            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: no
-                answer.
+            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: The broker could not be queried.
         """
         self._check_running()
         return await self._offsets.committed(self._group, self._namespace.wrap_queue(queue))
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Store the next offset that this group will consume.
+        """Commit the next offset that this group will consume.
 
         Raises:
-            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: it
-                may not be stored.
+            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: It may not be stored.
         """
         self._check_running()
         await self._offsets.commit(self._group, self._namespace.wrap_queue(queue), offset)
 
 
 def _pass_over(loop: PullLoop, record: Record) -> None:
-    # There is no listener that could fail on it; `PullLoop` has logged where it is and why.
+    # There is no listener that could refuse it; `PullLoop` has logged the error.
     loop.finish(loop.process_queue, [record.queue_offset])

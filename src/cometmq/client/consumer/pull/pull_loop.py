@@ -1,8 +1,8 @@
-"""Pulls one queue for as long as it belongs to this member: long polls, flow control, patience.
+"""Pulls one queue while it is assigned to this member, with long polling, flow control and retries.
 
-The broker holds a pull that finds nothing for up to 15 s and answers when a message comes, so a loop
-costs nothing while its queue is quiet. Where an answer says that more is there, the next pull leaves before the messages of that
-answer are looked at, so that broker and client work at once. Follows DefaultMQPushConsumerImpl.pullMessage of 5.3.3.
+The broker holds a pull that finds no message for up to 15 s and answers when a message arrives, so an idle queue costs
+nothing. If an answer shows that more messages exist, the next pull is sent before the messages of that answer are
+processed, so that broker and client work in parallel. Follows DefaultMQPushConsumerImpl.pullMessage of 5.3.3.
 """
 
 import asyncio
@@ -41,8 +41,8 @@ _log = logging.getLogger(__name__)
 # pullTimeDelayMillsWhenBrokerFlowControl and pullTimeDelayMillsWhenException of 5.3.3, seconds.
 _BUSY_PAUSE = 0.02
 _FAILURE_PAUSE = 1.0
-# Answers that bring nothing and come at once: how soon is at once (seconds), how many are free, and the pause
-# behind them, doubled up to that of failures (seconds).
+# Pauses after answers that return immediately without messages: the limit for "immediately" (seconds), the number of
+# such answers without a pause, and the first pause (seconds), which doubles up to that of failures.
 _HELD_SECONDS = 1.0
 _PULLING = "pulling from"
 _IN_VAIN_FREE = 3
@@ -55,19 +55,19 @@ Batch = list[StoredMessage]
 
 @dataclass(frozen=True, slots=True)
 class PullContext:
-    """The parts that all pull loops of a member share.
+    """Dependencies that all pull loops of a member share.
 
     Attributes:
-        puller: who pulls.
-        progress: where the group stands.
-        settings: sizes and times.
-        gate: open while the member may pull.
-        counts: what is counted, by topic.
-        clock: the time.
-        outages: Writes the lines about pulls that fail.
-        start: Finds the first offset of a queue, from storage or by the group's rule.
-        deliver: takes messages that match, with their loop.
-        discard: takes a record that cannot be read.
+        puller: Sends pulls.
+        progress: Consumed offsets of the group.
+        settings: Sizes and times.
+        gate: Set while the member may pull.
+        counts: Counts by topic.
+        clock: Provides the time.
+        outages: Logs failing pulls.
+        start: Finds the first offset of a queue, from the committed one or by the group's rule.
+        deliver: Called with matching messages and their loop.
+        discard: Called with a record that cannot be decoded.
     """
 
     puller: Puller
@@ -83,13 +83,13 @@ class PullContext:
 
 
 class _AskedPull(NamedTuple):
-    """A pull under way.
+    """A pull in progress.
 
     Attributes:
-        process_queue: of the loop when it was asked; what comes after a jump of the offset counts no more.
-        offset: where from.
-        at: when it was asked, monotonic seconds.
-        answer: what it gives.
+        process_queue: The loop's process queue at the time of the request; after a seek it differs, and the answer is ignored.
+        offset: First offset.
+        at: Time of the request, monotonic seconds.
+        answer: Future of the answer.
     """
 
     process_queue: ProcessQueue
@@ -102,18 +102,18 @@ class PullLoop:
     """Pulls one queue.
 
     Attributes:
-        queue: which.
-        process_queue: what was pulled and is not consumed; a new one after each jump of the offset,
-            so that what is still being consumed from before cannot move the new position.
-        is_dropped: the queue is not ours any more; what comes out of it late is ignored.
-        counts: of its topic.
-        pulled_ms: when it was last pulled, ms since 1970; 0: never.
-        consumed_ms: when a message of it was last finished.
+        queue: The queue.
+        process_queue: Pulled and unconsumed messages; replaced after each seek, so that messages from before the seek
+            cannot change the new position.
+        is_dropped: Whether the queue was revoked; late results are then ignored.
+        counts: Counts of the topic.
+        pulled_ms: Time of the last pull, ms since 1970; 0: none.
+        consumed_ms: Time at which a message was last consumed, ms since 1970.
 
     Args:
-        queue: which.
-        subscription: which messages of it.
-        reading: what all loops of a member share.
+        queue: The queue.
+        subscription: Filter for its messages.
+        reading: Dependencies that all loops of a member share.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class PullLoop:
         self.consumed_ms = 0
         self._subscription = subscription
         self._reading = reading
-        # Told with every message, so it is looked up once.
+        # Looked up once, because it is updated with every message.
         self._place = reading.progress.place(queue)
         settings = self._settings = reading.settings
         terms = PullTerms(
@@ -140,10 +140,10 @@ class PullLoop:
         self._is_told = settings.auto_commit and not settings.broadcasting
         self._namespace = namespace_of(reading.settings.namespace)
         self._next_offset: int | None = None
-        self._in_vain = 0  # Answers in a row that brought nothing at once.
+        self._in_vain = 0  # Number of consecutive immediate answers without progress.
         self._moved = asyncio.Event()
         self._has_room = asyncio.Event()
-        # What is awaited, and what was asked behind it before its messages were looked at.
+        # The awaited pull, and the next one if it was sent before the messages of the first were processed.
         self._asked: _AskedPull | None = None
         self._ahead: _AskedPull | None = None
 
@@ -157,7 +157,7 @@ class PullLoop:
             self._reading.outages.forget(_PULLING, self.queue)
 
     async def _pull_patiently(self) -> None:
-        """Pull until a pull fails, and wait as long as its failure asks for."""
+        """Pull until an error occurs, then wait as long as the error requires."""
         try:
             while True:
                 await self._pull_next()
@@ -170,19 +170,19 @@ class PullLoop:
                 self._lose_position()
             is_short = refused.code == ResponseCode.FLOW_CONTROL
             await asyncio.sleep(_BUSY_PAUSE if is_short else _FAILURE_PAUSE)
-        except Exception as error:  # noqa: BLE001  Even a bug must not end it.
-            # A queue that nobody reads any more would not be noticed for long.
+        except Exception as error:  # noqa: BLE001  Even a bug must not end the loop.
+            # Otherwise a queue that is no longer read would stay unnoticed for long.
             self._failed(error)
             await asyncio.sleep(_FAILURE_PAUSE)
 
     def _failed(self, error: Exception) -> None:
-        # A broker that is away is one outage of all its queues; what it refuses may be a topic's own.
+        # An unreachable broker is one outage for all its queues; a refusal may concern a single topic.
         is_own = not isinstance(error, NetError | BrokerNotFound)
         place = str(self.queue) if is_own else self.queue.broker_name
         self._reading.outages.failed(_PULLING, place, error, self.queue)
 
     def _lose_position(self) -> None:
-        """Forget the position, because the topic is deleted: another queue may get the name of this one."""
+        """Forget the position, because the topic was deleted: a new queue may get the same name."""
         self.process_queue = ProcessQueue()
         self._next_offset = None
         self._reading.start.lose(self.queue)
@@ -192,8 +192,8 @@ class PullLoop:
     async def _pull_next(self) -> None:
         if self._next_offset is None:
             start = await self._reading.start.find(self.queue)
-            if self._next_offset is None:  # Else someone sought meanwhile.
-                # A position at once: a member that closes before its first answer must not lose it.
+            if self._next_offset is None:  # False after a seek in the meantime.
+                # Stored immediately: a member that closes before its first answer must not lose the position.
                 self._next_offset = self._place.offset = start
         if not self._is_roomy():
             await self._wait_room()
@@ -218,7 +218,7 @@ class PullLoop:
         )
 
     def _is_roomy_behind(self, offset: int, pull: RawPull) -> bool:
-        """Look for room behind an answer to a pull from an offset, of which nothing is cached yet: with all that it may hold."""
+        """Return whether there is room after an answer that is not cached yet, assuming that all its messages match."""
         settings, cached = self._settings, self.process_queue
         smallest = cached.smallest
         first = offset if smallest is None else smallest
@@ -231,21 +231,21 @@ class PullLoop:
 
     @property
     def _told_offset(self) -> int | None:
-        """The offset that a pull commits; None: none."""
+        """Return the offset that a pull commits, or None."""
         return self._place.offset if self._is_told else None
 
     async def _ask(self, offset: int) -> _AskedPull:
-        # Before it waits for a connection: somebody may seek meanwhile.
+        # Read before waiting for a connection, because a seek may happen meanwhile.
         process_queue, self.pulled_ms = self.process_queue, self._reading.clock.now_ms()
         answer = await self._pull.start(offset, self._told_offset)
         return _AskedPull(process_queue, offset, self._reading.clock.monotonic(), answer)
 
     def _came(self, pull: RawPull) -> None:
-        """Ask for what follows an answer before its messages are looked at: the broker works on that meanwhile."""
+        """Request what follows an answer before its messages are processed, so that the broker works in parallel."""
         asked, offset = self._asked, pull.next_offset
         if asked is None or self._ahead is not None:
-            return  # It is the answer to what was asked ahead: one answer at most waits here.
-        # Where nothing more is there yet, the messages come first: nobody shall wait for a pull that waits.
+            return  # This is the answer to the pull sent ahead: at most one answer waits here.
+        # At the end of the queue the messages are processed first, so that they do not wait for a long poll.
         is_more = bool(pull.body) and asked.offset < offset < pull.max_offset
         if (
             is_more
@@ -259,7 +259,7 @@ class PullLoop:
                 self.pulled_ms = clock.now_ms()
 
     def _asked_ahead(self, offset: int) -> _AskedPull | None:
-        """The pull that was asked ahead, where it is from an offset; one from another is dropped."""
+        """Return the pull sent ahead if it starts at this offset; drop it otherwise."""
         ahead = self._ahead
         if ahead is not None and ahead.offset == offset:
             self._ahead = None
@@ -270,7 +270,7 @@ class PullLoop:
     def _drop_ahead(self) -> None:
         ahead, self._ahead = self._ahead, None
         if ahead is not None and not ahead.answer.cancel():
-            ahead.answer.exception()  # Looked at, or it would be reported.
+            ahead.answer.exception()  # Retrieved, because asyncio would otherwise report it.
 
     async def _pull_once(self, asked: _AskedPull) -> None:
         process_queue, offset = asked.process_queue, asked.offset
@@ -280,7 +280,7 @@ class PullLoop:
             self.counts.pulls += 1
             self.counts.pull_ms += (self._reading.clock.monotonic() - asked.at) * 1000
         if process_queue is not self.process_queue:
-            return  # Sought after the request, or between the answer and now.
+            return  # A seek happened after the request, or between the answer and now.
         if pull.status is PullStatus.OFFSET_ILLEGAL:
             await self._move(pull, asked)
             return
@@ -290,15 +290,15 @@ class PullLoop:
             )
         messages, unreadable, behind = await self._unpack(pull)
         if process_queue is not self.process_queue:
-            return  # Sought while it was unpacked.
+            return  # A seek happened during unpacking.
         offsets = _offsets([*messages, *unreadable])
         _check_offsets(offsets, offset, behind)
         self.counts.pulled += len(messages) + len(unreadable)
-        # Not before its records could be read: a broken answer must be asked for again.
+        # Not before the records are decoded: a malformed answer must be requested again.
         self._next_offset = behind
         self._take(messages, unreadable, offsets)
         if not self.process_queue.count:
-            # Nothing that matched is open: what was passed over needs no second look.
+            # No matching message is unconsumed: skipped messages need not be read again.
             self._place.offset = behind
         if behind == offset:
             await self._pause_in_vain(asked)
@@ -306,10 +306,10 @@ class PullLoop:
             self._in_vain = 0
 
     async def _move(self, pull: RawPull, asked: _AskedPull) -> None:
-        """Go on elsewhere after an answer that the offset of a pull was reset, or is not in the queue."""
+        """Continue at another offset after an answer that the offset was reset or is not in the queue."""
         following, offset = await self._following(pull, asked.offset), asked.offset
         if asked.process_queue is not self.process_queue:
-            return  # Sought while the broker was asked.
+            return  # A seek happened while the broker was queried.
         if pull.min_offset <= offset <= pull.max_offset:
             _log.info("the offset of %s was reset to %s", self.queue, following)
         else:
@@ -321,10 +321,10 @@ class PullLoop:
         await self._pause_in_vain(asked)
 
     async def _following(self, pull: RawPull, offset: int) -> int:
-        """Return where to go on after an answer that an offset is not in the queue.
+        """Return the offset to continue at after an answer that an offset is not in the queue.
 
-        A queue that ends before the offset may have begun anew; then the offset that the broker has stored for the group,
-        or the group's rule, says where to go on. A stored offset beyond the end says that the queue lost its tail.
+        If the queue ends before the offset, it may have been created anew. Then the group's committed offset, or its
+        rule, applies. A committed offset beyond the end means that the queue lost its tail.
         """
         if not pull.max_offset < offset:
             return pull.next_offset
@@ -332,7 +332,7 @@ class PullLoop:
         return start if start <= pull.max_offset else pull.next_offset
 
     async def _unpack(self, pull: RawPull) -> tuple[Batch, list[Record], int]:
-        """The messages of an answer, its records that cannot be read, and where to go on."""
+        """Return the messages of an answer, its unreadable records, and the offset to continue at."""
         unreadable: list[Record] = []
 
         def note(record: Record, error: CodecError) -> None:
@@ -349,13 +349,13 @@ class PullLoop:
         return messages, unreadable, pull.next_offset if rest is None else rest
 
     async def _pause_in_vain(self, asked: _AskedPull) -> None:
-        """Wait, longer each time, where brokers answer at once with nothing or send us elsewhere.
+        """Pause, longer each time, if brokers answer immediately without messages or with another offset.
 
-        One that holds a pull until something comes has waited already.
+        A broker that held the pull until a message arrived needs no further pause.
         """
         has_waited = self._reading.clock.monotonic() - asked.at >= _HELD_SECONDS
         self._in_vain = 0 if has_waited else self._in_vain + 1
-        # The first few are free: a pull may be woken for a message that is of another tag.
+        # The first few take no pause: a pull may be woken for a message with another tag.
         if self._in_vain > _IN_VAIN_FREE:
             pause = _IN_VAIN_PAUSE * 2 ** min(self._in_vain - _IN_VAIN_FREE, _DOUBLINGS_MAX)
             self._moved.clear()
@@ -365,7 +365,7 @@ class PullLoop:
 
     def _take(self, messages: Batch, unreadable: list[Record], offsets: list[int]) -> None:
         if self._subscription.tags:
-            # The broker compares hashes only; two tags may share one.
+            # The broker compares only hashes; two tags may have the same hash.
             matches = self._subscription.matches_tag
             messages = [message for message in messages if matches(message.tag)]
             offsets = _offsets([*messages, *unreadable])
@@ -377,7 +377,7 @@ class PullLoop:
             self._reading.deliver(self, messages)
 
     def finish(self, process_queue: ProcessQueue, offsets: list[int]) -> None:
-        """Note consumed messages by their offsets, with the `process_queue` that they came with."""
+        """Record consumed messages by their offsets; `process_queue` is the one they were pulled into."""
         process_queue.finish(offsets)
         if self.is_dropped or process_queue is not self.process_queue:
             return
@@ -389,7 +389,7 @@ class PullLoop:
         self._has_room.set()
 
     def seek(self, offset: int) -> None:
-        """Move to another offset, which is the position from now on; drop pulled messages that are not consumed."""
+        """Continue at another offset, which also becomes the position to commit; drop pulled, unconsumed messages."""
         self.process_queue = ProcessQueue()
         self._next_offset = self._place.offset = offset
         self._has_room.set()
@@ -404,7 +404,7 @@ def _offsets(came: Sequence[StoredMessage | Record]) -> list[int]:
 
 
 def _check_offsets(offsets: list[int], first: int, after: int) -> None:
-    """Every message lies where the broker was asked to look."""
+    """Check that every message is in the range that was requested."""
     if offsets and not first <= min(offsets) <= max(offsets) < after:
         wrong = next(each for each in offsets if not first <= each < after)
         raise CodecError(
@@ -413,4 +413,4 @@ def _check_offsets(offsets: list[int], first: int, after: int) -> None:
 
 
 class _SeekError(CometError):
-    """Ends a pull that waited when another offset is asked for."""
+    """Ends a waiting pull because of a seek."""

@@ -1,8 +1,8 @@
-"""A message that was pulled, of which most is read from its record when somebody asks for it.
+"""A pulled message that decodes most of its record only when an attribute is accessed.
 
-A listener looks at few of a message's attributes, and pulls bring thousands of messages. So a message is made with its body, its
-queue and its offset; its properties are read when they are asked for, and what else there is all at once. From then on it
-is a `StoredMessage` as any other. Whether a record can be read was looked at when it came.
+A listener accesses few attributes of a message, and pulls return thousands of messages. A message is therefore created
+with only its body, queue and offset. Its properties are decoded on first access, and all other attributes together. It
+is then an ordinary `StoredMessage`. The record was validated when it arrived.
 """
 
 from collections.abc import Mapping
@@ -17,33 +17,33 @@ from cometmq.kernel.messages import record_parts
 from cometmq.model import properties as keys_of
 from cometmq.model.message import StoredMessage
 
-_AT_ONCE = ("queue", "queue_offset", "body")  # What it has from the start.
-# The places of attributes, past what says that nobody may change them and that they are read first.
+_AT_ONCE = ("queue", "queue_offset", "body")  # Attributes that are set from the start.
+# Slots of the attributes, bypassing immutability and decoding on access.
 _record_of = attrgetter("_record")
 _PLACES: dict[str, Any] = {name: vars(StoredMessage)[name] for name in StoredMessage.__slots__}
 
 
 class PulledMessage(StoredMessage):
-    """A message whose record has not been read to its end."""
+    """A message whose record is not decoded completely."""
 
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        """Compare all attributes."""
         return _read(self) == other
 
     def __hash__(self) -> int:
-        """Raise what any message raises: properties have no hash."""
         return hash(_read(self))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Give what is needed to make a copy."""
+        """Return the data for copying or pickling, after decoding everything."""
         return _read(self).__reduce_ex__(protocol)
 
 
 def _properties(message: StoredMessage) -> Mapping[str, str]:
-    """The properties of a message; read once."""
-    record = _record_of(message)  # Before the look: who takes it away has read them.
+    """Return the properties of a message, decoded once."""
+    record = _record_of(
+        message
+    )  # Read first: a thread that clears it has set the properties before.
     try:
         return cast("Mapping[str, str]", _PLACES["properties"].__get__(message))
     except AttributeError:
@@ -55,12 +55,12 @@ def _properties(message: StoredMessage) -> Mapping[str, str]:
 
 
 def _message_id(message: StoredMessage) -> str:
-    """The id of a message, which is one of its properties mostly."""
+    """Return the id of a message, which is usually one of its properties."""
     return _properties(message).get(keys_of.UNIQ_KEY) or _read(message).message_id
 
 
 def _read(message: StoredMessage) -> StoredMessage:
-    """Read all that is left; it is a `StoredMessage` then. Threads may do so at once, with the same outcome."""
+    """Decode all attributes and turn the message into a `StoredMessage`. Safe in parallel threads: the result is the same."""
     record = _record_of(message)
     if record is not None:
         (
@@ -83,7 +83,7 @@ def _read(message: StoredMessage) -> StoredMessage:
 
 
 def _attribute(name: str) -> property:
-    """An attribute that is read when it is asked for."""
+    """Return a property that decodes the attribute on access."""
     if name == "properties":
         return property(_properties)
     if name == "message_id":

@@ -1,7 +1,6 @@
-"""Pull requests: what is asked, of whom, and what the answer says.
+"""Pull requests: parameters, choice of the broker, and decoding of the answer.
 
-Both consumers use it: the pull consumer with its own subscription in each request, the push
-consumer with a long poll that the broker answers when something comes.
+Used by the pull consumer, which sends its filter with each request, and by the push consumer with long polling.
 """
 
 import asyncio
@@ -21,16 +20,15 @@ from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import Subscription
 from cometmq.net.channel import Channel
 
-# consumerPullTimeoutMillis of DefaultMQPullConsumer: of a pull that does not wait, ms.
+# consumerPullTimeoutMillis of DefaultMQPullConsumer: timeout of a pull without long polling, ms.
 PULL_TIMEOUT_MS = 10_000
-# A replica that must not be read (slaveReadEnable=false) has looked, says so, and gives nothing; its
-# next offset lies behind what it kept back. PullMessageProcessor of 4.9, case SLAVE; that of 5.x
-# refuses the request.
+# Remark of a replica that must not be read (slaveReadEnable=false): it found messages but returns none, and its next
+# offset is after them. PullMessageProcessor of 4.9, case SLAVE; 5.x refuses the request.
 _KEPT_BACK = "FOUND"
-# What an answer to a waiting pull may take beyond the wait: the broker looks every 5 s
-# (PullRequestHoldService), and Java allows 15 s too.
+# Time beyond the wait until a long poll times out, ms: the broker checks every 5 s (PullRequestHoldService), and Java
+# allows 15 s, too.
 SUSPEND_MARGIN_MS = 15_000
-# Behind an entry that is gone a Java broker goes on with the next file of the queue: 300,000 entries.
+# After a missing queue entry a Java broker continues with the next file of the queue: 300,000 entries.
 _BEYOND_END_MAX = 1 << 24
 
 
@@ -39,13 +37,12 @@ class PullTerms:
     """The parameters of a pull request.
 
     Attributes:
-        subscription: which messages.
-        max_count: messages at most; a Java broker gives 32 at most.
-        max_bytes: bytes at most; None: as the broker likes.
-        wait_ms: how long the broker may hold a pull that finds nothing; 0: it answers at once.
-        commit_offset: to store this group's offset along with it; None: nothing is stored.
-        broker_id: which member of the broker group to ask, where the route has it; None: the one
-            that the last answer suggested.
+        subscription: Topic and filter.
+        max_count: Maximum number of messages; a Java broker returns at most 32.
+        max_bytes: Maximum size in bytes; None: the broker's limit.
+        wait_ms: How long the broker may hold a pull that finds no message, ms; 0: not at all.
+        commit_offset: Offset of the group to commit with the request; None: none.
+        broker_id: Member of the broker group to pull from, if the route has it; None: the one that the last answer suggested.
     """
 
     subscription: Subscription
@@ -57,29 +54,29 @@ class PullTerms:
 
     @property
     def timeout_ms(self) -> int:
-        """The longest wait for the answer, ms."""
+        """The timeout for the answer, ms."""
         return self.wait_ms + SUSPEND_MARGIN_MS if self.wait_ms else PULL_TIMEOUT_MS
 
 
 class Puller:
-    """Pulls for one consumer group.
+    """Sends pulls for one consumer group.
 
     Args:
-        instance: routes and connections.
-        group: the consumer group.
+        instance: Routes and connections.
+        group: The consumer group.
     """
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
         self._instance = instance
         self._group = group
-        # Which member of a broker group to ask, as its last answer suggested; mostly the master.
+        # Member of the broker group that the last answer suggested; usually the master.
         self._suggested: dict[MessageQueue, int] = {}
 
     async def channel(self, queue: MessageQueue, broker_id: int | None = None) -> Channel:
-        """The connection on which a queue is pulled, to a certain member or the suggested one.
+        """Return the connection for pulling a queue, to a certain member or the suggested one.
 
         Raises:
-            BrokerNotFound, TopicNotFound, NetError: there is none.
+            BrokerNotFound, TopicNotFound, NetError: No connection is possible.
         """
         instance = self._instance
         if instance.routes.get(queue.topic) is None:
@@ -92,7 +89,7 @@ class Puller:
         return await instance.channels.get(address)
 
     def open_channel(self, queue: MessageQueue) -> Channel | None:
-        """The connection that `channel` gives where it stands; None where that would have to wait."""
+        """Return the connection of `channel` if it is established; None if that would require waiting."""
         instance = self._instance
         if instance.routes.get(queue.topic) is None:
             return None
@@ -101,7 +98,7 @@ class Puller:
         return None if address is None else instance.channels.peek(address)
 
     def header(self, queue: MessageQueue, offset: int, ask: PullTerms) -> PullRequest:
-        """Make the header of a pull."""
+        """Make the header of a pull request."""
         sys_flag = PULL_SUBSCRIPTION
         if ask.wait_ms:
             sys_flag |= PULL_SUSPEND
@@ -126,30 +123,30 @@ class Puller:
     async def start(
         self, queue: MessageQueue, offset: int, ask: PullTerms
     ) -> asyncio.Future[Command]:
-        """Send a pull; give its answer to `read`.
+        """Send a pull and return the future of its answer, to be decoded with `read`.
 
         Raises:
-            BrokerNotFound, TopicNotFound, NetError: nobody can be asked.
+            BrokerNotFound, TopicNotFound, NetError: No broker could be reached.
         """
         channel = await self.channel(queue, ask.broker_id)
         command = pull_command(self.header(queue, offset, ask))
         return channel.start_call(command, timeout_ms=ask.timeout_ms)
 
     async def pull(self, queue: MessageQueue, offset: int, ask: PullTerms) -> RawPull:
-        """Pull once.
+        """Send a pull and return the decoded answer.
 
         Raises:
-            BrokerRefused: the broker does not give this queue to this group.
-            BrokerNotFound, TopicNotFound, NetError, CodecError: no answer.
+            BrokerRefused: The broker does not permit this group to read the queue.
+            BrokerNotFound, TopicNotFound, NetError, CodecError: The broker could not be queried.
         """
         return self.read(queue, await (await self.start(queue, offset, ask)))
 
     def read(self, queue: MessageQueue, answer: Command) -> RawPull:
-        """Make the result of a pull of a broker's answer.
+        """Decode a broker's answer to a pull.
 
         Raises:
-            BrokerRefused: an error.
-            CodecError: it lacks its offsets.
+            BrokerRefused: The answer is an error.
+            CodecError: The answer lacks offsets, or its next offset is impossible.
         """
         status = PULL_STATUSES.get(answer.code)
         fields = answer.fields
@@ -185,14 +182,14 @@ class Puller:
         return RawPull(status, next_offset, min_offset, max_offset, body, suggested)
 
 
-# Takes the result of a pull.
+# Called with the result of a pull.
 Came = Callable[[RawPull], None]
-# Command(*values) goes through a Python-level __new__ and takes three times as long.
+# Command(*values) calls a Python-level __new__, which takes three times as long.
 _named = tuple.__new__
 
 
 class _PullCall:
-    """Waits for the answer to a pull: who shall be told at once is told, and then the future has it."""
+    """Waits for the answer to a pull; calls `came` immediately and then sets the future."""
 
     __slots__ = ("_came", "_future", "_puller", "_queue")
 
@@ -211,7 +208,7 @@ class _PullCall:
         try:
             pull = self._puller.read(self._queue, _named(Command, answer))
             self._came(pull)
-        except Exception as error:  # noqa: BLE001  Whoever awaits it must be told.
+        except Exception as error:  # noqa: BLE001  The future gets any error.
             self._future.set_exception(error)
         else:
             self._future.set_result(pull)
@@ -223,14 +220,14 @@ class _PullCall:
 
 
 class RepeatedPull:
-    """Pulls of one queue that differ by their offsets alone; what they share is written once.
+    """Sends pulls of one queue that differ only in their offsets; the common header text is encoded once.
 
     Args:
-        puller: who pulls.
-        queue: which.
-        ask: all but the offset to commit.
-        clock: the time.
-        came: told of each result at once, before whoever awaits it goes on.
+        puller: Sends the pulls.
+        queue: The queue.
+        ask: Parameters; `commit_offset` is given with each pull.
+        clock: Provides the time.
+        came: Called with each result immediately, before the task that awaits it continues.
     """
 
     def __init__(
@@ -246,14 +243,14 @@ class RepeatedPull:
         self._texts: dict[bool, PullText] = {}
 
     async def start(self, offset: int, commit_offset: int | None) -> asyncio.Future[RawPull]:
-        """Send the pull from an offset.
+        """Send a pull, waiting for a connection if necessary.
 
         Args:
-            offset: where from.
-            commit_offset: as in `PullTerms`.
+            offset: First offset.
+            commit_offset: As in `PullTerms`.
 
         Raises:
-            BrokerNotFound, TopicNotFound, NetError: nobody can be asked.
+            BrokerNotFound, TopicNotFound, NetError: No broker could be reached.
         """
         channel = await self._puller.channel(self._queue)
         return self._send(channel, offset, commit_offset)
@@ -261,7 +258,7 @@ class RepeatedPull:
     def start_now(
         self, offset: int, commit_offset: int | None
     ) -> asyncio.Future[RawPull] | None:
-        """Send the pull from an offset as `start`, where the connection stands; None where it does not."""
+        """Send a pull like `start` if a connection is established; return None otherwise."""
         channel = self._puller.open_channel(self._queue)
         if channel is None or channel.is_closed:
             return None

@@ -1,11 +1,11 @@
-"""The queue reader: ranges of queues as records, and questions about many queues side by side.
+"""The asyncio queue reader: reads ranges of queues as records, and queries many queues concurrently.
 
     async with AsyncQueueReader("127.0.0.1:9876", group="copies") as reader:
         found = (await reader.queues(["orders"]))["orders"]
         ends = await reader.max_offsets(found.readable)
         for queue, end in ends.items():
             async for pull in reader.read(queue, 0, end):
-                ...  # pull.body: records as they lie in the log
+                ...  # pull.body: records as stored in the log
 
 For connectors, copies and checks. `cometmq.client.QueueReader` is the same for threads.
 """
@@ -42,29 +42,29 @@ from cometmq.model.queue import MessageQueue
 
 _log = logging.getLogger(__name__)
 
-# Messages that a broker tells of one key: defaultQueryMaxNum of MessageStoreConfig, RocketMQ 5.3.3.
+# Maximum number of messages that a broker returns for a key: defaultQueryMaxNum of MessageStoreConfig, RocketMQ 5.3.3.
 INDEXED_MAX = 32
 
 Value = TypeVar("Value")
 
 
 class AsyncQueueReader(AsyncGroupClient):
-    """Reads ranges of queues, and asks about many queues at once, for a group that it never joins.
+    """Reads ranges of queues and queries many queues at once, for a group that it never joins.
 
-    Nothing is connected before the first call. A range that is being read when it is closed ends with an error.
+    It connects at the first call. A range that is being read when it is closed ends with an error.
 
-    What is said of many queues is a mapping with the typed error of a queue in its place: a broker that is away takes
-    nothing from the queues of others. Topics have their names without the namespace; records have it.
+    Queries about many queues return a mapping with a result or an error for each queue, so that an unreachable broker
+    does not affect queues of others. Topic names are without the namespace; records contain it.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
-        group: the consumer group that brokers see, whose offsets `committed_offsets` and `commit` mean.
-        settings: namespace and times.
-        instance: share another client's connections; its owner closes it.
+        group: The consumer group that brokers see; `committed_offsets` and `commit` refer to it.
+        settings: Namespace and times.
+        instance: Shares the connections of another client, whose owner closes them.
 
     Raises:
-        SettingsError: a nameserver address cannot be read.
-        RequestError: the group's name is illegal.
+        SettingsError: A nameserver address is invalid.
+        RequestError: The name of the group is invalid.
     """
 
     def __init__(
@@ -84,10 +84,10 @@ class AsyncQueueReader(AsyncGroupClient):
     # --- what there is
 
     async def topics(self) -> list[str]:
-        """Names of all topics of the namespace, the system's among them.
+        """Return the names of all topics of the namespace, including system topics.
 
         Raises:
-            ClientClosed, NetError, BrokerRefused, CodecError: the nameservers cannot be asked.
+            ClientClosed, NetError, BrokerRefused, CodecError: The nameservers cannot be queried.
         """
         self._check_running()
         known = await self._instance.nameserver_api.topics()
@@ -95,15 +95,15 @@ class AsyncQueueReader(AsyncGroupClient):
         return [name for name, topic in short if self._namespace.wrap(name) == topic]
 
     async def brokers(self) -> list[str]:
-        """Names of the brokers that are registered now, sorted; raises what `topics` raises."""
+        """Return the names of the registered brokers, sorted; raises the errors of `topics`."""
         self._check_running()
         return sorted((await self._instance.nameserver_api.cluster()).brokers)
 
     async def missing_brokers(self) -> list[MissingBroker]:
-        """Brokers that the nameserver remembers and that are away; none where it is RocketMQ's own.
+        """Return the brokers that a CometMQ nameserver remembers but that are offline; empty with RocketMQ's nameserver.
 
         Raises:
-            ClientClosed, NetError, CodecError: the nameservers cannot be asked.
+            ClientClosed, NetError, CodecError: The nameservers cannot be queried.
         """
         self._check_running()
         try:
@@ -114,17 +114,17 @@ class AsyncQueueReader(AsyncGroupClient):
         return [replace(broker, queues=self._short(broker.queues)) for broker in missing]
 
     def _short(self, topics: Mapping[str, int]) -> dict[str, int]:
-        """Numbers by topic, of the topics of the namespace and under their short names."""
+        """Return the entries for topics of the namespace, under their short names."""
         short = ((self._namespace.unwrap(topic), topic) for topic in topics)
         return {
             name: topics[topic] for name, topic in short if self._namespace.wrap(name) == topic
         }
 
     async def queues(self, topics: Iterable[str]) -> dict[str, TopicQueues | TopicNotFound]:
-        """The queues of each topic, as the nameserver has them now, or the error that it has none.
+        """Return the current queues of each topic, or TopicNotFound for a topic without a route.
 
         Raises:
-            ClientClosed, NetError, BrokerRefused, CodecError: the nameservers cannot be asked.
+            ClientClosed, NetError, BrokerRefused, CodecError: The nameservers cannot be queried.
         """
         self._check_running()
         names = list(topics)
@@ -150,21 +150,21 @@ class AsyncQueueReader(AsyncGroupClient):
     async def min_offsets(
         self, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, int | CometError]:
-        """The first offset that each queue still holds, or the error in its place."""
+        """Return the offset of the first message in each queue, or an error."""
         full = self._by_full(queues)
         return _renamed(await self._offsets.min_offsets(full), full)
 
     async def max_offsets(
         self, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, int | CometError]:
-        """The offset that the next message of each queue will get, or the error in its place."""
+        """Return the offset that the next message of each queue will get, or an error."""
         full = self._by_full(queues)
         return _renamed(await self._offsets.max_offsets(full), full)
 
     async def offsets_by_time(
         self, times_ms: Mapping[MessageQueue, int]
     ) -> dict[MessageQueue, int | CometError]:
-        """The first message of each queue stored at its time (ms since 1970) or later, its end for none, or the error."""
+        """Return for each queue the offset of the first message stored at or after a time (ms since 1970), its end, or an error."""
         full = self._by_full(times_ms)
         times = {name: times_ms[queue] for name, queue in full.items()}
         return _renamed(await self._offsets.offsets_by_time(times), full)
@@ -172,15 +172,15 @@ class AsyncQueueReader(AsyncGroupClient):
     async def committed_offsets(
         self, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, int | CometError | None]:
-        """The offset that the group has committed in each queue, None for none, or the error in its place."""
+        """Return the offset that the group has committed in each queue, None if there is none, or an error."""
         full = self._by_full(queues)
         return _renamed(await self._offsets.committed_offsets(self._group, full), full)
 
     async def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Store where the group goes on, for all queues whose brokers can be reached.
+        """Commit offsets of the group in all queues whose brokers can be reached.
 
         Raises:
-            CometError: what the first broker said that did not store it.
+            CometError: The error of the first broker that did not store its offsets.
         """
         full = self._by_full(offsets)
         await self._offsets.commit_all(
@@ -190,16 +190,16 @@ class AsyncQueueReader(AsyncGroupClient):
     async def indexed(
         self, topic: str, key: str, *, is_id: bool = False
     ) -> IndexedMessages | None:
-        """The places that the brokers' indexes have under a key; None: none, or more than they tell at once.
+        """Return the places that the brokers' indexes have for a key; None if there are none or too many for one answer.
 
         Args:
-            topic: of the messages.
-            key: one of their keys, or a message's id.
-            is_id: whether it is the id.
+            topic: Topic of the messages.
+            key: A key of the messages, or a message id.
+            is_id: Whether `key` is a message id.
 
         Raises:
-            TopicNotFound: the nameserver knows none.
-            ClientClosed, NetError, BrokerRefused, CodecError: a broker of the topic cannot be asked.
+            TopicNotFound: The nameserver has no route of the topic.
+            ClientClosed, NetError, BrokerRefused, CodecError: A broker of the topic cannot be queried.
         """
         self._check_running()
         full = self._namespace.wrap(topic)
@@ -240,25 +240,25 @@ class AsyncQueueReader(AsyncGroupClient):
         expression: Filter = ALL,
         read_from: ReadFrom = ReadFrom.SUGGESTED,
     ) -> AsyncIterator[RawPull]:
-        """Yield the records of a range in order, with several pulls under way.
+        """Yield the records of a range in order, with several pulls in flight.
 
-        It ends at `end` or where the queue ends, whichever comes first. Where messages are gone an answer without a body says
-        where the next ones are (`next_offset`, or `min_offset` where that is larger), and those follow. What a replica lacks is
-        asked of its master before it counts as gone. The blocking reader reads some MiB ahead.
+        Reading ends at `end` or at the end of the queue. If messages are deleted, an answer without a body contains the
+        offset of the next ones (the larger of `next_offset` and `min_offset`), and reading continues there. Messages
+        that a replica lacks are requested from its master first. The blocking reader reads some MiB ahead.
 
         Args:
-            queue: where.
-            start: first queue offset.
-            end: queue offset behind the last one wanted.
-            max_count: messages a pull asks for; brokers bound it themselves (Java: 32).
-            depth: pulls under way at most.
-            expression: which of them, `Tag(...)` or `Sql(...)`; brokers compare the hashes of tags only.
-            read_from: who gives them where the broker has replicas.
+            queue: Queue to read.
+            start: First queue offset.
+            end: Queue offset after the last message.
+            max_count: Maximum number of messages per pull; brokers have their own limit (Java: 32).
+            depth: Maximum number of pulls in flight.
+            expression: Filter, `Tag(...)` or `Sql(...)`; brokers compare only the hashes of tags.
+            read_from: Member of the broker group to read from, if there are replicas.
 
         Raises:
-            ClientClosed: not started, or closed.
-            TopicNotFound, BrokerNotFound, NetError, CodecError: no answer.
-            BrokerRefused: no permission, or no such queue.
+            ClientClosed: The reader is not running.
+            TopicNotFound, BrokerNotFound, NetError, CodecError: No answer.
+            BrokerRefused: The queue does not exist or may not be read.
         """
         self._check_running()
         full = self._namespace.wrap_queue(queue)
@@ -289,13 +289,13 @@ class AsyncQueueReader(AsyncGroupClient):
         expression: Filter = ALL,
         read_from: ReadFrom = ReadFrom.SUGGESTED,
     ) -> list[RawPull | CometError | None]:
-        """The first answer of `read` for each range, all asked side by side, or the error in its place.
+        """Return the first answer of `read` for each range, or its error; all ranges are read concurrently.
 
         Args:
-            ranges: queue, start and end; of an empty one there is none.
-            max_count: as in `read`.
-            expression: as in `read`.
-            read_from: as in `read`.
+            ranges: Queue, start and end of each; the result for an empty range is None.
+            max_count: As in `read`.
+            expression: As in `read`.
+            read_from: As in `read`.
         """
 
         async def first(asked: tuple[MessageQueue, int, int]) -> RawPull | None:

@@ -1,8 +1,8 @@
-"""Reads a range of a queue with several pulls under way, in order.
+"""Reads a range of a queue in order, with several pulls in flight.
 
-Offsets of a queue have no gaps, so the next pull can be sent before the last one is answered. An
-answer that holds less than asked (a broker gives at most 32 messages, from disk at most 8 at a time)
-leaves a hole, which is asked for again; the steps then shrink to what the broker gives.
+Offsets of a queue have no gaps, so the next pull can be sent before the previous one is answered. If an answer has
+fewer messages than requested (a broker returns at most 32, or 8 from disk), the missing ones are requested again, and
+later pulls request only as many as the broker returns.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from cometmq.client.results import PullStatus, RawPull
 from cometmq.codec.remoting import Command
 from cometmq.model.queue import MessageQueue
 
-# A pull under way: its first offset, the offset behind its last, the answer.
+# A pull in flight: its first offset, the offset after its last, and the answer.
 _Pull = tuple[int, int, asyncio.Future[Command]]
 
 
@@ -23,12 +23,12 @@ class RangeReader:
     """Reads one range of one queue.
 
     Args:
-        puller: who pulls.
-        queue: from where.
-        start: first queue offset.
-        end: queue offset behind the last message wanted.
-        ask: how; its `max_count` is the first step.
-        depth: pulls under way at most.
+        puller: Sends the pulls.
+        queue: The queue.
+        start: First queue offset.
+        end: Queue offset after the last message.
+        ask: Parameters of the pulls; `max_count` is the initial number of messages per pull.
+        depth: Maximum number of pulls in flight.
     """
 
     def __init__(
@@ -45,8 +45,8 @@ class RangeReader:
         self._queue = queue
         self._next = start
         self._end = end
-        # The queue's end as far as answers told it. A pull beyond it is not only useless: a Java
-        # broker writes an event for it (OFFSET_MOVED_EVENT).
+        # The queue's end according to the latest answer. A pull beyond it is useless, and a Java broker even writes an
+        # event for it (OFFSET_MOVED_EVENT).
         self._known_end = start + ask.max_count
         self._ask = ask
         self._step = ask.max_count
@@ -54,13 +54,13 @@ class RangeReader:
         self._under_way: deque[_Pull] = deque()
 
     async def read(self) -> AsyncGenerator[RawPull, None]:
-        """Yield the answers in order, until `end`, the queue's end, or an offset that is gone.
+        """Yield the answers in order, until `end`, the queue's end, or a deleted offset.
 
-        A range that begins before the queue's first message gives one answer OFFSET_ILLEGAL
-        without a body, and goes on at its `next_offset`.
+        A range that starts before the queue's first message yields one answer OFFSET_ILLEGAL without a body, and
+        continues at its `next_offset`.
 
         Raises:
-            BrokerRefused, BrokerNotFound, TopicNotFound, NetError, CodecError: as `Puller.pull`.
+            BrokerRefused, BrokerNotFound, TopicNotFound, NetError, CodecError: As in `Puller.pull`.
         """
         try:
             while await self._fill():
@@ -85,12 +85,12 @@ class RangeReader:
         return first, behind, await self._puller.start(self._queue, first, ask)
 
     async def _go_on(self, first: int, behind: int, pull: RawPull) -> bool:
-        """Ask again for what an answer lacks; whether there is more to come."""
+        """Request again what an answer lacks; return whether more answers follow."""
         self._known_end = pull.max_offset
         if pull.next_offset <= first or pull.status is PullStatus.NO_NEW_MESSAGE:
             return False
         if pull.status is PullStatus.OFFSET_ILLEGAL:
-            # What was asked for behind it may be gone too; begin where the broker says.
+            # The following pulls may be for deleted messages, too; start again at the broker's offset.
             self._drop()
             self._next = pull.next_offset
         elif pull.next_offset < behind:
@@ -102,6 +102,6 @@ class RangeReader:
 
     def _drop(self) -> None:
         for _, _, answer in self._under_way:
-            # Nobody will look at them: without this a lost connection would be reported for each.
+            # No task awaits them: without this a lost connection would be reported for each.
             answer.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._under_way.clear()

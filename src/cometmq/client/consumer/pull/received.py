@@ -1,4 +1,4 @@
-"""Makes the message that users get of a stored record: decompressed, with its ids and its first topic."""
+"""Conversion of stored records to the messages that users get, with decompression and original topic."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,10 +20,10 @@ from cometmq.model.names import is_retry_topic
 from cometmq.model.namespace import NO_NAMESPACE, Namespace
 from cometmq.model.queue import MessageQueue
 
-# Bytes that bodies grow to by decompression: in a turn of the loop, and of one answer.
+# Limits on decompressed bodies, bytes: per iteration of the event loop, and per answer.
 GROWTH_AT_ONCE = 1 << 20
 GROWTH_MAX = 64 << 20
-# Of an answer that is read in one go; a record has at least 91 bytes.
+# Size of an answer that is decoded in one step; a record has at least 91 bytes.
 _PART_SIZE = 256 << 10
 
 
@@ -31,8 +31,8 @@ class PulledMessages(NamedTuple):
     """The messages of one answer.
 
     Attributes:
-        messages: in their order.
-        rest: queue offset of the first record that is left out; None: none is.
+        messages: The messages in order.
+        rest: Queue offset of the first record that is left out; None: none is.
     """
 
     messages: list[StoredMessage]
@@ -40,10 +40,10 @@ class PulledMessages(NamedTuple):
 
 
 class UnpackedRoom:
-    """The bytes that compressed bodies of one answer may still grow to.
+    """A limit on the total size of the decompressed bodies of one answer.
 
     Args:
-        size: of all of them together.
+        size: Maximum total size, bytes.
     """
 
     def __init__(self, size: int) -> None:
@@ -52,7 +52,7 @@ class UnpackedRoom:
     def unpack(
         self, record: Record, queue: MessageQueue, *, body_size_max: int, namespace: Namespace
     ) -> StoredMessage | None:
-        """Make the message of a record; None where there is no room for its body."""
+        """Convert a record to a message; return None if its body exceeds the remaining room."""
         if not record.sys_flag & COMPRESSED:
             return unpack(record, queue, body_size_max=body_size_max, namespace=namespace)
         limit = min(body_size_max, self._left)
@@ -68,15 +68,15 @@ class UnpackedRoom:
 
 @dataclass(frozen=True, slots=True)
 class RecordUnpacker:
-    """Turns the records of an answer into messages; plain ones, which most are, are taken together.
+    """Converts the records of an answer to messages; simple records, which are the majority, are converted together.
 
     Attributes:
-        queue: where they were pulled from.
-        body_size_max: of each body after decompression, bytes.
-        count_max: messages that were asked for.
-        namespace: what users do not see of the topic.
-        on_unreadable: told of a record whose body or properties cannot be read, and why, in any
-            thread; it is left out then. None: that is an error.
+        queue: Queue of the records.
+        body_size_max: Maximum length of a body after decompression, bytes.
+        count_max: Number of messages that were requested.
+        namespace: Namespace to remove from the topic.
+        on_unreadable: Called in any thread with a record whose body or properties are malformed, and the error; the
+            record is then left out. None: the error is raised.
     """
 
     queue: MessageQueue
@@ -86,13 +86,13 @@ class RecordUnpacker:
     on_unreadable: Callable[[Record, CodecError], None] | None = None
 
     async def read(self, body: bytes) -> PulledMessages:
-        """Make messages of the records of an answer, as many as were asked for.
+        """Convert the records of an answer to messages, at most as many as requested.
 
-        What grows by much is decompressed in a thread, and what grows too much is left for the next
-        answer: a few hundred bytes may unpack to gigabytes.
+        Large bodies are decompressed in a thread. Bodies beyond the limit are left for the next answer, because a few
+        hundred bytes may decompress to gigabytes.
 
         Raises:
-            CodecError: something else than whole records stands in it, or one cannot be read.
+            CodecError: The body is not a sequence of complete records, or a record is malformed.
         """
         messages: list[StoredMessage] = []
         position = self._go_on(body, 0, messages, UnpackedRoom(GROWTH_AT_ONCE))
@@ -110,9 +110,9 @@ class RecordUnpacker:
     def _go_on(
         self, body: bytes, position: int, messages: list[StoredMessage], room: UnpackedRoom
     ) -> int:
-        """Add messages until their count, the room or the body is used up; where it ended."""
+        """Convert records until the count, the room or the body is exhausted; return the position."""
         queue, count_max = self.queue, self.count_max
-        # In a retry topic each message may come from another one.
+        # In a retry topic each message may come from a different topic.
         are_plain = self.namespace is NO_NAMESPACE and not is_retry_topic(queue.topic)
         topic, end = queue.topic.encode(), len(body)
         while True:
@@ -120,7 +120,9 @@ class RecordUnpacker:
                 position = plain_messages(
                     body, position, queue, topic, new_pulled_message, messages
                 )
-            elif are_plain:  # In parts: there may be many more of them than were asked for.
+            elif (
+                are_plain
+            ):  # In parts, because there may be many more records than were requested.
                 part = body[position : position + _PART_SIZE]
                 position += plain_messages(part, 0, queue, topic, new_pulled_message, messages)
             if position == end or len(messages) >= count_max:
@@ -151,19 +153,18 @@ def unpack(
     body_size_max: int,
     namespace: Namespace = NO_NAMESPACE,
 ) -> StoredMessage:
-    """Make the message of a record.
+    """Convert a record to a message.
 
-    A message that comes back for a retry lies in the group's retry topic; it is given with the
-    topic that it was sent to, as RocketMQ's clients do.
+    A message in the group's retry topic gets its original topic, as in RocketMQ's clients.
 
     Args:
-        record: as pulled.
-        queue: where it was pulled from.
-        body_size_max: of the body after decompression, bytes.
-        namespace: what users do not see of the topic.
+        record: The pulled record.
+        queue: Queue that it was pulled from.
+        body_size_max: Maximum length of the body after decompression, bytes.
+        namespace: Namespace to remove from the topic.
 
     Raises:
-        CodecError: its body or properties cannot be read.
+        CodecError: The body or the properties are malformed.
     """
     properties = decode_properties(record.property_block)
     first_topic = properties.get(keys_of.RETRY_TOPIC)

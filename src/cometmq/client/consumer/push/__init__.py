@@ -1,1 +1,1 @@
-"""The push consumer, which calls a listener."""
+"""The push consumer, which calls a listener with each message."""

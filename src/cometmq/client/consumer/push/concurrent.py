@@ -1,6 +1,6 @@
-"""Runs a listener on messages, several at once: in threads where it is a `def`, else on the loop.
+"""Concurrent calls of a listener: in threads for a `def` listener, otherwise on the event loop.
 
-What its answers mean, `cometmq.client.consumer.listeners` says.
+For the meaning of a listener's results see `cometmq.client.consumer.listeners`.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class ListenerJob(NamedTuple):
-    """Messages for one call of the listener, and where they came from."""
+    """Pulled messages for one listener call, and their origin."""
 
     loop: PullLoop
     process_queue: ProcessQueue
@@ -31,12 +31,12 @@ class ListenerJob(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Whether the queue is somebody else's by now."""
+        """Whether the queue has been revoked."""
         return self.loop.is_dropped
 
 
 class PopJob(NamedTuple):
-    """Popped messages for one call of the listener, and where they came from."""
+    """Popped messages for one listener call, and their origin."""
 
     loop: PopLoop
     messages: list[StoredMessage]
@@ -49,23 +49,23 @@ class PopJob(NamedTuple):
 
 AnyJob = ListenerJob | PopJob
 
-# Takes a job, its verdict, and the seconds that the call took; called on the event loop.
+# Called on the event loop with a job, its verdict, and the duration of the call in seconds.
 Done = Callable[[AnyJob, ListenerVerdict, float], None]
 
 
 class Workers(Protocol):
-    """The threads or tasks that run the listener."""
+    """The threads or tasks that call the listener."""
 
     def submit(self, job: ListenerJob) -> None:
-        """Run the listener on a job as soon as someone is free; `Done` is called in the end."""
+        """Call the listener with a job as soon as a worker is free; `Done` is called with the result."""
         ...
 
     def forget(self) -> None:
-        """Forget the jobs that no listener has begun."""
+        """Drop the jobs that have not started."""
         ...
 
     async def close(self, timeout_ms: int) -> None:
-        """Begin no further job, and wait for those under way, but not longer than this."""
+        """Start no further job, and wait at most `timeout_ms` ms for the running ones."""
         ...
 
 
@@ -77,7 +77,7 @@ def make_workers(
     clock: Clock,
     begin: Callable[[AnyJob], None] = lambda _job: None,
 ) -> Workers:
-    """The workers that suit a listener; `begin` is told of each job in the listener's thread."""
+    """Make the workers for a kind of listener; `begin` is called with each job in the listener's thread."""
 
     def run(job: AnyJob) -> ListenerVerdict:
         begin(job)
@@ -113,7 +113,7 @@ class TaskWorkers:
         self.resize(concurrency)
 
     def resize(self, concurrency: int) -> None:
-        """Set the number of workers; those at work finish first."""
+        """Set the number of workers; running calls finish first."""
         for number in range(self._concurrency, concurrency):
             self._workers.append(self._tasks.spawn(self._work(), str(number)))
         for _ in range(concurrency, self._concurrency):
@@ -122,7 +122,7 @@ class TaskWorkers:
         self._workers = [task for task in self._workers if not task.done()]
 
     def submit(self, job: AnyJob) -> None:
-        """Hand a job to the next free task."""
+        """Queue a job for the next free task."""
         self._jobs.put_nowait(job)
 
     async def _work(self) -> None:
@@ -134,12 +134,12 @@ class TaskWorkers:
             self._done(job, verdict, self._now() - began)
 
     def forget(self) -> None:
-        """Forget the jobs that no listener has begun."""
+        """Drop the jobs that have not started."""
         while not self._jobs.empty():
             self._jobs.get_nowait()
 
     async def close(self, timeout_ms: int) -> None:
-        """Close the workers, as `Workers.close`."""
+        """Close the workers, as in `Workers.close`."""
         self.forget()
         for _ in self._workers:
             self._jobs.put_nowait(None)
@@ -147,20 +147,19 @@ class TaskWorkers:
         await self._tasks.close()
 
 
-# A listener's call that is over sooner than another thread would be awake, seconds.
+# A listener call shorter than this ends before another thread would wake up, seconds.
 _SHORT_SECONDS = 50e-6
-# How long jobs wait at most where calls were short and one is not, seconds.
+# Maximum time that jobs wait for a single thread whose calls were short until now, seconds.
 _LOOK_SECONDS = 1e-3
 
 
 class ThreadWorkers:
     """Threads that call a `def` listener.
 
-    Jobs wait in a deque. One thread is woken at the end of the loop's turn that brought them, and each that takes a
-    job wakes another while more are waiting: listeners that block run beside each other. Where calls are short that would
-    only have threads get in each other's way, so one thread does them all, and the loop looks soon whether it does. It is the one
-    that fell asleep last, whose memory is nearest. Results come back to the loop in bunches: one call serves all that
-    finished meanwhile.
+    Jobs wait in a deque. One thread is woken at the end of the loop iteration that added them, and each thread that
+    takes a job wakes another one while more are waiting, so that blocking listeners run in parallel. If calls are
+    short, more threads would only compete; so one thread, the last that fell asleep (warm caches), runs them all, and
+    the loop soon checks its progress. Results are returned to the loop in batches.
     """
 
     def __init__(
@@ -175,26 +174,26 @@ class ThreadWorkers:
         self._done = done
         self._now = clock.monotonic
         self._jobs: deque[AnyJob] = deque()
-        # Of threads that sleep, each its own, which is released to wake it. A queue that all of them wait at wakes two for one.
+        # A lock for each sleeping thread, released to wake it. A queue on which all wait would wake two threads for one job.
         self._asleep: deque[threading.Lock] = deque()
-        self._is_woken = False  # One, which has not looked yet.
-        self._ends: deque[None] = deque()  # One for each thread that shall end.
+        self._is_woken = False  # Whether a thread was woken that has not checked for jobs yet.
+        self._ends: deque[None] = deque()  # An entry for each thread that must end.
         self._finished: deque[tuple[AnyJob, ListenerVerdict, float]] = deque()
         self._is_collecting = False
-        self._is_calling = False  # At the end of this turn of the loop.
+        self._is_calling = False  # At the end of this iteration of the loop.
         self._is_looking = False  # Soon.
         self._taken = self._seen = (
-            0  # Jobs that threads have taken, and how many these were at the last look.
+            0  # Jobs that threads have taken, and their number at the last check.
         )
-        self._are_short = False  # Calls, as the last that ended.
+        self._are_short = False  # Whether the last call was short.
         self._loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()
-        self._alive = 0  # Those that have not said that they ended.
+        self._alive = 0  # Threads that have not reported their end.
         self._concurrency = 0
         self.resize(concurrency)
 
     def resize(self, concurrency: int) -> None:
-        """Set the number of workers; those at work finish first."""
+        """Set the number of workers; running calls finish first."""
         for number in range(self._concurrency, concurrency):
             self._alive += 1
             name = f"listener-{number}"
@@ -203,14 +202,14 @@ class ThreadWorkers:
         self._concurrency = concurrency
 
     def submit(self, job: AnyJob) -> None:
-        """Hand a job to the next free thread."""
+        """Queue a job for the next free thread."""
         self._jobs.append(job)
         if not self._is_calling:
             self._is_calling = True
             self._loop.call_soon(self._call_for_turn)
 
     def _call_for_turn(self) -> None:
-        """Wake a thread for all jobs of this turn of the loop."""
+        """Wake a thread for all jobs of this iteration of the loop."""
         self._is_calling = False
         if len(self._jobs) > 1 and not self._is_looking:
             self._look_soon()
@@ -222,8 +221,8 @@ class ThreadWorkers:
         self._loop.call_later(_LOOK_SECONDS, self._look)
 
     def _look(self) -> None:
-        """Wake another thread where none has got on with the jobs, and look again where one has."""
-        # Before the look at them: whoever sees this wakes another, and tells its results, itself.
+        """Wake another thread if no job was taken since the last check; otherwise check again soon."""
+        # Cleared before checking: a thread that sees this wakes another one, and reports its results itself.
         self._is_looking = False
         self._collect()
         if self._jobs and self._taken != self._seen:
@@ -237,13 +236,13 @@ class ThreadWorkers:
         self._call_another()
 
     def _call_another(self) -> None:
-        # Invariant: where a job waits, a thread is on its way to look, or the loop is. One that was woken and has not
-        # looked yet serves for this job as well.
+        # Invariant: while a job waits, a thread or the loop is about to check. A thread that was woken and has not
+        # checked yet will find this job, too.
         if self._is_woken:
             return
         try:
             lock = self._asleep.pop()
-        except IndexError:  # Each that is awake looks again before it sleeps.
+        except IndexError:  # Every thread that is awake checks again before it sleeps.
             return
         self._is_woken = True
         lock.release()
@@ -260,16 +259,18 @@ class ThreadWorkers:
             if self._jobs and not (self._are_short and self._is_looking):
                 self._call_another()
             self._do(job)
-        if self._jobs or self._ends:  # It may be the one that was woken for them.
+        if self._jobs or self._ends:  # This thread may be the one that was woken for them.
             self._call_another()
         self._tell_loop(self._one_stopped)
 
     def _sleep(self, lock: threading.Lock) -> None:
         self._asleep.append(lock)
-        if self._jobs or self._ends:  # They came before anybody could see that it sleeps.
+        if (
+            self._jobs or self._ends
+        ):  # They came before another thread could see that this one sleeps.
             self._call_another()
         lock.acquire()
-        self._is_woken = False  # Before it looks.
+        self._is_woken = False  # Cleared before it checks.
 
     def _is_sent_away(self) -> bool:
         try:
@@ -291,9 +292,9 @@ class ThreadWorkers:
         verdict = self._run(job)
         seconds = self._now() - began
         self._are_short = seconds < _SHORT_SECONDS
-        # Before the look at the flag: who lowers it looks for results afterwards.
+        # Appended before the flag is read: the loop clears the flag and then looks for results.
         self._finished.append((job, verdict, seconds))
-        # Where calls are short and more of them wait, the last one tells, or the look does.
+        # If calls are short and more jobs wait, the last call or the loop's check collects the results.
         is_next = self._jobs and self._are_short and self._is_looking
         if not (is_next or self._is_collecting):
             self._is_collecting = True
@@ -316,11 +317,11 @@ class ThreadWorkers:
             self._stopped.set()
 
     def forget(self) -> None:
-        """Forget the jobs that no listener has begun."""
+        """Drop the jobs that have not started."""
         self._jobs.clear()
 
     async def close(self, timeout_ms: int) -> None:
-        """Close the workers, as `Workers.close`."""
+        """Close the workers, as in `Workers.close`."""
         self.forget()
         self._end(self._alive - len(self._ends))
         try:

@@ -1,9 +1,8 @@
-"""Watches for listeners that run for too long: their messages are given back, so that somebody else gets them.
+"""Timeout of listener calls: messages of a call that takes too long are sent back for redelivery.
 
-A listener that hangs keeps its message, and with it the offset of the whole queue. After consumeTimeout
-(15 min) the message goes to the retry topic at level 3; what the listener says later counts no more.
-Follows ProcessQueue.cleanExpiredMsg of RocketMQ 5.3.3, which looks every 15 min; here it is 15 times as
-often.
+A listener that hangs keeps its message and blocks the committed offset of the queue. After consumeTimeout (15 min) the
+message is sent to the retry topic with level 3, and the listener's result is ignored. Follows
+ProcessQueue.cleanExpiredMsg of RocketMQ 5.3.3, but checks 15 times per timeout (Java: once).
 """
 
 import logging
@@ -17,15 +16,15 @@ _log = logging.getLogger(__name__)
 
 _LOOKS = 15
 
-# Takes a message; whether somebody has it now.
+# Sends a message back for redelivery; returns whether a broker accepted it.
 GiveBack = Callable[[StoredMessage], Awaitable[bool]]
 
 
 class ConsumeTimeout:
-    """The jobs that listeners work on.
+    """The running listener calls.
 
     Attributes:
-        look_every_ms: how often `look` is to be called.
+        look_every_ms: Interval at which `look` must be called, ms.
     """
 
     def __init__(self, timeout_ms: int, clock: Clock, give_back: GiveBack) -> None:
@@ -36,23 +35,23 @@ class ConsumeTimeout:
         self._running: dict[int, tuple[float, ListenerJob]] = {}
 
     def begin(self, job: ListenerJob) -> None:
-        """Note that a listener begins with a job; any thread."""
+        """Record the start of a listener call; from any thread."""
         self._running[id(job)] = self._now(), job
 
     def end(self, job: ListenerJob) -> bool:
-        """Note that a listener is done with a job; False: it has been given back meanwhile."""
+        """Record the end of a listener call; return False if its messages were already sent back."""
         return self._running.pop(id(job), None) is not None
 
     def is_any(self) -> bool:
-        """Whether any listener is at work."""
+        """Return whether any call is running."""
         return bool(self._running)
 
     async def look(self) -> None:
-        """Give back jobs on which listeners have worked for too long."""
+        """Send back the messages of calls that take too long."""
         before = self._now() - self._timeout_ms / 1000
         late = [job for began, job in list(self._running.values()) if began < before]
         for job in late:
-            if job.loop.is_dropped:  # Another member has its queue by now.
+            if job.loop.is_dropped:  # The queue now belongs to another member.
                 self.end(job)
                 continue
             offsets = []

@@ -1,13 +1,12 @@
-"""A listener that works in processes of its own: for work that keeps a processor busy in Python.
+"""A listener that runs in separate processes, for CPU-bound work in Python.
 
     with InProcesses(handle, processes=4) as listener:
         with PushConsumer(group="billing", listener=listener, subscriptions=["orders"]) as consumer:
             consumer.wait()
 
-`handle` is a function of a module, since each process imports it anew; messages and what it returns or raises
-travel between processes. A process that dies fails the messages it had, which come again, and new ones
-take its place; where no new one can start, messages wait here, and none goes back to its broker. The processes end with
-the one that made them, however that ends.
+`handle` must be a module-level function, because each process imports it. Messages, results and exceptions are pickled.
+If a process dies, its messages fail and are retried, and new processes replace it; while none can start, messages wait
+and are not sent back to the broker. The processes end when their parent ends, for any reason.
 """
 
 import contextvars
@@ -29,28 +28,29 @@ from cometmq.model.errors import ClientClosed, SettingsError
 
 _log = logging.getLogger(__name__)
 
-# Children are made by a process that has no threads and no sockets of ours: a fork of this one would
-# share both.
+# Child processes are forked from a server process without our threads and sockets; a fork of this process would share both.
 _START_METHOD = "forkserver"
 _PROCESSES_MAX = 1024
 _START_SECONDS_MAX = 60.0
-# Before another attempt to start processes, doubled from the first to the last, seconds.
+# Pause before processes are started again, doubled from the first value to the last, seconds.
 _PAUSE_SECONDS = 0.5
 _PAUSE_SECONDS_MAX = 30.0
 
 
 class InProcesses:
-    """A `listener` or a `batch_listener` for push consumers; the consumer's `concurrency` should not be below `processes`.
+    """A `listener` or `batch_listener` for push consumers that runs in processes.
+
+    The consumer's `concurrency` should be at least `processes`.
 
     Attributes:
-        is_broken: whether no process can be started now.
+        is_broken: Whether no process can be started at the moment.
 
     Args:
-        listener: a `def` function that can be imported, of one message or of a list.
-        processes: how many; None: one for each processor.
+        listener: An importable `def` function of one message or of a list.
+        processes: Number of processes; None: one per processor.
 
     Raises:
-        SettingsError: the listener is `async`, or no process can start and import it.
+        SettingsError: The listener is `async`, or no process can start and import it.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class InProcesses:
         self._lock = threading.Lock()
         self._closed = threading.Event()
         context = multiprocessing.get_context(_START_METHOD)
-        # Nobody writes: processes that read its end know that this one is gone.
+        # Nothing is ever written: processes that read from it notice the end of this one.
         self._theirs, self._ours = context.Pipe(duplex=False)
         try:
             self._pool = self._make_pool()
@@ -85,7 +85,7 @@ class InProcesses:
             ) from error
 
     def _make_pool(self) -> ProcessPoolExecutor:
-        """A pool that has shown that its processes start and know the listener."""
+        """Make a pool after checking that its processes start and can import the listener."""
         context = multiprocessing.get_context(_START_METHOD)
         pool = ProcessPoolExecutor(
             self._processes, mp_context=context, initializer=_end_with, initargs=(self._theirs,)
@@ -98,12 +98,12 @@ class InProcesses:
         return pool
 
     def __call__(self, given: Any) -> Said:
-        """Run the listener in a process and wait for it; called in threads of the consumer."""
+        """Run the listener in a process and wait for the result; called in the consumer's threads."""
         while True:
             pool = self._pool
             try:
                 running = pool.submit(_run, self._listener, given)
-            except BrokenProcessPool:  # It had died before: this message was in no process.
+            except BrokenProcessPool:  # The process had died before: this message was in none.
                 self._renew(pool)
                 continue
             try:
@@ -114,10 +114,10 @@ class InProcesses:
             return said
 
     def _renew(self, broken: ProcessPoolExecutor) -> None:
-        """Have another pool, however long that takes: what is consumed meanwhile could only fail.
+        """Replace a broken pool, retrying until it works: messages consumed meanwhile could only fail.
 
         Raises:
-            ClientClosed: it was closed meanwhile.
+            ClientClosed: The listener was closed meanwhile.
         """
         with self._lock:
             pause = _PAUSE_SECONDS
@@ -126,7 +126,7 @@ class InProcesses:
                     raise ClientClosed("the processes of the listener were closed")
                 try:
                     self._pool = self._make_pool()
-                except Exception as error:  # noqa: BLE001  Whatever keeps processes from starting.
+                except Exception as error:  # noqa: BLE001  Whatever prevents processes from starting.
                     self.is_broken = True
                     _log.error(
                         "no process can start for %r (%s: %s); messages wait, trying again in %s s",
@@ -137,7 +137,7 @@ class InProcesses:
             self.is_broken = False
 
     def close(self) -> None:
-        """Wait for what is running and end the processes; close the consumer first."""
+        """Wait for running calls and end the processes; close the consumer first."""
         self._closed.set()
         self._pool.shutdown()
         self._close_pipe()
@@ -147,42 +147,40 @@ class InProcesses:
         self._ours.close()
 
     def __enter__(self) -> Self:
-        """Start nothing: the first process is there, the others come with messages."""
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Close the processes."""
         self.close()
 
 
 def _run(listener: Callable[[Any], Said], given: Any) -> Said:
-    """Call the listener in its process; an error that cannot travel to the consumer's process becomes text.
+    """Call the listener in its process; an exception that cannot be pickled is replaced by its text.
 
     Raises:
-        BaseException: Whatever the listener raises.
-        RuntimeError: The listener raised an error that cannot be pickled.
+        BaseException: Any exception of the listener.
+        RuntimeError: The listener raised an exception that cannot be pickled.
     """
     try:
         answer = contextvars.copy_context().run(listener, given)
     except BaseException as error:
         try:
-            # As the pool sends it: its bytes are made, and the other side makes another one of its arguments.
+            # As the pool does: pickle the exception, and recreate it from its arguments.
             ForkingPickler.dumps(error)
             copy.copy(error)
         except Exception:  # noqa: BLE001  A constructor may raise anything.
             raise RuntimeError(f"{type(error).__name__}: {error}") from None
         raise
-    # Of an answer that means nothing only the text is told, for it may not travel either.
+    # An invalid result is returned as text, because it may not be picklable either.
     is_known = answer is None or isinstance(answer, bool | OrderlyStatus)
     return answer if is_known else cast("Said", repr(answer)[:200])
 
 
 def _nothing(_listener: Callable[[Any], Said]) -> None:
-    """Do nothing: shows that a worker process is there and has imported the listener."""
+    """Do nothing; shows that a worker process runs and has imported the listener."""
 
 
 def _end_with(parent: Connection) -> None:
-    """End this process when the one that made it is gone, SIGKILL included."""
+    """End this process when its parent ends, even by SIGKILL."""
 
     def watch() -> None:
         with suppress(OSError):

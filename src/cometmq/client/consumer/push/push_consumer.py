@@ -1,4 +1,4 @@
-"""The push consumer: calls your function with each message of its topics; the usual way to consume.
+"""The asyncio push consumer: calls your function with each message of its topics; the usual way to consume.
 
     async def handle(message: StoredMessage) -> None: ...
 
@@ -7,9 +7,9 @@
     ) as consumer:
         await consumer.wait()
 
-The members of a group share the queues of its topics. A message is given again later when the
-listener raises or returns False, and may be given twice after a crash: handle it so that twice does no
-harm. `cometmq.client.PushConsumer` is the same for threads.
+The members of a group share the queues of its topics. A message is redelivered if the listener raises or returns
+False, and may be delivered twice after a crash, so the listener must be idempotent. `cometmq.client.PushConsumer` is
+the same for threads.
 """
 
 import asyncio
@@ -65,7 +65,8 @@ Value = TypeVar("Value")
 
 _log = logging.getLogger(__name__)
 
-# How long a message that nobody took back waits here (submitConsumeRequestLater of 5.3.3), seconds.
+# Delay before a message that no broker accepted for redelivery is tried again locally (submitConsumeRequestLater of
+# 5.3.3), seconds.
 _LOCAL_RETRY_SECONDS = 5.0
 _BURYING = "sending an unreadable message to the dead letters from"
 
@@ -73,25 +74,24 @@ _BURYING = "sending an unreadable message to the dead letters from"
 class AsyncPushConsumer(AsyncGroupClient):
     """A consumer that calls a listener with each message of its topics.
 
-    To close it stops pulling, waits for running listeners, stores offsets and leaves the group.
+    When it is closed, it stops pulling, waits for running listeners, commits offsets and leaves the group.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
-        group: its consumer group; all members must have the same subscriptions.
-        listener: `def` (run in threads) or `async def`, given one message; None or True:
-            consumed; False or an exception: later.
-        batch_listener: in its place, given a list of up to `PushSettings.batch_count` messages of one
-            queue; its answer is for all of them.
-        subscriptions: a filter for each topic, `{"orders": Tag("paid")}`, or topics, `["orders"]`, of
-            which all messages are wanted; more by `subscribe`.
-        settings: times, sizes, where to begin, broadcasting.
-        instance: share another client's connections; its owner closes it.
+        group: Its consumer group; all members must have the same subscriptions.
+        listener: `def` function (run in threads) or `async def` function of one message. Result None or True: consumed;
+            False or an exception: retry later.
+        batch_listener: Used instead of `listener`: a function of a list of up to `PushSettings.batch_count` messages of
+            one queue; its result applies to all of them.
+        subscriptions: A filter for each topic, `{"orders": Tag("paid")}`, or a list of topics without filters,
+            `["orders"]`; add more with `subscribe`.
+        settings: Times, sizes, start of a new group, broadcasting.
+        instance: Shares the connections of another client, whose owner closes them.
 
     Raises:
-        SettingsError: a nameserver address cannot be read, or there is not one listener that is a function.
-        SubscriptionError: a filter is no filter.
-        RequestError: the group's name is illegal.
-        SubscriptionError: at the start: nothing is subscribed.
+        SettingsError: A nameserver address is invalid, or not exactly one listener is given.
+        SubscriptionError: A filter is neither a `Tag` nor an `Sql`; or, at the start, no topic is subscribed.
+        RequestError: The name of the group is invalid.
     """
 
     def __init__(
@@ -126,33 +126,34 @@ class AsyncPushConsumer(AsyncGroupClient):
         self._workers: Workers | None = None
         self._back: SendBack | None = None
         self._tasks = Tasks(f"{self._group} listener")
-        self._ended = asyncio.Event()  # By `close`, or since the listener breaks its contract.
+        self._ended = (
+            asyncio.Event()
+        )  # Set by `close`, or when the listener breaks its contract.
         self._fault: ListenerError | None = None
 
     def __repr__(self) -> str:
-        """The group, subscriptions, client id and nameservers."""
         return f"<{self.class_name} {self._group} of {self._subscribed} at {self._instance!r}>"
 
     def subscribe(self, topic: str, expression: Filter = ALL) -> None:
-        """Subscribe to one more topic, or change the filter of one; a running consumer begins at once.
+        """Subscribe to a topic, or change the filter of a subscribed topic; a running consumer starts immediately.
 
         Args:
-            topic: one more, or one whose filter is to be another.
-            expression: which of its messages, `Tag(...)` or `Sql(...)`.
+            topic: The topic.
+            expression: Filter, `Tag(...)` or `Sql(...)`.
 
         Raises:
-            SubscriptionError: the expression is neither.
+            SubscriptionError: The expression is neither.
         """
         self._member.subscribe(subscription_of(self._namespace.wrap(topic), expression))
         self._subscribed[topic] = expression
 
     def unsubscribe(self, topic: str) -> None:
-        """End the subscription to a topic; its queues go to the other members of the group.
+        """End the subscription to a topic; its queues are reassigned to the other members of the group.
 
-        What was pulled is still given to the listener where its call has begun.
+        Of the pulled messages, only those whose listener call has started are still processed.
 
         Raises:
-            SubscriptionError: it is not subscribed.
+            SubscriptionError: The topic is not subscribed.
         """
         if topic not in self._subscribed:
             raise SubscriptionError(f"{topic!r:.80} is not subscribed by {self!r}")
@@ -162,10 +163,10 @@ class AsyncPushConsumer(AsyncGroupClient):
     # --- life
 
     async def _open(self) -> None:
-        """Join the group and begin to consume.
+        """Join the group and start consuming.
 
         Raises:
-            SubscriptionError: nothing is subscribed.
+            SubscriptionError: No topic is subscribed.
         """
         if not self._subscribed:
             raise SubscriptionError(f"{self!r} has no topic; call subscribe(topic) first")
@@ -191,7 +192,7 @@ class AsyncPushConsumer(AsyncGroupClient):
         await self._member.start()
 
     def _cached(self) -> dict[str, tuple[int, int]]:
-        """The number and bytes of cached messages, by topic without the namespace."""
+        """Return the number and bytes of cached messages, by topic without the namespace."""
         return self._short(self._member.cached())
 
     def _short(self, by_topic: Mapping[str, Value]) -> dict[str, Value]:
@@ -228,12 +229,12 @@ class AsyncPushConsumer(AsyncGroupClient):
     async def wait(self) -> None:
         """Wait until this consumer is closed, or until SIGTERM or SIGINT (Ctrl-C).
 
-        The signals count in the main thread of a program that does not handle them itself. Leave the `with` block
-        then: running listeners finish, and offsets are committed. A second signal ends the program at once.
+        Signals are only handled in the main thread of a program that does not handle them itself. Leave the `with`
+        block afterwards: running listeners finish, and offsets are committed. A second signal ends the program immediately.
 
         Raises:
-            ListenerError: The listener breaks its contract; nothing more is consumed.
-            ClientClosed: It was not started.
+            ListenerError: The listener returned an invalid result; nothing more is consumed.
+            ClientClosed: The consumer was not started.
         """
         if self._state is ClientState.MADE:
             self._check_running()
@@ -245,7 +246,7 @@ class AsyncPushConsumer(AsyncGroupClient):
     # --- while it runs
 
     def pause(self) -> None:
-        """Stop pulling until `resume`; what was pulled is still given to the listener."""
+        """Stop pulling until `resume`; messages that were pulled are still passed to the listener."""
         self._member.pause()
 
     def resume(self) -> None:
@@ -253,26 +254,26 @@ class AsyncPushConsumer(AsyncGroupClient):
         self._member.resume()
 
     def set_concurrency(self, concurrency: int) -> None:
-        """Set how many listeners run at once; those that run are not disturbed.
+        """Set the maximum number of concurrent listener calls; running calls are not interrupted.
 
         Raises:
-            ClientClosed: it is not running.
-            SettingsError: fewer than one, far too many, or an orderly listener.
+            ClientClosed: The consumer is not running.
+            SettingsError: The number is out of range, or the listener is orderly.
         """
         self._check_running()
         if not isinstance(self._workers, TaskWorkers | ThreadWorkers):
             raise SettingsError(f"concurrency {concurrency}: not for an orderly listener")
-        replace(self._settings, concurrency=concurrency)  # Which looks at it.
+        replace(self._settings, concurrency=concurrency)  # Checks the value.
         self._workers.resize(concurrency)
 
     # --- what it tells of itself
 
     def statistics(self) -> dict[str, TopicCounts]:
-        """Counts of messages pulled, consumed and refused since the start, by topic."""
+        """Return the number of messages pulled, consumed and refused since the start, by topic."""
         return self._short(self._member.counts.totals())
 
     def rates(self) -> dict[str, ConsumeRates]:
-        """Messages pulled, consumed and refused a second over the last minute, by topic."""
+        """Return the rates of messages pulled, consumed and refused per second over the last minute, by topic."""
         return self._short(self._member.counts.rates())
 
     async def _consume_directly(self, message: StoredMessage) -> DirectOutcome:
@@ -297,17 +298,17 @@ class AsyncPushConsumer(AsyncGroupClient):
             self._workers.submit(PopJob(loop, messages[start : start + step]))
 
     def _begin(self, job: AnyJob) -> None:
-        """A listener begins with a job. Any thread."""
-        if isinstance(job, ListenerJob):  # What was popped comes again by itself.
+        """Record the start of a listener call; runs in any thread."""
+        if isinstance(job, ListenerJob):  # Popped messages are redelivered by their broker.
             self._consume_timeout.begin(job)
 
     def _done(self, job: AnyJob, verdict: ListenerVerdict, seconds: float) -> None:
-        """Count a finished job, and settle it."""
+        """Count a finished job and settle its messages."""
         is_consumed = verdict.is_consumed
         job.loop.counts.called(seconds, len(job.messages), is_consumed=is_consumed)
         if (
             verdict.fault is not None
-        ):  # Its messages stay open, so they come again after a restart.
+        ):  # The messages stay unconsumed, so they are redelivered after a restart.
             self._halt(verdict.fault)
         if isinstance(job, PopJob):
             job.loop.settle(job.messages, verdict)
@@ -316,7 +317,7 @@ class AsyncPushConsumer(AsyncGroupClient):
             return
         if is_consumed or self._settings.broadcasting:
             if not is_consumed:
-                # Follows RocketMQ: nobody else could be given it.
+                # Follows RocketMQ: no other member could get the message.
                 _log.warning(
                     "%r was not consumed; broadcasting has no retries", job.messages[0]
                 )
@@ -328,7 +329,7 @@ class AsyncPushConsumer(AsyncGroupClient):
                 self._tasks.spawn(self._give_back(job, message, level), "send back")
 
     def _halt(self, fault: ListenerError) -> None:
-        """Consume nothing more, since the listener breaks its contract."""
+        """Stop consuming, because the listener returned an invalid result."""
         if self._fault is None:
             self._fault = fault
             self._member.pause()
@@ -337,7 +338,7 @@ class AsyncPushConsumer(AsyncGroupClient):
             self._workers.forget()
 
     async def _give_up(self, message: StoredMessage, verdict: ListenerVerdict) -> bool:
-        """Send a message of an ordered queue to the retry topic or the dead letters; return whether a broker has it."""
+        """Send a message of an ordered queue to the retry topic or the dead letters; return whether a broker accepted it."""
         assert self._back is not None, "made at start"
         if verdict.dead(message):
             return await self._back.give_back(message, DEAD_LETTER)
@@ -357,7 +358,7 @@ class AsyncPushConsumer(AsyncGroupClient):
         assert self._back is not None, "made at start"
         if getattr(
             self._call.listener, "is_broken", False
-        ):  # InProcesses without processes: it waits.
+        ):  # InProcesses without processes: the message waits.
             return False
         return await self._back.give_back(message, FIRST_RETRY_LEVEL)
 
@@ -365,7 +366,7 @@ class AsyncPushConsumer(AsyncGroupClient):
         self._tasks.spawn(self._bury(loop, record), "dead letter")
 
     async def _bury(self, loop: PullLoop, record: Record) -> None:
-        """A record that cannot be read goes to the dead letters; it stays open until it is there."""
+        """Make an unreadable record a dead letter; it stays unconsumed until a broker has accepted it."""
         assert self._back is not None, "made at start"
         process_queue = loop.process_queue
         while not (loop.is_dropped or self._settings.broadcasting):
