@@ -155,7 +155,7 @@ def _dictionaries(schema: pa.Schema) -> list[str]:
 
 
 def _bounded(schema: pa.Schema) -> list[str]:
-    """Return the columns with useful minimum and maximum statistics; those of large binary values are only long."""
+    """Return the columns for which minimum and maximum are useful; those of large binary values are not."""
     return [name for name in schema.names if name not in {"body", "rawRecord", "properties"}]
 
 

@@ -86,7 +86,7 @@ class StoreCopy:
         return by_name(plan_tasks(self._folder))
 
     def size_of(self, part: Any) -> int:
-        """Return the number of bytes of the log."""
+        """Return the size of a range of the log in bytes."""
         return log_size(part)
 
     def read(self, part: Any, on_finding: OnFinding) -> Iterator[pa.RecordBatch]:
@@ -105,7 +105,7 @@ class StoreCopy:
         return True
 
     def coverage(self) -> Coverage:
-        """Return each queue from the first message that the log still has."""
+        """Return the coverage, with each queue beginning at the first message that the log still has."""
         return coverage_of_store(self._folder)
 
     def brokers(self) -> set[str]:

@@ -10,7 +10,7 @@ KEPT_MAX = 1000  # Further findings are only counted.
 
 
 class Finding(NamedTuple):
-    """One problem.
+    """One problem that was found in a store.
 
     Attributes:
         part: "log", "queue", "index" or "files".

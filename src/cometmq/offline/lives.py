@@ -100,7 +100,7 @@ class KnownQueues:
         return (places >= self.start) & (places < self.dispatched) & is_known
 
     def of_topics(self, topics: Container[str]) -> "KnownQueues":
-        """Return the part about some topics; it must not be used for records of other topics."""
+        """Return only the queues of some topics; the result must not be used for records of other topics."""
         firsts = {queue: first for queue, first in self.firsts.items() if queue.topic in topics}
         return replace(self, firsts=firsts)
 
@@ -265,11 +265,11 @@ R = TypeVar("R", bound=LoggedRun)
 
 @dataclass(frozen=True)
 class QueueLives(Generic[R]):
-    """The runs of one queue.
+    """The runs of entries of one queue, divided by whether their records are still its messages.
 
     Attributes:
         living: Runs of its last life, in log order.
-        dead: All others.
+        dead: Runs of earlier lives, before the topic was deleted.
     """
 
     living: list[R]
@@ -289,10 +289,10 @@ class _Life(Generic[R]):
 
 
 def living_runs(runs: Iterable[R], known: KnownQueues | None = None) -> Iterator[QueueLives[R]]:
-    """Separate living runs from dead ones, queue by queue.
+    """Separate the entries of a queue's last life from those of deleted topics of its name, queue by queue.
 
     Args:
-        runs: Runs of the whole log, in any order.
+        runs: Runs of entries of the whole log, in any order.
         known: Queues as the queue files show them; None if unknown.
 
     Raises:

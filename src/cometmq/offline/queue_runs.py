@@ -126,7 +126,7 @@ class QueueRuns:
                 yield EntryRun(name, number, begin, entries[first:stop], is_named)
 
     def _topic_codes(self, texts: pa.Array) -> Longs:
-        """Return the number of each row's topic; -1 if it is not wanted or cannot have a queue."""
+        """Return a number for each row's topic; -1 if it is not wanted or cannot have a queue."""
         encoded = texts.dictionary_encode()
         numbers = np.array([self._number(name) for name in encoded.dictionary.to_pylist()])
         found: Longs = numbers[np.asarray(encoded.indices)].astype(np.int64)

@@ -16,7 +16,7 @@ _RUN_ENTRIES_MAX = 3200  # Entries of a queue read at once when they are checked
 
 
 class QueueVerdict:
-    """The queues of a store as loaded from their files, and the judgement on them."""
+    """Loads the queues of a store and reports missing and superfluous entries."""
 
     def __init__(
         self, store: FoundStore, findings: Findings, *, topics: frozenset[str]

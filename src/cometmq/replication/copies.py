@@ -56,8 +56,7 @@ class Copies:
     def acked(self, member: str, offset: int, *, is_compared: bool = True) -> None:
         """Record that a member has the log up to a physical offset; the largest one counts.
 
-        A log that was not compared with this one yet may be a different log: it counts as in sync, but confirms
-        nothing.
+        A log that was not compared yet may be a different one: it counts as in sync, but confirms nothing.
         """
         self._acked[member] = max(offset, self._acked.get(member, -1))
         if is_compared:

@@ -12,7 +12,7 @@ from math import ceil, exp
 FAR_SIZE = 32 << 20
 # A log that grows less per second has no producers who would notice.
 QUIET_SIZE = 1 << 20
-# The slave catches up by at least this fraction (1/n) of its rate, however fast the log grows.
+# The slave catches up by at least this fraction (1/n) of the fixed rate per second, however fast the log grows.
 NEARER_PART = 4
 # Time constant of the mean growth, seconds.
 MEAN_SECONDS = 60.0

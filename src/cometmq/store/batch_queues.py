@@ -199,7 +199,7 @@ class BatchQueues:
             found.append(_Cut(queue, kept, end, place))
 
     def truncate(self, offset: int) -> Iterator[Step]:
-        """Remove the hidden entries from the files."""
+        """Remove the entries after the log's new end, which `hide_from` has hidden, from the queue files."""
         hidden, self._hidden = self._hidden, []
         if hidden:
             yield partial(self._clear, hidden)

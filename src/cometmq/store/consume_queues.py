@@ -210,7 +210,7 @@ class ConsumeQueues:
                 logger.warning("%r: its entries are written again", queue)
 
     def begin_round(self) -> None:
-        """Start a round: later calls of `continue_round` write the tails that exist now."""
+        """Start a round of writing: later calls of `continue_round` write the tails that exist now."""
         queues = list(self.dirty)
         self._round = iter(queues)
         self._round_step = max(TAILS_PER_TICK, len(queues) // ROUND_TICKS)
@@ -219,10 +219,10 @@ class ConsumeQueues:
     def continue_round(
         self, is_time_over: Callable[[], bool], *, is_spread: bool = True
     ) -> bool:
-        """Write the next part of the round; return True when all its tails are written.
+        """Write the next tails of the current round; return True when all are written.
 
         Args:
-            is_time_over: Checked repeatedly; the part ends when it returns True.
+            is_time_over: Checked repeatedly; writing stops when it returns True.
             is_spread: Whether to also stop after one tick's share of the round.
 
         Raises:
@@ -246,12 +246,12 @@ class ConsumeQueues:
         return False
 
     def end_round(self) -> None:
-        """Abandon the current round."""
+        """Abandon the current round of writing tails."""
         self._round = None
 
     @property
     def is_in_round(self) -> bool:
-        """Whether a round is in progress."""
+        """Whether a round of writing tails is in progress."""
         return self._round is not None
 
     def write_all(self) -> None:

@@ -358,7 +358,7 @@ class DerivedQueues:
                 ends.append((queue, end))
 
     def truncate(self, offset: int) -> Iterator[Step]:
-        """Remove the hidden entries from the files."""
+        """Remove the entries after the log's new end, which `hide_from` has hidden, from the queue files."""
         files = self._queues.files
         hidden, self._hidden = self._hidden, []
         for at in range(0, len(hidden), QUEUES_PER_STEP):

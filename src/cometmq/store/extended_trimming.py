@@ -59,7 +59,7 @@ class ExtendedTrimming:
         return [path for path, end in zip(paths, starts, strict=False) if end <= first]
 
     def _first_place(self, queue: ConsumeQueue, offset: int) -> int | None:
-        """Return the place of the first unit that an entry from an offset on points to; None if none does."""
+        """Return the file position of the first extended unit that an entry from an offset on points to; None if none does."""
         while offset < queue.max_offset:
             entries = self._queues.read_entries(queue, offset, _PIECE)
             if not entries:

@@ -226,11 +226,11 @@ class Index:
 
     @property
     def is_in_round(self) -> bool:
-        """Whether a round is in progress."""
+        """Whether a round of copying changed slots is in progress."""
         return self._copying is not None
 
     def continue_round(self) -> bool:
-        """Copy the next part; return True when all is copied and its entries are written to their files."""
+        """Copy the next changed slots; return True when all are copied and their entries are written to files."""
         if self._copying is not None and next(self._copying, None) is None:
             self.write()
             if not self.is_failing:
@@ -238,7 +238,7 @@ class Index:
         return self._copying is None
 
     def end_round(self, kept: Sequence[IndexFile]) -> None:
-        """Finish the round and discard the copies of files that are not in `kept`.
+        """Finish copying slots, and discard the copies for files that are not in `kept`.
 
         Raises:
             OSError: The index cannot be written.
@@ -274,7 +274,7 @@ class Index:
         return sync or IndexSync(self._disk, self.directory)
 
     def write_all(self) -> None:
-        """Run a whole round at once.
+        """Enter all waiting keys, write them, and copy all changed slots for a sync.
 
         Raises:
             OSError: Something could not be written.

@@ -72,9 +72,7 @@ class AbortMarker:
         return self._disk.exists(self._path)
 
     def set(self) -> None:
-        """Mark the directory as in use.
-
-        If it cannot be rewritten for lack of an inode, an existing one is sufficient.
+        """Mark the directory as in use; an existing mark is sufficient if there is no room for a new one.
 
         Raises:
             OSError: The file could not be written.

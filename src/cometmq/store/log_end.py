@@ -46,7 +46,7 @@ class LogEnd:
         *,
         is_whole_checked: bool = False,
     ) -> None:
-        """Create a judge of the log's end; for `is_whole_checked` see `valid_record`."""
+        """Take the parts of a store whose log was walked; for `is_whole_checked` see `valid_record`."""
         self._is_whole_checked = is_whole_checked
         self._disk = disk
         self._log = log

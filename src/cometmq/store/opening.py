@@ -126,7 +126,7 @@ def _is_empty_database(disk: Disk, path: str, names: Sequence[str]) -> bool:
 
 
 def refuse(root: str, parts: Iterable[OtherPart]) -> None:
-    """Refuse a store that has such parts.
+    """Refuse a store if it has parts that CometMQ does not read.
 
     Raises:
         StoreDamaged: There is a part; the text names each one and what to do.

@@ -10,10 +10,10 @@ SYNCED_ONE_BY_ONE_MAX = 64
 
 
 class QueueSync:
-    """Files and directories to sync, in a thread lent by the owner."""
+    """Queue files and directories to sync for a checkpoint, in a thread lent by the owner."""
 
     def __init__(self, disk: Disk, root: str, files: set[str], directories: set[str]) -> None:
-        """Create the list; `root` is the store directory, whose file system they are on."""
+        """Take the paths to sync; `root` is the store directory, whose file system they are on."""
         self._disk = disk
         self._root = root
         self._files = files

@@ -70,7 +70,7 @@ class ReplicaSide:
         self._appender.is_copy = True
 
     def on_moved(self, told: Callable[[], None] | None) -> None:
-        """Set the callback for when the log may have been written or flushed; it runs before anything is dispatched."""
+        """Set a callback (or None) that runs before each dispatch, because the log may have been written or flushed."""
         self._dispatcher.on_moved = told
 
     def read_nowait(self, offset: int, size_max: int) -> Buffer | None:

@@ -203,7 +203,7 @@ class Truncation:
         )
 
     def _show_kept(self) -> None:
-        """Queue invisible batches that stay for dispatch again; the queues continue after them."""
+        """Queue the remaining undispatched batches again, and set the queues' next offsets after them."""
         kept = self._kept
         self._dispatcher.waiting = deque(kept)
         self._dispatcher.raw_end = kept[-1].end_offset if kept and kept[-1].raw else 0

@@ -206,7 +206,7 @@ class Upkeep:
         )
 
     def _make_ready(self) -> None:
-        """Make the state noted at the round's start available as a checkpoint, as it is now in files."""
+        """Offer the state noted at the round's start as a checkpoint, because it is now in files."""
         if not self._is_checkpoint_over:
             self._ready = self._noted
         self._noted = None

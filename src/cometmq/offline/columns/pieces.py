@@ -78,7 +78,7 @@ def contents(texts: pa.Array) -> tuple[pa.Buffer, npt.NDArray[np.uint8], Longs]:
 
 
 def crcs(octets: pa.Buffer, ends: Longs) -> Longs:
-    """Return the CRC-32 of each of the adjacent pieces between consecutive ends."""
+    """Return the CRC-32 of each piece of some bytes, where piece i reaches from `ends[i]` to `ends[i + 1]`."""
     view = memoryview(octets)
     found = (crc32(view[lo:hi]) for lo, hi in pairwise(ends.tolist()))
     return np.fromiter(found, np.int64, len(ends) - 1)

@@ -323,12 +323,12 @@ class TimerFiles:
             self._disk.fdatasync(fd)
 
     def saved(self, job: SaveJob) -> None:
-        """Record a completed save."""
+        """Record that a save has completed."""
         self.log.flushed = job.log_end
         self.check = job.check
 
     def saving_failed(self, job: SaveJob) -> None:
-        """Return a failed save's pages for the next one."""
+        """Mark the pages of a failed save as changed, so that the next save writes them."""
         self.wheel.give_back(job.pages)
 
     def close(self) -> None:
