@@ -149,8 +149,7 @@ class AccountEdits:
             written = yaml.dump(
                 content, Dumper=_DUMPER, sort_keys=False, allow_unicode=True
             ).encode()
-            # Validate before writing, so that the file never has invalid content. Errors for clients contain the file's
-            # name, not its path.
+            # Validate before writing, so that the file stays valid; errors for clients contain no path.
             read_accounts(written, Path(path).name)
             texts = {**self._files.texts, path: read_accounts(written, path)}
             after = self._files.joined(texts)

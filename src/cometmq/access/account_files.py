@@ -1,8 +1,7 @@
 """The files of ACL 1.0: `plain_acl.yml` and `acl/**/*.yml` in a folder, with reloading.
 
 They are checked every 500 ms, as in RocketMQ. Changes are read in a thread and applied completely or not at all: if a
-file is invalid, the previous accounts stay, and a log line names file and line. A file that others may read or write is
-refused, because its secrets are exposed.
+file is invalid, the previous accounts stay, and a log line names file and line. A file that others may access is refused.
 """
 
 import asyncio
@@ -97,7 +96,7 @@ class AccountFiles:
         return FolderAccounts(accounts, white=white, is_white_unsigned=self._is_white_unsigned)
 
     def look(self) -> bool:
-        """Reload the files if they have changed and are valid; return whether accounts were reloaded. Callable in any thread."""
+        """Reload the files if changed and valid; return whether accounts were reloaded. Callable in any thread."""
         with self._changing:
             return self._look_again()
 

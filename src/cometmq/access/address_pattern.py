@@ -9,8 +9,7 @@
 | `10.0.0.{1,2}` | each of the list, in the last part |
 | `10.0.0.1,10.0.0.7` | any of the list |
 
-The same forms exist for IPv6; a range there has all eight parts. Follows RemoteAddressStrategyFactory of RocketMQ
-4.9.8.
+IPv6 has the same forms; a range has all eight parts. Follows RemoteAddressStrategyFactory of RocketMQ 4.9.8.
 """
 
 import re

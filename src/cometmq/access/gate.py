@@ -1,8 +1,7 @@
 """The gate of access control: identifies the sender of a request and checks the required rights.
 
 Unknown users, disabled users and wrong signatures get the same answer after the same work, so that an attacker learns
-nothing. Each refusal is logged to `cometmq.audit` without secrets; identical lines are limited and counted as in other
-logs (process.program_log).
+nothing. Refusals are logged to `cometmq.audit` without secrets, limited as all logs (process.program_log).
 """
 
 import hmac
@@ -228,8 +227,7 @@ class AccessGate:
     def signer_of(self, peer: Peer) -> KnownSigner | None:
         """Return the last signer of a connection for the fast path, or None if requests need a full check.
 
-        Unsigned connections, other users and unusual sends go through `check`, so that this never allows more than
-        `check` would.
+        Unsigned connections, other users and unusual sends use `check`; this never allows more than that.
         """
         last = peer.signed_by
         if last is None or not peer.has_signed:

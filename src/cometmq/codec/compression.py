@@ -65,8 +65,7 @@ def decompress(body: bytes, sys_flag: int, *, limit: int) -> bytes:
     Args:
         body: Body as stored.
         sys_flag: sysFlag of the record.
-        limit: Maximum size of the result in bytes; allocations do not exceed this much (Zstandard: except for a window
-            of at most 8 MiB).
+        limit: Maximum bytes of the result, and about of allocations (Zstandard: plus a window of at most 8 MiB).
 
     Raises:
         BombError: The result would be longer.

@@ -47,8 +47,8 @@ def loads(content: bytes | str, *, lenient_size_max: int | None = None) -> Any:
     """Parse a JSON or fastjson text; return None for an empty one, as fastjson does.
 
     Objects become dicts. Keys that are objects become `FrozenObject`, those that are arrays become tuples. `$ref` is
-    replaced by the object it refers to. A text longer than `lenient_size_max` bytes must be strict JSON, because the
-    lenient parser takes up to 1.5 s per MiB.
+    replaced by the object it refers to. Texts longer than `lenient_size_max` bytes must be strict JSON, as
+    the lenient parser takes up to 1.5 s per MiB.
 
     Raises:
         CodecError: The text is neither JSON nor fastjson, is not UTF-8, is nested deeper than 32 levels, or has a

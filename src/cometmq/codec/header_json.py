@@ -1,8 +1,7 @@
 """The JSON coding of command headers, the default of every RocketMQ client.
 
 A header is a JSON object with code, flag, language, opaque, version, remark, extFields and serializeTypeCurrentRPC.
-Readers accept any key order, unknown keys, missing or null extFields, and extFields with values other than strings
-(docs/format/remoting.md).
+Readers accept any key order, unknown keys, missing or null extFields and any values in them (docs/format/remoting.md).
 """
 
 from typing import Any

@@ -32,8 +32,7 @@ def resolve_references(root: object) -> object:
     """Replace every reference in a value, in place, and return the value.
 
     Raises:
-        CodecError: A reference points to nothing, or the expanded value is infinite, has more than 32 levels or more
-            than a million containers.
+        CodecError: A reference has no target, or the result is infinite, over 32 levels or over a million containers.
     """
     if not isinstance(root, dict | list):
         return root

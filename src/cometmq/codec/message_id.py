@@ -109,8 +109,7 @@ class UniqueIds:
     Args:
         ip: Address of this host, 4 or 16 bytes.
         pid: Process id; its low 16 bits are used.
-        loader: 32 random bits instead of Java's class loader hash; they distinguish containers with the same ip and
-            pid.
+        loader: 32 random bits for containers with the same ip and pid (a class loader hash in Java).
         clock: Source of the time.
         zone: Time zone of the month's start; None is the machine's, as in Java.
 

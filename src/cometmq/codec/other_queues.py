@@ -4,8 +4,7 @@ A batch queue (`batchconsumequeue`) has 46 bytes for each record of a batch topi
 
 | physical offset 8 | size 4 | tags code 8 | store time 8 | first offset 8 | count 2 | compacted 4 | 0 4 |
 
-The record holds `count` messages, with queue offsets from the first offset on. The compacted offset is -1 if the topic
-is not compacted.
+The record holds `count` messages, numbered from the first offset. The compacted offset is -1 if there is no compaction.
 
 An extended unit (`consumequeue_ext`) replaces an entry of an ordinary queue, whose tags code is then its address: its
 position in these files plus Long.MIN_VALUE.

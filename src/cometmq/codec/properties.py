@@ -33,8 +33,7 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
     """Encode properties in the given order.
 
     Raises:
-        CodecError: A name or value is empty, contains a separator or is no valid Unicode, or the block exceeds 32767
-            bytes.
+        CodecError: A name or value is empty, contains a separator or is no Unicode, or the block exceeds 32767 bytes.
     """
     text = "".join([f"{name}\x01{value}\x02" for name, value in properties.items()])
     count = len(properties)

@@ -24,8 +24,7 @@ from cometmq.model.flags import ONEWAY
 
 JSON = header_json.JSON
 ROCKETMQ = 1
-# RocketMQ's Netty frame decoder closes the connection above this size (frameMaxLength). In bytes of the whole frame,
-# including its length field.
+# RocketMQ closes a connection above this size (frameMaxLength), in bytes of the frame with its length field.
 FRAME_SIZE_MAX = 16_777_216
 
 _PREFIX = layouts.FRAME_HEAD.struct

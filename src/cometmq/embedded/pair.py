@@ -33,8 +33,7 @@ class AsyncEmbedded:
     """A nameserver and a broker on the running loop.
 
     Args:
-        data_dir: Directory for the files, created if missing and kept afterwards; None uses a temporary directory that
-            is deleted on close.
+        data_dir: Directory of the files, created if missing and kept; None: a temporary one, deleted on close.
         settings: Keys and values of a `broker.conf`, e.g. {"flushDiskType": "SYNC_FLUSH"}.
         nameserver_port: Port of the nameserver; 0 selects a free one.
         broker_port: Port of the broker; 0 selects a free one.

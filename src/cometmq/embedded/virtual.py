@@ -31,8 +31,7 @@ class Virtual:
     """A nameserver and a broker on a virtual loop in the calling thread.
 
     Args:
-        data_dir: Directory for the files, created if missing and kept afterwards; None uses a temporary directory that
-            is deleted on close.
+        data_dir: Directory of the files, created if missing and kept; None: a temporary one, deleted on close.
         settings: Keys and values of a `broker.conf`.
         seed: Seed of all random numbers.
         start_ms: Virtual time at the start, ms since 1970.

@@ -35,8 +35,7 @@ class DataVersion:
         """Decode a version from JSON values; 4.9 has no stateVersion.
 
         Raises:
-            TypeError, ValueError, AttributeError: The value is no version; callers that decode bodies turn these into a
-                CodecError.
+            TypeError, ValueError, AttributeError: The value is no version; decoders raise CodecError instead.
         """
         return cls(
             int(value.get("timestamp", 0)),

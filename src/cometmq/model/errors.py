@@ -1,8 +1,7 @@
 """The exceptions of CometMQ for failures of peers, disks and users, with advice in their messages.
 
 Bugs are `assert`s and not part of this tree. An error that can be sent to a peer has a response code of the protocol
-(`codes.ResponseCode`) and a remark that names the problem, the object and what to do. Only `net.answer` converts errors
-to answers.
+(`codes.ResponseCode`) and a remark: the problem, the object and what to do. Only `net.answer` makes answers of errors.
 """
 
 from typing import Any

@@ -2,13 +2,11 @@
 
 `dataclasses.dataclass(frozen=True, slots=True)` compiles six functions per class, which takes half a millisecond and
 was a third of a broker's start. Classes made here are dataclasses, too (`fields`, `replace`, `asdict` and type checkers
-see no difference), but only `__init__` is compiled, on its first call; most headers and bodies are never created in a
-process.
+see no difference), but only `__init__` is compiled, on its first call; most headers and bodies are never created.
 
 Use this for large families of internal classes: headers, bodies, layers of settings. It rejects unsupported features
 (order, `__post_init__`), for which the standard decorator remains. Alternatives: a NamedTuple equals any tuple,
-`eq=False, repr=False` would lose what tests and logs need, and attrs or msgspec would add a library to every header
-(docs/design/0001-layers.md).
+`eq=False, repr=False` would lose what tests and logs need, and attrs or msgspec are libraries (docs/design/0001-layers.md).
 """
 
 import dataclasses

@@ -35,8 +35,7 @@ class Message:
         properties: Additional names and values, text without \x01 and \x02.
         flag: A signed 32-bit number that RocketMQ carries without interpreting it.
         delay_level: 0 for no delay, or 1..18 for RocketMQ's fixed delays.
-        deliver: When consumers may see it: after a `timedelta`, or at a `datetime` (local time if naive); requires a
-            broker of 5.x.
+        deliver: When consumers may see it: after a `timedelta` or at a `datetime` (naive: local); needs a 5.x broker.
         wait_store_ok: Whether the answer waits for synchronous flush and replication.
 
     Raises:
@@ -350,8 +349,7 @@ def make_stored_message(
 ) -> StoredMessage:
     """Make a `StoredMessage` in a quarter of the time that its own constructor takes.
 
-    A frozen dataclass sets each attribute through a slow setter. Consumers make one object per message, and it is not
-    shared before it is frozen.
+    A frozen dataclass has slow setters, and consumers make one object per message. It is frozen before it is shared.
     """
     made: Any = _Open()
     made.queue = queue

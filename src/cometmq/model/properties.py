@@ -1,7 +1,6 @@
 """Names of message properties that the system uses (MessageConst of RocketMQ 5.3.3).
 
-`Message` rejects those in `RESERVED`, because users may not set them. The separators end names and values in a stored
-block (docs/format/properties.md).
+Users may not set those in `RESERVED`. The separators end names and values when stored (docs/format/properties.md).
 """
 
 NAME_SEPARATOR = "\x01"

@@ -1,7 +1,6 @@
 """Rights: who may send a request, and which access to which resource it needs.
 
-Resources and actions are those of RocketMQ 5.3.3 (ResourceType and Action of its auth module), so that policies written
-for it have the same meaning here.
+Resources and actions are those of RocketMQ 5.3.3 (ResourceType and Action), so that its policies mean the same here.
 """
 
 from enum import Enum

@@ -53,8 +53,7 @@ def setting(
         aliases: Older names of the key.
         least: Smallest allowed number.
         most: Largest allowed number.
-        is_remote: Whether it may be changed over the wire; never for paths, addresses or anything that exposes the
-            program to others.
+        is_remote: Whether it may be changed over the wire; never for paths, addresses or what exposes the program.
         has_effect: False for a setting of RocketMQ that is not implemented yet and causes a warning. Keys that never
             will be (a thread pool) are passed to `read_settings` as `also_known`.
         is_secret: Whether its value is hidden and not accepted as a flag.
@@ -243,8 +242,7 @@ def set_keys(settings: Any) -> list[str]:
 class SettingsInForce(Generic[Settings]):
     """The settings of a running program: one object shared by all of its parts, changed only by this class.
 
-    Other code sees it as frozen; reading an attribute returns the current value. Parts that derived something from it
-    at the start register in `on_change`.
+    For other code it is frozen, with current values. Code that keeps derived values must register in `on_change`.
 
     Attributes:
         current: The current settings, a copy of the given ones.

@@ -1,8 +1,7 @@
 """Settings of RocketMQ that ask for unsupported features: refused, or warned about, by name.
 
 A setting is refused if the program would provide less than the file promises: open instead of protected, alone instead
-of replicated, or with data in another location. All others cause a warning. A key whose value does not ask for the
-feature is ignored.
+of replicated, or with data in another location. All others cause a warning. A value that asks for nothing is ignored.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -69,8 +68,7 @@ def judge(table: Iterable[Unsupported], layers: Sequence[Layer]) -> list[str]:
     return warnings
 
 
-# For brokers and nameservers. Java reads most of these as system properties, but files that contain them ask for TLS as
-# well.
+# For brokers and nameservers. Java reads most of these from system properties; in a file they ask for TLS, too.
 TLS = Unsupported(
     ("useTLS", "tlsEnable"),
     "no key of this name makes TLS, and clients would talk in the clear; name a certificate in tls.server.certPath and "

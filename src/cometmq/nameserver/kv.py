@@ -1,8 +1,7 @@
 """Key-value configuration by namespace, stored in kvConfig.json in Java's form.
 
 A change is answered and takes effect after it is on the disk: the file is written to a temporary name and renamed, so a
-crash leaves the old or the new table. Changes that arrive during a write share the next one, so hundreds at once take
-as long as two.
+crash leaves the old or the new table. Changes during a write share the next one: hundreds take as long as two.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
 """Ownership of a registered broker: only the host that registered it may act for it while it lives.
 
-Without access control and this rule, a single frame of a stranger could remove a living broker from all routes or
-replace its address (as in RocketMQ). A restarted broker comes from the same host, on any port. A broker that moved to
-another host is accepted once the old connection is closed or was silent for its timeout. In a failover by a controller,
-a known member of the group registers with a higher epoch.
+Otherwise a single frame of a stranger could remove a living broker from all routes or replace its address (as in
+RocketMQ). A restarted broker comes from the same host, on any port. A broker that moved to another host is accepted
+once the old connection is closed or was silent for its timeout. In a failover by a controller, a known member of the
+group registers with a higher epoch.
 
 If an operator promotes a slave while the old master hangs, a host of the group gets the place as soon as the owner no
 longer answers the nameserver (`Presence`). A broker that lost its place to another one on the same host regains it

@@ -18,8 +18,7 @@ from cometmq.process.log_file import asked_log
 from cometmq.process.program_log import set_up_log
 from cometmq.store.conf_file import ConfFile
 
-# Thread switch interval in seconds while a thread decodes a large registration. The default is 5 ms, and a request
-# needs several switches.
+# Thread switch interval (s) while a thread decodes a registration; a request takes several, by default of 5 ms.
 _SWITCH_SECONDS = 0.001
 
 

@@ -1,7 +1,6 @@
 """Brokers that claim a name and id used by another living broker.
 
-An address that lost its place does not regain it while the new owner answers (`nameserver.owners`). Operators can list
-such brokers (GET_MISSING_BROKERS).
+They do not regain a lost place while its owner answers (`nameserver.owners`). GET_MISSING_BROKERS lists them.
 """
 
 from typing import NamedTuple

@@ -58,8 +58,7 @@ class NameServerSettings(AccessKeys):
         deletes_missing_topics: Whether a registration removes the topics of the broker that it does not name.
         waits_for_brokers: Whether routes are refused for the first `wait_seconds` after the start.
         wait_seconds: Seconds in which all brokers will have registered.
-        missing_hours: Hours for which a broker that left without unregistering is remembered (CometMQ only); 0: not at
-            all.
+        missing_hours: Hours for which a broker that left without unregistering is remembered (CometMQ only), or 0.
         cluster_name: Cluster that Auth 2.0 policies for `Cluster:NAME` must name (clusterName of AuthConfig).
         metrics_host: Host on which /metrics and /healthz are served (CometMQ only).
         metrics_port: Port of these; None: not served; 0 selects a free one, which the log names.

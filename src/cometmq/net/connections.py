@@ -25,8 +25,7 @@ _log = logging.getLogger(__name__)
 UNSPOKEN_SECONDS = 2.0
 # The same for any other connection; a working client sends a heartbeat every 30 s.
 SPOKEN_SECONDS = 40.0
-# Scanning 10,000 connections takes about 2 ms. Scan at most once in this many seconds, and keep this many candidates
-# for closing.
+# Scanning 10,000 connections takes about 2 ms: minimum seconds between scans, and candidates kept for closing.
 _LOOK_SECONDS = 0.1
 _FOUND_MAX = 256
 # Default maximum of connections per address other than this machine.
@@ -78,8 +77,7 @@ class Connections:
 
         Args:
             peer: The new connection.
-            number: Its file descriptor. The kernel assigns the lowest free number, so a high one means that few are
-                left, whatever uses them.
+            number: Its file descriptor. The kernel assigns the lowest free number, so a high one means that few are left.
         """
         count = len(self._peers)
         of_network = self._of_network[peer.network]
@@ -145,7 +143,7 @@ class Connections:
         return False
 
     def _find_silent(self) -> None:
-        """Collect candidates for closing, from the address with most connections: those that never sent first, then by silence."""
+        """Collect candidates for closing at the busiest address: those that never sent first, then by silence."""
         self.look()
         crowded = self._of_network.most_common(1)[0][0]
         silent = [peer for peer in self._peers if peer.network == crowded]

@@ -1,8 +1,7 @@
 """Limit on the memory held for connections: incomplete frames and unread answers.
 
 There is one limit for the sum of all connections. Above it, connections are closed in the order of their bytes times
-the seconds since their last progress. A client with a large frame or a slow line therefore outlives one that sends half
-a frame, or reads nothing, and waits.
+the seconds since their last progress. A large frame or a slow line therefore outlives half a frame that does not grow.
 """
 
 import logging

@@ -1,8 +1,7 @@
 """The interface of a network: listening addresses and accepted connections.
 
 `TcpNetwork` uses the machine's sockets (net.tcp_network); virtual time uses connections in memory (net.memory_network).
-`net.loop.loop_network` returns the one of the running loop. Clients connect with the loop's `create_connection` in both
-cases.
+`net.loop.loop_network` returns the one of the running loop. Clients connect with the loop's `create_connection`.
 """
 
 import asyncio

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# A request's header carries the properties of a message (at most 32767 bytes, more once escaped); no valid request
-# reaches this size.
+# Maximum header: properties of a message have 32767 bytes, or more when escaped; no valid request reaches this.
 HEADER_SIZE_MAX = 65_536
 # Answers to one read are collected up to this many bytes before they are written.
 GATHER_SIZE_MAX = 1 << 20
@@ -132,7 +131,7 @@ class Peer(PeerEnd, asyncio.Protocol):
             self._writer.abort()
 
     def read_otherwise(self, data: bytes) -> None:
-        """Queue received bytes for the current read batch; a peer that sends more meanwhile is not read until they are handled."""
+        """Queue received bytes for the read batch; a peer that sends more meanwhile is not read until then."""
         turn, wire = self._turn, self._wire
         if turn.lone_reads and len(data) <= SMALL_TURN:
             intake = self._dispatcher.intake
@@ -161,8 +160,8 @@ class Peer(PeerEnd, asyncio.Protocol):
     def next_requests(self, count: int) -> list[RawCommand] | None:
         """Return the next requests, at most `count`; the read batch calls `end_share` after handling them.
 
-        The intake may accept some requests instead; those precede the returned ones. Returns None if it accepted all,
-        in which case there is no share to end.
+        The intake may accept some requests instead, which precede the returned ones. If it accepted all, the result is
+        None and there is no share to end.
         """
         self.is_in_turn = False
         if self.is_paused or self.is_closed:
@@ -283,7 +282,7 @@ class Peer(PeerEnd, asyncio.Protocol):
 
     @property
     def is_read(self) -> bool:
-        """Whether received bytes are handled, so that neither a waiting read nor unread answers block the peer."""
+        """Whether the peer is being read; False while unhandled requests or unread answers block it."""
         return not (self.is_paused or self._is_held)
 
     def _pause_reading(self) -> None:

@@ -101,7 +101,7 @@ class Intake(Protocol):
         signer: KnownSigner | None = None,
         /,
     ) -> int:
-        """Accept up to `count_max` requests from `position` on; return the position of the first one that is not accepted.
+        """Accept up to `count_max` requests from `position` on; return the position of the first other one.
 
         With a `signer`, only requests that it passes are accepted. The intake may keep references to `data`.
         """
@@ -110,8 +110,7 @@ class Intake(Protocol):
     def take_reads(self, turn: TurnReads["Peer"], count_max: int, size_min: int, /) -> None:
         """Accept the requests of peers that delivered one each, up to the first peer that delivered anything else.
 
-        Accepts at most `count_max` and stops when fewer than `size_min` bytes wait. Called only if the first peer
-        `sends_alone`.
+        Accepts at most `count_max`; stops when fewer than `size_min` bytes wait. The first peer's `sends_alone` is set.
         """
         ...
 
@@ -176,8 +175,7 @@ class RequestRule:
         right: Right that the sender needs.
         finders: Find the touched resources, each none, one or several.
         is_batch: Whether a batch handler handles the requests.
-        is_asked_again: Whether the handler also checks the topic of the record that it finds (`may_of`), so that the
-            request need not name one.
+        is_asked_again: Whether the handler checks the topic of the record that it finds (`may_of`).
     """
 
     code: int
@@ -232,7 +230,7 @@ class ByteGate(Protocol):
     def may_send(
         self, rules: Sequence[RequestRule], topic: bytes, signer: KnownSigner, peer: "Peer"
     ) -> bool:
-        """Return whether a signer may send to a topic under each of the rules; if so, remember the topic for the signer."""
+        """Return whether a signer may send to a topic under each of the rules; if so, cache that in the signer."""
         ...
 
 
@@ -427,7 +425,7 @@ class _GatedIntake:
 def may_of(
     asker: Asker, *actions: Action, shows_messages: bool = False
 ) -> Callable[[str], bool]:
-    """Return a function that tells whether an asker may do one of the actions to a topic, for handlers that find records."""
+    """Return a test whether an asker may do one of the actions to a topic, for handlers that find records."""
     if asker is EVERYBODY:
         return any_topic
     wanted = frozenset(actions)

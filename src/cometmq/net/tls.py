@@ -79,8 +79,7 @@ class ServerFiles:
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        # All offered ciphers are strong, so prefer the client's choice: it knows which is fast on its processor (mostly
-        # AES-128).
+        # All offered ciphers are strong. The client knows which is fast on its processor (mostly AES-128).
         context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
         load_pair(context, self.cert_file, self.key_file, self.key_password)
         if self.check is not ClientCheck.none:

@@ -1,7 +1,6 @@
 """TLS settings of brokers and nameservers, with the keys of TlsSystemConfig in RocketMQ 5.3.3.
 
-Java reads them from system properties or `tls.properties`. Here they belong into the configuration file, or into the
-file that `tls.config.file` names.
+Java reads system properties or `tls.properties`, we the configuration file and the one that `tls.config.file` names.
 """
 
 from collections.abc import Iterable

@@ -53,8 +53,7 @@ class Turn(TurnReads["Peer"]):
     """The connections with unhandled bytes, and the handling of these.
 
     Attributes:
-        ahead_size: Remaining bytes that may be answered in this iteration ahead of the batch, for clients that gain
-            nothing from batching.
+        ahead_size: Remaining bytes that may be answered ahead of the batch in this iteration.
     """
 
     def __init__(self, dispatcher: Dispatcher, clock: Clock) -> None:
@@ -123,7 +122,7 @@ class Turn(TurnReads["Peer"]):
     def handle_alone(
         self, commands: "list[RawCommand]", peer: "Peer", *, is_whole: bool
     ) -> None:
-        """Handle a small read immediately, after what the intake accepted of it; the rest waits for a batch if time runs out.
+        """Handle a small read now, after what the intake accepted of it; if time runs out, the rest waits for a batch.
 
         If `is_whole` is False, a frame is invalid: nothing after it can be decoded and the connection is closed.
         """
@@ -220,7 +219,7 @@ class Turn(TurnReads["Peer"]):
         return count
 
     def _gather(self, waiting: "deque[Peer]", count_max: int) -> tuple[list[Read], int]:
-        """Let the intake accept requests; return the reads with other requests, and the number of requests of both kinds."""
+        """Offer requests to the intake; return the reads with others, and the number of requests of both kinds."""
         few = len(waiting) <= FEW
         # If requests are slow, no connection gets many before the others get one.
         least_share = SHARE_MIN if count_max == COUNT_MAX else 1

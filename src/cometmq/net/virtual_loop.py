@@ -79,7 +79,7 @@ class VirtualClock:
         self._seconds += seconds
 
     def leap(self, seconds: float) -> None:
-        """Advance the wall clock only, over a time in which nothing happens."""
+        """Advance wall clock and loop time, but not the monotonic clock, over a time without activity."""
         self._seconds += seconds
         self._leapt += seconds
 

@@ -1,4 +1,4 @@
-"""Merging of used memory into pages of 2 MiB, in which Linux finds many small objects faster.
+"""Merging of used memory into pages of 2 MiB, in which a processor finds many small objects faster.
 
 A processor caches the addresses of some thousand pages. A broker with 80,000 queues uses many more of 4 KiB, and each
 message touches ten. On a virtual machine each miss costs a walk through two page tables (docs/design/0046-columns.md).

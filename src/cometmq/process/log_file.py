@@ -60,8 +60,7 @@ class RotatedFile(TextIOBase):
         self._open()
 
     def _open(self) -> None:
-        # No symbolic links: others with access to the folder could redirect lines, which may contain names of users and
-        # topics.
+        # No symbolic links, with which others could redirect lines with names of users and topics.
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(self._path, flags, 0o640)
         self._file = os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")

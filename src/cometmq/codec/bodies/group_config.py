@@ -1,8 +1,7 @@
 """Consumer groups of a broker: bodies of 200, 201, 225 and 352, and subscriptionGroup.json.
 
-Source: SubscriptionGroupConfig, SubscriptionGroupWrapper and SubscriptionGroupManager of RocketMQ 5.3.3. 4.9 lacks
-attributes, consumeMessageOrderly, consumeTimeoutMinute, groupRetryPolicy, groupSysFlag and forbiddenTable; both forms
-can be decoded.
+Source: SubscriptionGroupConfig, SubscriptionGroupWrapper and SubscriptionGroupManager of RocketMQ 5.3.3. 4.9 lacks attributes,
+consumeMessageOrderly, consumeTimeoutMinute, groupRetryPolicy, groupSysFlag and forbiddenTable; both are decoded.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Locks on queues: bodies of LOCK_BATCH_MQ 41 and UNLOCK_BATCH_MQ 42, and queueLocks.json.
 
-Source: LockBatchRequestBody, UnlockBatchRequestBody and LockBatchResponseBody of RocketMQ 5.3.3. The file is specific
-to CometMQ (docs/format/queue-locks.md).
+Source: LockBatchRequestBody, UnlockBatchRequestBody and LockBatchResponseBody of RocketMQ 5.3.3. The file is only
+CometMQ's (docs/format/queue-locks.md).
 """
 
 from collections.abc import Iterable, Mapping

@@ -84,7 +84,7 @@ class RunningRequest:
 
 @dataclass(frozen=True, slots=True)
 class DirectRequest:
-    """Send a message to a consumer directly, CONSUME_MESSAGE_DIRECTLY 309; the broker adds the record as body, its own name and the flags."""
+    """Deliver a message directly, CONSUME_MESSAGE_DIRECTLY 309; the broker adds record (as body), its name and flags."""
 
     consumer_group: str
     client_id: str | None = None
@@ -97,7 +97,7 @@ class DirectRequest:
 
 @dataclass(frozen=True, slots=True)
 class CorrectionOffsetRequest:
-    """Query the smallest offsets of all groups, QUERY_CORRECTION_OFFSET 308; `filter_groups` are groups to ignore, separated by commas."""
+    """Query the smallest offsets of all groups but `filter_groups` (comma-separated), QUERY_CORRECTION_OFFSET 308."""
 
     compare_group: str
     topic: str

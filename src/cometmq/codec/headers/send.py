@@ -1,7 +1,6 @@
 """Headers of sends: SEND_MESSAGE 10 (long names), 310 and 320 (one letter each), and the answer.
 
-The broker's hot path reads the letters directly (broker/send/requests/sends); these classes are for clients, the long
-form and tests.
+The broker's hot path reads the letters itself (broker/send/requests/sends); clients and the long form use these classes.
 """
 
 from dataclasses import field

@@ -30,8 +30,7 @@ from cometmq.model.errors import ExpressionError
 # Maximum nesting of brackets, NOTs and signs, and of comparisons of comparisons (a = 1 = TRUE); more than ten are
 # unusual. The compiled functions call each other to this depth.
 DEPTH_MAX = 100
-# Maximum number of properties and values outside IN: 256 comparisons, which compile in 5 ms. Hand-written expressions
-# have some dozen; Java has no limit.
+# Maximum properties and values outside IN: 256 comparisons compile in 5 ms, some dozen are usual. Java has no limit.
 OPERANDS_MAX = 512
 # Maximum number of CONTAINS; each scans a whole value, so this many take 7 ms for a value of maximum length.
 SEARCHES_MAX = 64

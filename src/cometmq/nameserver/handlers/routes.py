@@ -127,7 +127,7 @@ class RouteHandlers:
         return self._listed(lambda: lookup.topics_of_cluster(self._table, header.cluster))
 
     def handle_system_topics(self, _command: Command, _peer: Peer) -> Answer:
-        """Return the system topics known here (GET_SYSTEM_TOPIC_LIST_FROM_NS 304); the client then asks a broker (305) for the rest."""
+        """Return the system topics known here (GET_SYSTEM_TOPIC_LIST_FROM_NS 304); a broker returns the others (305)."""
         return _topics(lookup.system_topics(self._table))
 
     def handle_unit_topics(self, _command: Command, _peer: Peer) -> Answer:
