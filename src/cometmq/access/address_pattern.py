@@ -47,7 +47,6 @@ class AddressPattern:
                 self._add(each)
 
     def __repr__(self) -> str:
-        """Return the pattern for debugging."""
         return f"<AddressPattern {self._text}>"
 
     def _add(self, text: str) -> None:

@@ -19,7 +19,6 @@ class LoginFailures:
     """Counts wrong signatures by address and name."""
 
     def __init__(self, clock: Clock) -> None:
-        """Use the clock for the period."""
         self._clock = clock
         # Count and end of the period by place; oldest failure first.
         self._counts: OrderedDict[_Place, tuple[int, float]] = OrderedDict()

@@ -140,7 +140,6 @@ def dumps(
 
 
 def _plain(value: object) -> object:
-    """Convert a value that orjson does not know to one that it knows."""
     if isinstance(value, set | frozenset):
         return list(value)
     if isinstance(value, Mapping):
@@ -267,7 +266,6 @@ def _key_order(member: tuple[object, object]) -> tuple[int, int, str]:
 
 
 def _quoted(text: str) -> str:
-    """Quote a string, escaped as SerializeWriter does."""
     if _SPECIAL.search(text):
         text = _SPECIAL.sub(_escaped, text)
     return f'"{text}"'

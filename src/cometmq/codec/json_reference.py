@@ -80,7 +80,6 @@ def _check_extent(root: object) -> None:
 
 
 def _path_of(value: object) -> str | None:
-    """Return the path if a value is a reference."""
     if isinstance(value, dict) and len(value) == 1:
         path = value.get(REFERENCE)
         if isinstance(path, str):

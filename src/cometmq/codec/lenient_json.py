@@ -151,7 +151,6 @@ class _JsonReader:
             raise self.error(found.start(), "a number of too many digits") from None
 
     def _key(self, position: int, depth: int) -> tuple[object, int]:
-        """Parse a key: a string, a bare word, a number, an object or an array."""
         word = _WORD.match(self._text, position)
         if word is not None:
             return word[0], word.end()

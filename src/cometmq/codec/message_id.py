@@ -78,7 +78,6 @@ def _from_hex(message_id: str, *sizes: int) -> bytes:
 
 
 def _month_start(now_ms: int, zone: tzinfo | None) -> datetime:
-    """Return the start of the current month in a time zone."""
     now = datetime.fromtimestamp(now_ms / 1000, zone)
     return now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
@@ -96,7 +95,6 @@ def _last_month(start: datetime) -> datetime:
 
 
 def _ms(moment: datetime) -> int:
-    """Return a time in ms since 1970."""
     return int(moment.timestamp() * 1000)
 
 

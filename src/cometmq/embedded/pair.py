@@ -63,7 +63,6 @@ class AsyncEmbedded:
         self._running: list[NameServer | Broker] = []
 
     def __repr__(self) -> str:
-        """Return the address of the nameserver, after the start."""
         return f"<{type(self).__name__} {self.nameserver or 'not started'}>"
 
     @property
@@ -123,12 +122,10 @@ class AsyncEmbedded:
             self._temporary.cleanup()
 
     async def __aenter__(self) -> Self:
-        """Start both."""
         await self.start()
         return self
 
     async def __aexit__(self, *_error: object) -> None:
-        """Close both."""
         await self.close()
 
 
@@ -150,7 +147,6 @@ def _read_settings(given: Mapping[str, str | int | bool], port: int) -> BrokerSe
 
 
 def _texts(values: Mapping[str, object]) -> dict[str, str]:
-    """Return values as texts of a properties file."""
     return {
         key: str(value).lower() if isinstance(value, bool) else str(value)
         for key, value in values.items()

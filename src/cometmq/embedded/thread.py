@@ -42,7 +42,6 @@ class Embedded:
         self._ask_end: Callable[[], object] = lambda: None
 
     def __repr__(self) -> str:
-        """Return the address of the nameserver, after the start."""
         return repr(self._pair).replace(type(self._pair).__name__, type(self).__name__)
 
     @property
@@ -98,10 +97,8 @@ class Embedded:
             self._thread.join()
 
     def __enter__(self) -> Self:
-        """Start both."""
         self.start()
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Close both."""
         self.close()

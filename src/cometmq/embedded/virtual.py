@@ -53,7 +53,6 @@ class Virtual:
         self._runner = asyncio.Runner(loop_factory=lambda: self._loop)
 
     def __repr__(self) -> str:
-        """Return the address of the nameserver and the virtual time."""
         return f"<{type(self).__name__} {self.nameserver or 'not started'} {self.now_ms()} ms>"
 
     @property
@@ -120,7 +119,6 @@ class Virtual:
             self._runner.close()
 
     def __enter__(self) -> Self:
-        """Start both."""
         try:
             self.start()
         except BaseException:
@@ -130,5 +128,4 @@ class Virtual:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Close both."""
         self.close()

@@ -54,7 +54,6 @@ class Connections:
         self._silent: deque[Peer] = deque()
 
     def __len__(self) -> int:
-        """Return the number of open connections."""
         return len(self._peers)
 
     def __iter__(self) -> "Iterator[Peer]":

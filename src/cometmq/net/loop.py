@@ -75,7 +75,6 @@ class BeatTimers:
     """Timers made by `beat_later`, with their clock (`broker.loop.on_loop.Timers`)."""
 
     def __init__(self, clock: Clock) -> None:
-        """Use the clock of the running loop."""
         self.monotonic = clock.monotonic
         self.call_later = beat_later
 

@@ -32,7 +32,6 @@ class MemoryNetwork:
     """A `Network` whose programs all run on one loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Create a network without listeners."""
         self._loop = loop
         self._bound: dict[int, list[_MemoryBound]] = {}  # By port.
         self._next_port = _FIRST_FREE_PORT

@@ -167,7 +167,6 @@ class Server:
                 await self._all_gone.wait()
 
     def _accepted(self, accepted: Accepted) -> None:
-        """Create the peer of an accepted connection if there is room for it."""
         peer = Peer(self, accepted.remote, accepted.local_ip)
         if not self._connections.admit(peer, accepted.number):
             accepted.close()
@@ -195,7 +194,6 @@ class Server:
                 peer.drop(f"it said nothing for {FIRST_BYTE_SECONDS:.0f} s")
 
     async def _connect(self, peer: Peer, accepted: Accepted) -> None:
-        """Attach a peer to its accepted connection."""
         try:
             await accepted.attach(peer, self._tls)
         except (NetError, OSError) as error:

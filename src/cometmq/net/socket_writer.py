@@ -22,7 +22,6 @@ class SocketWriter:
     __slots__ = ("_is_behind", "_transport", "fd")
 
     def __init__(self, transport: asyncio.Transport) -> None:
-        """Use a connected transport."""
         self._transport = transport
         self._is_behind = False  # Whether the transport may still hold bytes.
         socket = transport.get_extra_info("socket")

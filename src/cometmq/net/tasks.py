@@ -44,7 +44,6 @@ class Tasks:
         self._running: set[asyncio.Task[Any]] = set()
 
     def __len__(self) -> int:
-        """Return the number of running tasks."""
         return len(self._running)
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:

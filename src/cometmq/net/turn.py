@@ -57,7 +57,6 @@ class Turn(TurnReads["Peer"]):
     """
 
     def __init__(self, dispatcher: Dispatcher, clock: Clock) -> None:
-        """Start with an empty batch."""
         super().__init__(WAITING_BYTES_MAX)
         self.ahead_size = AHEAD_SIZE_MAX
         self._lone_turns = 0

@@ -100,7 +100,6 @@ def _quoted(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def _steps(count: int) -> str:
-    """Encode the offset differences of `count` consecutive messages."""
     return fastjson.dumps(list(range(count))).decode()
 
 

@@ -233,7 +233,6 @@ class _Compiler:
     """Compiles the functions of one expression."""
 
     def __init__(self, find: Callable[[str], Fetch]) -> None:
-        """Use `find` to make functions that fetch a property."""
         self._property = find
 
     def truth(self, node: Truth) -> Evaluate:
@@ -293,7 +292,6 @@ class _Compiler:
         return evaluate
 
     def _property_equal(self, left: Property, right: Constant) -> Evaluate:
-        """Compile the comparison of a property with a literal."""
         if isinstance(right.value, str) and right.value and self._property is _searched:
             return _is_text(left.name, right.value)
         fetch, read = self._property(left.name), _READ[right.kind]

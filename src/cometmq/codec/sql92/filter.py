@@ -43,7 +43,6 @@ class Sql92Filter:
         self._evaluate = (compile_for_values if self._is_split else compile_truth)(node)
 
     def __repr__(self) -> str:
-        """Return the expression for debugging."""
         return f"<{type(self).__name__} {self.expression!r}>"
 
     def matches(self, block: bytes) -> bool:

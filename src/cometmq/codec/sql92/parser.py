@@ -92,7 +92,6 @@ class _Parser:
         return token
 
     def _took(self, word: str) -> bool:
-        """Consume the next token if it is this word."""
         if self._words[self._at] != word:
             return False
         self._at += 1
