@@ -45,8 +45,8 @@ def read(
         start: Only messages stored at or after this time: a `datetime` with a time zone, or ms since 1970.
         end: Only messages stored before this time.
         columns: Names from docs/spark/schema.md, `storeFile`, `valid` or `rawRecord`; empty for all but the last.
-        mode: Handling of damage: "PERMISSIVE" returns a row with `valid` false, "DROPMALFORMED" logs a warning,
-            "FAILFAST" raises an error.
+        mode: Handling of damage: "PERMISSIVE" returns a row with `valid` false, "DROPMALFORMED" warns, "FAILFAST"
+            raises.
         with_deleted: Include messages of deleted topics whose records are still in the log. By default they are left
             out, as far as the queue files show which they are.
 

@@ -386,8 +386,7 @@ def finish_archive(
     """Record the completed splits in the archive, then in the store's mark.
 
     Returns:
-        The offset in the mark of the place; None if there is no mark (only some topics, or a store that is not on
-        this machine).
+        The offset in the mark of the place; None if there is no mark (some topics only, or a remote store).
 
     Raises:
         SettingsError: The archive is of another kind.

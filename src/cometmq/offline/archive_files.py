@@ -1,7 +1,6 @@
 """Writes an archive's Parquet files: one for each archived part, topic and day of storing.
 
-A file is written under a temporary name and renamed. Its final name is that of its range, so writing a part twice
-produces the same files.
+A file is written under a temporary name, then named after its range: writing a part twice gives the same files.
 """
 
 import json

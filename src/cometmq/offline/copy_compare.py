@@ -1,7 +1,6 @@
 """Compares two copies, on one core or on all: first digests of both, then the messages of differing blocks.
 
-A copy is compared part by part. A `PartRunner` decides how parts are run: `SequentialRunner` here, Spark tasks in a
-job.
+A copy is compared part by part. A `PartRunner` runs the parts: `SequentialRunner` here, Spark tasks in a job.
 """
 
 from collections import Counter

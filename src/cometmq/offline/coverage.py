@@ -1,7 +1,7 @@
 """Determines which messages a copy should hold: only messages that both copies should hold can be compared.
 
-A store or a topic holds each queue from its first offset on. An archive holds ranges: of physical offsets of a
-store's log, or of queue offsets.
+A store or a topic holds each queue from its first offset on. An archive holds ranges of physical offsets or queue
+offsets.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -80,8 +80,7 @@ class ListedFile:
         path: Path in the store's file system.
         start: Physical offset of its first byte.
         size: Actual size in bytes.
-        end: Physical offset at which the next file begins; larger than start + size if the file was truncated or the
-            next one is missing.
+        end: Physical offset at which the next file begins; larger than start + size if bytes or files are missing.
         is_last: Whether it is the last file.
     """
 

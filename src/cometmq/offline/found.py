@@ -77,8 +77,8 @@ def find_store(
         log_paths: Directories of the log if the settings do not name them; empty means in the root.
 
     Raises:
-        StoreDamaged: There is no store, a log file is missing, files differ in size, or messages or queues are stored
-            in a form that is not read.
+        StoreDamaged: There is no store, a log file is missing, files differ in size, or a part is in an unsupported
+            form.
         OSError: The disk failed.
     """
     disk = disk or RealDisk()

@@ -3,8 +3,7 @@
 Deleting a topic removes its queue files, not its records: these stay in the log until their log file is deleted. A
 topic that is created again under the same name begins with new, empty queues, so its log holds two records with the
 same topic, queue and queue offset. The time from the creation of a queue to its deletion is a life of the queue, and
-each life begins at queue offset 0. Only the records of the last life are messages of the queue; those of earlier ones
-are dead.
+each life begins at queue offset 0. Only the records of the last life are messages of the queue; others are dead.
 
 Two sources show which records are dead. `KnownQueues` is derived from the queue files, and is exact. If these are
 missing, damaged or not dispatched yet, `living_runs` finds the lives in the log: a record with queue offset 0 that

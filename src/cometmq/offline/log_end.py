@@ -1,8 +1,8 @@
 """Finds the end of a log: for a reader of everything, or only of records that will remain.
 
 A log file is allocated completely before it is used, so its size says nothing about its content. The log of a cleanly
-closed store ends with its last record. If the `abort` file exists, a broker is writing or was killed; the end is then
-fixed when a read is planned.
+closed store ends with its last record. If the `abort` file exists, a broker is writing or was killed; planning a read
+then fixes the end.
 """
 
 from collections.abc import Sequence
@@ -53,8 +53,7 @@ def fixed_end(folder: StoreFolder, files: Sequence[ListedFile]) -> int | None:
 def present_end(folder: StoreFolder, files: Sequence[ListedFile]) -> int:
     """Return the physical offset of the end of the current last record.
 
-    The part known to be on the device is not scanned again, unless the log was cut since: then there are zeros before
-    that offset.
+    The part known to be on the device is not scanned again, unless zeros before its end show that the log was cut.
     """
     known = flushed_offset(folder) or 0
     return log_end(folder, files, known if _is_written(folder, files[-1], known) else 0)

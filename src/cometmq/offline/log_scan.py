@@ -21,8 +21,7 @@ _MAGIC_END = 8  # Bytes from a record's start to the end of its magic number.
 
 Piece = TypeVar("Piece")  # The result for the records of a piece of the log.
 
-# (a piece of the log, its physical offset) -> the result for the valid records at its start, their number, the
-# position where they end, and why.
+# (a piece of the log, its physical offset) -> result for the valid records at its start, their number, their end position, and why.
 Walk = Callable[[bytes, int], tuple[Piece, int, int, WalkEnd]]
 
 OnProgress = Callable[[int], None]  # Called with the total number of bytes walked.
@@ -186,8 +185,8 @@ def _take(
 ) -> tuple[Piece, int, int, WalkEnd | None]:
     """Read a chunk of records; return the result, their number, their end, and why it is not later.
 
-    All of them start before the limit, which is at least a magic number's end after the position. The reason is None
-    if the file continues.
+    All of them start before the limit, at least a magic number's end after the position. The reason is None if the
+    file continues.
     """
     size = min(CHUNK_SIZE, limit - position)
     while True:

@@ -1,7 +1,6 @@
 """Places of files: a local path or a URI, opened by one function for all readers and writers.
 
-`s3://` and `s3a://` name the same place; pyarrow knows the first one, and Hadoop, which Spark itself uses, the
-second.
+`s3://` and `s3a://` name the same place; pyarrow knows the first one, Hadoop (used by Spark) the second.
 """
 
 import re

@@ -3,7 +3,7 @@
 A run is the packed 20-byte entries of one queue with consecutive offsets (docs/format/queue-entry.md). A hundred
 thousand messages make only a few rows, so queues are rebuilt at the speed of the scan. Most entries are computed for
 all records at once. Special records (delay topic, light queues) go through `store.stored_record.places_of`, which
-defines the entries of any record.
+defines all entries.
 """
 
 from collections.abc import Iterator, Sequence

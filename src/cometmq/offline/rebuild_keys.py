@@ -3,8 +3,7 @@
     `keys_task` for each task, anywhere -> `finish_keys` once -> `install_keys` once
 
 A task writes the keys of its part of the log to one file, named after the part's start; repeating the task writes the
-same file. An index entry points to the previous one of its slot, so `finish_keys` reads these files in order and
-creates index files as a broker does.
+same file. An index entry points to the previous one of its slot, so `finish_keys` reads these files in order.
 
 | Java's hash of "topic#key" 4 | physical offset 8 | store time, ms 8 | ... (little-endian; never kept)
 """

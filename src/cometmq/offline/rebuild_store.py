@@ -76,8 +76,7 @@ class StoreRebuild:
             is_check: Compare with the existing files and change nothing.
 
         Raises:
-            SettingsError: Check and other directory are combined, or that directory is a store, whose queues would be
-                lost.
+            SettingsError: `is_check` and `out` are combined, or `out` is a store, whose queues would be lost.
             StoreDamaged: There is no store.
         """
         if is_check and out:

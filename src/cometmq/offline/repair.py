@@ -2,8 +2,8 @@
 
 1. The whole log is walked, so that all work is known before any is done.
 2. Damaged bytes are copied to `cut/`, then wrapped: they become the body of a rolled-back record, which no broker
-   puts into a queue or the index. Damage up to the end of a file becomes its end mark. With `is_cut`, the log instead
-   ends at the first damage.
+   puts into a queue or the index. Damage up to the end of a file becomes its end mark. With `is_cut`, the log ends
+   there.
 3. The queues with messages in the log are deleted, and the index. Then the store is opened as after an unclean stop,
    which rebuilds them (cometmq.store.recovery).
 

@@ -109,8 +109,7 @@ def plan_restore(
         end: Physical offset after the last byte to restore; None for the newest file.
 
     Raises:
-        SettingsError: There is no archive with raw records, `to` is not empty, or the archive has nothing of the
-            range.
+        SettingsError: There is no archive with raw records, `to` is not empty, or the range is not archived.
     """
     manifest = read_manifest(place)
     if manifest is None or not manifest.is_raw:

@@ -2,8 +2,8 @@
 
     repair.cometmq     JSON; there while a repair runs
 
-File sizes and delay levels are normally derived from queues and index. Between their deletion and their rebuild, this
-file is the only source.
+File sizes and delay levels are normally derived from queues and index. While these are being rebuilt, this file is
+the only source.
 """
 
 from contextlib import suppress

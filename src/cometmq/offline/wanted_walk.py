@@ -1,8 +1,7 @@
 """Walks the log for what its records require: entries of queues, of batch queues, and of the index.
 
 Simple records are processed by the kernel; each other record goes through `valid_record` and is passed to the checks
-individually. `QueueCheck` collects and compares the queue entries. Index keys are returned piece by piece, in log
-order.
+individually. `QueueCheck` collects and compares the queue entries. Index keys are returned in log order.
 """
 
 from typing import NamedTuple

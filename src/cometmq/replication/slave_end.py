@@ -38,9 +38,7 @@ JOINT_SIZE = (4 << 20) + (64 << 10)
 
 
 def joint_start(oldest: int, end: int, file_size: int) -> int:
-    """Return the offset in its last file from which a slave requests the log.
-
-    A master has that file completely or not at all, because masters delete whole files.
+    """Return the offset from which a slave requests the log; in its last file, which a master has whole or not at all.
 
     Args:
         oldest: Physical offset of the first byte of the slave's log.

@@ -265,8 +265,7 @@ class ArchiveGuard(NamedTuple):
 def guarded_to(disk: Disk, root: str, within: Range, read: ReadLog) -> ArchiveGuard:
     """Return up to which physical offset of a range the log is in an archive that still holds it.
 
-    A place outside this machine cannot be checked here. Its mark counts, because the archive job checks it in each
-    run.
+    A place outside this machine cannot be checked here; its mark counts, because each archive job checks it.
 
     Args:
         disk: File system.

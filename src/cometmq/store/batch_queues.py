@@ -209,8 +209,7 @@ class BatchQueues:
 
     def _clear(self, cuts: Sequence[_Cut]) -> None:
         for queue, kept, _, _ in cuts:
-            # From the last one back, each synced: a stop must not leave a hole before an entry that a start would
-            # accept.
+            # From the last one back, each synced: a stop must leave no hole before an entry, as a start would accept that entry.
             for number in reversed(range(kept, queue.end_entry)):
                 path, at = self._place(queue, number)
                 with opened(self._disk, path) as fd:

@@ -1,8 +1,8 @@
 """Decides whether the wall clock may be used for deleting files: not for a while after it jumped forward.
 
 The wall clock jumps relative to the monotonic clock if somebody or a wrong time server sets it, or if the machine
-slept. After sleep the new time is right, so a jump is accepted after an hour. A clock that is set back within that
-hour has deleted nothing.
+slept. After sleep the new time is right, so a jump is accepted after an hour. If it is set back earlier, nothing was
+deleted.
 """
 
 import logging

@@ -46,8 +46,7 @@ class ConfigFile:
 
         Args:
             decode: Converts the text to a value; raises ValueError or CodecError if it cannot.
-            is_needed: Whether the content cannot be derived otherwise. If False, unreadable files only cause a
-                warning.
+            is_needed: Whether the content cannot be derived otherwise. If False, damage only causes a warning.
 
         Returns:
             None if neither file exists.

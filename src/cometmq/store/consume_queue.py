@@ -17,8 +17,7 @@ from cometmq.kernel import QueueEnd
 class ConsumeQueue(QueueEnd):
     """Offsets and unwritten entries of a queue.
 
-    Invariant: min_offset and tail_start <= max_offset <= next_offset, and the tail holds the entries from
-    `tail_start` up to `max_offset`.
+    Invariant: min_offset and tail_start <= max_offset <= next_offset, and the tail ends at `max_offset`.
 
     The base class belongs to the kernel and holds the fields that its hot loops use: queue id, offsets, the tail and
     its start, and whether the queue is watched. It is a base class rather than a member to save a second object for

@@ -173,8 +173,7 @@ class ConsumeQueues:
             self.dirty.pop(queue, None)
 
     def _write_tail(self, queue: ConsumeQueue, *, is_kept: bool) -> None:
-        # A copy, because the traceback of a failed write would keep a view of the tail, and a bytearray with a view
-        # cannot grow.
+        # A copy: the traceback of a failed write would keep a view of the tail, which then could not grow.
         self.files.write(queue, queue.tail_start, bytes(queue.tail), is_kept=is_kept)
         queue.tail_written(len(queue.tail) // QUEUE_ENTRY_SIZE)
 

@@ -41,8 +41,7 @@ class Derived(Protocol):
             log_start: Physical offset of the oldest log file.
 
         Returns:
-            Physical offset from which records must be fed, maybe some again; None if it lacks none that the others
-            have.
+            Physical offset from which records must be fed, maybe again; None if it has all that others have.
         """
         ...
 

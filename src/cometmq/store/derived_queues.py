@@ -222,8 +222,7 @@ class DerivedQueues:
         """Handle a record whose queue offset is not the next one of its queue.
 
         No CRC covers the queue offset. A queue that begins at 0 again belonged to a deleted topic. Any other step
-        back must be confirmed by a second record; if the queue continues as before, the first was damaged and gets
-        the missing offset.
+        back must be confirmed by a second record; else the first was damaged and gets the missing offset.
         """
         doubted = self._doubted.pop(queue, None)
         if doubted is not None and offset == queue.max_offset + 1:
@@ -270,8 +269,7 @@ class DerivedQueues:
         if dispatched is None:
             dispatched = max((entry.physical_end for entry in loaded), default=log_start)
             if progress is not None and progress.dispatched <= log_end:
-                # Otherwise the newest messages of a deleted topic would reappear. The minimum: a Java broker may have
-                # cut the rest.
+                # Else the newest messages of a deleted topic would reappear. A Java broker may have cut the unflushed part.
                 dispatched = max(dispatched, min(progress.dispatched, progress.flushed))
         entries = sum(entry.stored_end for entry in loaded)
         is_short = progress is not None and entries < progress.entries

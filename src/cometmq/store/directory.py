@@ -10,8 +10,7 @@
     config/                the broker's own files
     cut/                   copies of invalid tails of the log that were cut
 
-This module creates an empty log and queues, and `recover` fills them. The working parts of the store are built around
-them.
+This module creates an empty log and queues, which `recover` fills and the parts of the store use.
 """
 
 import logging
@@ -105,8 +104,8 @@ class StoreDirectory:
 
         Raises:
             StoreLocked: The store is already open, in this process or another.
-            StoreDamaged: A file size does not fit the settings, a log file is missing, a part is of an unsupported
-                kind, or there is no store to read.
+            StoreDamaged: A file size does not fit the settings, a log file is missing, a part is unsupported, or
+                there is no store.
             OSError: The disk failed.
         """
         # Checked before anything is created or locked, so that a refused directory is not touched.

@@ -3,8 +3,8 @@
     entries -> `unwritten` -> the file, in order
     slots in memory -> copies of the pages that changed -> the file, by a checkpoint
 
-A page of slots is only written after the entries that it points to are on the device (docs/design/0002). The layout
-is in cometmq.codec.index_file.
+A page of slots is only written after its entries are on the device (docs/design/0002). Layout:
+cometmq.codec.index_file.
 """
 
 import mmap
@@ -63,8 +63,8 @@ class IndexFile:
 
     Attributes:
         header: Current header; the one on disk is from the last checkpoint.
-        slots: Newest entry number of each slot, kept while the file grows and until it is on the device; None if the
-            file itself has to be read.
+        slots: Newest entry number of each slot, kept until a full file is on the device; None if they must be read
+            from it.
         is_changed: Whether an entry was inserted since the last `changed_runs`.
     """
 

@@ -3,8 +3,8 @@
 After a clean stop the whole index is used. Otherwise, file by file from the oldest:
 
 - A file that ends at or before the index time of Java's checkpoint is full and on the device.
-- Of the file that our own checkpoint names, as many entries are on the device as it states; newer slots are led back
-  to these (cometmq.store.index_slots).
+- Of the file that our own checkpoint names, as many entries are on the device as it states; slots are led back to
+  these (index_slots).
 - Any other file is deleted with all later ones, as a Java broker does (IndexService.load of RocketMQ 5.3.3). Records
   are indexed again from the log file at which a Java broker's recovery begins.
 """
@@ -181,8 +181,7 @@ class DerivedIndex:
         """Return the state of the index for a checkpoint if the log ended at this offset.
 
         Returns:
-            The newest file's name as a number, its number of entries, and the store time (ms) up to which Java's
-            checkpoint may vouch for files.
+            The newest file's name as a number, its number of entries, and the index time (ms) for Java's checkpoint.
 
         Raises:
             OSError: The disk failed.

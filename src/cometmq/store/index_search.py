@@ -46,8 +46,8 @@ class IndexAnswer(NamedTuple):
 
     Attributes:
         offsets: Physical offsets of candidate records, newest first, without duplicates. Their key has the wanted
-            hash, and their store time may be in the wanted range. They are looked up lazily, which may block on the
-            device and raise OSError.
+            hash, and their store time may be in the wanted range. Looked up lazily, which may block and raise
+            OSError.
         last_ms: Store time of the newest indexed record, ms.
         last_offset: Physical offset of the newest indexed record.
     """

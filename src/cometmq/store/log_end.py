@@ -220,8 +220,7 @@ def record_at(file: LogFile, offset: int, *, is_whole_checked: bool = False) -> 
 def start_before(chain: FileChain, time_ms: int) -> int:
     """Return the offset at which a Java broker's recovery begins (CommitLog.recoverAbnormally of RocketMQ 5.3.3).
 
-    This is the start of the newest log file whose first record was stored at or before a time (ms), else of the
-    oldest.
+    This is the start of the newest log file whose first record was stored by a time (ms), else of the oldest file.
     """
     for file in reversed(chain.files):
         record = record_at(file, file.start)

@@ -3,7 +3,7 @@
 Returns the newest messages in log order, as DefaultMessageStore.queryMessage of RocketMQ 5.3.3 does. They may include
 messages with other keys of the same hash: the caller compares keys. One difference: RocketMQ compares the index's
 times, which are rounded down to seconds, and misses messages stored in the first second after the begin. Here the
-record's own store time counts.
+record's store time counts.
 """
 
 from collections.abc import Callable

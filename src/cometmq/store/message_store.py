@@ -217,8 +217,7 @@ class MessageStore:
     def close(self) -> None:
         """Sync everything to the device, mark the directory as cleanly closed and release it.
 
-        Flushes, file and checkpoint jobs, and truncations must have ended. If a sync fails, the abort file stays, and
-        the next start checks the files.
+        Flushes, file and checkpoint jobs, and truncations must have ended. If a sync fails, the abort file stays.
         """
         if self._is_closed:
             return
@@ -366,8 +365,7 @@ class MessageStore:
 
         The caller runs each yielded step in a thread that may block, and asks for the next one on the thread that
         owns the store, after the step has ended. Until the last step has ended, nothing is accepted or flushed, and
-        readers find no messages after the new end. All steps must be run: giving up after the copy was made makes the
-        store unusable.
+        readers find no messages after the new end. Giving up after the copy was made makes the store unusable.
 
         Args:
             end: Physical offset at which a record begins.
@@ -433,8 +431,7 @@ class MessageStore:
     def delete_topic(self, topic: str) -> None:
         """Delete the queues of a topic; its records stay in the log until their log files are deleted.
 
-        The name may come from a peer. A name that cannot be a directory has no queues and reaches no other topic's
-        files.
+        The name may come from a peer. If it cannot be a directory, there is nothing to delete.
 
         Raises:
             StoreBusy: The log is being truncated.

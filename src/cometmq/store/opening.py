@@ -2,8 +2,8 @@
 
 Two kinds of stores are refused. If a part is stored in a form that we do not read (RocksDB, DLedger, tiered storage),
 the store would open without that part and new data would be built on the rest. If the log is missing (a disk that is
-not mounted, a mistyped path), queues and index would be adapted to the missing log and lost. Paths are those of
-RocketMQ 5.3.3, 5.4 and 5.5.
+not mounted, a mistyped path), queues and index would be adapted to the missing log and lost. Paths: RocketMQ 5.3.3,
+5.4, 5.5.
 """
 
 import logging

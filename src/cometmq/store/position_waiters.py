@@ -44,8 +44,7 @@ class PositionWaiters:
     def wait_confirmed(self, end_offset: int, *, deadline: float, on_done: OnDone) -> None:
         """Call back when everything before `end_offset` is confirmed.
 
-        If too few replicas are in sync, they are not waited for: NO_REPLICA is reported once this broker's part is
-        done.
+        If too few replicas are in sync, NO_REPLICA is reported as soon as this broker's part is done.
 
         Args:
             end_offset: Physical offset of the end of the last record.

@@ -75,16 +75,15 @@ class Positions:
     def sendable(self) -> int:
         """End of the log that survives the death of this process and, with SYNC_FLUSH, of the machine.
 
-        A master sends its slaves no more than this, so that it is never behind them after a restart. A slave
-        acknowledges no more than this.
+        A master sends its slaves no more than this, so it is never behind them after a restart. Slaves acknowledge no
+        more.
         """
         return self.flushed if self.needs_flush else self.committed
 
     def visible_limit(self) -> int:
         """Return the offset up to which dispatch may go: messages that are confirmed and readable.
 
-        Includes messages that replicas did not get in time: they stay, and their senders know. Not a property, for
-        speed.
+        Includes messages that replicas did not get in time: they stay, and senders know. No property, for speed.
         """
         confirmed, committed = self.confirmed, self.committed
         if self.replicated is not None and confirmed < self.written:

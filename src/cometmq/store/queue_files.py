@@ -79,8 +79,7 @@ class QueueFiles:
             queue: Queue of the entries.
             offset: Queue offset of the first entry.
             entries: Encoded entries.
-            is_kept: Keep the file open; pass False when writing more files than may be open, to keep others' files
-                open.
+            is_kept: Keep the file open; pass False for more files than may be open, or others are closed.
 
         Raises:
             OSError: The disk failed or is full; a part of the entries may be written.

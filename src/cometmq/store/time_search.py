@@ -1,8 +1,7 @@
 """Finds the store time of a message, and the message of a queue at a time.
 
 Times are read from the records. Messages of a queue are stored in the order of time, so a bisection finds the offset
-for a time. Boundaries follow ConsumeQueue.getOffsetInQueueByTime of RocketMQ 5.3.3, but for the whole queue at once
-and not file by file.
+for a time. Boundaries follow ConsumeQueue.getOffsetInQueueByTime of RocketMQ 5.3.3, but for the whole queue at once.
 """
 
 from bisect import bisect_left, bisect_right
@@ -61,8 +60,8 @@ def offset_by_time(
         time_at: Returns the store time of a message of a queue, ms.
 
     Returns:
-        The max offset if all messages are older, the min offset if all are newer. With `upper`, the last message's
-        offset if all are older.
+        The max offset if all messages are older, the min offset if all are newer. With `upper`, the last offset if
+        all are older.
     """
     offsets = range(queue.min_offset, queue.max_offset)
 

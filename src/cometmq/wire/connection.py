@@ -2,8 +2,8 @@
 
 Both sides of a connection use it: requests and answers share the stream in both directions, and each side counts its
 own opaques. All complete frames of one read are returned together, because a read is a batch. A frame that cannot be
-read is reported separately and skipped. Only an impossible length ends the connection, because the following frames
-can no longer be found.
+read is reported separately and skipped. Only an impossible length ends the connection, as later frames cannot be
+found.
 """
 
 import re
@@ -65,8 +65,8 @@ class Connection(Generic[Waiter]):
         skipped: Number of bytes still to come of a frame that was refused.
         bad_frames: Frames skipped since the caller last cleared the list.
         fault: Why the stream can no longer be read; None if it can.
-        awaited: Deadline and waiter of our unanswered requests, by opaque. A reader of many answers may pop from it
-            directly; `take` does it for one.
+        awaited: Deadline and waiter of our unanswered requests, by opaque. Readers of many answers pop from it
+            directly.
     """
 
     __slots__ = (
@@ -136,8 +136,7 @@ class Connection(Generic[Waiter]):
         """Return the commands in the result of `join`; an incomplete rest is buffered unless `judge` refuses it.
 
         `judge` is passed to each read and not stored, because that would create a reference cycle between its owner
-        and this connection. Afterwards `bad_frames` lists the skipped frames, and `fault` is set if the stream is
-        lost.
+        and this connection. Sets `bad_frames`, and `fault` if the stream is lost.
         """
         commands: list[RawCommand] = []
         size = len(data)

@@ -22,8 +22,7 @@ def body_column(window: RecordWindow, *, is_decompressed: bool) -> pa.Array:
     """Return the bodies as the producer sent them, or as they are stored.
 
     Raises:
-        CodecError: A body cannot be decompressed, or exceeds `BODY_SIZE_MAX`; the text names queue, offset and
-            remedy.
+        CodecError: A body cannot be decompressed, or exceeds `BODY_SIZE_MAX`; the text names place and remedy.
     """
     bodies = take_pieces(pa.py_buffer(window.buffer), window.body, BINARY)
     packed = np.flatnonzero((window.sys_flag & flags.COMPRESSED) != 0)

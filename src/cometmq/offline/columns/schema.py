@@ -1,7 +1,6 @@
 """The columns of a message in Arrow: their names, types and order.
 
-Names are those of the community's Scala connector where it has the column, so its queries can be ported. A read only
-decodes the requested columns.
+Names are those of the community's Scala connector where it has the column, so its queries can be ported.
 """
 
 from collections.abc import Iterable, Sequence

@@ -2,8 +2,7 @@
 
 A pull answer consists of contiguous records (docs/format/record.md). One walk finds their starts; numpy then gathers
 a field of all records with one call. Only the two hosts (IPv4 or IPv6) and the size of the topic's length (V1 or V2)
-move the following fields. Their positions are therefore arrays computed from the records' own flags, and mixed
-records need no separate code.
+move the following fields. Their positions are therefore arrays computed from the records' own flags.
 """
 
 from collections.abc import Sequence

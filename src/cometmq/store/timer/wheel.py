@@ -1,8 +1,8 @@
 """The timer wheel: for each second of the next days, the place of its messages in timerlog.
 
 It has 1,209,600 slots of 32 bytes, found by time; a slot that holds another time is empty. The system allocates their
-memory page by page, so unused parts cost nothing. Only changed pages are written to the file. Source: TimerWheel of
-RocketMQ 5.3.3.
+memory page by page, so unused parts cost nothing. Only changed pages are written. Source: TimerWheel of RocketMQ
+5.3.3.
 """
 
 import mmap
