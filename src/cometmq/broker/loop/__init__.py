@@ -1,1 +1,1 @@
-"""The broker's loop and how it is shared: steps of machines, threads for what waits, turns for what takes long (docs/design/0040)."""
+"""The broker's event loop: background jobs, threads for blocking work, time slices for long work (docs/design/0040)."""

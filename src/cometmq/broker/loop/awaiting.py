@@ -1,4 +1,4 @@
-"""Steps that a coroutine goes on with: a request's own, which end with its connection."""
+"""Runs the steps of a request in a coroutine, so that they end with its connection."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -7,18 +7,18 @@ from cometmq.broker.loop.steps import Elsewhere, Steps, Wait
 
 T = TypeVar("T")
 
-# Has work done in a thread.
+# Runs work in a thread.
 Lend = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
 async def finish(steps: Steps[T], wait: Wait, lend: Lend) -> T:
-    """Take steps from the first wait that they gave to their end; they wait for threads alone."""
+    """Run steps from their first wait to their end; they may only wait for work in threads."""
     while True:
         assert isinstance(wait, Elsewhere), "reads wait for the device in a thread"
         try:
             try:
                 result = await lend(wait.work)
-            except Exception as error:  # noqa: BLE001  The steps decide.
+            except Exception as error:  # noqa: BLE001  The steps handle it.
                 wait = steps.throw(error)
             else:
                 wait = steps.send(result)

@@ -1,4 +1,4 @@
-"""The caller of a service, and the way to answer: all that a service knows of the other side."""
+"""The caller of a service and the way to answer it: all that a service knows of the client."""
 
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Protocol, TypeVar
@@ -7,11 +7,11 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 
 class Caller(Protocol[T_contra]):
-    """One request's other side; `handlers` make it of a connection, tests of a list."""
+    """The client of one request; request handlers create it from a connection, tests from a list."""
 
     @property
     def owner(self) -> Hashable:
-        """The connection in whose share of waiting requests this one counts."""
+        """The connection whose quota of waiting requests this one counts in."""
         ...
 
     @property
@@ -20,9 +20,9 @@ class Caller(Protocol[T_contra]):
         ...
 
     def hold(self) -> None:
-        """The request waits from now on: keep of it what an answer needs."""
+        """Keep what an answer needs, because the request will wait."""
         ...
 
     def answer(self, work: Callable[[], T_contra | Awaitable[T_contra | None] | None]) -> None:
-        """Do `work` and answer with what it gives, or with its error; None: it waits on."""
+        """Do `work` and answer with its result or its error; None: it continues to wait."""
         ...

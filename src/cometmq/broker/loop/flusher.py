@@ -1,11 +1,11 @@
-"""Drives the store's work in time: flushes, files ahead, checkpoints, its timer.
+"""Runs the store's periodic work: flushes, creation of files ahead, checkpoints, its timer.
 
-The store says what is due; this lends it the threads: one that flushes, one that makes
-files and checkpoints. Nothing here decides anything about durability.
+The store decides what is due; this provides two threads: one that flushes, and one that creates files and checkpoints.
+Nothing here decides about durability.
 
-With SYNC_FLUSH everybody waits for the flush, and the way to a thread and back takes longer than a
-fast disk does. So the loop flushes itself, once for all reads of one turn, as long as flushes are
-quick; after a slow one the thread has the next ones (docs/design/0004).
+With SYNC_FLUSH all producers wait for the flush, and switching to a thread and back takes longer than a fast disk does.
+So the loop flushes itself, once for all reads of one iteration, as long as flushes are quick. After a slow one the thread
+does the next ones (docs/design/0004).
 """
 
 import asyncio
@@ -23,24 +23,23 @@ from cometmq.store.upkeep import DISK_LOOK_INTERVAL_S
 
 _log = logging.getLogger(__name__)
 
-# The store wants its timer at most this far apart; waiters of a late flush are told by it.
+# Largest interval of the store's timer; it notifies waiters of a late flush.
 TICK_SECONDS = 0.05
-# The same where nothing is to be flushed, entered or made: the store looks at the disk as often.
+# The same when idle, which is also how often the store checks the disk.
 REST_SECONDS = DISK_LOOK_INTERVAL_S
 
-# A flush that took longer stopped the loop longer than it may; so many are then left to the thread,
-# and four times as many, up to a bound, each time when the loop's next try is slow again. A fast disk
-# has a slow flush now and then; a slow one has nothing else.
+# A flush longer than this blocked the loop for too long. The thread does the next ones, and four times as many, up to a
+# limit, each time the loop's next attempt is slow again. A fast disk has a slow flush now and then; a slow one
+# has nothing else.
 QUICK_SECONDS = 0.002
 FLUSHES_AFTER_SLOW = 2
 FLUSHES_AFTER_SLOW_MAX = 64
 
 
 class Flusher:
-    """Keeps a store flushed, and its files made ahead of need."""
+    """The flusher of a store, which also creates its files ahead of need."""
 
     def __init__(self, store: MessageStore, clock: Clock) -> None:
-        """Nothing runs until `start`."""
         self._store = store
         self._clock = clock
         self._left_to_thread = 0
@@ -61,9 +60,9 @@ class Flusher:
         self._tick()
 
     def written(self) -> None:
-        """Something was written: where that alone confirms nothing somebody waits. Called once a read.
+        """Note that records were written; flush if sends wait for that. Called once per read batch.
 
-        The next log file can wait for the timer: half of the present one is still to be filled.
+        The next log file can wait for the timer: half of the current one is still free.
         """
         if self._is_at_rest:
             self._tick_in(TICK_SECONDS)
@@ -71,16 +70,16 @@ class Flusher:
         if not positions.needs_flush or self._is_flush_near:
             return
         if positions.local < positions.written:
-            # Behind the other reads of this turn of the loop: one flush serves them all.
+            # After the other reads of this loop iteration, so that one flush serves them all.
             self._is_flush_near = True
             self._busy_poll.end()
             self._loop.call_soon(self._flush_written)
 
     async def close(self) -> None:
-        """End the timer and the threads; the store may be closed then."""
+        """Stop the timer and the threads; the store may be closed afterwards."""
         self._is_closed = True
         self._is_at_rest = False
-        self._busy_poll.end()  # Nobody is waited for any more.
+        self._busy_poll.end()  # No producer is expected any more.
         if self._timer is not None:
             self._timer.cancel()
         if self._under_way:
@@ -108,17 +107,17 @@ class Flusher:
                 self._checkpoint(job)
             is_at_rest = self._store.is_at_rest() and not self._under_way
         except Exception:  # noqa: BLE001
-            # A fault here must not end flushing for good; the next tick tries again.
+            # An error here must not end flushing for good; the next tick tries again.
             _log.exception("the store's timer failed")
         self._tick_in(self._rest_seconds() if is_at_rest else TICK_SECONDS)
 
     def _rest_seconds(self) -> float:
-        """Seconds between two looks at a full disk; without end under virtual time, where nobody else fills it."""
+        """Return the seconds between checks of a full disk; infinite under virtual time, where nothing else fills it."""
         is_refusing = self._store.refusal is not None
         return REST_SECONDS if is_refusing or not self._clock.is_steady else NEVER
 
     def _flush_written(self) -> None:
-        """Flush here and now, or in the thread where flushes are slow at present."""
+        """Flush on the loop, or in the thread if flushes are slow at present."""
         self._is_flush_near = False
         if self._left_to_thread:
             self._left_to_thread -= 1
@@ -157,7 +156,7 @@ class Flusher:
             else:
                 self._store.flushed(target)
                 if self._positions.local < self._positions.written:
-                    # Those who wrote during this flush wait for the next one.
+                    # Records written during this flush wait for the next one.
                     self._flush()
 
         self._flush_thread.do(lambda: self._store.flush_files(target), done)

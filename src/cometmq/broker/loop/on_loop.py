@@ -1,4 +1,4 @@
-"""Machines on asyncio's loop: the one place where the broker's machines meet sleeps, threads and futures."""
+"""Runs background jobs on asyncio's loop: the only place where they meet timers, threads and futures."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,11 +18,11 @@ class WaitedLog(Protocol):
 
     @property
     def max_offset(self) -> int:
-        """Behind all that is written."""
+        """Physical offset after everything that is written."""
         ...
 
     def wait_flushed(self, end_offset: int, on_done: OnDone) -> None:
-        """Call back when the log is on the device up to an offset."""
+        """Call back when the log is flushed up to an offset."""
         ...
 
     def wait_confirmed(self, end_offset: int, on_done: OnDone) -> None:
@@ -38,32 +38,32 @@ class _LoopTimers:
         self.monotonic = loop.time
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], object]:
-        """See `Timers`."""
+        """Call back after some time; see `Timers`."""
         return self._loop.call_later(seconds, callback).cancel
 
 
 class LoopWorld:
-    """The `World` of a broker that serves: the loop that runs, and its pool of readers."""
+    """The `World` of a running broker: its loop and its pool of reader threads."""
 
     def __init__(
         self, pool: Executor | None, store: WaitedLog, *, timers: Timers | None = None
     ) -> None:
-        """The pool may be the loop's own (None), and so are timers."""
+        """None means the loop's own pool or timers."""
         self._loop = asyncio.get_running_loop()
         self._pool = pool
         self._store = store
         self._timers = timers or _LoopTimers(self._loop)
 
     def monotonic(self) -> float:
-        """Seconds that never go back."""
+        """Return seconds that never go back."""
         return self._timers.monotonic()
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], object]:
-        """Call back after some time; what it gives takes that back."""
+        """Call back after some time; calling the result cancels that."""
         return self._timers.call_later(seconds, callback)
 
     def call_soon(self, callback: Callable[[], None]) -> None:
-        """Call back in the loop's next turn."""
+        """Call back in the loop's next iteration."""
         self._loop.call_soon(callback)
 
     def elsewhere(
@@ -78,26 +78,26 @@ class LoopWorld:
         self._loop.run_in_executor(self._pool, work).add_done_callback(came)
 
     def on_device(self, end_offset: int | None, done: Callable[[bool], None]) -> None:
-        """Call back when the log is on the device up to here, or will not be in time."""
+        """Call back when the log is flushed up to an offset, or is late or has failed."""
         end = self._store.max_offset if end_offset is None else end_offset
         self._store.wait_flushed(
             end, lambda durability: self._later(done, durability is Durability.OK)
         )
 
     def confirmed(self, end_offset: int, done: Callable[[Durability], None]) -> None:
-        """Call back when the log is confirmed up to here, or will not be in time."""
+        """Call back when the log is confirmed up to an offset, or is late or has failed."""
         self._store.wait_confirmed(end_offset, lambda durability: self._later(done, durability))
 
     def _later(self, done: Callable[[Any], None], outcome: object) -> None:
-        """The store may know at once, and steps go on in a turn of their own."""
+        """Call back in the next iteration, because the store may know at once, within the call."""
         self._loop.call_soon(done, outcome)
 
 
 class Machines:
-    """The machines of one owner: begun by it, and ended with it."""
+    """The background jobs of one owner, which starts and closes them."""
 
     def __init__(self, world: World, owner: str) -> None:
-        """`owner` is the first word of each machine's name in the log."""
+        """`owner` is the first word of each job's name in the log."""
         self._world = world
         self._owner = owner
         self._kept: list[KeptMachine] = []
@@ -112,14 +112,14 @@ class Machines:
         rest_seconds: float = REST_SECONDS,
         period_seconds: float = 0.0,
     ) -> KeptMachine:
-        """Take a step again and again, until `close`; gives what wakes the machine.
+        """Run a step repeatedly until `close`; return the job, which can be woken.
 
         Args:
-            name: for the log.
-            step: gives the seconds until the next one, or steps to that; `NEVER`: until a wake.
-            first_seconds: until the first one.
-            rest_seconds: until the next one after an error.
-            period_seconds: a wake has no step taken sooner after the last one.
+            name: Name for the log.
+            step: Returns the seconds until the next call (directly or as steps); `NEVER`: only when woken.
+            first_seconds: Seconds until the first call.
+            rest_seconds: Seconds until the next call after an error.
+            period_seconds: Shortest time between calls, even if woken.
         """
         machine = KeptMachine(
             self._world,
@@ -133,9 +133,9 @@ class Machines:
         return machine
 
     def run(self, steps: Steps[T]) -> "asyncio.Future[T]":
-        """Take steps to their end, whoever waits for it or goes away."""
+        """Run steps to their end, even if nobody waits for it any more."""
         ended: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        # Not the future that is given: who was waiting may cancel that one.
+        # A separate future, because a waiter may cancel the one that is returned.
         under_way: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._under_way.add(under_way)
 
@@ -153,10 +153,10 @@ class Machines:
         return ended
 
     def answer(self, steps: Steps[T]) -> "T | asyncio.Future[T]":
-        """Take steps to their end; what came of them, at once where they wait for nothing.
+        """Run steps to their end; return their result directly if they wait for nothing, otherwise a future.
 
         Raises:
-            Exception: what they raise before their first wait.
+            Exception: Any error of the steps before their first wait.
         """
         future = self.run(steps)
         if not future.done():
@@ -167,11 +167,11 @@ class Machines:
         try:
             raise error
         finally:
-            # The error knows this frame; a frame that knew the error would leave both to the collector.
+            # The error refers to this frame; a reference back would be a cycle that only the garbage collector frees.
             del error, future
 
     async def close(self) -> None:
-        """Stop what is kept, and wait for what is on its way."""
+        """Stop the jobs, and wait for running steps."""
         for machine in self._kept:
             stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._under_way.add(stopped)

@@ -1,16 +1,16 @@
-"""Bounds on what may wait for answers: of one connection, and of all.
+"""Limits on waiting requests, per connection and in total.
 
-A bound on the whole alone would let one connection take the place of all others.
+With only a total limit, one connection could use up the room of all others.
 """
 
 from collections.abc import Hashable
 
 
 class PeerBounds:
-    """Counts and weighs what waits, by connection."""
+    """The number and size of waiting requests, per connection."""
 
     def __init__(self, *, peer_count_max: int, peer_size_max: int, size_max: int) -> None:
-        """Counts are of requests, sizes bytes."""
+        """Counts are numbers of requests, sizes are bytes."""
         self._peer_count_max = peer_count_max
         self._peer_size_max = peer_size_max
         self._size_max = size_max
@@ -18,7 +18,7 @@ class PeerBounds:
         self._size = 0
 
     def take(self, peer: Hashable, size: int) -> bool:
-        """One more of a connection; False: it would be more than may wait."""
+        """Count one more request of a connection; return False if that would exceed a limit."""
         count, total = self._of.get(peer, (0, 0))
         if (
             count >= self._peer_count_max

@@ -1,7 +1,7 @@
-"""Runs the steps of machines: sleeps for them, wakes them, has their work done elsewhere, and survives their errors.
+"""Runs background jobs (machines): timers, wake-ups, work in threads, and recovery from errors.
 
-It is a machine itself: what it needs of the outside is a `World`. The broker's is asyncio's loop
-(`loop.on_loop`); a test's is a clock that it turns (tests/support/hand_world).
+It is itself free of I/O: it uses a `World`. The broker's is asyncio's loop (`loop.on_loop`); a test's is a clock that the test
+controls (tests/support/hand_world).
 """
 
 import logging
@@ -26,26 +26,26 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 REST_SECONDS = 1.0  # After an error.
-NEVER = math.inf  # The pause of a machine that has nothing to do until it is woken.
+NEVER = math.inf  # The pause of a job that has nothing to do until it is woken.
 
 
 class Timers(Protocol):
-    """Callbacks by the time."""
+    """A clock with timers."""
 
     def monotonic(self) -> float:
-        """Seconds that never go back."""
+        """Return seconds that never go back."""
         ...
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], object]:
-        """Call back after some time; what it gives takes that back."""
+        """Call back after some time; calling the result cancels that."""
         ...
 
 
 class World(Timers, Protocol):
-    """Time, threads and the device. Each callback comes later, never within the call."""
+    """Time, threads and the disk. Each callback comes later, never within the call."""
 
     def call_soon(self, callback: Callable[[], None]) -> None:
-        """Call back when all others have had this turn."""
+        """Call back in the loop's next iteration."""
         ...
 
     def elsewhere(
@@ -55,16 +55,16 @@ class World(Timers, Protocol):
         ...
 
     def on_device(self, end_offset: int | None, done: Callable[[bool], None]) -> None:
-        """Call back when the log is on the device up to here, or will not be in time."""
+        """Call back when the log is flushed up to an offset, or is late or has failed."""
         ...
 
     def confirmed(self, end_offset: int, done: Callable[[Durability], None]) -> None:
-        """Call back when the log is confirmed up to here, or will not be in time."""
+        """Call back when the log is confirmed up to an offset, or is late or has failed."""
         ...
 
 
 class StepsRun(Generic[T]):
-    """Steps on their way to an end."""
+    """A run of steps to their end."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class StepsRun(Generic[T]):
         steps: Steps[T],
         ended: Callable[[T | None, BaseException | None], None],
     ) -> None:
-        """`ended` is told what came of them, once, unless they are stopped before."""
+        """`ended` is called once with the result or the error, unless the steps are stopped before."""
         self._world = world
         self._steps = steps
         self._ended = ended
@@ -81,9 +81,9 @@ class StepsRun(Generic[T]):
         self._is_over = False
 
     def go_on(self, result: Any = None, error: BaseException | None = None) -> None:
-        """Take the steps up to their next wait."""
+        """Run the steps up to their next wait."""
         if self._is_over:
-            return  # They were stopped; what they waited for came all the same.
+            return  # They were stopped, but what they waited for still came.
         self._waits_for = None
         if self._stopped is not None:
             self._end()
@@ -94,11 +94,11 @@ class StepsRun(Generic[T]):
         except StopIteration as end:
             self._tell_end(end.value, None)
         except CometError as refused:
-            # Without its frames: through them it would know whoever waits for it, who knows it, and only the
-            # collector frees such a circle. A peer may make thousands a second.
+            # Without its frames: through them it would refer to its waiters, which refer to it, and only the garbage collector
+            # frees such a cycle. A peer may cause thousands a second.
             refused.__context__ = refused.__cause__ = None
             self._tell_end(None, refused.with_traceback(None))
-        except Exception as raised:  # noqa: BLE001  Whoever began them decides.
+        except Exception as raised:  # noqa: BLE001  The caller handles it.
             self._tell_end(None, raised)
         else:
             self._begin(wait)
@@ -106,7 +106,7 @@ class StepsRun(Generic[T]):
     def _tell_end(self, result: T | None, error: BaseException | None) -> None:
         self._is_over = True
         ended = self._ended
-        del self._ended  # It knows who waits.
+        del self._ended  # It refers to the waiter.
         ended(result, error)
 
     def _begin(self, wait: Wait) -> None:
@@ -124,9 +124,9 @@ class StepsRun(Generic[T]):
                 begin(self.go_on)
 
     def stop(self, stopped: Callable[[], None]) -> None:
-        """Go no further than the present wait; `stopped` is called when nothing of it is done any more.
+        """Stop at the current wait; `stopped` is called when nothing of it is running any more.
 
-        What is done elsewhere is done to its end; other waits are left at once.
+        Work in a thread runs to its end; other waits end at once.
         """
         assert not self._is_over, "steps that ended have nothing to stop"
         if isinstance(self._waits_for, Elsewhere):
@@ -141,13 +141,13 @@ class StepsRun(Generic[T]):
 
 
 class KeptMachine:
-    """A machine's step, taken again and again, with the pause that each step asks for.
+    """A background job: a step that is called repeatedly, with the pause that each call returns.
 
-    Who brings work to a machine that may sleep wakes it. A wake that comes while a step is under way leads
-    to another step, for that one may have looked before the work came.
+    Whoever adds work for a job that may be asleep must wake it. A wake during a step leads to another step, because the
+    current one may have missed the new work.
 
     Attributes:
-        name: for the log.
+        name: Name for the log.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class KeptMachine:
         rest_seconds: float = REST_SECONDS,
         period_seconds: float = 0.0,
     ) -> None:
-        """See `Machines.keep`."""
+        """Create the job; for the arguments see `Machines.keep`."""
         self.name = name
         self._world = world
         self._step = step
@@ -169,21 +169,21 @@ class KeptMachine:
         self._take_back: Callable[[], object] | None = None
         self._is_stopped = False
         self._is_asleep = False
-        # Monotonic seconds: of the next step while it is asleep, before which no wake has it taken,
+        # Monotonic seconds: the next step while asleep; the earliest time of a step even if woken;
         self._due = NEVER
         self._earliest = 0.0
-        self._wanted = NEVER  # and for which it was woken while it was awake.
+        self._wanted = NEVER  # the wake-up that was requested while awake.
 
     def begin(self, pause_seconds: float = 0.0) -> None:
-        """Take the first step after a pause."""
+        """Schedule the first step after a pause."""
         self._sleep(pause_seconds, min(pause_seconds, self._period_seconds))
 
     def wake(self) -> None:
-        """Take the next step now, or when a period has passed since the last one."""
+        """Run the next step now, or when the period since the last one has passed."""
         self.wake_at(-NEVER)
 
     def wake_at(self, due: float) -> None:
-        """Take a step at `due` (monotonic seconds); a step that comes sooner is told nothing of it."""
+        """Run a step at `due` (monotonic seconds) unless one runs earlier; then the request is forgotten."""
         if not self._is_asleep:
             self._wanted = min(self._wanted, due)
             return
@@ -192,7 +192,7 @@ class KeptMachine:
             self._set_timer(due, max(due - self._world.monotonic(), 0.0))
 
     def _sleep(self, pause_seconds: float, least_seconds: float) -> None:
-        """Take the next step after a pause; a wake may shorten it to `least_seconds`."""
+        """Schedule the next step after a pause; a wake may shorten it to `least_seconds`."""
         now = self._world.monotonic()
         self._is_asleep = True
         self._earliest = now + least_seconds
@@ -226,7 +226,7 @@ class KeptMachine:
     def _next(self, pause_seconds: float | None, error: BaseException | None) -> None:
         self._run = None
         if error is not None:
-            # A rest is not cut short: what failed would fail again as often as somebody brings work.
+            # A wake does not shorten this pause; the step would probably fail again.
             rest = self._pause_after(error)
             pause_seconds = least_seconds = rest
         else:
@@ -236,7 +236,7 @@ class KeptMachine:
             self._sleep(pause_seconds, least_seconds)
 
     def _pause_after(self, error: BaseException) -> float:
-        """An error ends a step and never a machine: deliveries would cease in silence."""
+        """Log the error of a step and return the pause; the job goes on, because deliveries must not cease silently."""
         rest = self._rest_seconds
         if isinstance(error, (CometError, OSError)):
             _log.warning("%s: %s; next try in %g s", self.name, error, rest)
@@ -245,7 +245,7 @@ class KeptMachine:
         return rest
 
     def stop(self, stopped: Callable[[], None]) -> None:
-        """Take no further step; `stopped` is called when nothing of the present one is done any more."""
+        """Stop the job; `stopped` is called when nothing of the current step is running any more."""
         self._is_stopped = True
         self._is_asleep = False
         if self._take_back is not None:

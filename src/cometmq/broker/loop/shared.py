@@ -1,4 +1,4 @@
-"""Runs the same steps once for all callers that ask while a run is under way."""
+"""Runs the same steps once for all callers that arrive while a run is in progress."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 class SharedSteps(Generic[T]):
-    """Runs the same steps for several callers; each gets the result of a run that began after it asked.
+    """Steps shared by several callers; each gets the result of a run that began after its request.
 
-    A peer may ask thousands of times before it reads an answer. So at most one run is under way, and all who ask
-    meanwhile share the next one.
+    A peer may send thousands of requests before it reads an answer. So at most one run is in progress, and all
+    requests meanwhile share the next one.
     """
 
     def __init__(self, machines: Machines, steps: Callable[[], Steps[T]]) -> None:
@@ -31,7 +31,7 @@ class SharedSteps(Generic[T]):
         shared = self._next
         if not self._is_under_way:
             self._begin(shared)
-        # Whoever goes away takes nothing from the others.
+        # A cancelled caller must not cancel the run for the others.
         return await asyncio.shield(shared)
 
     def _begin(self, shared: asyncio.Future[T]) -> None:
@@ -46,6 +46,6 @@ class SharedSteps(Generic[T]):
             shared.set_result(run.result())
         else:
             shared.set_exception(error)
-            shared.exception()  # Everyone who asked may be gone.
+            shared.exception()  # All callers may be gone.
         if self._next is not None:
             self._begin(self._next)

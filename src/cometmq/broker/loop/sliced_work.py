@@ -1,4 +1,4 @@
-"""Work on very many items in time slices: some milliseconds in each turn of the loop, the first at once."""
+"""Work on very many items in time slices: some milliseconds per loop iteration, the first slice at once."""
 
 import asyncio
 from collections import deque
@@ -14,12 +14,12 @@ CallSoon = Callable[[Callable[[], None]], None]
 
 
 class SlicedWork(Generic[Item]):
-    """One small thing to be done for each of many items, in order, a slice of time at once."""
+    """A small task for each of many items, done in order and in time slices."""
 
     def __init__(
         self, clock: Clock, do: Callable[[Item], None], call_soon: CallSoon | None = None
     ) -> None:
-        """`do` does it for one, and must not fail; `call_soon`: in the next turn, None: of the running loop."""
+        """`do` handles one item and must not fail; `call_soon` schedules the next slice, None: on the running loop."""
         self._clock = clock
         self._do = do
         self._call_soon = call_soon or _next_turn
@@ -27,18 +27,17 @@ class SlicedWork(Generic[Item]):
         self._is_begun = False
 
     def __len__(self) -> int:
-        """The number of items that are left."""
         return len(self._left)
 
     def add(self, items: Iterable[Item]) -> None:
-        """Put items behind all that are left."""
+        """Append items."""
         self._left.extend(items)
         if not self._is_begun:
             self._slice()
 
     def _slice(self) -> None:
         left, now = self._left, self._clock.monotonic
-        self._is_begun = True  # What is done may add more.
+        self._is_begun = True  # `do` may add more items.
         until = now() + SLICE_SECONDS
         while left:
             self._do(left.popleft())

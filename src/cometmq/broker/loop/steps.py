@@ -1,8 +1,8 @@
-"""Steps of a machine, and the few things that a step waits for.
+"""Steps of a background job or request, and the things that a step can wait for.
 
-A machine is a class without a loop, a thread or a sleep. What it does bit by bit is a generator: it yields
-what it waits for, and is sent what came of it. Whoever runs it decides how the waiting is done: on asyncio's
-loop, under a clock that a test turns, or in an order that a seed chose (docs/design/0040).
+A job (machine) is a class without a loop, a thread or a sleep. Its work is a generator: it yields what it waits for and is sent
+the result. The runner decides how to wait: on asyncio's loop, with a clock that a test controls, or in an
+order that a random seed chooses (docs/design/0040).
 """
 
 from collections.abc import Callable, Generator
@@ -16,16 +16,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """Work that may wait for the device: it is done in a thread; its result, or its error, comes back."""
+    """Work that may wait for the disk: it runs in a thread, and its result or error is sent back."""
 
     work: Callable[[], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class OnDevice:
-    """The log on the device, up to an offset (None: all that is written by now).
+    """The log flushed up to an offset (None: everything written so far).
 
-    False comes back where a flush failed or is late.
+    False is sent back if the flush failed or is late.
     """
 
     end_offset: int | None
@@ -33,45 +33,45 @@ class OnDevice:
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """The log confirmed up to an offset: so safe that it may be told; a `Durability` comes back."""
+    """The log confirmed up to an offset, so that it may be acknowledged; a `Durability` is sent back."""
 
     end_offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd:
-    """The end of this turn of the loop: others had their part of it, and may have joined."""
+    """The end of this loop iteration: other work has run, and more requests may have arrived."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallBack:
-    """Something that is begun, and calls back when it is over, never within `begin`: with its result, or None and its error.
+    """An operation that calls back with its result, or None and its error; never within `begin`.
 
-    Steps that are stopped meanwhile are left at once, and what comes later is dropped.
+    Steps that are stopped meanwhile end at once, and a later result is dropped.
     """
 
     begin: Callable[[Callable[[Any, BaseException | None], None]], None]
 
 
 Wait = Elsewhere | OnDevice | Confirmed | TurnEnd | CallBack
-# Yields waits, is sent what came of each, and returns what its caller wants.
+# Yields waits, is sent the result of each, and returns a result to its caller.
 Steps = Generator[Wait, Any, T]
 
 
 def elsewhere(work: Callable[[], T]) -> Steps[T]:
-    """Have `work` done in a thread; gives its result, raises its error."""
+    """Run `work` in a thread; return its result or raise its error."""
     result: T = yield Elsewhere(work)
     return result
 
 
 def on_device(end_offset: int | None = None) -> Steps[bool]:
-    """Wait until the log is on the device; gives False where a flush failed or is late."""
+    """Wait until the log is flushed; return False if a flush failed or is late."""
     is_there: bool = yield OnDevice(end_offset)
     return is_there
 
 
 def confirmed(end_offset: int) -> Steps[Durability]:
-    """Wait until the log is confirmed up to an offset; gives OK, or why it is not."""
+    """Wait until the log is confirmed up to an offset; return OK, or why it is not."""
     durability: Durability = yield Confirmed(end_offset)
     return durability
 
@@ -79,10 +79,10 @@ def confirmed(end_offset: int) -> Steps[Durability]:
 def called_back(
     begin: Callable[[Callable[[Any, BaseException | None], None]], None],
 ) -> Steps[Any]:
-    """Begin something and wait until it calls back; gives its result, raises its error."""
+    """Begin an operation and wait until it calls back; return its result or raise its error."""
     return (yield CallBack(begin))
 
 
 def turn_end() -> Steps[None]:
-    """Let everybody else have a turn."""
+    """Wait until other work of the loop has run."""
     yield TurnEnd()

@@ -1,9 +1,8 @@
-"""Work that may take long, of which one turn of the loop does so much and no more.
+"""Limits long work per loop iteration.
 
-To compile a long expression, or to look through messages by one, takes milliseconds. The first of a
-turn is done at once. What comes when the turn's time is spent waits for the next ones, where the
-connections that wait are served one after the other; so whoever asks for nothing of the kind waits
-for one such piece at most, however many ask.
+Compiling a long expression, or filtering messages with one, takes milliseconds. The first such work of an iteration is done at
+once. When the iteration's time is used up, work waits for later ones, and connections take turns; so other requests
+wait for at most one piece of such work, however many there are.
 """
 
 import asyncio
@@ -17,11 +16,11 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 
 TURN_SECONDS = 0.005
-# Of what waits; a request keeps its header's values, most of all its expression. Bytes.
+# Limits of waiting work. A request keeps the values of its header, above all its expression. Bytes.
 PEER_COUNT_MAX = 4_096
 PEER_SIZE_MAX = 8 << 20
 SIZE_MAX = 32 << 20
-_SIZE = 1_500  # Of one that waits, but for its expression.
+_SIZE = 1_500  # Size of a waiting request without its expression.
 
 T = TypeVar("T")
 Work = Callable[[], T | Awaitable[T]]
@@ -34,7 +33,7 @@ class _Piece(NamedTuple):
 
 
 class Turns:
-    """The time of the loop that such work may take."""
+    """The time of the loop that long work may take."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -46,15 +45,15 @@ class Turns:
         )
 
     def run(self, peer: Hashable, work: Work[T], text_size: int) -> T | Awaitable[T]:
-        """The result of `work`, now or in a later turn.
+        """Return the result of `work`, now or in a later loop iteration.
 
         Args:
-            peer: whose work it is.
-            work: what is to be done; it may give work itself, such as a read that waits for the device.
-            text_size: bytes of the text that it keeps until then.
+            peer: The connection that the work is for.
+            work: The work; it may return an awaitable, such as a read that waits for the disk.
+            text_size: Bytes of text that it keeps until then.
 
         Raises:
-            RequestError: SYSTEM_BUSY, too much waits.
+            RequestError: SYSTEM_BUSY, because too much work is waiting.
         """
         if not self._waiting and self._spent < TURN_SECONDS:
             if not self._is_running:
@@ -75,13 +74,13 @@ class Turns:
             self._next()
 
     def _next(self) -> None:
-        """The loop has a look at its sockets before this runs."""
+        """Schedule the next turn; the loop reads its sockets before that."""
         self._is_running = True
         asyncio.get_running_loop().call_soon(self._turn)
 
     def _turn(self) -> None:
         self._is_running = False
-        # What took more than a turn's time is paid with turns in which nothing of the kind is done.
+        # Work that exceeded a turn's time is compensated by turns without such work.
         is_paid = self._spent <= TURN_SECONDS
         self._spent = 0.0 if is_paid else self._spent - TURN_SECONDS
         while is_paid and self._waiting and self._spent < TURN_SECONDS:
@@ -90,8 +89,8 @@ class Turns:
             piece = pieces.popleft()
             self._bounds.give_back(peer, piece.size)
             if pieces:
-                self._waiting[peer] = pieces  # Behind the others.
-            if not piece.done.done():  # Else its connection is gone.
+                self._waiting[peer] = pieces  # After the others.
+            if not piece.done.done():  # Otherwise its connection is closed.
                 self._finish(piece)
         if self._waiting or self._spent:
             self._next()
@@ -99,7 +98,7 @@ class Turns:
     def _finish(self, piece: _Piece) -> None:
         try:
             piece.done.set_result(self._run(piece.work))
-        except Exception as error:  # noqa: BLE001  It is the answer's, see net.dispatcher.
+        except Exception as error:  # noqa: BLE001  It becomes the answer, see net.dispatcher.
             piece.done.set_exception(error)
 
     def _run(self, work: Work[T]) -> T | Awaitable[T]:

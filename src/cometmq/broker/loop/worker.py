@@ -1,7 +1,6 @@
-"""One thread that does one job at a time and hands what came of it back to the loop.
+"""A thread that does one job at a time and passes the results to the loop.
 
-For work that must not share a thread: a flush (112 us this way, 140 us through an executor) and the
-making of files ahead.
+For work that must not share a thread: flushes (112 us this way, 140 us through an executor) and creating files ahead.
 """
 
 import asyncio
@@ -15,48 +14,47 @@ from cometmq.net.loop import may_have_threads
 
 _log = logging.getLogger(__name__)
 
-# Takes the job's result, or None and what it raised.
+# Gets the job's result, or None and its exception.
 Done = Callable[[Any, Exception | None], None]
 
 
 class Worker(Protocol):
-    """A worker that does a broker's jobs, one at a time."""
+    """A worker that does jobs one at a time."""
 
     def do(self, job: Callable[[], Any], done: Done) -> None:
         """Do `job`, then call `done` on the loop."""
         ...
 
     def close(self) -> None:
-        """Finish what was given; results after this are dropped."""
+        """Finish the queued jobs; results after this are dropped."""
         ...
 
 
 def start_worker(name: str) -> Worker:
-    """A thread of that name, or the loop itself where it has no threads."""
+    """Start a thread of that name, or use the loop itself if it has no threads."""
     return WorkerThread(name) if may_have_threads() else WorkerOnLoop()
 
 
 class WorkerOnLoop:
-    """Does each job on the loop, as its executors do."""
+    """A worker that does each job on the loop, as the loop's executors do."""
 
     def __init__(self) -> None:
-        """Of the loop that runs now."""
         self._loop = asyncio.get_running_loop()
 
     def do(self, job: Callable[[], Any], done: Done) -> None:
-        """See `Worker`."""
+        """Do `job`, then call `done` on the loop."""
         working = self._loop.run_in_executor(None, _outcome, job)
         working.add_done_callback(lambda worked: done(*worked.result()))
 
     def close(self) -> None:
-        """Nothing is left: who closes it waits for what was given."""
+        """Do nothing: the caller waits for the queued jobs."""
 
 
 class WorkerThread:
-    """A thread of the broker."""
+    """A worker with a thread of its own."""
 
     def __init__(self, name: str) -> None:
-        """Start the thread; the loop that runs now gets the results."""
+        """Start the thread; results go to the running loop."""
         self._loop = asyncio.get_running_loop()
         self._jobs: SimpleQueue[tuple[Callable[[], Any], Done] | None] = SimpleQueue()
         self._thread = Thread(target=self._work, name=name, daemon=True)
@@ -67,7 +65,7 @@ class WorkerThread:
         self._jobs.put((job, done))
 
     def close(self) -> None:
-        """Finish what was given, then end the thread; results after this are dropped."""
+        """Finish the queued jobs, then end the thread; results after this are dropped."""
         self._jobs.put(None)
         self._thread.join()
 
@@ -80,5 +78,5 @@ class WorkerThread:
 def _outcome(job: Callable[[], Any]) -> tuple[Any, Exception | None]:
     try:
         return job(), None
-    except Exception as error:  # noqa: BLE001  It goes to whoever gave the job.
+    except Exception as error:  # noqa: BLE001  It goes to the owner of the job.
         return None, error

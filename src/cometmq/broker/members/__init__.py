@@ -1,1 +1,1 @@
-"""Clients of a group: their heartbeats, what they hold locked, and who is refused."""
+"""Clients of groups: heartbeats, queue locks, and conflicts between members."""

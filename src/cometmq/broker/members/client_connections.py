@@ -1,4 +1,4 @@
-"""The connected clients: members of a consumer group, producers of a group, and all of them.
+"""Lists the connected clients: members of a consumer group, producers of a group, and all of them.
 
 Follows ConsumerManageProcessor and AdminBrokerProcessor of RocketMQ 5.3.3.
 """
@@ -12,7 +12,7 @@ from cometmq.model.errors import RequestError
 
 
 class ClientConnections:
-    """Tells of the clients that are there."""
+    """The connected clients, as administrators see them."""
 
     def __init__(self, members: Members, groups: Groups, clock: Clock) -> None:
         self._members = members
@@ -20,10 +20,10 @@ class ClientConnections:
         self._clock = clock
 
     def consumer_ids(self, group_name: str) -> list[str]:
-        """The ids of a consumer group's members.
+        """Return the client ids of a consumer group's members.
 
         Raises:
-            RequestError: it has none.
+            RequestError: The group has no members.
         """
         group = self._members.consumer_group(group_name)
         if group is None:
@@ -34,7 +34,7 @@ class ClientConnections:
         return group.client_ids()
 
     def consumers(self, group_name: str) -> ConsumerConnections:
-        """The members of a consumer group, and what they subscribe to.
+        """Return the members of a consumer group and their subscriptions.
 
         Raises:
             RequestError: CONSUMER_NOT_ONLINE.
@@ -53,10 +53,10 @@ class ClientConnections:
         )
 
     def producers(self, group_name: str) -> list[ClientConnection]:
-        """The producers of a group.
+        """Return the producers of a group.
 
         Raises:
-            RequestError: it has none.
+            RequestError: The group has none.
         """
         clients = self._members.producers(group_name)
         if not clients:
@@ -66,7 +66,7 @@ class ClientConnections:
         return [_connection(client) for client in clients]
 
     def all_producers(self) -> dict[str, list[tuple[ClientConnection, int]]]:
-        """The producers of each group, and when each was heard of last, ms."""
+        """Return the producers of each group, with the time of each one's last heartbeat, epoch ms."""
         members, clock = self._members, self._clock
         now, now_ms = clock.monotonic(), clock.now_ms()
         return {

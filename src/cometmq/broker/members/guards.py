@@ -1,9 +1,8 @@
-"""Guards that RocketMQ lacks: members of a group that contradict each other are found and named.
+"""Detects members of a group that contradict each other, which RocketMQ does not.
 
-The subscription that came last counts for the whole group, so two members that want different things
-lose messages in silence; two clients of one id take the same queues. Both are logged once, with both
-sides, and told to who asks (GET_GROUP_CONFLICTS). Nobody is refused: while a group is being rolled
-over to another subscription, this is as it must be.
+The latest subscription counts for the whole group, so two members with different subscriptions silently lose messages; two
+clients with the same id get the same queues. Both are logged once, with both sides, and returned to administrators
+(GET_GROUP_CONFLICTS). No client is refused, because a rolling update to another subscription looks the same.
 """
 
 import logging
@@ -27,16 +26,16 @@ from cometmq.model.subscription import TAG, Subscription
 
 _log = logging.getLogger(__name__)
 
-# Conflicts that are remembered as logged; then the oldest may be logged once more.
+# Number of conflicts that are remembered as logged; beyond it, the oldest may be logged again.
 _LOGGED_MAX = 10_000
 _AT = " at "
-# What a line of the log shows of a conflict.
+# How much of a conflict a log line shows.
 _SIDES_SHOWN = 4
 _CLIENTS_SHOWN = 3
 _SHOWN_MAX = 200
-# Members are compared so seldom that it takes a hundredth of the loop's time at most: 5 us for each.
+# Interval between comparisons per member, so that they take at most a hundredth of the loop's time: 5 us each.
 _LOOK_SECONDS_EACH = 0.0005
-_FEW = 64  # So many are always looked at.
+_FEW = 64  # Groups up to this size are always compared.
 
 
 @dataclass(slots=True)
@@ -44,9 +43,9 @@ class _Told:
     """The last heartbeat of a member.
 
     Attributes:
-        client_id: as it called itself.
-        says: its model and subscriptions, in an order of their own.
-        since: monotonic seconds of its first heartbeat on this connection.
+        client_id: Its client id.
+        says: Its model and subscriptions as text, in a fixed order.
+        since: Time of its first heartbeat on this connection, monotonic seconds.
     """
 
     client_id: str
@@ -56,14 +55,14 @@ class _Told:
 
 @dataclass(slots=True)
 class _Seen:
-    """The heartbeats of the members of a group, and when they were compared.
+    """The heartbeats of the members of a group, and the time of their comparison.
 
     Attributes:
-        told: by connection.
-        says: how many say each thing.
-        ids: how many have each id.
-        next_look: monotonic seconds before which nobody compares.
-        is_due: something has changed since.
+        told: Last heartbeats by connection.
+        says: Number of members per subscription text.
+        ids: Number of members per client id.
+        next_look: Monotonic seconds before which no comparison is made.
+        is_due: Whether something has changed since the last comparison.
     """
 
     told: dict[ClientPeer, _Told] = field(default_factory=dict)
@@ -73,14 +72,14 @@ class _Seen:
     is_due: bool = False
 
     def take(self, peer: ClientPeer, told: _Told) -> None:
-        """A member says something else than before."""
+        """Store a changed heartbeat of a member."""
         self.drop(peer)
         self.told[peer] = told
         self.says[told.says] += 1
         self.ids[told.client_id] += 1
 
     def drop(self, peer: ClientPeer) -> None:
-        """A member is gone."""
+        """Remove a member."""
         old = self.told.pop(peer, None)
         if old is not None:
             for counts, value in ((self.says, old.says), (self.ids, old.client_id)):
@@ -90,20 +89,19 @@ class _Seen:
 
 
 class Guards(Feature):
-    """Compares the members of each group."""
+    """The feature that compares the members of each group."""
 
     def __init__(self, parts: Parts) -> None:
-        """Listens to heartbeats from now on."""
         self._parts = parts
         self._groups: dict[str, _Seen] = {}
         self._logged: dict[tuple[str, str, int], None] = {}
         parts.members.on_heartbeat.append(self._heartbeat)
         parts.members.on_left.append(self._left)
 
-    # --- requests of our own
+    # --- requests of this project
 
     def conflicts(self, name: str | None) -> list[Conflict]:
-        """The contradictions in one group, or (None) in all."""
+        """Return the contradictions in one group, or (None) in all."""
         return [
             conflict
             for group in self._parts.members.consumer_groups()
@@ -112,14 +110,14 @@ class Guards(Feature):
         ]
 
     def locks(self, name: str | None) -> Holders:
-        """The owners of the queue locks of one group, or (None) of all."""
+        """Return the owners of the queue locks of one group, or (None) of all."""
         held = self._parts.locks.holders()
         return {key: who for key, who in held.items() if name in (None, key[0])}
 
     # --- heartbeats
 
     def _heartbeat(self, group: ConsumerGroup, client: Client, part: ConsumerPart) -> None:
-        """A member has said what it wants; it is in the group already."""
+        """Compare the members after a heartbeat; the member is already in the group."""
         seen = self._groups.get(group.name)
         if seen is None:
             seen = self._groups[group.name] = _Seen()
@@ -133,7 +131,7 @@ class Guards(Feature):
         if seen.ids[client.client_id] > 1:
             seen.is_due = True
         if seen.is_due and now >= seen.next_look:
-            # All members are looked at: the more there are, the less often.
+            # All members are compared: the more there are, the less often.
             count = len(seen.told)
             seen.next_look = now + (count * _LOOK_SECONDS_EACH if count > _FEW else 0)
             seen.is_due = False
@@ -148,7 +146,7 @@ class Guards(Feature):
                 del self._groups[group]
 
     def _log_once(self, conflict: Conflict) -> None:
-        # Once for each contradiction, whoever joins one of its sides later.
+        # Once per contradiction, whichever members join one of its sides later.
         what_about = (conflict.group, conflict.kind, hash(_subject(conflict)))
         if what_about in self._logged:
             return
@@ -195,16 +193,16 @@ class Guards(Feature):
 
 
 def _are_several(clients: list[tuple[Client, _Told]]) -> bool:
-    """Whether connections of one id belong to several clients.
+    """Return whether connections with the same client id belong to several clients.
 
-    One that has just reconnected may still have its old connection, but says nothing there.
+    A client that reconnected may still have its old connection, but sends no heartbeats there.
     """
     newest = max(told.since for _, told in clients)
     return any(client.seen > newest for client, told in clients if told.since < newest)
 
 
 def _listed(clients: tuple[str, ...]) -> str:
-    """A few of the names, each of bounded length: they come from peers."""
+    """Format a few names, each of bounded length, because they come from clients."""
     more = len(clients) - _CLIENTS_SHOWN
     shown = ", ".join(map(_cut, clients[:_CLIENTS_SHOWN]))
     return f"{shown} and {more} more" if more > 0 else shown
@@ -217,7 +215,7 @@ def _cut(text: str) -> str:
 
 
 def _subject(conflict: Conflict) -> str:
-    """The subject of a conflict, the same for all who take part in it."""
+    """Return the subject of a conflict, the same for all members that are part of it."""
     if conflict.kind == CLIENT_ID:
         return conflict.sides[0].clients[0].partition(_AT)[0]
     return " | ".join(side.says for side in conflict.sides)
@@ -228,7 +226,7 @@ def _name(client: Client) -> str:
 
 
 def _text(model: str, subscriptions: tuple[Subscription, ...]) -> str:
-    """The subscriptions of a member as text; equal for equal subscriptions."""
+    """Format the subscriptions of a member; equal for equal subscriptions."""
     wishes = sorted(
         f"{each.topic}: {_wish(each)}"
         for each in subscriptions

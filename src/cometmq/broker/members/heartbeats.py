@@ -1,4 +1,4 @@
-"""Heartbeats: a client says which groups it is in, and groups that are new are made with their retry topics.
+"""Processes heartbeats: registers a client in its groups, and creates new groups with their retry topics.
 
 Follows ClientManageProcessor of RocketMQ 5.3.3.
 """
@@ -18,13 +18,13 @@ from cometmq.model.errors import RequestError
 from cometmq.model.flags import PERM_READ_WRITE
 from cometmq.model.names import GROUP_LENGTH_MAX, is_system_group, length_fault, retry_topic
 
-# `ip@instance#nanos@unit` has some 60 characters; a user gives the instance and the unit. 10,000
-# members of a group with ids of this length can still be told in one frame.
+# `ip@instance#nanos@unit` has some 60 characters; users set the instance and the unit. A list of 10,000 members with ids
+# of this length still fits one frame.
 CLIENT_ID_LENGTH_MAX = 1024
-# A process with a thousand consumers and producers would be remarkable; one has a few.
+# A process has a few consumers and producers; a thousand would be remarkable.
 HEARTBEAT_GROUPS_MAX = 1000
 HEARTBEAT_NEW_GROUPS_MAX = 100
-# How long a heartbeat that made a group waits at most until nameservers know its retry topic.
+# Longest wait of a heartbeat that created a group until nameservers know its retry topic.
 _TOLD_SECONDS_MAX = 1.0
 
 
@@ -32,8 +32,8 @@ class HeartbeatResult(NamedTuple):
     """The result of a heartbeat.
 
     Attributes:
-        is_changed: the client should send its subscriptions again.
-        refusal: why a group was not taken, None where all were; the others are none the worse for it.
+        is_changed: Whether the client should send its subscriptions again.
+        refusal: Why a group was refused, or None; other groups of the heartbeat were registered all the same.
     """
 
     is_changed: bool
@@ -41,7 +41,7 @@ class HeartbeatResult(NamedTuple):
 
 
 class Heartbeats:
-    """Takes what clients say of themselves."""
+    """The handler of heartbeats."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Heartbeats:
         *,
         announce: Callable[[], Awaitable[None]],
     ) -> None:
-        """`announce` tells the nameservers that are up, and returns when they know."""
+        """`announce` registers the broker's topics at the reachable nameservers and returns when they know them."""
         self._members = members
         self._groups = groups
         self._topics = topics
@@ -60,10 +60,10 @@ class Heartbeats:
     def take(
         self, heartbeat: Heartbeat, client: Client
     ) -> HeartbeatResult | Awaitable[HeartbeatResult]:
-        """Note a client in its groups; who made a group by it finds the route of its retry topic when it is answered.
+        """Register a client in its groups; if this creates a group, wait until the route of its retry topic is known.
 
         Raises:
-            RequestError: a name is too long, or there are too many; or the client id is another user's.
+            RequestError: A name is too long, there are too many groups, or the client id is another user's.
         """
         _check_names(heartbeat)
         self._members.check_owner(client.client_id, client.asker)
@@ -72,7 +72,7 @@ class Heartbeats:
         return result if self._topics.version == version else self._when_told(result)
 
     async def _when_told(self, result: HeartbeatResult) -> HeartbeatResult:
-        # A nameserver that stands still must not make it late: clients wait 3 s, and try again.
+        # A hanging nameserver must not delay it: clients time out after 3 s and try again.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_TOLD_SECONDS_MAX):
                 await self._announce()
@@ -88,22 +88,20 @@ class Heartbeats:
                 _check_made(made, part.group)
                 is_changed |= self._register(part, client, heartbeat)
             except RequestError as error:
-                # Without what it was raised in, which has the name of it: no circle is left behind.
+                # Without its traceback, which would form a reference cycle.
                 refusal = refusal or error.with_traceback(None)
         for producer in heartbeat.producers:
             self._members.register_producer(producer.group, client)
-        # With heartbeat V2 a client that hears of a change sends its subscriptions again.
+        # With heartbeat V2, a client sends its subscriptions again after a change.
         return HeartbeatResult(is_changed or not heartbeat.fingerprint, refusal)
 
     def _register(self, part: ConsumerPart, client: Client, heartbeat: Heartbeat) -> bool:
-        """Take a consumer into its group, which is made with its retry topic where it is new; a slave makes neither."""
+        """Register a consumer; its group and retry topic are created if needed, but not on a slave."""
         group = self._groups.get(part.group)
         if group is None:
-            return (
-                False  # Follows RocketMQ 5.x: the group may not be made, so it is passed over.
-            )
+            return False  # Follows RocketMQ 5.x: a group that must not be created is ignored.
         name = retry_topic(part.group)
-        # A group whose retry topic could have no directory consumes; what it gives back is refused.
+        # A group whose retry topic would have a too long name can consume; what it sends back is refused.
         is_wanted = not (is_system_group(part.group) or self._groups.is_copy)
         if is_wanted and length_fault(name) is None:
             self._topics.ensure(name, queues=group.retry_queues, perm=PERM_READ_WRITE)
@@ -113,7 +111,7 @@ class Heartbeats:
 
 
 def _check_names(heartbeat: Heartbeat) -> None:
-    """Refuse what no client calls itself, its groups or its topics, and too many groups."""
+    """Refuse names that are too long, and too many groups."""
     count = len(heartbeat.consumers) + len(heartbeat.producers)
     if count > HEARTBEAT_GROUPS_MAX:
         raise RequestError(
@@ -144,10 +142,10 @@ def _check_made(count: int, group: str) -> None:
 
 
 def check_client_id(client_id: str) -> None:
-    """Refuse an id that would be kept for each client and told to all of a group.
+    """Refuse a client id that is too long, because it is kept per client and sent to all members of a group.
 
     Raises:
-        RequestError: it is longer than any that a client makes.
+        RequestError: It is longer than any client creates.
     """
     if len(client_id) > CLIENT_ID_LENGTH_MAX:
         raise RequestError(

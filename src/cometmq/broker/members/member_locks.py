@@ -1,4 +1,4 @@
-"""Queue locks of consumers in order: a member of a group asks for queues, and has them for itself for a while.
+"""Queue locks for orderly consumers: a group member requests queues and has them to itself for a while.
 
 Follows AdminBrokerProcessor of RocketMQ 5.3.3.
 """
@@ -22,8 +22,8 @@ class LockResult(NamedTuple):
     """The result of a request for locks.
 
     Attributes:
-        obtained: queues that the member has for itself now.
-        missing_count: of those that it asked for and that are not at this broker.
+        obtained: The queues that the member holds now.
+        missing_count: Number of requested queues that this broker does not have.
     """
 
     obtained: list[MessageQueue]
@@ -31,7 +31,7 @@ class LockResult(NamedTuple):
 
 
 class MemberLocks:
-    """Locks queues for members of groups, where both are there."""
+    """The locks of queues of this broker for members of existing groups."""
 
     def __init__(
         self, locks: QueueLocks, groups: Groups, topics: Topics, *, broker_name: str
@@ -42,10 +42,10 @@ class MemberLocks:
         self._broker_name = broker_name
 
     def lock(self, request: LockRequest) -> LockResult | Awaitable[LockResult]:
-        """Lock the queues that nobody else of the group has; a result that comes later is on disk.
+        """Lock the queues that no other member holds; an awaitable result is done when the locks are on disk.
 
         Raises:
-            RequestError: the client's id is too long, or its group is not there.
+            RequestError: The client id is too long, or the group does not exist.
         """
         check_client_id(request.client_id)
         if self._groups.get(request.group) is None:
@@ -61,7 +61,7 @@ class MemberLocks:
         return result if saving is None else _saved(result, saving)
 
     def unlock(self, request: LockRequest) -> None:
-        """Give up what the member has of these queues."""
+        """Release the member's locks on these queues."""
         self._locks.unlock(request.queues, group=request.group, client_id=request.client_id)
 
     def _is_here(self, queue: MessageQueue) -> bool:

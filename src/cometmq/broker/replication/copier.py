@@ -1,4 +1,4 @@
-"""Keeps a slave copying its master's log: connects, compares, copies, and connects again."""
+"""Replicates a master's log on a slave: connects, compares the logs, copies, and reconnects."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
 
-# Between two tries: the first one after a connection that stood, later ones, and where the logs do not fit.
+# Pauses before reconnecting: after a connection that worked, after others, and if the logs do not fit.
 _AGAIN_SECONDS = 1.0
 _RETRY_SECONDS = 5.0  # DefaultHAClient of RocketMQ 5.3.3.
 _LOOK_AGAIN_SECONDS = 60.0
@@ -31,7 +31,7 @@ _CONNECT_SECONDS = 5.0
 
 
 class LogCopier:
-    """Copies the log of a master into a store, from `serve` to `close`."""
+    """The slave's side of log replication, from `serve` to `close`."""
 
     def __init__(
         self,
@@ -45,17 +45,17 @@ class LogCopier:
         on_written: Callable[[], None],
         tls: TlsSettings | None = None,
     ) -> None:
-        """Nobody is connected to yet.
+        """Create the copier.
 
         Args:
-            store: where the log goes; nothing else may be put there.
-            broker_id: of this slave.
-            own_ip: the address that it connects from; None: any.
-            terms: of connections.
-            clock: time.
-            pool: reads what the log has.
-            on_written: flushes what was appended.
-            tls: how the master is connected to; None: plain.
+            store: Receives the log; nothing else may be written to it.
+            broker_id: The id of this slave.
+            own_ip: Local address of the connection; None: any.
+            terms: Timeouts, frame size and secret of connections.
+            clock: The clock.
+            pool: Threads for reading this broker's log.
+            on_written: Called to flush what was appended.
+            tls: TLS settings for the connection; None: no TLS.
         """
         self._store = store
         self._side = store.replica_side
@@ -75,19 +75,19 @@ class LogCopier:
         self._tasks = Tasks("copier")
 
     def serve(self) -> None:
-        """Copy from now on, as soon as a master is known; nothing else is put into the store."""
+        """Start to copy as soon as a master is known."""
         self._side.begin_copying()
         self._side.on_moved(self._moved)
         self._tasks.spawn(self._run(), "run")
 
     async def close(self) -> None:
-        """Copy nothing any more."""
+        """Stop copying and close the connection."""
         await self._tasks.close()
         if self._last is not None:
             await asyncio.wait([self._last.gone], timeout=1)
 
     def master_told(self, address: str) -> None:
-        """The master's HA port is at `address`, "ip:port"; another one than before is connected to at once."""
+        """Set the address of the master's HA port, "ip:port"; if it has changed, connect to it at once."""
         if not address or address == self._address:
             return
         _log.info("the master's log is at %s", address)
@@ -98,11 +98,11 @@ class LogCopier:
             self._link.close()
 
     def knows(self, _ip: str) -> bool:
-        """A slave has no slaves."""
+        """Return False: a slave has no slaves."""
         return False
 
     def state(self) -> ReplicationState:
-        """The state of this copy."""
+        """Return the replication state of this slave."""
         link, end = self._link, self._store.max_offset
         seen = link or self._last
         master = MasterState(
@@ -137,7 +137,7 @@ class LogCopier:
             self._is_told.clear()
             pause = await self._copy(self._address)
             if self._address:
-                # Another address ends the pause.
+                # A new address ends the pause.
                 try:
                     async with asyncio.timeout(pause):
                         await self._is_told.wait()
@@ -145,12 +145,12 @@ class LogCopier:
                     self._is_told.set()
 
     async def _copy(self, address: str) -> float:
-        """Copy as long as one connection lasts; gives the seconds until the next one."""
+        """Copy until the connection ends; return the seconds until the next one."""
         link = await self._connect(address)
         if link is None:
             return _RETRY_SECONDS
         self._last = self._link = link
-        if address != self._address:  # Somebody told of another one meanwhile.
+        if address != self._address:  # The address changed meanwhile.
             link.close()
         try:
             await asyncio.shield(link.gone)
@@ -166,7 +166,7 @@ class LogCopier:
         return _AGAIN_SECONDS if link.read_ms else _RETRY_SECONDS
 
     def _stop(self, why: CopyingStopped) -> None:
-        """Say once why nothing is copied, and what helps."""
+        """Log once why copying has stopped, and what helps."""
         advice = why.advice or (
             "See which of the two is right (`cometmq store compare` with copies of both stores), and start the "
             "other with an empty storePathRootDir"
@@ -184,7 +184,7 @@ class LogCopier:
     async def _connect(self, address: str) -> MasterLink | None:
         store, size = self._store, self._side.file_size
         end = store.max_offset
-        # The first report says where it begins, and acknowledges that: no more than what a restart finds.
+        # The first report acknowledges this offset, so it must not be more than a restart finds.
         start = joint_start(store.min_offset, min(end, self._side.sendable), size)
         loop = asyncio.get_running_loop()
         try:
@@ -215,21 +215,21 @@ class LogCopier:
                 _, link = await loop.create_connection(
                     make, host, port, local_addr=own, ssl=context
                 )
-        # A timeout is an OSError, too, and so is what TLS finds wrong.
+        # Timeouts and TLS errors are OSErrors, too.
         except (OSError, ValueError, SettingsError) as error:
             self._say(f"cannot connect: {str(error) or 'it does not answer'}")
             return None
         return link
 
     def _context(self) -> ssl.SSLContext | None:
-        """The TLS context, of the files as they are now; runs in a thread."""
+        """Create the TLS context from the current files; runs in a thread."""
         return None if self._tls is None else client_context(self._tls)
 
     def _read(self, start: int, end: int) -> bytes:
-        """The bytes of this log from `start` to `end`; runs in a thread.
+        """Return the bytes of this log from `start` to `end`; runs in a thread.
 
         Raises:
-            OSError: the disk failed, or has not all of them.
+            OSError: The disk failed, or the log does not have all of them.
         """
         pieces = []
         while start < end:

@@ -1,9 +1,8 @@
-"""The mark of a slave: up to where its topics are known to be its master's; it lasts until the broker is a master.
+"""The mark of a slave: up to which offset its topics are known to be its master's; removed on promotion.
 
-A promoted log may hold messages of topics that the copied table lacks. Either the topic is younger than the
-table, and must be made again, or it was deleted, and must stay so. The mark tells: physical offsets have no
-clock, and a topic that the table lacks has no message behind the end that the log had with that table, unless
-it was made since.
+A promoted log may hold messages of topics that the copied table lacks. Such a topic is either younger than the table, and
+must be recreated, or it was deleted, and must stay deleted. The mark tells which: a topic that the table lacks has no
+message after the log's end at the time of that table unless it was created since.
 """
 
 from collections.abc import Mapping
@@ -20,11 +19,11 @@ from cometmq.store.disk import Disk
 
 @dataclass(frozen=True, slots=True)
 class KnownTopics:
-    """A slave's knowledge of its master's topics.
+    """The state of a slave's copy of its master's topics.
 
     Attributes:
-        log_end: Physical offset at which the master's log ended when it gave the table.
-        version: The version of the table then.
+        log_end: Physical offset of the end of the master's log when it sent the table.
+        version: The version of that table.
     """
 
     log_end: int
@@ -32,16 +31,16 @@ class KnownTopics:
 
 
 def encode_known(known: KnownTopics) -> str:
-    """The text of the file."""
+    """Encode the file."""
     values = {"logEnd": known.log_end, "dataVersion": known.version.to_json()}
     return orjson.dumps(values).decode()
 
 
 def decode_known(text: str) -> KnownTopics:
-    """Decode the text of the file.
+    """Decode the file.
 
     Raises:
-        CodecError: it is no such mark.
+        CodecError: It is not a mark.
     """
     body = load_object(text, "mark of a slave")
     return KnownTopics(body.int64("logEnd"), body.version("dataVersion"))
@@ -51,7 +50,7 @@ class CopyMark:
     """The file `slaveMark.json`.
 
     Attributes:
-        known: What it says; None if this broker was no slave since it was a master.
+        known: Its content; None if this broker was not a slave since it was last a master.
     """
 
     def __init__(self, file: ConfigFile, disk: Disk) -> None:
@@ -60,30 +59,30 @@ class CopyMark:
         self._disk = disk
 
     def load(self) -> None:
-        """Read the file; one that cannot be read says that nothing is known.
+        """Read the file; if it cannot be decoded, nothing counts as known.
 
         Raises:
-            OSError: the disk failed.
+            OSError: The disk failed.
         """
         self.known = self._file.load(decode_known, is_needed=False)
         if self.known is None and self._file.is_lost:
             self.known = KnownTopics(0, DataVersion(0))
 
     def save(self, known: KnownTopics) -> None:
-        """Write the file; the topics that it speaks of are on disk. Any thread.
+        """Write the file; the topics must be on disk already. Callable in any thread.
 
         Raises:
-            OSError: it could not be written; the old mark stands.
+            OSError: It could not be written; the old mark remains.
         """
         if known != self.known:
             self._file.save(encode_known(known))
             self.known = known
 
     def remove(self) -> None:
-        """Forget that this broker was a slave; what followed from the mark is on disk.
+        """Remove the file; its consequences must be on disk already.
 
         Raises:
-            OSError: the disk failed.
+            OSError: The disk failed.
         """
         for path in (f"{self._file.path}.bak", self._file.path):
             with suppress(FileNotFoundError):
@@ -93,15 +92,15 @@ class CopyMark:
 
 
 def log_end_of(fields: Mapping[str, str], ours: int) -> int:
-    """Return the end of the master's log when it gave a table.
+    """Return the end of the master's log when it sent a table.
 
     Args:
-        fields: The header of its answer; a Java master does not say it.
-        ours: The end of the log here before the master was asked, which cannot be behind.
+        fields: The header of its answer; a Java master does not send the end.
+        ours: The end of the log here before the request, used as a lower bound.
     """
     said = fields.get(LOG_END, "")
     return max(int(said), ours) if said.isdecimal() and len(said) < 20 else ours
 
 
-# The header field in which a master of ours says where its log ended when it took the table.
+# Header field in which a master of this project sends the end of its log at the time of a table.
 LOG_END = "logEnd"

@@ -1,4 +1,4 @@
-"""A connection to a master, at its slave: the machine, its transport, and bytes on their way into the store."""
+"""A slave's connection to its master: the protocol, its transport, and received bytes on their way into the store."""
 
 import asyncio
 import logging
@@ -15,24 +15,24 @@ from cometmq.store.message_store import MessageStore
 _log = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.5
-# So long the rest of a frame is waited for, before what is there of it is appended: a turn for each costs as much as a hundred messages.
+# How long to wait for the rest of a frame before a part of it is appended; an append costs as much as a hundred messages.
 _REST_SECONDS = 0.001
-# What is received while no log comes: less than this a master says before it.
+# Size of the receive buffer before the log starts; the master sends less than this before it.
 _WORDS_SIZE = 4096
-# A store that takes nothing for now (a full disk, a checkpoint under way) is asked again so soon.
+# Time between retries if the store accepts nothing at the moment (a full disk, a checkpoint in progress).
 _RETRY_SECONDS = 0.5
 
 
 class MasterLink(asyncio.BufferedProtocol):
-    """One connection.
+    """A connection to the master.
 
     Attributes:
-        end: the machine.
-        gone: done when it is closed.
-        why: what ended it; None: the master, or nobody yet.
-        trouble: why bytes that came are not taken just now; None: they are.
-        read_ms: when bytes came last, ms since 1970; 0: never.
-        written_ms: when this end wrote last, the same.
+        end: The state machine of the protocol.
+        gone: Done when the connection is closed.
+        why: The error that ended it; None if the master ended it, or it is open.
+        trouble: Why received bytes cannot be stored at the moment; None if they can.
+        read_ms: When bytes were last received, epoch ms; 0 if never.
+        written_ms: When a report was last sent, epoch ms; 0 if never.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class MasterLink(asyncio.BufferedProtocol):
         clock: Clock,
         on_written: Callable[[], None],
     ) -> None:
-        """`joint` is what this log has from `end.start` on; `on_written` flushes what was appended."""
+        """`joint` has this log's bytes from `end.start` on; `on_written` is called to flush what was appended."""
         self.end = end
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.why: LinkError | None = None
@@ -68,24 +68,24 @@ class MasterLink(asyncio.BufferedProtocol):
 
     @property
     def is_active(self) -> bool:
-        """Whether bytes may come, and the two logs fit."""
+        """Whether the connection is open and the two logs fit."""
         return self._transport is not None and self.end.is_copying and self.end.is_joined
 
     @property
     def bytes_per_second(self) -> int:
-        """Of the log, in the last whole second."""
+        """Bytes of the log received in the last full second."""
         return self._rate.per_second(self._clock.monotonic())
 
     # --- asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection stands: ask for the log."""
+        """Send the first report, which requests the log."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass.
         self._report()
         self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
 
     def get_buffer(self, _size: int) -> memoryview:
-        """Have the log received where it is to be read."""
+        """Return the buffer for the next bytes; log bytes go directly to where they are read."""
         size = self.end.log_wanted
         if size:
             self._received_in = self._intake.space(size)
@@ -94,7 +94,7 @@ class MasterLink(asyncio.BufferedProtocol):
         return self._received_in
 
     def buffer_updated(self, count: int) -> None:
-        """Bytes of the log came, or what goes before them."""
+        """Process received bytes."""
         self.read_ms = self._clock.now_ms()
         content = self._received_in[:count]
         try:
@@ -107,7 +107,7 @@ class MasterLink(asyncio.BufferedProtocol):
         self._go_on()
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """End the link when the connection is gone."""
+        """Clean up after the connection is closed."""
         self._transport = None
         if self._timer is not None:
             self._timer.cancel()
@@ -120,10 +120,10 @@ class MasterLink(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
-    # --- what it does
+    # --- behaviour
 
     def moved(self) -> None:
-        """The log was written or flushed: more may be acknowledged, and read."""
+        """Report new offsets and continue, because the log was written or flushed."""
         self._report()
         self._go_on()
 
@@ -157,10 +157,10 @@ class MasterLink(asyncio.BufferedProtocol):
             self.written_ms = self._clock.now_ms()
 
     def _take(self, piece: LogPiece) -> None:
-        """Compare what is known, and keep what is new.
+        """Compare bytes that this log already has, and keep new ones.
 
         Raises:
-            CopyingStopped: the two logs differ.
+            CopyingStopped: The two logs differ.
         """
         if not piece.is_known:
             if self.end.is_java and self._store.replica_side.is_empty and not self._intake.size:
@@ -180,7 +180,7 @@ class MasterLink(asyncio.BufferedProtocol):
             self._joint = b""
 
     def _go_on(self) -> None:
-        """Append what is due, in a turn of its own, and read as long as there is room."""
+        """Schedule an append if one is due, and read as long as there is room."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
@@ -217,19 +217,19 @@ class MasterLink(asyncio.BufferedProtocol):
             self._end(error)
             return
         except StoreError as error:
-            # What came waits, nothing more is read, and the master knows how far we are.
+            # The bytes stay, nothing more is read, and the master knows our offset.
             self.trouble = str(error)
             self._is_work_near = True
             self._loop.call_later(_RETRY_SECONDS, self._work)
             return
-        self._store.dispatch_pending()  # Which tells `moved`.
+        self._store.dispatch_pending()  # This calls `moved`.
         self._intake.took_time(self._clock.monotonic() - began)
         self._on_written()
         self._go_on()
 
 
 def first_difference(ours: memoryview, theirs: memoryview) -> int:
-    """The place of the first byte that differs, of two pieces of one size that do; byte by byte a frame would take the loop 50 ms."""
+    """Return the index of the first byte that differs; bisects, because a byte loop would take 50 ms per frame."""
     same, end = 0, len(ours)
     while end - same > 1:
         middle = (same + end) // 2

@@ -1,8 +1,8 @@
-"""The HA port of a master: its slaves, what they are sent, and what follows from what they have.
+"""The HA port of a master: its slaves, what they are sent, and how their acknowledgements confirm sends.
 
-Each connection is a machine (`replication.master_end`) with a transport. Whenever the log has moved each
-slave is sent what it may have, a frame at a time while its connection takes them; what is not in the
-page cache is read in a thread. What slaves acknowledge becomes a position of the store.
+Each connection is a state machine (`replication.master_end`) with a transport. When the log has grown, each slave is sent what it
+may have, frame by frame as its connection accepts them; what is not in the page cache is read in a thread. The slaves'
+acknowledgements become a position of the store.
 """
 
 import asyncio
@@ -31,23 +31,23 @@ _log = logging.getLogger(__name__)
 
 LINKS_MAX = 64
 LINKS_OF_ADDRESS_MAX = 4
-# Connections of unknown addresses that wait while nameservers are asked.
+# Largest number of connections from unknown addresses that wait for nameservers.
 WAITING_MAX = 8
 _TICK_SECONDS = 0.25
-# Where no send waits for copies: what is written within this time goes out together, or once it is so many bytes.
+# If sends do not wait for replicas, log bytes are collected for this time, or up to this size, and sent together.
 _BUNCH_SECONDS = 0.005
 _BUNCH_SIZE = 1 << 20
-_TOO_FEW = "in-sync replicas not enough"  # CommitLog of RocketMQ 5.3.3, word for word.
+_TOO_FEW = "in-sync replicas not enough"  # Text of CommitLog of RocketMQ 5.3.3.
 
 
 LINE_SECONDS = 60.0
 
 
 class Refusals:
-    """Counts connections that were refused since the start.
+    """The count of connections refused since the start.
 
     Attributes:
-        count: how many.
+        count: Number of refused connections.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -57,7 +57,7 @@ class Refusals:
         self.count = 0
 
     def refuse(self, who: str, why: str) -> None:
-        """Count a refused connection; the first is logged at once, then one line a minute names all."""
+        """Count a refused connection; the first is logged at once, later ones once a minute with their number."""
         self.count += 1
         self._unsaid += 1
         now = self._clock.monotonic()
@@ -72,7 +72,7 @@ class Refusals:
 
 
 class MasterPort:
-    """The port from which slaves fetch the log."""
+    """The port from which slaves copy the log."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class MasterPort:
         pool: Executor,
         tls: ServerTls | None = None,
     ) -> None:
-        """Nothing is bound yet. Without `tls` it is plain; with it as the broker's own port is."""
+        """Without `tls` connections are not encrypted; with it as on the broker's own port."""
         self._store = store
         self._side = store.replica_side
         self._terms = terms
@@ -104,14 +104,14 @@ class MasterPort:
         self._tasks = Tasks("replicas")
         self._timer: asyncio.TimerHandle | None = None
         self._bunch: asyncio.TimerHandle | None = None
-        self._pumped_to = 0  # Physical offset up to which links were told to send.
+        self._pumped_to = 0  # Physical offset up to which links were asked to send.
         self._bound: Bound | None = None
 
     def bind(self, host: str, port: int) -> int:
-        """Take the port; gives which one it is.
+        """Bind the port and return its number.
 
         Raises:
-            NetError: it is taken.
+            NetError: The port is in use.
         """
         try:
             self._bound = loop_network().bind(host, port)
@@ -123,11 +123,11 @@ class MasterPort:
         return self._bound.port
 
     def begin(self, *, slave_timeout_ms: int, rates: SlaveRates) -> None:
-        """From now on sends wait for copies, as far as the settings want it, and so long at most.
+        """Start to make sends wait for replicas, as the settings require.
 
         Args:
-            slave_timeout_ms: the longest wait.
-            rates: what slaves are sent in a second.
+            slave_timeout_ms: Longest wait of a send.
+            rates: Rate limits for sending to slaves.
         """
         self._side.change_timeout(slave_timeout_ms)
         self._rate_max, self._far_rate.per_second = rates
@@ -135,7 +135,7 @@ class MasterPort:
         self._count()
 
     def change(self, rule: CopyRule, *, slave_timeout_ms: int, rates: SlaveRates) -> None:
-        """Set another rule for copies, which also holds for sends that wait, and what slaves are sent in a second."""
+        """Apply a changed rule, also to sends that are waiting, and changed rate limits."""
         self._side.change_timeout(slave_timeout_ms)
         self._rate_max, self._far_rate.per_second = rates
         waited, self._copies.rule = self._copies.rule, rule
@@ -147,12 +147,12 @@ class MasterPort:
         self._follow()
         if rule.needed > 1:
             self._count()
-        elif waited.needed > 1:  # Nobody waits any more.
+        elif waited.needed > 1:  # Sends need not wait any more.
             self._side.refuse(None)
             self._side.replicated(None, 1)
 
     def serve(self) -> None:
-        """Let slaves in."""
+        """Accept connections."""
         if self._bound is None:
             return
         self._bound.listen(self._accepted)
@@ -160,7 +160,7 @@ class MasterPort:
             self._tasks.spawn(follow_certificate(self._tls), "certificate")
 
     async def close(self) -> None:
-        """Close all connections, and give the port up."""
+        """Close the port and all connections."""
         if self._bound is not None:
             self._bound.close()
         if self._timer is not None:
@@ -177,7 +177,7 @@ class MasterPort:
             await asyncio.wait([link.gone for link in links], timeout=1)
 
     def state(self) -> ReplicationState:
-        """The state of all copies."""
+        """Return the replication state of this master."""
         end = self._store.max_offset
         count = self._copies.count(end)
         return ReplicationState(
@@ -199,15 +199,15 @@ class MasterPort:
         )
 
     def knows(self, ip: str) -> bool:
-        """Whether a slave of this group sits there; about an unknown address nameservers are asked, for the next time.
+        """Return whether a slave of this group is at an address; if unknown, ask nameservers for the next time.
 
-        Where slaves prove to know a secret, it is one that copies the log from there, so it has.
+        If slaves authenticate with a secret, it is an address from which a slave is copying.
         """
         if self._terms.secret is not None:
             return any(link.ip == ip and link.end.is_copying for link in self._links)
         return self._allowed.knows(ip)
 
-    # --- who comes
+    # --- new connections
 
     def _accepted(self, accepted: Accepted) -> None:
         if self._allowed.has(plain_ip(accepted.remote[0])):
@@ -223,7 +223,7 @@ class MasterPort:
         self._refusals.refuse(accepted.remote[0], why)
 
     async def _ask(self, accepted: Accepted) -> None:
-        """Let a connection of an unknown address in where a nameserver knows it by now."""
+        """Accept a connection from an unknown address if a nameserver knows it by now."""
         try:
             is_member = await self._allowed.admits(plain_ip(accepted.remote[0]))
         except BaseException:
@@ -241,7 +241,7 @@ class MasterPort:
         )
 
     def _let_in(self, accepted: Accepted) -> None:
-        """Take a connection of a member, as far as there is room; it counts at once."""
+        """Accept a member's connection if there is room; it is counted at once."""
         ip, port = plain_ip(accepted.remote[0]), accepted.remote[1]
         of_address = sum(link.ip == ip for link in self._links)
         if len(self._links) >= LINKS_MAX or of_address >= LINKS_OF_ADDRESS_MAX:
@@ -272,15 +272,15 @@ class MasterPort:
         self._tick()
 
     def _forget(self, link: SlaveLink) -> None:
-        """A connection came to nothing; one whose handshake failed may have said so itself."""
+        """Remove a connection that failed, unless `left` has done so already."""
         if link in self._links:
             self._links.remove(link)
             self._follow()
 
-    # --- asked by links
+    # --- called by links
 
     def bounds(self) -> LogBounds:
-        """The log as it is now."""
+        """Return the current bounds of the log."""
         store = self._store
         return LogBounds(
             store.min_offset,
@@ -291,11 +291,11 @@ class MasterPort:
         )
 
     def now(self) -> float:
-        """Monotonic seconds."""
+        """Return monotonic seconds."""
         return self._clock.monotonic()
 
     def joined(self, link: SlaveLink) -> None:
-        """A slave gets frames from now on; an older connection of the same member is over, and what it said."""
+        """Note that a slave starts to get frames; an older connection of the same member is closed and its offset forgotten."""
         _log.info("slave %s copies from physical offset %d on", link.name, link.end.sent)
         link.bound(self._rate_of(link))
         for other in list(self._links):
@@ -312,7 +312,7 @@ class MasterPort:
                 self._copies.gone(link.member)
 
     def acked(self, link: SlaveLink) -> None:
-        """A slave has more of the log than before."""
+        """Note a slave's acknowledgement."""
         self._count_in(link)
         self._count()
 
@@ -320,17 +320,17 @@ class MasterPort:
         self._copies.acked(link.member, link.end.acked, is_compared=link.end.is_compared)
 
     def failed(self, link: SlaveLink, why: str) -> None:
-        """A connection is closed because of what came, or did not."""
+        """Note why a connection is closed as faulty."""
         self._errors[link.member] = why
         while len(self._errors) > LINKS_MAX:
             del self._errors[next(iter(self._errors))]
         self._refusals.refuse(link.name, why)
 
     def left(self, link: SlaveLink) -> None:
-        """A connection is gone."""
+        """Note that a connection is closed."""
         self._forget(link)
         self._copies.gone(link.member)
-        for other in self._links:  # Of a Java slave there may be several.
+        for other in self._links:  # A Java slave may have several connections.
             if other.member == link.member and other.end.is_copying:
                 self._count_in(other)
         if link.end.is_copying:
@@ -340,7 +340,7 @@ class MasterPort:
         self._count()
 
     async def _look_at_log(self, link: SlaveLink) -> None:
-        """Look whether a slave went because the log here is damaged behind what it has, and say so once a place."""
+        """Check whether a slave left because this log is damaged after its offset; log that once per place."""
         loop = asyncio.get_running_loop()
         try:
             fault = await loop.run_in_executor(
@@ -360,22 +360,22 @@ class MasterPort:
             _log.error("slave %s has the log up to %d: %s", link.name, link.end.acked, why)
         self._errors[link.member] = why
 
-    # --- what follows
+    # --- consequences
 
     def _follow(self) -> None:
-        """Be told when the log moves, as long as that matters to anybody: it is on the way of each send."""
+        """Follow the log only while there are slaves or sends wait for them, because this is on the path of each send."""
         is_followed = self._links or self._copies.rule.needed > 1
         self._side.on_moved(self.moved if is_followed else None)
 
     def moved(self) -> None:
-        """The log was written or flushed: slaves may have more, and may lack more."""
+        """Send the new part of the log, and count who lacks it."""
         if self._copies.rule.needed > 1:
             self._pump()
             self._count()
         elif self._side.sendable - self._pumped_to >= _BUNCH_SIZE:
             self._pump()
         elif self._bunch is None:
-            # A frame of a few messages costs both ends what one of many does.
+            # A frame with few messages costs both sides as much as one with many.
             self._bunch = asyncio.get_running_loop().call_later(_BUNCH_SECONDS, self._pump)
 
     def _pump(self) -> None:
@@ -387,7 +387,7 @@ class MasterPort:
             link.pump()
 
     def _count(self) -> None:
-        """Count who has what, where sends wait for it."""
+        """Count the replicas in sync, if sends wait for them, and confirm or refuse sends."""
         rule = self._copies.rule
         if rule.needed <= 1:
             return
@@ -400,14 +400,14 @@ class MasterPort:
         self._side.replicated(count.end, count.in_sync if count.is_enough else 0)
 
     def _rate_of(self, link: SlaveLink) -> int | None:
-        """The bytes of the log that a slave is sent in a second at most; None: as many as it takes."""
+        """Return the rate limit of a slave in bytes of the log per second; None: no limit."""
         gap = self._side.sendable - link.end.sent
-        # Where senders wait for it, or are refused until it is there, nothing holds it back but the operator.
+        # If producers wait for the slave, or are refused without it, only the operator's limit applies.
         rate = None if self._copies.rule.needed > 1 else self._far_rate.rate(gap)
         return min((each for each in (rate, self._rate_max) if each is not None), default=None)
 
     def _tick(self) -> None:
-        """Signs of life, and who gives none; and who is sent how much. Only while somebody is connected."""
+        """Send heartbeats, detect silent slaves, and update rates; runs only while slaves are connected."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

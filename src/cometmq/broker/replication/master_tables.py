@@ -1,4 +1,4 @@
-"""The tables that every slave has of its master: topics, consumer offsets, groups. Features bring the others."""
+"""The tables that every slave copies from its master: topics, consumer offsets, groups. Features add others."""
 
 import asyncio
 import logging
@@ -29,12 +29,12 @@ from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
 
-# Offsets of so many groups in topics are taken in one turn of the loop, some 2 ms.
+# Number of group-topic pairs whose offsets are applied per loop iteration, some 2 ms.
 _OFFSETS_AT_ONCE = 2_000
 
 
 class OwnTables:
-    """Takes a master's tables into the broker's own."""
+    """The application of a master's tables to a slave's own."""
 
     def __init__(
         self,
@@ -45,17 +45,17 @@ class OwnTables:
         store: MessageStore,
         mark: CopyMark | None = None,
     ) -> None:
-        """`mark`: where it is noted up to where of the log the topics are known."""
+        """`mark` records up to which log offset the topics are known."""
         self._topics = topics
         self._groups = groups
         self._offsets = offsets
         self._store = store
         self._mark = mark
-        # Topics that are deleted and have queues, and up to which physical offset their messages are.
+        # Deleted topics that still have queues, with the physical offset before which their messages are.
         self._going: dict[str, int] = {}
 
     def all(self) -> Sequence[MasterTable]:
-        """All tables, in Java's order (SlaveSynchronize.syncAll)."""
+        """Return all tables, in Java's order (SlaveSynchronize.syncAll)."""
         topics, groups, offsets = self._topics, self._groups, self._offsets
         return (
             MasterTable(
@@ -69,11 +69,11 @@ class OwnTables:
                 RequestCode.GET_ALL_CONSUMER_OFFSET,
                 decode_offset_table,
                 partial(self._take_offsets, of_system=False),
-                # Something was committed here: the same body may settle it.
+                # An offset was committed here, and even an unchanged body may confirm it.
                 state=lambda: object() if offsets.has_grown else None,
             ),
-            # The broker's own groups stand where the log holds what ended transactions and pops before: one
-            # that is ahead of the log would pass over what is open.
+            # The offsets of the broker's own groups depend on the log, which has the ends of transactions and pops before
+            # them: an offset ahead of the log would skip open ones.
             MasterTable(
                 RequestCode.GET_ALL_CONSUMER_OFFSET,
                 decode_offset_table,
@@ -96,9 +96,9 @@ class OwnTables:
         for name, known_end in list(self._going.items()):
             is_back = self._topics.get(name) is not None
             if end is not None and not is_back:
-                known_end = end  # noqa: PLW2901  What came of it meanwhile goes, too.
+                known_end = end  # noqa: PLW2901  Later messages of the deleted topic are deleted, too.
             try:
-                # While the log is truncated it says StoreBusy, and the next round goes on here.
+                # While the log is being truncated this raises StoreBusy, and the next round continues here.
                 is_gone = delete_before(self._store, name, known_end)
             except OSError as error:
                 _log.error("files of the deleted topic %s remain: %s", name, error)
@@ -113,7 +113,7 @@ class OwnTables:
             yield from self._saved(self._offsets.saver)
 
     def _note_topics(self, end: int | None) -> Steps[None]:
-        """Note up to where of the log the topics here are known to be the master's, once they are on disk."""
+        """Record, once the topics are on disk, up to which log offset they are known to be the master's."""
         mark = self._mark
         if mark is None or self._going:
             return
@@ -129,7 +129,7 @@ class OwnTables:
         yield from self._saved(self._groups.saver)
 
     def _saved(self, saver: Saver) -> Steps[None]:
-        """Wait until a table is on disk: with its next request the master may believe that."""
+        """Wait until a table is on disk; the next request tells the master that it is."""
         saving = saver.saving() if self._mark is not None else None
         if saving is not None:
             yield from called_back(partial(_when_done, saving))
@@ -174,11 +174,11 @@ def _when_done(
 
 
 def delete_before(store: MessageStore, topic: str, end: int) -> bool:
-    """Remove the queues of a topic, but those with messages from a physical offset on; whether all went.
+    """Delete the queues of a topic whose messages are all before a physical offset; return whether none is left.
 
     Raises:
-        StoreBusy: the log is being truncated.
-        OSError: a file could not be removed.
+        StoreBusy: The log is being truncated.
+        OSError: A file could not be deleted.
     """
     queues = store.replica_side.last_messages(topic)
     old = [queue for queue, last in queues if last < end]
@@ -191,15 +191,15 @@ def delete_before(store: MessageStore, topic: str, end: int) -> bool:
 
 
 def _is_of_system(key: str) -> bool:
-    """Whether "topic@group" is of one of the broker's own groups."""
+    """Return whether "topic@group" belongs to one of the broker's own groups."""
     return key.partition(TOPIC_GROUP_SEPARATOR)[2].startswith(SYSTEM_GROUP_PREFIX)
 
 
 def read_topics(body: bytes) -> TopicTable:
-    """The topics of a master; each must have a name and queues that can be here, too.
+    """Decode a master's topics; names and queue numbers must be valid here, too.
 
     Raises:
-        CodecError: one cannot, or lies in mapped queues (static topics of 5.x); or it is no table of topics.
+        CodecError: A topic is invalid or static (mapped queues of 5.x), or the body is not a topic table.
     """
     read = load_object(body, "topic table")
     mapped = list(read.member("topicQueueMappingDetailMap").names())
@@ -222,10 +222,10 @@ def read_topics(body: bytes) -> TopicTable:
 
 
 def read_groups(body: bytes) -> GroupTable:
-    """The groups of a master.
+    """Decode a master's groups.
 
     Raises:
-        CodecError: one has no legal name, or it is no table of groups.
+        CodecError: A group name is invalid, or the body is not a group table.
     """
     table = decode_group_table(body)
     for name in table.groups:

@@ -1,9 +1,9 @@
-"""Keeps a slave's tables like its master's: topics, groups, offsets, modes, progress of delays and timer.
+"""Keeps a slave's tables equal to its master's: topics, groups, offsets, modes, progress of delays and timer.
 
-Each 3 s the master is asked for each table (Java: 10 s in 4.9, 60 s in 5.x). A body that is the same as the last one is not
-even read. What says how far deliveries are waits until the log here goes as far as the master's went then: else a slave
-that is made the master would believe deliveries that it does not have. Offsets that groups committed here while
-the master was gone are told to it, one UPDATE_CONSUMER_OFFSET each, until it is as far.
+The slave requests each table every 3 s (Java: 10 s in 4.9, 60 s in 5.x). A body equal to the last one is not even decoded. The
+progress of deliveries is applied only when the log here has reached the end that the master's log had then; otherwise a
+promoted slave would skip deliveries that it does not have. Offsets that groups committed here while the master was
+gone are sent to it, one UPDATE_CONSUMER_OFFSET each, until it has reached them.
 """
 
 import logging
@@ -33,15 +33,15 @@ from cometmq.model.text import plural
 _log = logging.getLogger(__name__)
 
 PERIOD_SECONDS = 3.0
-# After the start, until a nameserver has answered; so long at most nothing is said of it.
+# Interval after the start until a nameserver has answered; a missing master is not reported before UNNAMED_SECONDS.
 FIRST_LOOK_SECONDS = 0.1
 UNNAMED_SECONDS = 3.0
-# Offsets that are told in one round; the others come with the next ones.
+# Largest number of offsets sent to the master per round.
 TOLD_MAX = 1_000
 
 
 class AskMaster(Protocol):
-    """Asks a master something."""
+    """A function that sends a request to the master."""
 
     def __call__(
         self,
@@ -50,23 +50,23 @@ class AskMaster(Protocol):
         fields: Mapping[str, str],
         done: Callable[[PeerAnswer | None, BaseException | None], None],
     ) -> None:
-        """Ask; `done` is called later, with the answer, whatever its code, or with a CometError."""
+        """Send a request; `done` is called later with the answer, whatever its code, or with a CometError."""
         ...
 
 
 class _Late(NamedTuple):
-    """Tables that wait for the log."""
+    """Tables that wait until the log reaches an offset."""
 
     log_end: int
     read: list[tuple[MasterTable, Any]]
 
 
 class MasterMetadata:
-    """Keeps a slave's tables like its master's; a machine.
+    """The background job that copies a master's tables.
 
     Attributes:
-        copied_ms: when a round was last done to its end, ms since 1970; 0: never.
-        error: why the last round was not; None: it was.
+        copied_ms: When a round last succeeded, epoch ms; 0 if never.
+        error: Why the last round failed; None if it succeeded.
     """
 
     def __init__(
@@ -80,16 +80,16 @@ class MasterMetadata:
         is_joined: Callable[[], bool],
         clock: Clock,
     ) -> None:
-        """Nothing is asked yet.
+        """Create the job.
 
         Args:
-            tables: in the order in which they are asked for.
-            master: gives the master's address; None: nobody has named it yet.
-            ask: asks it.
-            offsets: those of consumers, which are told to it, too.
-            log_end: how far the log here goes, physical offset.
-            is_joined: whether the log here is known to be the master's; only then anything is taken away.
-            clock: all time.
+            tables: The tables, in the order of their requests.
+            master: Returns the master's address; None if not known yet.
+            ask: Sends requests to the master.
+            offsets: The consumer offsets, which are also sent to the master.
+            log_end: Returns the end of the log here, physical offset.
+            is_joined: Returns whether the log here is known to be the master's; otherwise nothing is deleted.
+            clock: The clock.
         """
         self.copied_ms = 0
         self.error: str | None = None
@@ -106,7 +106,7 @@ class MasterMetadata:
         self._refused: set[int] = set()
 
     def step(self) -> Steps[float]:
-        """A round; gives the seconds until the next one, whatever came of this one."""
+        """Do a round; return the seconds until the next one."""
         master = self._master()
         if master is None:
             return self._unnamed()
@@ -147,7 +147,7 @@ class MasterMetadata:
             yield from self._read_late(master)
         yield from self._take_late()
 
-    # --- asking
+    # --- requests
 
     def _call(
         self, master: str, code: int, fields: Mapping[str, str] | None = None
@@ -160,7 +160,7 @@ class MasterMetadata:
         return answer
 
     def _answer(self, master: str, code: int) -> Steps[PeerAnswer | None]:
-        """The answer with a table; None where this master has none, or an older one has no such request."""
+        """Return the master's answer with a table; None if it has none or does not know the request."""
         try:
             answer = yield from self._call(master, code)
         except BrokerRefused as refused:
@@ -179,7 +179,7 @@ class MasterMetadata:
     # --- tables
 
     def _copy_table(self, master: str, table: MasterTable) -> Steps[None]:
-        # What the log here has by now the master had before it answers: only of that it can tell what went.
+        # The master already had everything up to here when it answered, so the table covers deletions up to this offset.
         end = self._log_end()
         answer = yield from self._answer(master, table.code)
         if answer is None:
@@ -208,7 +208,7 @@ class MasterMetadata:
                     read.append((table, (yield from self._read(table, answer.body))))
         if not read:
             return
-        # Asked behind them: what they tell of is before this end.
+        # Requested last, so everything in the tables is before this end.
         numbers = yield from self._call(master, RequestCode.GET_BROKER_RUNTIME_INFO)
         end = decode_kv_table(numbers.body).get("commitLogMaxOffset", "")
         if not end.isdecimal():
@@ -225,7 +225,7 @@ class MasterMetadata:
         for table, value in late.read:
             yield from table.take(value, late.log_end)
 
-    # --- offsets that grew here
+    # --- offsets committed here
 
     def _tell_offsets(self, master: str) -> Steps[None]:
         told = 0
@@ -266,7 +266,7 @@ def metadata_of(
     replication: Callable[[], ReplicationState],
     mark: CopyMark,
 ) -> MasterMetadata:
-    """The part that keeps a slave's tables, and `more` of its features, like its master's; see `MasterMetadata`."""
+    """Create the job that copies the master's tables, including those of features (`more`); see `MasterMetadata`."""
     parts.offsets.follow()
     parts.groups.is_copy = True
     own = OwnTables(

@@ -1,4 +1,4 @@
-"""Makes what a broker has for copies of its settings: a port for slaves, or a copier of its master's log."""
+"""Creates a broker's side of replication from its settings: a port for slaves, or a copier of its master's log."""
 
 import logging
 from collections.abc import Callable
@@ -26,7 +26,7 @@ HA_PORT_DISTANCE = 1  # BrokerStartup of RocketMQ 5.3.3.
 
 
 class ReplicasOpening:
-    """Makes either, for one broker."""
+    """The factory of a master's port or a slave's copier."""
 
     def __init__(
         self,
@@ -45,13 +45,13 @@ class ReplicasOpening:
         self._pool = pool
 
     def master(self) -> MasterPort:
-        """A master's port, not bound yet; sends wait for copies from now on, where the settings want it.
+        """Create a master's port, not bound yet; from now on sends wait for replicas if the settings say so.
 
         Raises:
-            SettingsError: the secret cannot be used.
+            SettingsError: The secret cannot be used.
         """
         settings = self._settings
-        # Anybody registers at a nameserver, so its word is enough only where more is asked than the address.
+        # Anybody can register at a nameserver, so its answer suffices only if slaves must prove more than their address.
         is_word_enough = settings.are_slaves_proven or not settings.is_guarded
         nameservers = settings.nameserver_addresses if is_word_enough else ()
         find = None
@@ -80,20 +80,20 @@ class ReplicasOpening:
         return port
 
     def bind(self, port: MasterPort, host: str, *, beside: int) -> int:
-        """Take the HA port; gives which one it is, 0 where there is none.
+        """Bind the HA port; return its number, or 0 if there is none.
 
         Args:
-            port: of this broker.
-            host: where it listens.
-            beside: the broker's own port.
+            port: The port object of this broker.
+            host: The address to listen on.
+            beside: The broker's own port.
 
         Raises:
-            NetError: it is taken, and somebody relies on it.
+            NetError: The port is in use, and it was set explicitly or sends need it.
         """
         settings = self._settings
         if not settings.nameserver_addresses and not settings.ha_allowed:
-            return 0  # Nobody could be let in.
-        # Where any free port was asked for, any is as good for slaves.
+            return 0  # No slave could be accepted.
+        # If the broker listens on any free port, so does the HA port.
         default = beside + HA_PORT_DISTANCE if settings.listen_port else 0
         try:
             return port.bind(host, settings.ha_port or default)
@@ -104,14 +104,14 @@ class ReplicasOpening:
             return 0
 
     def copier(self, host: str, *, on_written: Callable[[], None]) -> LogCopier:
-        """A slave's copier, which begins when it is told to.
+        """Create a slave's copier; `serve` starts it.
 
         Args:
-            host: where it listens, which it connects from, too.
-            on_written: flushes what was appended.
+            host: The address that the broker listens on, from which it also connects.
+            on_written: Called to flush what was appended.
 
         Raises:
-            SettingsError: the secret cannot be used.
+            SettingsError: The secret cannot be used.
         """
         settings = self._settings
         copier = LogCopier(

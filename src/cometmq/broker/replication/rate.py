@@ -1,20 +1,20 @@
-"""Bytes in the last whole second, as RocketMQ's FlowMonitor shows them."""
+"""The number of bytes in the last full second, as in RocketMQ's FlowMonitor."""
 
 
 class ByteRate:
-    """Counts bytes by the second."""
+    """A counter of bytes per second."""
 
     def __init__(self) -> None:
         self._second = 0
         self._size = self._last = 0
 
     def count(self, size: int, now: float) -> None:
-        """Count bytes that went by; `now` is monotonic, seconds."""
+        """Count bytes; `now` is in monotonic seconds."""
         self._turn(int(now))
         self._size += size
 
     def per_second(self, now: float) -> int:
-        """The bytes of the last whole second."""
+        """Return the bytes of the last full second."""
         self._turn(int(now))
         return self._last
 

@@ -1,7 +1,7 @@
-"""Takes the bytes of a master's log into a slave's store: whole records are appended, half of one waits.
+"""Appends received bytes of a master's log to a slave's store: whole records at once, a partial one when it is complete.
 
-Bytes are received where the store reads them: nothing is copied but into the log. They are appended in pieces that do
-not hold the loop; the half of a record at their end is held, and no more than that and what came in a read or two.
+Bytes are received in the buffer from which the store reads them, so the only copy is into the log. They are appended in pieces
+that do not block the loop. Only a partial record at their end, and the bytes of a read or two, stay in memory.
 """
 
 from cometmq.codec.record import BLANK_TAIL_SIZE
@@ -9,63 +9,63 @@ from cometmq.kernel import MAGIC_BLANK, WHY_PLAIN
 from cometmq.model.errors import CopyingStopped, RecordIllegal
 from cometmq.store.message_store import MessageStore
 
-# Appended in a turn of the loop. Pieces of 512 KiB cost a tenth more a message than the largest.
+# Bytes appended per loop iteration. Pieces of 512 KiB cost a tenth more per message than the largest.
 PIECE_SIZE_MIN = 64 << 10
 PIECE_SIZE = 1 << 20 if WHY_PLAIN is None else PIECE_SIZE_MIN
-# What took the loop longer goes on in pieces half as large: 1 MiB of small messages takes one ms, but of delayed ones 22 and of
-# those of light queues 56, for these the kernel leaves to Python.
+# If an append takes longer, the next piece is half as large: 1 MiB of small messages takes 1 ms, but of delayed ones 22 ms
+# and of light queues 56 ms, because the compiled kernel leaves these to Python.
 _LONG_SECONDS = 0.008
-# A record is no longer than a frame of RocketMQ and what is put around it.
+# Largest size of a record: a frame of RocketMQ plus what the record adds.
 RECORD_SIZE_MAX = 17 << 20
-# Where bytes are received, and wait to be appended.
+# Size of the buffer in which bytes are received and wait to be appended.
 ROOM_SIZE = 2 << 20
-_LITTLE = 64 << 10  # Bytes that may be moved about.
+_LITTLE = 64 << 10  # Bytes that are cheap to move.
 _MEND_THE_MASTER = (
     "The master's log is damaged there. Stop the master, and mend its store with `cometmq store repair DIR --yes`, "
     "which keeps what follows; then copying goes on by itself"
 )
-# What is appended and in no queue yet: beyond it nothing is read.
+# If more appended bytes than this are not dispatched yet, nothing is read.
 UNDISPATCHED_SIZE_MAX = 8 << 20
 
 
 class LogIntake:
-    """Bytes of another broker's log on their way into a store.
+    """The bytes of a master's log on their way into a slave's store.
 
     Attributes:
-        size: how many have come that are not in the store.
-        piece_size: how many are appended in a turn of the loop.
+        size: Number of bytes that have been received but not appended.
+        piece_size: Number of bytes to append per loop iteration.
     """
 
     def __init__(self, store: MessageStore, start: int) -> None:
-        """The first bytes are those at physical offset `start`, where the store's log ends."""
+        """The first bytes are those at physical offset `start`, which is the end of the store's log."""
         self._store = store
         self._side = store.replica_side
         self._room = bytearray(ROOM_SIZE)
-        self._from = 0  # Where in it the first byte stands that is held,
+        self._from = 0  # Index of the first byte that is held,
         self._start = start  # and its physical offset.
         self.size = 0
-        self.piece_size = PIECE_SIZE_MIN  # Until it shows how long that takes.
-        self._wanted = BLANK_TAIL_SIZE  # Fewer bytes than this hold no whole record.
+        self.piece_size = PIECE_SIZE_MIN  # Until the first measurement.
+        self._wanted = BLANK_TAIL_SIZE  # Fewer bytes cannot hold a whole record.
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more should be read for now."""
+        """Whether reading should stop for now."""
         is_out = self._to == len(self._room) or self.size >= ROOM_SIZE
         return not self.has_room or (is_out and self.is_due)
 
     @property
     def has_room(self) -> bool:
-        """Whether the store has shown enough of what it was given to be given more."""
+        """Whether the store has dispatched enough to accept more."""
         return self._side.undispatched < UNDISPATCHED_SIZE_MAX
 
     @property
     def is_due(self) -> bool:
-        """Whether the bytes held may make a whole record."""
+        """Whether the bytes held may contain a whole record."""
         return self.size >= self._wanted
 
     @property
     def end(self) -> int:
-        """Physical offset behind all that came."""
+        """Physical offset after the received bytes."""
         return self._start + self.size
 
     @property
@@ -73,9 +73,11 @@ class LogIntake:
         return self._from + self.size
 
     def space(self, size: int) -> memoryview:
-        """The memory that the next bytes are to be received in: for so many of them, or fewer."""
+        """Return the buffer for the next bytes, of `size` or less."""
         if not self.size and not self._side.undispatched:
-            self._from = 0  # Nobody reads the last ones any more, and the processor has this memory at hand.
+            self._from = (
+                0  # The old bytes are not needed, and this memory is in the processor's cache.
+            )
         left = len(self._room) - self._to
         is_large = len(self._room) > ROOM_SIZE and self.size < _LITTLE
         if not left or (left < size and not self.is_due) or is_large:
@@ -83,22 +85,22 @@ class LogIntake:
         return memoryview(self._room)[self._to : self._to + size]
 
     def _move(self) -> None:
-        """Have what is held at the beginning of a room, which has room for a whole record."""
+        """Move the held bytes to the start of a buffer with room for a whole record."""
         size = max(ROOM_SIZE, self._wanted)
-        if self.size >= size:  # It comes although it was not to be read.
+        if self.size >= size:  # Received although reading was stopped.
             size = self.size + _LITTLE
         if not self._from and size == len(self._room):
             return
         held = memoryview(self._room)[self._from : self._to]
         if (
             size != len(self._room) or self._side.undispatched
-        ):  # Who shows those before reads them there.
+        ):  # Dispatch still reads the old buffer.
             self._room = bytearray(size)
         memoryview(self._room)[: self.size] = held
         self._from = 0
 
     def took(self, offset: int, content: memoryview) -> None:
-        """Bytes came, into the last `space` or from elsewhere."""
+        """Note that bytes were received, in the last `space` or elsewhere."""
         if not self.size:
             self._start = offset
         assert offset == self.end
@@ -107,11 +109,11 @@ class LogIntake:
         self.size += len(content)
 
     def append(self) -> None:
-        """Append a piece of what waits: whole records, or a part of a file's blank end.
+        """Append a piece: whole records, or a part of a file's blank end.
 
         Raises:
-            CopyingStopped: these bytes are no records.
-            StoreError: the store takes nothing just now, or for good; the bytes wait.
+            CopyingStopped: The bytes are not records.
+            StoreError: The store does not accept them now, or for good; the bytes are kept.
         """
         held = memoryview(self._room)[self._from : self._to]
         piece = held[: max(self.piece_size, self._wanted)]
@@ -123,20 +125,20 @@ class LogIntake:
             ) from error
         taken = end - self._start
         self._from, self._start, self.size = self._from + taken, end, self.size - taken
-        # What lies in the next file nobody has looked at yet.
+        # The start of the next file has not been examined yet.
         is_looked_at = not taken or end % self._side.file_size
         is_half = is_looked_at and taken < len(piece)
         self._wanted = self._size_wanted(held[taken:]) if is_half else BLANK_TAIL_SIZE
 
     def took_time(self, seconds: float) -> None:
-        """A piece was appended and shown in so long: the next ones are smaller, or may be larger again."""
+        """Adapt the size of the next pieces to the time that an append and its dispatch took."""
         if seconds > _LONG_SECONDS:
             self.piece_size = max(self.piece_size // 2, PIECE_SIZE_MIN)
         elif seconds < _LONG_SECONDS / 4:
             self.piece_size = min(self.piece_size * 2, PIECE_SIZE)
 
     def _size_wanted(self, held: memoryview) -> int:
-        """The number of bytes needed to go on, of which so many are held: the next whole record, or the head of a blank end."""
+        """Return the number of bytes needed to continue: the next whole record, or the header of a blank end."""
         if len(held) < BLANK_TAIL_SIZE or int.from_bytes(held[4:8]) == MAGIC_BLANK:
             return BLANK_TAIL_SIZE
         size = int.from_bytes(held[:4])

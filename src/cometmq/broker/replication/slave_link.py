@@ -1,4 +1,4 @@
-"""A connection of a slave, at its master: the machine, its transport, and reads of the log."""
+"""A master's connection to a slave: the protocol, its transport, and reads of the log."""
 
 import asyncio
 import logging
@@ -17,12 +17,12 @@ from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
 
-# Frames that are sent to one slave in a turn of the loop.
+# Frames sent to one slave per loop iteration.
 _FRAMES_A_TURN = 2
 
 
 class LinkOwner(Protocol):
-    """The port of a connection, as the connection sees it (`MasterPort`)."""
+    """The port that owns a connection (`MasterPort`)."""
 
     def bounds(self) -> LogBounds: ...  # noqa: D102
     def now(self) -> float: ...  # noqa: D102
@@ -33,13 +33,12 @@ class LinkOwner(Protocol):
 
 
 class SlaveLink(asyncio.Protocol):
-    """One connection.
+    """A connection to a slave.
 
     Attributes:
-        end: the machine.
-        ip: where it comes from.
-        name: the same for people, with its id where it has one.
-        gone: done when it is closed.
+        end: The state machine of the protocol.
+        ip: The slave's IP.
+        gone: Done when the connection is closed.
     """
 
     def __init__(
@@ -51,7 +50,6 @@ class SlaveLink(asyncio.Protocol):
         store: MessageStore,
         pool: Executor,
     ) -> None:
-        """Nothing is read before it is attached."""
         self.end = end
         self.ip = remote[0]
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -62,28 +60,28 @@ class SlaveLink(asyncio.Protocol):
         self._rate = ByteRate()
         self._transport: asyncio.Transport | None = None
         self._is_paused = False
-        self._is_reading = False  # A piece of the log, in a thread.
-        self._again: asyncio.Handle | None = None  # When it is pumped again by itself.
+        self._is_reading = False  # Whether a thread reads a piece of the log.
+        self._again: asyncio.Handle | None = None  # The scheduled `pump`.
 
     @property
     def member(self) -> str:
-        """The name of the slave, whatever its connection: a slave of ours by id, a Java slave by IP."""
+        """The identity of the slave across connections: its id, or for a Java slave its IP."""
         number = self.end.broker_id
         return self.ip if number is None else f"id {number}"
 
     @property
     def is_open(self) -> bool:
-        """Whether the connection stands."""
+        """Whether the connection is open."""
         return self._transport is not None
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The slave's address, with its id if known, for log lines."""
         number = self.end.broker_id
         return self._remote if number is None else f"{number} at {self._remote}"
 
     def state(self, end: int, *, is_in_sync: bool, error: str | None) -> CopyState:
-        """The state of this slave's copy."""
+        """Return the replication state of this slave."""
         return CopyState(
             address=self._remote,
             broker_id=self.end.broker_id,
@@ -98,39 +96,39 @@ class SlaveLink(asyncio.Protocol):
     # --- asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection stands."""
+        """Keep the transport."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass.
 
     def data_received(self, content: bytes) -> None:
-        """Reports came, or what goes before them."""
+        """Process reports and what precedes them."""
         was_copying, acked = self.end.is_copying, self.end.acked
         self._do(lambda: self.end.received(content, self._port.bounds(), self._port.now()))
         self._told(is_new=not was_copying, acked=acked)
 
     def eof_received(self) -> None:
-        """End the link when the slave says nothing more, whether or not it reads what is on its way."""
+        """Close the connection when the slave closes its side, even if it still reads."""
         self.close()
 
     def pause_writing(self) -> None:
-        """The connection takes no more for now."""
+        """Stop sending until the transport has room."""
         self._is_paused = True
 
     def resume_writing(self) -> None:
-        """Go on sending when the transport has room again."""
+        """Continue to send."""
         self._is_paused = False
         self.pump()
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """End the link when the connection is gone."""
+        """Clean up after the connection is closed."""
         self._transport = None
         self._forget_again()
         self._port.left(self)
         self.gone.set_result(None)
 
-    # --- asked by the port
+    # --- called by the port
 
     def tick(self) -> None:
-        """Time has passed."""
+        """Check timeouts, and send a heartbeat if one is due."""
         if self._transport is None or self._transport.is_closing():
             return
         was_copying, acked = self.end.is_copying, self.end.acked
@@ -141,7 +139,7 @@ class SlaveLink(asyncio.Protocol):
             self._transport.write(beat)
 
     def pump(self) -> None:
-        """Send what the slave may have by now, as far as its connection takes it."""
+        """Send the part of the log that the slave may have, as far as the connection accepts it."""
         for _ in range(_FRAMES_A_TURN):
             if self._is_busy:
                 return
@@ -158,7 +156,7 @@ class SlaveLink(asyncio.Protocol):
             self._again = asyncio.get_running_loop().call_soon(self._pump_again)
 
     def bound(self, per_second: int | None) -> None:
-        """From now on send so many bytes of the log a second at most; None: as many as it takes."""
+        """Limit the rate to bytes of the log per second; None: no limit."""
         pace = self.end.pace
         if per_second == (None if pace is None else pace.per_second):
             return
@@ -172,7 +170,7 @@ class SlaveLink(asyncio.Protocol):
         self.pump()
 
     def fail(self, why: str) -> None:
-        """Close the connection, for a reason that is told."""
+        """Close the connection and report the reason to the port."""
         if self._transport is not None and not self._transport.is_closing():
             self._port.failed(self, why)
             self._transport.abort()
@@ -182,17 +180,17 @@ class SlaveLink(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    # --- what it does
+    # --- behaviour
 
     @property
     def _is_busy(self) -> bool:
-        """Whether nothing can be sent just now."""
+        """Whether nothing can be sent now."""
         transport = self._transport
         is_held = self._is_paused or self._is_reading
         return is_held or transport is None or transport.is_closing()
 
     def _do(self, step: Callable[[], None]) -> None:
-        """Take a step of the machine, and write what it says before it ends."""
+        """Take a step of the protocol and send its output, also before an error closes the connection."""
         why = None
         try:
             step()
@@ -204,11 +202,11 @@ class SlaveLink(asyncio.Protocol):
         if why is None:
             return
         if not outgoing:
-            # Not behind what it does not read: that may be a quarter of an hour.
+            # Closing without flushing: unread output could delay it for a quarter of an hour.
             self.fail(why)
         elif self._transport is not None:
             self._port.failed(self, why)
-            self._transport.close()  # Behind what it is told, before anything of the log.
+            self._transport.close()  # The slave still gets the error, but no log.
 
     def _told(self, *, is_new: bool, acked: int) -> None:
         if self._transport is None or self._transport.is_closing():
@@ -221,7 +219,7 @@ class SlaveLink(asyncio.Protocol):
             self.pump()
 
     def _waits(self, pace: Pace, size: int) -> bool:
-        """Whether so many bytes are too many for now; it is pumped when they are not."""
+        """Return whether `size` bytes exceed the rate for now; if so, `pump` is scheduled."""
         seconds = pace.wait(size, self._port.now())
         if seconds and self._again is None:
             self._again = asyncio.get_running_loop().call_later(seconds, self._pump_again)
@@ -237,7 +235,7 @@ class SlaveLink(asyncio.Protocol):
             self._again = None
 
     def _read_nowait(self, span: Span) -> Buffer | None:
-        """Read log that is in the page cache; else a thread reads it, and it is sent then."""
+        """Read log that is in the page cache; otherwise let a thread read it, after which it is sent."""
         try:
             content = self._store.replica_side.read_nowait(*span)
         except OSError as error:
@@ -251,7 +249,7 @@ class SlaveLink(asyncio.Protocol):
         return content
 
     def _read(self, span: Span, done: "asyncio.Future[Buffer | None]") -> None:
-        """A thread has read a piece."""
+        """Send a piece that a thread has read."""
         self._is_reading = False
         if done.cancelled() or self._transport is None or self._transport.is_closing():
             return

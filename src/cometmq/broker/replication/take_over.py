@@ -1,4 +1,4 @@
-"""The changes of a broker's role: it begins to follow a master, or becomes one, and its tables account for its log."""
+"""Changes of a broker's role: it becomes a slave, or a promoted slave adapts its tables to its log."""
 
 import logging
 
@@ -12,13 +12,13 @@ _log = logging.getLogger(__name__)
 
 
 def begin_to_follow(mark: CopyMark, topics: Topics, store: MessageStore) -> None:
-    """Note at the start of a slave up to where of its log its topics are known, unless that is noted already.
+    """Write a new slave's mark: up to which log offset its topics are known, unless there is a mark already.
 
     Raises:
-        OSError: the mark could not be written.
+        OSError: The mark could not be written.
     """
     if mark.known is None:
-        # Of its own log a former master knows all topics, and a new slave has none.
+        # A former master knows all topics of its own log; a new slave has none.
         log_end = store.max_offset if topics.is_whole else 0
         mark.save(KnownTopics(log_end, topics.version))
 
@@ -26,15 +26,15 @@ def begin_to_follow(mark: CopyMark, topics: Topics, store: MessageStore) -> None
 def take_over(
     known: KnownTopics, *, topics: Topics, groups: Groups, store: MessageStore
 ) -> None:
-    """Make the tables of a promoted slave account for all messages of its log.
+    """Adapt the tables of a promoted slave to all messages of its log.
 
-    Topics that are younger than the copied table are made again, with as many queues as have messages. What is
-    left of topics that were deleted goes.
+    Topics younger than the copied table are recreated, with as many queues as have messages. The remains of deleted
+    topics are deleted.
 
     Raises:
-        OSError: a file of a queue could not be read.
+        OSError: A file of a queue could not be read.
     """
-    # An older topics.json may have been put in place of the one that the mark speaks of.
+    # topics.json may have been replaced by an older one than the mark's.
     is_current = topics.is_whole and topics.loaded_version.counter >= known.version.counter
     start = known.log_end if is_current else 0
     _log.warning(

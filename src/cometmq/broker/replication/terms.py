@@ -1,4 +1,4 @@
-"""The rules of replication that follow from the settings: terms of a connection, and copies needed."""
+"""Rules of replication derived from the settings: terms of connections, and the number of replicas."""
 
 import stat
 from pathlib import Path
@@ -8,16 +8,16 @@ from cometmq.model.errors import SettingsError
 from cometmq.replication.copies import CopyRule
 from cometmq.replication.terms import LinkTerms, SlaveRates
 
-_COPIES_PROMISED = 2  # SYNC_MASTER of RocketMQ 4.9: the master and a slave.
+_COPIES_PROMISED = 2  # SYNC_MASTER of RocketMQ 4.9: the master and one slave.
 _SECRET_SIZE_MIN = 16
 _SECRET_SIZE_MAX = 4096
 
 
 def link_terms(settings: BrokerSettings) -> LinkTerms:
-    """By what connections go.
+    """Return the terms of connections.
 
     Raises:
-        SettingsError: the secret cannot be read, or others can read it.
+        SettingsError: The secret cannot be read, or other users can read it.
     """
     return LinkTerms(
         heartbeat_seconds=settings.ha_heartbeat_ms / 1000,
@@ -28,7 +28,7 @@ def link_terms(settings: BrokerSettings) -> LinkTerms:
 
 
 def copy_rule(settings: BrokerSettings) -> CopyRule:
-    """The number of members that must have what is acknowledged."""
+    """Return how many members must have a message before it is acknowledged."""
     is_sync = settings.broker_role is BrokerRole.SYNC_MASTER
     needed = settings.replicas_needed or _COPIES_PROMISED
     return CopyRule(
@@ -40,7 +40,7 @@ def copy_rule(settings: BrokerSettings) -> CopyRule:
 
 
 def slave_rates(settings: BrokerSettings) -> SlaveRates:
-    """The bounds for what each slave is sent in a second."""
+    """Return the rate limits for sending to a slave."""
     most = settings.ha_rate_max if settings.is_ha_rate_bound else None
     return SlaveRates(most, settings.ha_catch_up_rate)
 

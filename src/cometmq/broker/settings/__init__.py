@@ -1,1 +1,1 @@
-"""The keys of a broker's file of settings: types, defaults, bounds."""
+"""The settings of a broker: keys, types, defaults, bounds."""

@@ -1,1 +1,1 @@
-"""The requests of members: one function a code."""
+"""The request handlers of group members."""

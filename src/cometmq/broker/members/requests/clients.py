@@ -1,4 +1,4 @@
-"""Requests of and about clients: 34, 35, 38, 41, 42, 203, 204 and 328. Frames to requests, results to answers."""
+"""Requests of and about clients: 34, 35, 38, 41, 42, 203, 204 and 328."""
 
 from collections.abc import Awaitable, Callable
 
@@ -30,10 +30,10 @@ from cometmq.net.requests import Answers, WithAsker
 
 
 class ClientHandler:
-    """Answers requests of and about clients."""
+    """Handles requests of and about clients."""
 
     def __init__(self, parts: Parts, *, announce: Callable[[], Awaitable[None]]) -> None:
-        """Of `parts` it uses the tables; `announce` tells the nameservers that are up, and returns when they know."""
+        """`announce` registers the broker's topics at the reachable nameservers and returns when they know them."""
         self._members, self._clock = parts.members, parts.clock
         self._heartbeats = Heartbeats(
             parts.members, parts.groups, parts.topics, announce=announce
@@ -56,7 +56,7 @@ class ClientHandler:
     def heartbeat(
         self, command: Command, peer: Peer, asker: Asker
     ) -> Answer | Awaitable[Answer]:
-        """HEART_BEAT 34."""
+        """Register a client in its groups (HEART_BEAT 34)."""
         heartbeat = decode_heartbeat(command.body)
         client = Client(
             heartbeat.client_id,
@@ -72,7 +72,7 @@ class ClientHandler:
         return _answer_heartbeat_later(result)
 
     def unregister(self, command: Command, peer: Peer) -> Answer:
-        """UNREGISTER_CLIENT 35."""
+        """Remove a client from groups (UNREGISTER_CLIENT 35)."""
         request = decode_fields(UnregisterClient, command.fields)
         self._members.unregister(
             peer,
@@ -82,26 +82,26 @@ class ClientHandler:
         return Answer()
 
     def consumer_ids(self, command: Command, _peer: Peer) -> Answer:
-        """GET_CONSUMER_LIST_BY_GROUP 38."""
+        """Return the client ids of a consumer group (GET_CONSUMER_LIST_BY_GROUP 38)."""
         group = decode_fields(ConsumerGroupRequest, command.fields).consumer_group
         return Answer(body=encode_consumer_ids(self._connections.consumer_ids(group)))
 
     def consumer_connections(self, command: Command, _peer: Peer) -> Answer:
-        """GET_CONSUMER_CONNECTION_LIST 203."""
+        """Return the members of a consumer group (GET_CONSUMER_CONNECTION_LIST 203)."""
         group = decode_fields(ConsumerGroupRequest, command.fields).consumer_group
         return Answer(body=encode_consumer_connections(self._connections.consumers(group)))
 
     def producer_connections(self, command: Command, _peer: Peer) -> Answer:
-        """GET_PRODUCER_CONNECTION_LIST 204."""
+        """Return the producers of a group (GET_PRODUCER_CONNECTION_LIST 204)."""
         group = decode_fields(ProducerGroupRequest, command.fields).producer_group
         return Answer(body=encode_producer_connections(self._connections.producers(group)))
 
     def all_producers(self, _command: Command, _peer: Peer) -> Answer:
-        """GET_ALL_PRODUCER_INFO 328."""
+        """Return the producers of all groups (GET_ALL_PRODUCER_INFO 328)."""
         return Answer(body=encode_all_producers(self._connections.all_producers()))
 
     def lock(self, command: Command, _peer: Peer, asker: Asker) -> Answer | Awaitable[Answer]:
-        """LOCK_BATCH_MQ 41."""
+        """Lock queues for a consumer (LOCK_BATCH_MQ 41)."""
         request = decode_lock_request(command.body)
         self._members.check_owner(request.client_id, asker)
         result = self._locks.lock(request)
@@ -110,7 +110,7 @@ class ClientHandler:
         return _answer_lock_later(result)
 
     def unlock(self, command: Command, _peer: Peer, asker: Asker) -> Answer:
-        """UNLOCK_BATCH_MQ 42."""
+        """Release locks of a consumer (UNLOCK_BATCH_MQ 42)."""
         request = decode_lock_request(command.body)
         self._members.check_owner(request.client_id, asker)
         self._locks.unlock(request)

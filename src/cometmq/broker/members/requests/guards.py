@@ -1,4 +1,4 @@
-"""GET_GROUP_CONFLICTS and GET_QUEUE_LOCKS, requests of our own: of one group, or of all."""
+"""Requests GET_GROUP_CONFLICTS and GET_QUEUE_LOCKS of this project, for one group or all."""
 
 from cometmq.broker.members.guards import Guards
 from cometmq.codec.bodies.conflicts import encode_conflicts
@@ -13,7 +13,7 @@ from cometmq.net.requests import Answers
 
 
 class GuardHandler:
-    """Handles what is asked of the guards."""
+    """Handles requests for conflicts and locks."""
 
     def __init__(self, guards: Guards) -> None:
         self._guards = guards
@@ -23,11 +23,11 @@ class GuardHandler:
         }
 
     def conflicts(self, command: Command, _peer: Peer) -> Answer:
-        """GET_GROUP_CONFLICTS."""
+        """Return the contradictions between members (GET_GROUP_CONFLICTS)."""
         name = decode_fields(MaybeGroupRequest, command.fields).consumer_group
         return Answer(body=encode_conflicts(self._guards.conflicts(name)))
 
     def locks(self, command: Command, _peer: Peer) -> Answer:
-        """GET_QUEUE_LOCKS."""
+        """Return the holders of queue locks (GET_QUEUE_LOCKS)."""
         name = decode_fields(MaybeGroupRequest, command.fields).consumer_group
         return Answer(body=encode_locks_file(self._guards.locks(name)).encode())

@@ -1,1 +1,1 @@
-"""The requests of replication: one function a code."""
+"""The request handlers of replication, and a slave's requests to its master."""

@@ -1,4 +1,4 @@
-"""Requests of a slave to its master: calls become frames, over channels of ours."""
+"""Sends a slave's requests to its master."""
 
 from collections.abc import Callable, Mapping
 
@@ -9,15 +9,15 @@ from cometmq.net.channel import Channel
 from cometmq.net.channels import Channels
 from cometmq.net.tasks import Tasks
 
-# So long a master may take; BrokerOuterAPI waits 3 s for tables that are a tenth as large.
+# Timeout for an answer; BrokerOuterAPI waits 3 s, for tables a tenth as large.
 TIMEOUT_MS = 10_000
 
 
 class MasterChannel:
-    """Asks a master (`slave.metadata.AskMaster`)."""
+    """Sends requests to a master (`replication.metadata.AskMaster`)."""
 
     def __init__(self, channels: Channels) -> None:
-        """The channels are closed by their owner, which ends each question."""
+        """The owner of the channels closes them, which ends all requests."""
         self._channels = channels
         self._tasks = Tasks("master")
 
@@ -28,7 +28,7 @@ class MasterChannel:
         fields: Mapping[str, str],
         done: Callable[[PeerAnswer | None, BaseException | None], None],
     ) -> None:
-        """Ask; `done` is called with the answer, or why there is none."""
+        """Send a request; `done` is called with the answer or the error."""
         self._tasks.spawn(self._ask(address, code, fields, done), f"master-{code}")
 
     async def _ask(
@@ -42,14 +42,14 @@ class MasterChannel:
             answer = await self._channels.call(
                 address, Command(code, fields=dict(fields)), timeout_ms=TIMEOUT_MS
             )
-        except Exception as error:  # noqa: BLE001  Whoever asked decides.
+        except Exception as error:  # noqa: BLE001  The caller handles it.
             done(None, error)
         else:
             done(answer, None)
 
 
 def told_by_master(look: Callable[[], None]) -> Callable[[Command, Channel], None]:
-    """Return the handler of what a master sends its slave by itself: `look` looks at the tables, one of which has changed."""
+    """Return the handler of a master's notifications: if one is about a table, `look` copies the tables."""
 
     def told(command: Command, _channel: Channel) -> None:
         if command.code in TABLES:

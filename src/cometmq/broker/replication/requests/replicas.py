@@ -1,4 +1,4 @@
-"""Requests about the copies, 905 to 908: how they stand, and what a group's members tell each other."""
+"""Requests 905 to 908: the state of replication, and messages between the members of a group."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ from cometmq.store.message_store import MessageStore
 
 
 class ReplicaHandler:
-    """Handles what is asked of the copies."""
+    """Handles the requests of replication."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class ReplicaHandler:
         address: str,
         ha_address: Callable[[], str],
     ) -> None:
-        """`metadata` is a slave's; the addresses are the broker's own."""
+        """`metadata` is only set on a slave; the addresses are the broker's own."""
         self._state = state
         self._metadata = metadata
         self._store = store
@@ -42,7 +42,7 @@ class ReplicaHandler:
         }
 
     def status(self, _command: Command, _peer: Peer) -> Answer:
-        """GET_BROKER_HA_STATUS 907."""
+        """Return the replication state (GET_BROKER_HA_STATUS 907)."""
         state = self._state()
         told = HaStatus(
             is_master=state.is_master,
@@ -57,9 +57,9 @@ class ReplicaHandler:
         return Answer(body=encode_ha_status(told))
 
     def exchange(self, command: Command, _peer: Peer) -> Answer:
-        """EXCHANGE_BROKER_HA_INFO 906: a master says where its log is had.
+        """Return a master's HA address (EXCHANGE_BROKER_HA_INFO 906).
 
-        Differs: no broker is told by it who its master is; a slave hears that from nameservers only.
+        Differs: this request cannot set a broker's master; a slave learns it only from nameservers.
         """
         request = decode_fields(HaExchange, command.fields)
         if request.master_ha_address is not None:
@@ -74,12 +74,12 @@ class ReplicaHandler:
         return Answer(fields=encode_fields(told))
 
     def min_id_changed(self, command: Command, _peer: Peer) -> Answer:
-        """NOTIFY_MIN_BROKER_ID_CHANGE 905: taken, and nothing follows, as in RocketMQ without enableSlaveActingMaster."""
+        """Do nothing, as RocketMQ without enableSlaveActingMaster (NOTIFY_MIN_BROKER_ID_CHANGE 905)."""
         decode_fields(MinBrokerIdChange, command.fields)
         return Answer()
 
     def reset_master_flushed(self, command: Command, _peer: Peer) -> Answer:
-        """RESET_MASTER_FLUSH_OFFSET 908: a slave notes it in its checkpoint; a master passes it over, as RocketMQ's."""
+        """Store the offset in a slave's checkpoint; a master ignores it, as RocketMQ's (RESET_MASTER_FLUSH_OFFSET 908)."""
         offset = decode_fields(ResetMasterFlushed, command.fields).master_flush_offset
         if offset < 0:
             raise RequestError(

@@ -1,7 +1,7 @@
-"""A slave's table of requests: what its master answers it refuses, with the code that has clients ask somebody else.
+"""The requests that a slave refuses, with codes that make clients ask another broker.
 
-Sends are answered SERVICE_NOT_AVAILABLE, which every client version tries at another broker; a Java slave answers
-SYSTEM_BUSY, which those of 4.9 do not. What would change topics or groups is refused with Java's words.
+Sends get SERVICE_NOT_AVAILABLE, which every client version retries at another broker; a Java slave answers SYSTEM_BUSY, which
+clients of 4.9 do not retry. Changes of topics or groups are refused with Java's text.
 """
 
 from collections.abc import Awaitable, Iterable, Mapping
@@ -25,9 +25,11 @@ from cometmq.net.requests import (
 )
 
 _NO_SENDS = "this broker is a slave, and takes no message; its master does"
-# The words of AdminBrokerProcessor.validateSlave of RocketMQ 5.3.3.
+# Text of AdminBrokerProcessor.validateSlave of RocketMQ 5.3.3.
 _NO_CHANGES = "Can't modify topic or subscription group from slave broker, please execute it from master broker."
-_NO_READS = "[REJECTREQUEST]system busy, start flow control for a while"  # Its words, too.
+_NO_READS = (
+    "[REJECTREQUEST]system busy, start flow control for a while"  # RocketMQ's text, too.
+)
 
 _SENDS = (ResponseCode.SERVICE_NOT_AVAILABLE, _NO_SENDS)
 _CHANGES = (ResponseCode.SYSTEM_ERROR, _NO_CHANGES)
@@ -70,7 +72,7 @@ REFUSED: Mapping[int, tuple[int, str]] = {
     Code.CLONE_GROUP_OFFSET: _CHANGES,
     Code.INVOKE_BROKER_TO_RESET_OFFSET: _CHANGES,
 }
-# Unless slaveReadEnable is true.
+# Also refused unless slaveReadEnable is true.
 UNREAD: Mapping[int, tuple[int, str]] = {
     Code.PULL_MESSAGE: (ResponseCode.SYSTEM_BUSY, _NO_READS),
     Code.LITE_PULL_MESSAGE: (ResponseCode.SYSTEM_BUSY, _NO_READS),
@@ -78,7 +80,7 @@ UNREAD: Mapping[int, tuple[int, str]] = {
 
 
 def slave_answers(answers: Iterable[Answers], *, is_read: bool) -> list[Answers]:
-    """The answers of a slave in place of a master's; `is_read` is slaveReadEnable."""
+    """Replace a master's handlers by refusals where a slave refuses; `is_read` is slaveReadEnable."""
     refused = REFUSED if is_read else {**REFUSED, **UNREAD}
     batches = {refusal: _RefusedBatch(*refusal) for refusal in set(refused.values())}
     single = {refusal: refusing(*refusal) for refusal in set(refused.values())}
@@ -93,22 +95,22 @@ def slave_answers(answers: Iterable[Answers], *, is_read: bool) -> list[Answers]
 
 
 class _RefusedBatch(BatchHandler):
-    """Refuses all sends of a turn."""
+    """Refuses all sends of a read batch."""
 
     def __init__(self, code: int, remark: str) -> None:
         self._error = RequestError(code, remark)
 
     def handle(self, reads: list[Read]) -> None:
-        """Answer each with the refusal."""
+        """Answer each request with the refusal."""
         for peer, commands in reads:
             refuse_all(commands, peer, self._error)
 
     def written(self) -> None:
-        """Nothing follows."""
+        """Do nothing."""
 
 
 def noting_slaves(answers: Answers, copies: TableCopies) -> Answers:
-    """Return the answers of a master, which notes the slaves of ours that ask for its tables."""
+    """Return a master's handlers, which also note the slaves that request its tables."""
     noting: dict[int, AnyHandler] = dict(answers)
     for code in TABLES:
         handler = answers.get(code)
