@@ -48,10 +48,10 @@ class FolderDisk(RealDisk):
         """Do nothing: such a file system has no read-ahead."""
 
     def read_randomly(self, fd: int) -> None:
-        """Do nothing."""
+        """Do nothing: such a file system has no read-ahead."""
 
     def read_normally(self, fd: int) -> None:
-        """Do nothing."""
+        """Do nothing: such a file system has no read-ahead."""
 
     def written(self, fd: int, offset: int) -> list[tuple[int, int]]:
         """Return the whole file as one range, because holes are unknown."""

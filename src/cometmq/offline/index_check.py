@@ -108,7 +108,7 @@ class IndexCheck:
             self._missing += missing.total()
 
     def finish(self) -> IndexCount:
-        """Compare the rest and return the part's counts."""
+        """Compare the remaining index entries and return the part's counts."""
         behind = bytearray()
         if self._is_last:
             behind = self._stored_before(_EVERYWHERE)

@@ -104,7 +104,7 @@ class QueueVerdict:
             self._findings.add("queue", str(queue_id), what, is_error=False)
 
     def _are_dead(self, queue_id: QueueId, count: QueueCount, deleted: int) -> bool:
-        """Return whether the records without entries belong to a deleted topic."""
+        """Return whether a queue's records without entries belong to a deleted topic."""
         loaded = self._loaded.get(queue_id)
         if loaded is not None and loaded.stored_end:
             return False

@@ -48,7 +48,7 @@ class Acceptance:
         self.flags.set_hold(reason)
 
     def release(self) -> None:
-        """End the hold."""
+        """End the hold, so that messages and file work are accepted again."""
         self.is_held = False
         self.flags.set_hold(None)
 

@@ -129,5 +129,5 @@ class Flushing:
         self._waiters.expire(self._clock.monotonic())
 
     def fail(self) -> None:
-        """Fail all waiters, because no flush counts any more."""
+        """Fail all waiters, because a failed or impossible flush is final."""
         self._waiters.fail()

@@ -25,7 +25,7 @@ _SLOTS_A_PIECE = _PIECE_SIZE // INDEX_SLOT_SIZE
 
 
 class LoadedSlots(NamedTuple):
-    """The slots of a file.
+    """The slots of an index file.
 
     Attributes:
         table: Newest entry number of each slot.

@@ -24,7 +24,7 @@ class RunningFlag(IntFlag):
 
 
 class RunningFlags:
-    """The current reasons.
+    """The current reasons for refusing messages.
 
     Attributes:
         refusal: Reason why puts are refused, in words; None if they are accepted. The hot path only reads this.
