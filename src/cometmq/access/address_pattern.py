@@ -1,13 +1,13 @@
 """Address patterns of ACL 1.0: an address, or a range given by its parts.
 
-| pattern | means |
+| pattern | meaning |
 | --- | --- |
-| nothing | no address |
-| `*`, `*.*.*.*`, `*:*:*:*:*:*:*:*` | all |
-| `10.0.0.1`, `1050::5` | one |
-| `10.0.*.*`, `10.0.0.1-20` | what the parts allow |
-| `10.0.0.{1,2}` | each of the list, in the last part |
-| `10.0.0.1,10.0.0.7` | any of the list |
+| empty | no address |
+| `*`, `*.*.*.*`, `*:*:*:*:*:*:*:*` | all addresses |
+| `10.0.0.1`, `1050::5` | one address |
+| `10.0.*.*`, `10.0.0.1-20` | a range for each part |
+| `10.0.0.{1,2}` | a list for the last part |
+| `10.0.0.1,10.0.0.7` | a list of patterns |
 
 IPv6 has the same forms; a range has all eight parts. Follows RemoteAddressStrategyFactory of RocketMQ 4.9.8.
 """

@@ -1,11 +1,11 @@
 r"""fastjson's references: `{"$ref":"$.a[0]"}` for an object that occurs in a body a second time.
 
-| path | means |
+| path | meaning |
 | --- | --- |
 | `$` | the whole body |
 | `@` | the object or array that holds the reference |
-| `..` | the one that holds that one |
-| `$.a.b[0]` | from the whole body by names and numbers; `\` guards a special character |
+| `..` | the container that holds that one |
+| `$.a.b[0]` | from the whole body, by names and indexes; `\` escapes a special character |
 
 A reference is replaced by the object itself. `@`, `..` and `$` refer to an object that contains the reference. fastjson
 builds such cycles, but no body of RocketMQ has one; they are rejected here like every other infinite value. Source:

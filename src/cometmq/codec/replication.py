@@ -1,19 +1,19 @@
 """The protocol between a master and its slaves on the HA port.
 
-| direction | bytes |
+| direction | fields with their sizes in bytes |
 | --- | --- |
-| slave to master | end of its log 8 |
+| slave to master | end offset of its log 8 |
 | master to slave | physical offset 8, size 4, that many bytes of the log; size 0 is a heartbeat |
 
 Numbers are big-endian. Source: DefaultHAConnection and DefaultHAClient of RocketMQ 5.3.3. If both are CometMQ, a
 handshake precedes it (docs/design/0048):
 
-| who | bytes |
+| sender | fields with their sizes in bytes |
 | --- | --- |
-| slave | where it begins 8, the same 8 |
-| master | CMHA 4, version 2, flags 2, chance 32 |
-| slave | CMHA 4, version 2, flags 2, broker id 8, chance 32, proof 32 |
-| master | CMHA 4, version 2, verdict 2, oldest 8, end 8, flushed 8, file size 8, proof 32 |
+| slave | its start offset 8, the same again 8 |
+| master | CMHA 4, version 2, flags 2, random bytes 32 |
+| slave | CMHA 4, version 2, flags 2, broker id 8, random bytes 32, proof 32 |
+| master | CMHA 4, version 2, verdict 2, oldest offset 8, end offset 8, flushed offset 8, file size 8, proof 32 |
 """
 
 import hashlib

@@ -7,7 +7,7 @@ from cometmq.model.frozen import dataclass
 
 # Field in CometMQ's answer to GET_BROKER_CONFIG 26: keys changed over the wire, separated by commas.
 CHANGED_KEYS = "changedKeys"
-# Likewise for keys whose value was set by the file, an environment variable, a flag or a change.
+# Likewise for keys with a value other than the default (from the file, the environment, a flag or a change).
 SET_KEYS = "setKeys"
 
 
