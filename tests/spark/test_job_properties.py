@@ -15,6 +15,7 @@ import pickle
 import signal
 import subprocess
 import sys
+from base64 import b64decode
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -627,10 +628,36 @@ Record = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 
 def record(chosen: Random) -> Record:
     """A record of Kafka: key, value and headers."""
-    key = chosen.choice((None, b"k1", "größe".encode(), f"k{chosen.randrange(9)}".encode()))
+    key = chosen.choice(
+        (None, b"k1", "größe".encode(), b"\0\0\7\1k", f"k{chosen.randrange(9)}".encode())
+    )
     names = chosen.choices(("p0", "p1", "p日"), k=chosen.randrange(4))
-    headers = [(name, chosen.choice((None, b"", b"x y", "日".encode()))) for name in names]
+    headers = [
+        (name, chosen.choice((None, b"", b"x y", b"\xc3(", "日".encode()))) for name in names
+    ]
     return key, chosen.choice((None, body(chosen))), headers
+
+
+def as_text(value: bytes) -> str | None:
+    """The text that a property can hold; None: these bytes are none."""
+    try:
+        return None if {1, 2} & {*value} else value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def key_of(message: StoredMessage) -> bytes | None:
+    """The key that a record of Kafka had."""
+    if (hidden := message.properties.get("KAFKA_KEY")) is not None:
+        return b64decode(hidden)
+    key = message.properties.get("KEYS")
+    return None if key is None else key.encode()
+
+
+def hidden_of(message: StoredMessage) -> dict[str, bytes]:
+    """The headers of a record of Kafka that are no properties."""
+    given = json.loads(message.properties.get("KAFKA_HEADERS", "[]"))
+    return {each["key"]: b64decode(each["value"]) for each in given}
 
 
 def imports(world: World) -> Iterator[Step]:
@@ -650,17 +677,18 @@ def imports(world: World) -> Iterator[Step]:
         def check(report: Any, deaths: int = number) -> None:
             wanted = {}
             for row in records(world, source):
-                last = {h.key: bytes(h.value or b"").decode() for h in row.headers or ()}
-                own = {name: value for name, value in last.items() if value}
-                key = row.key and bytes(row.key).decode()
-                wanted[source, row.partition, row.offset] = bytes(row.value or b""), key, own
+                last = {h.key: bytes(h.value or b"") for h in row.headers or ()}
+                own = {name: text for name, value in last.items() if (text := as_text(value))}
+                hidden = {name: value for name, value in last.items() if as_text(value) is None}
+                place = source, row.partition, row.offset
+                wanted[place] = bytes(row.value or b""), row.key and bytes(row.key), own, hidden
             found = Counter[tuple[Any, ...]]()
             for each in read_topic(world.cluster, world.topic):
                 place = json.loads(each.properties["KAFKA_OF"])
                 place = place["topic"], place["partition"], place["offset"]
                 found[place] += 1
                 own = {k: v for k, v in each.properties.items() if k[0] == "p"}
-                assert (each.body, each.properties.get("KEYS"), own) == wanted[place]
+                assert (each.body, key_of(each), own, hidden_of(each)) == wanted[place]
             assert found.keys() == wanted.keys()
             assert found.total() <= len(wanted) + deaths * 20
             assert report.counts["rows"] == len(wanted)

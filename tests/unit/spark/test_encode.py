@@ -181,6 +181,15 @@ def test_a_row_that_cannot_be_a_message_is_refused(bad, says):
         items_of([row(), row(**bad)])
 
 
+@pytest.mark.parametrize("column", ["tags", "keys", "shardingKey", "msgId"])
+def test_a_text_of_other_bytes_than_utf8_is_refused(column):
+    texts = pa.array([b"\xff"], pa.binary()).view(pa.string())
+    batch = pa.record_batch({"body": [b"x"], column: texts})
+    columns = columns_of(schema(body=BinaryType(), **{column: TEXT}))
+    with pytest.raises(MessageError, match=f"a row's {column} hold bytes that are no UTF-8"):
+        encode_rows(batch, columns, Numbered())
+
+
 def rows_of(bodies: list[bytes], alone: tuple[int, ...] = (), packed: tuple[int, ...] = ()):
     count = len(bodies)
     blocks = pa.array([b""] * count, pa.binary())

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from cometmq.model.errors import SettingsError
@@ -20,6 +20,10 @@ from cometmq.spark.jobs.run import read_before, running
 from cometmq.spark.jobs.streaming import FlowOptions, counted, drain
 
 KAFKA_OF = "KAFKA_OF"
+# Base64 of a key, and of the headers that RocketMQ's properties cannot hold: bytes that are no text.
+KAFKA_KEY, KAFKA_HEADERS = "KAFKA_KEY", "KAFKA_HEADERS"
+_OURS = (KAFKA_OF, KAFKA_KEY, KAFKA_HEADERS)
+_ENTRIES = "array<struct<key:string,value:string>>"
 _V1_SOURCES = "spark.sql.sources.useV1SourceList"
 
 
@@ -126,43 +130,76 @@ def messages_of(records: DataFrame) -> DataFrame:
     place = f.to_json(f.struct("topic", "partition", "offset"))
     nothing = f.array().cast("array<struct<key:string,value:binary>>")
     given = f.coalesce("headers", nothing)
-    # Kafka lets a header stand twice; the last one counts. What came from here before says so anew.
+    # Kafka allows several headers of one name; the last one counts. Properties of an earlier import are made anew.
     names = f.transform(given, lambda each: each["key"])
     last = f.filter(
         given,
         lambda each, at: (
-            (each["key"] != KAFKA_OF)
+            ~each["key"].isin(*_OURS)
             & (f.array_position(f.slice(names, at + 2, f.size(names)), each["key"]) == 0)
         ),
     )
-    headers = f.map_from_entries(
-        f.transform(
-            last,
-            lambda each: f.struct(
-                each["key"], f.coalesce(each["value"], f.lit(b"")).cast("string")
-            ),
-        )
+    key = f.col("key").cast("string")
+    shown = f.transform(
+        f.filter(last, _is_property),
+        lambda each: f.struct(each["key"], _text_of(each)),
     )
+    hidden = f.transform(
+        f.filter(last, lambda each: ~_is_property(each)),
+        lambda each: f.struct(each["key"], f.base64(each["value"]).alias("value")),
+    )
+    # The sink writes no property without a value.
+    ours = f.create_map(
+        f.lit(KAFKA_OF), place,
+        f.lit(KAFKA_KEY), f.when(~_is_text(key), f.base64("key")),
+        f.lit(KAFKA_HEADERS), f.when(f.size(hidden) > 0, f.to_json(hidden)),
+    )  # fmt: skip
     return records.select(
         f.coalesce("value", f.lit(b"")).alias("body"),
-        f.col("key").cast("string").alias("keys"),
-        f.col("key").cast("string").alias("shardingKey"),
-        f.map_concat(headers, f.create_map(f.lit(KAFKA_OF), place)).alias("properties"),
+        f.when(_is_text(key), key).alias("keys"),
+        f.when(_is_text(key), key).otherwise(f.base64("key")).alias("shardingKey"),
+        f.map_concat(f.map_from_entries(shown), ours).alias("properties"),
         f.octet_length(f.coalesce("value", f.lit(b""))).alias("storeSize"),
     )
 
 
+def _text_of(header: Column) -> Column:
+    return f.coalesce(header["value"], f.lit(b"")).cast("string")
+
+
+def _is_text(value: Column) -> Column:
+    """Return whether a property can hold a text: UTF-8 without the bytes that end a property, or null."""
+    return value.isNull() | (f.is_valid_utf8(value) & ~value.rlike(r"[\x01\x02]"))
+
+
+def _is_property(header: Column) -> Column:
+    return _is_text(header["key"]) & _is_text(_text_of(header))
+
+
 def records_of(messages: DataFrame) -> DataFrame:
-    """Messages as Kafka's sink takes rows: properties are headers, the id among them."""
+    """Messages as Kafka's sink takes rows: properties are headers, the id among them.
+
+    A record that `messages_of` made a message of gets its key and its headers back.
+    """
     entry = "struct<key:string,value:binary>"
-    headers = f.transform(
-        f.map_entries("properties"),
+    properties = f.col("properties")
+    shown = f.transform(
+        f.filter(
+            f.map_entries(properties), lambda each: ~each["key"].isin(KAFKA_KEY, KAFKA_HEADERS)
+        ),
         lambda each: f.struct(each["key"], each["value"].cast("binary")).cast(entry),
     )
+    hidden = f.transform(
+        f.coalesce(f.from_json(properties[KAFKA_HEADERS], _ENTRIES), f.array().cast(_ENTRIES)),
+        lambda each: f.struct(
+            each["key"], f.try_to_binary(each["value"], f.lit("base64"))
+        ).cast(entry),
+    )
+    key = f.coalesce(
+        f.try_to_binary(properties[KAFKA_KEY], f.lit("base64")), f.col("keys").cast("binary")
+    )
     return messages.select(
-        f.col("keys").cast("binary").alias("key"),
-        f.col("body").alias("value"),
-        headers.alias("headers"),
+        key.alias("key"), f.col("body").alias("value"), f.concat(shown, hidden).alias("headers")
     )
 
 

@@ -107,7 +107,7 @@ def _identities(batch: pa.RecordBatch, columns: SinkColumns, ids: Ids) -> list[p
     unique, sequence = ids.take(batch)
     if columns.has("msgId"):
         own = _column(batch, columns, "msgId", STRING)
-        _refuse_separators(own, columns.names["msgId"])
+        _check_text(own, columns.names["msgId"])
         own = pc.if_else(_is_text(own), own, None)
         unique = pc.coalesce(own, unique)
     parts = [_entries(keys_of.UNIQ_KEY, unique)]
@@ -155,7 +155,7 @@ def _property_blocks(
     ):
         if columns.has(meaning):
             values = _texts(_column(batch, columns, meaning, None))
-            _refuse_separators(values, columns.names[meaning])
+            _check_text(values, columns.names[meaning])
             parts = [*parts, _entries(name, values)]
     return pc.binary_join_element_wise(*parts, "")
 
@@ -171,8 +171,8 @@ def _map_entries(maps: pa.Array) -> pa.Array:
     """The user's properties of each row, without those that the system owns or that are empty."""
     maps = pc.if_else(pc.is_valid(maps), maps, pa.scalar([], maps.type))
     names, values = maps.keys.cast(STRING), maps.items.cast(STRING)
-    _refuse_separators(names, "properties")
-    _refuse_separators(values, "properties")
+    _check_text(names, "properties")
+    _check_text(values, "properties")
     pairs = pc.binary_join_element_wise(names, values, _NAME_END)
     pairs = pc.binary_join_element_wise(pairs, _ENTRY_END, "")
     is_kept = pc.and_(
@@ -196,7 +196,18 @@ def _is_text(values: pa.Array) -> pa.Array:
     return pc.fill_null(pc.greater(pc.binary_length(values), 0), fill_value=False)
 
 
-def _refuse_separators(values: pa.Array, column: str) -> None:
+def _check_text(values: pa.Array, column: str) -> None:
+    """Refuse texts that a stored property cannot hold: Spark's strings may be any bytes.
+
+    Raises:
+        MessageError: one is no UTF-8, or has a byte that ends a property.
+    """
+    try:
+        values.validate(full=True)
+    except pa.ArrowInvalid:
+        raise MessageError(
+            f"a row's {column} hold bytes that are no UTF-8; encode them, as with base64()"
+        ) from None
     for mark in (_NAME_END, _ENTRY_END):
         if pc.any(pc.match_substring(values, mark)).as_py():
             raise MessageError(
