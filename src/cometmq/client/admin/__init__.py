@@ -1,1 +1,1 @@
-"""Administration: topics, groups, offsets, messages, and why something does not move."""
+"""Administration of clusters: topics, groups, offsets, messages, and diagnosis."""

@@ -1,4 +1,4 @@
-"""Brokers whose part of an answer about the cluster is missing, because they are away or do not answer."""
+"""Brokers that are missing from an answer about the cluster, because they left or do not answer."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -12,14 +12,14 @@ Value = TypeVar("Value")
 
 
 class AbsentBroker(NamedTuple):
-    """A broker that cannot be asked.
+    """A broker that cannot be queried.
 
     Attributes:
-        name: The name of its broker group.
-        why: Why not, to follow the name.
-        cluster: Its cluster; empty if it is registered.
-        left_ms: When it left its nameserver, ms since 1970; None if it is registered.
-        queues: Number of readable queues of each of its topics; None if that is not known.
+        name: Name of its broker group.
+        why: The reason, as a continuation of the name.
+        cluster: Its cluster; empty if the broker is registered.
+        left_ms: Time when it left its nameserver, ms since 1970; None if it is registered.
+        queues: Number of readable queues of each of its topics; None if unknown.
     """
 
     name: str
@@ -29,7 +29,7 @@ class AbsentBroker(NamedTuple):
     queues: Mapping[str, int] | None = None
 
     def __str__(self) -> str:
-        """Return a sentence for people."""
+        """Return the name and the reason as a sentence."""
         return f"{self.name} {self.why}"
 
     def has_any(self, topics: Iterable[str]) -> bool:
@@ -38,12 +38,12 @@ class AbsentBroker(NamedTuple):
 
 
 def silent_broker(name: str, error: CometError) -> AbsentBroker:
-    """Return a broker that is registered and does not answer."""
+    """Return the entry for a registered broker that does not answer."""
     return AbsentBroker(name, f"does not answer: {error}")
 
 
 async def missing_brokers(instance: ClientInstance) -> list[AbsentBroker]:
-    """Ask for the brokers that left their nameserver and have not come back; only a nameserver of ours knows them."""
+    """Return the brokers that left their nameserver and have not come back; known only to a CometMQ nameserver."""
     try:
         missing = await instance.nameserver_api.missing_brokers()
     except (BrokerRefused, CodecError):
@@ -60,10 +60,10 @@ def _absent(broker: MissingBroker) -> AbsentBroker:
 def those_that_answer(
     names: Iterable[str], answers: Iterable[Value | CometError], silent: dict[str, AbsentBroker]
 ) -> dict[str, Value]:
-    """Return the answers by broker name, and add to `silent` the brokers that gave none.
+    """Return the answers by broker name, and add the brokers that did not answer to `silent`.
 
     Raises:
-        CometError: A broker refused, or all are silent: the first error.
+        CometError: A broker refused, or none answered: the first error.
     """
     found: dict[str, Value] = {}
     errors: list[NetError] = []

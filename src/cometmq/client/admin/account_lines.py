@@ -1,4 +1,4 @@
-"""Users and entries of policies as lines: each once, with the brokers that have it so."""
+"""Users and policy entries of a cluster as lines, each distinct one with the brokers that have it."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -8,13 +8,13 @@ if TYPE_CHECKING:
 
 
 class UserLine(NamedTuple):
-    """A user.
+    """A user, with the brokers that have the same data of the user.
 
     Attributes:
-        user: his access key.
-        type: Super (may everything) or Normal.
+        user: Name (access key).
+        type: Super (all rights) or Normal.
         status: enable or disable.
-        brokers: members that know him so, "name:id".
+        brokers: Members with this data, "name:id".
     """
 
     user: str
@@ -27,13 +27,13 @@ class EntryLine(NamedTuple):
     """An entry of a user's policies.
 
     Attributes:
-        user: whose.
-        policy: Custom, or Default, which is asked where nothing of Custom fits.
-        resource: what it is about.
-        actions: what of it.
-        sources: from where; none: from anywhere.
+        user: Name of the user.
+        policy: Custom, or Default, which applies if no entry of Custom matches.
+        resource: The resource, such as a topic.
+        actions: Actions on the resource.
+        sources: Allowed source addresses; empty: any.
         decision: Allow or Deny.
-        brokers: members that have it, "name:id".
+        brokers: Members that have the entry, "name:id".
     """
 
     user: str
@@ -46,7 +46,7 @@ class EntryLine(NamedTuple):
 
 
 def user_lines(said: "Mapping[str, Sequence[UserReport]]") -> list[UserLine]:
-    """A line for each user, and for each way in which brokers know him."""
+    """Return a line for each user; a user that brokers describe differently has several."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for broker, known in said.items():
         for each in known:
@@ -55,10 +55,10 @@ def user_lines(said: "Mapping[str, Sequence[UserReport]]") -> list[UserLine]:
 
 
 def entry_lines(said: Mapping[str, Mapping[str, Sequence[Any]]]) -> list[EntryLine]:
-    """A line for each entry of a policy, with the brokers that have it.
+    """Return a line for each policy entry, with the brokers that have it.
 
     Raises:
-        SettingsError: a broker has what is no policy.
+        SettingsError: A broker's policy is malformed.
     """
     from cometmq.access.policies import read_policies
 
@@ -81,10 +81,10 @@ def entry_lines(said: Mapping[str, Mapping[str, Sequence[Any]]]) -> list[EntryLi
 def new_entry(
     resource: str, actions: Sequence[str], sources: Sequence[str], *, is_allowed: bool
 ) -> dict[str, Any]:
-    """Check a new entry of a policy, and make RocketMQ's JSON of it.
+    """Check a new policy entry and return it as RocketMQ's JSON.
 
     Raises:
-        SettingsError: it cannot be used.
+        SettingsError: The entry is invalid.
     """
     from cometmq.access.policies import read_policies
 

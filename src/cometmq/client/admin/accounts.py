@@ -1,4 +1,4 @@
-"""Users and policies at all brokers: masters and slaves have their own, so each is asked and told."""
+"""Users and policies of all brokers; masters and slaves keep their own, so requests are sent to every member."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -19,12 +19,12 @@ Value = TypeVar("Value")
 
 
 class AccountsReport(NamedTuple):
-    """The users and policies that all brokers report.
+    """The users and policies of all brokers.
 
     Attributes:
-        users: each once for each way in which brokers know him.
-        entries: of policies, each once.
-        refusals: why a broker says nothing, by its member, "name:id".
+        users: Users; one that brokers describe differently occurs several times.
+        entries: Distinct policy entries.
+        refusals: Errors of the members that gave no answer, by "name:id".
     """
 
     users: list[UserLine]
@@ -35,7 +35,7 @@ class AccountsReport(NamedTuple):
 async def each_member(
     instance: ClientInstance, ask: Callable[[str], Awaitable[Value]]
 ) -> Mapping[str, Value | CometError]:
-    """Ask each member of each broker group; the answers or errors, by "name:id"."""
+    """Query each member of each broker group concurrently; return the answers or errors, by "name:id"."""
     brokers = (await instance.nameserver_api.cluster()).brokers
     members = {
         f"{name}:{number}": address
@@ -47,22 +47,21 @@ async def each_member(
 
 
 class Accounts:
-    """Asks brokers about users and policies, and changes them, for one client.
+    """Queries and changes users and policies at all brokers, for one client.
 
     Attributes:
-        api: what one broker is asked.
+        api: Requests to a single broker.
     """
 
     def __init__(self, instance: ClientInstance) -> None:
-        """Use this client's connections."""
         self._instance = instance
         self.api = UserApi(instance)
 
     async def told(self) -> AccountsReport:
-        """All users and policies of all brokers.
+        """Return all users and policies of all brokers.
 
         Raises:
-            SettingsError: a broker has what is no policy.
+            SettingsError: A broker's policy is malformed.
         """
         users = await each_member(self._instance, self.api.users)
         answered = {
@@ -77,10 +76,10 @@ class Accounts:
         )
 
     async def create(self, name: str, password: str, *, is_super: bool) -> None:
-        """Make a user at every broker.
+        """Create a user at every broker.
 
         Raises:
-            CometError: not every broker did it; the message says which did not, and why.
+            CometError: Some brokers failed; the message names them and the reasons.
         """
         kind = "Super" if is_super else "Normal"
         await self._all(lambda address: self.api.create(address, name, password, kind))
@@ -89,15 +88,15 @@ class Accounts:
         """Change a user's password, userType or userStatus at every broker.
 
         Raises:
-            CometError: not every broker did it; the message says which did not, and why.
+            CometError: Some brokers failed; the message names them and the reasons.
         """
         await self._all(lambda address: self.api.update(address, name, dict(values)))
 
     async def delete(self, name: str) -> None:
-        """Delete a user and his policies at every broker.
+        """Delete a user and its policies at every broker.
 
         Raises:
-            CometError: not every broker did it; the message says which did not, and why.
+            CometError: Some brokers failed; the message names them and the reasons.
         """
         await self._all(lambda address: self.api.delete(address, name))
 
@@ -110,11 +109,11 @@ class Accounts:
         *,
         is_allowed: bool,
     ) -> None:
-        """Allow or deny a user something at every broker, in place of what was said of that resource.
+        """Allow or deny a user actions on a resource at every broker, replacing an earlier entry for the resource.
 
         Raises:
-            SettingsError: no policy has such an entry; no broker was told.
-            CometError: not every broker did it; the message says which did not, and why.
+            SettingsError: The entry is invalid; no broker was changed.
+            CometError: Some brokers failed; the message names them and the reasons.
         """
         entry: dict[str, Any] = new_entry(resource, actions, sources, is_allowed=is_allowed)
         await self._all(lambda address: self.api.put_entry(address, name, entry))
@@ -123,7 +122,7 @@ class Accounts:
         """Delete the entry of a resource from a user's Custom policy, at every broker.
 
         Raises:
-            CometError: not every broker did it; the message says which did not, and why.
+            CometError: Some brokers failed; the message names them and the reasons.
         """
         await self._all(lambda address: self.api.delete_entry(address, name, resource))
 

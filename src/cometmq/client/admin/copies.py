@@ -1,7 +1,7 @@
-"""Judges the copies of each broker group: how far each is, what is wrong with it, and what to do.
+"""Assessment of replicas: the progress of each member's copy of the log, its faults, and advice.
 
-`cometmq cluster replicas` and `cometmq doctor` show the same judgement. A copy that lacks something may just have been
-asked before the last message reached it, so one that seems late is looked at twice.
+`cometmq cluster replicas` and `cometmq doctor` show the same assessment. A slave that seems late may have been queried just
+before the last message reached it, so all members are then queried twice.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import BrokerRefused, CometError
 from cometmq.model.route import MASTER_ID
 
-# haMaxGapNotInSync by default; the master says so itself of a slave of ours.
+# Default of haMaxGapNotInSync; a CometMQ master reports whether a slave is in sync.
 GAP_MAX = 256 << 20
 BEHIND_SECONDS_MAX = 60.0
 _LOOK_AGAIN_SECONDS = 2.0
@@ -26,17 +26,17 @@ _REPLICATION_PAGE = "docs/operate/replication.md"
 
 
 class Copy(NamedTuple):
-    """A member of a broker group, and how its copy is.
+    """A member of a broker group with the assessment of its copy.
 
     Attributes:
-        member: The member, as it answered.
-        state: "master", "alone" (a master whose sends wait in vain), "copying", "late", "stopped", "rival" (another
-            broker has its id), "refused" (it answers, but not this question) or "away".
-        offset: Physical offset behind its last record; None if unknown.
-        gap: Bytes of the master's log that it lacks.
+        member: The member and its answer.
+        state: "master", "alone" (a master whose sends wait for slaves in vain), "copying", "late", "stopped", "rival"
+            (another broker has its id), "refused" (it refuses the query) or "away".
+        offset: Physical offset after its last record; None if unknown.
+        gap: Number of bytes of the master's log that it lacks.
         behind_s: How much older its newest record is than the master's, seconds.
-        fault: What is wrong, in the member's own words where it has any.
-        advice: What to do about it; empty if nothing is wrong.
+        fault: Description of the fault, the member's own if it reports one.
+        advice: What to do; empty if there is no fault.
     """
 
     member: Replica
@@ -49,7 +49,7 @@ class Copy(NamedTuple):
 
 
 async def ask_replicas(instance: ClientInstance) -> list[Replica]:
-    """Ask each member of each broker group for its copies, masters first, and each broker that claims the id of a member."""
+    """Query the replication status of each member, masters first, and of each broker that claims the id of a member."""
     nameservers, brokers = instance.nameserver_api, BrokerApi(instance)
     owners = {
         (name, broker_id): address
@@ -68,18 +68,20 @@ async def ask_replicas(instance: ClientInstance) -> list[Replica]:
         replica = Replica(*member, None, owner=None if member[2] == owner else owner)
         if not isinstance(answer, CometError):
             found.append(replica._replace(status=answer))
-        elif replica.owner is None or is_refusal(answer):  # A rival that is gone is none.
+        elif replica.owner is None or is_refusal(
+            answer
+        ):  # A rival that does not answer is not reported.
             found.append(replica._replace(error=str(answer), is_refused=is_refusal(answer)))
     return found
 
 
 def is_refusal(error: CometError) -> bool:
-    """Return whether a broker answered that it does not serve this machine or user."""
+    """Return whether a broker answered that it does not permit this machine or user."""
     return isinstance(error, BrokerRefused) and error.code == ResponseCode.NO_PERMISSION
 
 
 async def settled_replicas(ask: Callable[[], Awaitable[list[Replica]]]) -> list[Replica]:
-    """Return what members say, asked again after 2 s if one of them seems late."""
+    """Return the answers of all members, queried again after 2 s if one of them seems late."""
     members = await ask()
     if all(copy.state != "late" for copy in judge_copies(members)):
         return members
@@ -88,7 +90,7 @@ async def settled_replicas(ask: Callable[[], Awaitable[list[Replica]]]) -> list[
 
 
 def judge_copies(members: Sequence[Replica]) -> list[Copy]:
-    """Judge each member beside its master."""
+    """Assess each member in comparison with its master."""
     masters: dict[str, HaStatus | None] = {}
     for each in members:
         if each.broker_id == MASTER_ID and each.owner is None:
@@ -139,7 +141,7 @@ def _judge_slave(
     elif master is not None and master.stored_ms and status.stored_ms:
         behind = max(master.stored_ms - status.stored_ms, 0) / 1000
     copy = Copy(member, "copying", copied.max_offset, gap, behind)
-    # A slave of Java does not tell whether it copies.
+    # A Java slave does not report whether it copies.
     if copied.is_active is False or copied.error:
         _, _, advice = (copied.error or "").partition(STOPPED_WORDS)
         advice = advice or "see that it reaches the master's HA port, and what its log says"
@@ -161,7 +163,7 @@ def _judge_slave(
 
 
 def _is_too_far(member: Replica, gap: int, master: HaStatus | None) -> bool:
-    """Return whether a slave lacks more than its master's haMaxGapNotInSync, or its default if the master does not tell."""
+    """Return whether a slave lacks more than its master's haMaxGapNotInSync, or than the default if the master does not report it."""
     slaves: Sequence[HaSlave] = () if master is None else master.slaves
     told = [each.is_in_sync for each in slaves if each.broker_id == member.broker_id]
     return not all(told) if told else gap >= GAP_MAX

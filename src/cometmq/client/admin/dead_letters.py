@@ -1,4 +1,4 @@
-"""Dead letters of groups: found, and sent again, each once."""
+"""Search for the dead letters of groups."""
 
 from collections.abc import AsyncIterator
 from typing import NamedTuple
@@ -17,16 +17,16 @@ from cometmq.model.message import StoredMessage
 from cometmq.model.names import DLQ_PREFIX, TOOLS_GROUP, dead_letter_topic
 from cometmq.model.queue import MessageQueue
 
-BODY_SIZE_MAX = 64 << 20  # Of a decompressed body, bytes.
+BODY_SIZE_MAX = 64 << 20  # After decompression, bytes.
 
 
 class DeadLetterCount(NamedTuple):
-    """A group that has dead letters.
+    """The number of dead letters of a group.
 
     Attributes:
-        group: its name.
-        letters: how many are kept.
-        last_ms: when the last one died; 0 where that is not known.
+        group: Name of the group.
+        letters: Number of stored dead letters.
+        last_ms: Time of the latest one, ms since 1970; 0 if unknown.
     """
 
     group: str
@@ -35,13 +35,13 @@ class DeadLetterCount(NamedTuple):
 
 
 class DeadLetterFilter(NamedTuple):
-    """A choice among dead letters, by SQL92 expression, key and time.
+    """A selection of dead letters by SQL92 expression, key and time.
 
     Attributes:
-        sql: those that this SQL92 expression selects by their properties; empty: all.
-        key: those with this key; empty: all.
-        since_ms: those that died at or after this time.
-        until_ms: those that died before this time; None: up to now.
+        sql: SQL92 expression over their properties; empty: all.
+        key: Key of the message; empty: all.
+        since_ms: Only those that became dead letters at or after this time, ms since 1970.
+        until_ms: Only those that became dead letters before this time; None: up to now.
     """
 
     sql: str = ""
@@ -50,10 +50,10 @@ class DeadLetterFilter(NamedTuple):
     until_ms: int | None = None
 
     def takes(self, letter: StoredMessage) -> bool:
-        """Whether a dead letter is in the choice.
+        """Return whether a dead letter is selected.
 
         Raises:
-            ExpressionError: `sql` is no expression.
+            ExpressionError: `sql` is invalid.
         """
         if self.key and self.key not in letter.keys:
             return False
@@ -70,12 +70,11 @@ class DeadLetters:
     """Finds dead letters for one client."""
 
     def __init__(self, instance: ClientInstance) -> None:
-        """Use this client's connections."""
         self._instance = instance
         self._states = States(instance)
 
     async def counts(self) -> list[DeadLetterCount]:
-        """The groups that have dead letters, by name."""
+        """Return the groups that have dead letters, by name."""
         found = []
         for topic in await self._instance.nameserver_api.topics():
             if not topic.startswith(DLQ_PREFIX):
@@ -93,16 +92,16 @@ class DeadLetters:
     async def read(
         self, group: str, wanted: DeadLetterFilter, *, last: int | None = None
     ) -> AsyncIterator[StoredMessage]:
-        """The dead letters of a group up to now, queue by queue, each in order.
+        """Yield the selected dead letters of a group up to now, queue by queue, each in order.
 
         Args:
-            group: the consumer group.
-            wanted: which of them.
-            last: look at so many of each queue only, the last ones.
+            group: The consumer group.
+            wanted: The selection.
+            last: Only look at this many of the latest dead letters of each queue; None: at all.
 
         Raises:
-            TopicNotFound: it has none.
-            ExpressionError: the filter is none.
+            TopicNotFound: The group has none.
+            ExpressionError: The filter is invalid.
         """
         await self.check(group)
         topic = dead_letter_topic(group)
@@ -126,10 +125,10 @@ class DeadLetters:
                             yield letter
 
     async def check(self, group: str) -> None:
-        """See whether a group has dead letters.
+        """Check that a group has dead letters.
 
         Raises:
-            TopicNotFound: it has none.
+            TopicNotFound: The group has none.
         """
         topic = dead_letter_topic(group)
         try:
@@ -142,7 +141,7 @@ class DeadLetters:
 
 
 def place_of(letter: StoredMessage, group: str) -> str:
-    """The place of a dead letter as text, as the property REPLAY_OF of its copies holds it."""
+    """Return the place of a dead letter as text, as in the property REPLAY_OF of its copies."""
     queue = letter.queue
     return (
         f"{dead_letter_topic(group)}:{queue.broker_name}:{queue.queue_id}:{letter.queue_offset}"
@@ -150,13 +149,13 @@ def place_of(letter: StoredMessage, group: str) -> str:
 
 
 def dead_letter_origin(letter: StoredMessage) -> str | None:
-    """The topic where a dead letter came from, to which a replay sends it; None where it does not say."""
+    """Return the original topic of a dead letter, to which a replay sends it; None if it is not recorded."""
     properties = letter.properties
     return properties.get(keys_of.DLQ_ORIGIN_TOPIC) or properties.get(keys_of.RETRY_TOPIC)
 
 
 def queue_of(letter: StoredMessage, group: str) -> MessageQueue:
-    """The queue of a dead letter in the topic of dead letters of its group."""
+    """Return the queue of a dead letter in the dead-letter topic of its group."""
     return MessageQueue(
         dead_letter_topic(group), letter.queue.broker_name, letter.queue.queue_id
     )

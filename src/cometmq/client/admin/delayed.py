@@ -1,8 +1,8 @@
-"""Messages that wait on the brokers: for their delay level, or for their time.
+"""Search for messages that wait on the brokers for their delay level or delivery time.
 
-They lie in the system's topics, and those that still wait are among the last: of a level what was stored
-within its delay, of the timer what went through its topic within the last days. So they are pulled, from
-Java's brokers as from ours, and nothing is kept about them anywhere else.
+They are stored in system topics, and those that still wait are among the latest: those of a level were stored within its
+delay, and those of the timer passed through its topic within the last days. They are therefore found by pulling, from Java
+brokers, too, without any further bookkeeping.
 """
 
 import asyncio
@@ -22,24 +22,24 @@ from cometmq.model.message import StoredMessage
 from cometmq.model.names import SCHEDULE_TOPIC, WHEEL_TIMER_TOPIC
 from cometmq.model.queue import MessageQueue
 
-# A message rolls through the timer's topic at least every two days (timerRollWindowSlot).
+# The timer stores a waiting message again at least every two days (timerRollWindowSlot).
 _TIMER_LOOK_BACK_MS = 3 * 86_400_000
 _SLOT_MS = 1000
 _LEVELS_KEY = "messageDelayLevel"
 _AT_ONCE = 256  # Messages.
-_FIXED_BYTES = 512  # Of a message, besides its body and properties.
-_DIGITS_MAX = 15  # Of a number in a property, which anybody can write.
+_FIXED_BYTES = 512  # Size of a message in memory in addition to body and properties.
+_DIGITS_MAX = 15  # Of a number in a property, which any client can set.
 
 
 class DelayedMessage(NamedTuple):
-    """A message that waits.
+    """A waiting message.
 
     Attributes:
-        due_ms: when consumers may see it, ms since 1970; of the timer to the second.
-        queue: where it goes then.
-        level: its delay level; 0: it waits for a time.
-        message: as it lies in the system's topic.
-        recall_handle: by which it can be taken back (`AsyncAdmin.recall`); None with a level.
+        due_ms: Time when consumers may receive it, ms since 1970; with a precision of seconds for the timer.
+        queue: Queue to which it will be delivered.
+        level: Delay level; 0: it waits for a time.
+        message: The message as stored in the system topic.
+        recall_handle: Handle for cancelling it (`AsyncAdmin.recall`); None with a level.
     """
 
     due_ms: int
@@ -50,11 +50,11 @@ class DelayedMessage(NamedTuple):
 
 
 class DelayedMessages(NamedTuple):
-    """Messages that wait.
+    """The waiting messages.
 
     Attributes:
-        messages: the next one first.
-        unread: further messages of the system's topics, which were not looked at: some of them may wait, too.
+        messages: Messages by due time.
+        unread: Number of messages in the system topics that were not read; some of them may wait, too.
     """
 
     messages: list[DelayedMessage]
@@ -62,14 +62,14 @@ class DelayedMessages(NamedTuple):
 
 
 class DelayedFinder:
-    """Finds the messages that wait, for one client.
+    """Finds the waiting messages, for one client.
 
     Args:
-        consumer: reads; no offset of its group moves.
-        instance: asks the brokers for their delay levels.
-        now_ms: wall time.
-        levels: the delay levels of all brokers; None: each broker is asked for its own (messageDelayLevel).
-        look_bytes: look at messages of so many bytes together; None: at all.
+        consumer: Reads messages; no offset of its group changes.
+        instance: Queries the brokers for their delay levels.
+        now_ms: Current time, ms since 1970.
+        levels: Delay levels of all brokers; None: query each broker for its own (messageDelayLevel).
+        look_bytes: Maximum total size of the messages to read, bytes; None: no limit.
     """
 
     def __init__(
@@ -88,19 +88,19 @@ class DelayedFinder:
         self._bytes_left = float("inf") if look_bytes is None else look_bytes
 
     async def all(self) -> DelayedMessages:
-        """Find what waits for a delay level or for a time.
+        """Find messages that wait for a delay level or for a time.
 
         Raises:
-            TopicNotFound: no broker is there.
-            BrokerRefused, BrokerNotFound, NetError, CodecError: no answer.
+            TopicNotFound: No broker is registered.
+            BrokerRefused, BrokerNotFound, NetError, CodecError: A broker cannot be queried.
         """
         return _joined([await self.of_levels(), await self.of_timer()])
 
     async def of_levels(self) -> DelayedMessages:
-        """Find what waits for a delay level.
+        """Find messages that wait for a delay level.
 
         Raises:
-            TopicNotFound, BrokerRefused, BrokerNotFound, NetError, CodecError: as `all`.
+            TopicNotFound, BrokerRefused, BrokerNotFound, NetError, CodecError: As in `all`.
         """
         queues = await self._consumer.queues(SCHEDULE_TOPIC)
         levels = await self._levels_of({each.broker_name for each in queues})
@@ -115,16 +115,16 @@ class DelayedFinder:
         )
 
     async def of_timer(self) -> DelayedMessages:
-        """Find what waits for a time and was not taken back.
+        """Find messages that wait for a time and were not cancelled.
 
         Raises:
-            TopicNotFound, BrokerRefused, BrokerNotFound, NetError, CodecError: as `all`.
+            TopicNotFound, BrokerRefused, BrokerNotFound, NetError, CodecError: As in `all`.
         """
         queues = await self._consumer.queues(WHEEL_TIMER_TOPIC)
         return _joined(await asyncio.gather(*map(self._of_timer_queue, queues)))
 
     async def _levels_of(self, brokers: set[str]) -> dict[str, tuple[int, ...]]:
-        """The delays of each broker's levels, in ms."""
+        """Return the delays of each broker's levels, in ms."""
         if self._levels is not None:
             return dict.fromkeys(brokers, delay_levels_ms(self._levels))
         addresses = await self._instance.nameserver_api.readable_brokers()
@@ -139,7 +139,7 @@ class DelayedFinder:
         return dict(await asyncio.gather(*map(ask, brokers)))
 
     async def _of_level(self, queue: MessageQueue, delay_ms: int) -> DelayedMessages:
-        """Find what was stored in the queue of a level within its delay."""
+        """Find the messages of a level's queue that were stored within its delay."""
         begin, end = await self._range_since(queue, self._now_ms - delay_ms)
         stored: list[StoredMessage] = []
         while begin < end and self._bytes_left > 0:
@@ -161,7 +161,7 @@ class DelayedFinder:
 
     async def _of_timer_queue(self, queue: MessageQueue) -> DelayedMessages:
         first, end = await self._range_since(queue, self._now_ms - _TIMER_LOOK_BACK_MS)
-        # The last come first: a message is taken back by one that is stored after it.
+        # Read the latest first: a message is cancelled by one that is stored after it.
         parts: deque[list[StoredMessage]] = deque()
         while first < end and self._bytes_left > 0:
             begin = max(end - _AT_ONCE, first)
@@ -181,14 +181,14 @@ class DelayedFinder:
             handle = RecallHandle(
                 real.topic, queue.broker_name, str(out_ms + 1), message.message_id
             )
-            # What rolled lies there several times; the last one counts.
+            # A message that the timer stored again occurs several times; the last one counts.
             waiting[real.topic, message.message_id] = DelayedMessage(
                 out_ms + _SLOT_MS, real, 0, message, encode_recall_handle(handle)
             )
         return DelayedMessages(list(waiting.values()), end - first)
 
     async def _range_since(self, queue: MessageQueue, time_ms: int) -> tuple[int, int]:
-        """The offsets of a queue from a time on: the first, and the one after the last."""
+        """Return the offsets of a queue since a time: the first, and the one after the last."""
         begin, end = await asyncio.gather(
             self._consumer.offset_by_time(queue, time_ms), self._consumer.max_offset(queue)
         )
@@ -215,18 +215,18 @@ def _joined(parts: Iterable[DelayedMessages]) -> DelayedMessages:
 
 
 def _real_queue(message: StoredMessage) -> MessageQueue:
-    """The queue to which a waiting message goes when it is due."""
+    """Return the queue to which a waiting message will be delivered."""
     topic = message.properties.get(keys_of.REAL_TOPIC, "")
     return MessageQueue(topic, message.queue.broker_name, _number(message, keys_of.REAL_QID))
 
 
 def _size(message: StoredMessage) -> int:
-    """About the bytes that a message takes here."""
+    """Return the approximate size of a message in memory, bytes."""
     texts = sum(len(key) + len(text) for key, text in message.properties.items())
     return _FIXED_BYTES + len(message.body) + texts
 
 
 def _number(message: StoredMessage, key: str) -> int:
-    """A number in a property; 0 where it is none."""
+    """Return the number in a property, or 0 if it is missing or invalid."""
     text = message.properties.get(key, "")
     return int(text) if text.isdecimal() and len(text) <= _DIGITS_MAX else 0

@@ -1,6 +1,6 @@
-"""Tells messages of a deleted topic from those of the topic that has its name now.
+"""Distinguishes messages of a deleted topic from those of a new topic with the same name.
 
-An index keeps the keys of a deleted topic until its log files are deleted, so a look-up by key or id finds messages of both.
+An index keeps the keys of a deleted topic until its log files are deleted, so a search by key or id finds messages of both.
 """
 
 import asyncio
@@ -15,16 +15,16 @@ from cometmq.model.names import is_system_topic
 async def deleted_messages(
     consumer: AsyncPullConsumer, messages: Sequence[StoredMessage]
 ) -> set[str]:
-    """Return the offset message ids of messages whose place in their queue is another message's, or nobody's.
+    """Return the offset message ids of the messages whose offset in the queue now has another message or none.
 
-    What lies before its queue's first message has expired or is hidden by retention, and is not among them.
+    Messages before their queue's first offset are not included: they have expired or are hidden by retention.
 
     Args:
-        consumer: Reads the queues; no group moves.
-        messages: Found by their keys or ids.
+        consumer: Reads the queues; no offset of its group changes.
+        messages: Messages found by key or id.
 
     Raises:
-        CometError: A broker cannot be asked.
+        CometError: A broker cannot be queried.
     """
 
     async def is_deleted(message: StoredMessage) -> bool:
@@ -33,7 +33,7 @@ async def deleted_messages(
             queues = await consumer.queues(message.topic)
         except TopicNotFound:
             return not is_system_topic(message.topic)
-        if message.queue not in queues:  # Perhaps one that is not read any more.
+        if message.queue not in queues:  # The queue may have become unreadable.
             return offset >= await consumer.max_offset(message.queue)
         pull = await consumer.fetch(message.queue, offset, max_count=1)
         if not pull.messages:

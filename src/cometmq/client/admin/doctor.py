@@ -1,7 +1,7 @@
-"""Examines a whole cluster: asks everybody what can be asked, and gives what is not well.
+"""Examination of a whole cluster: queries every member and reports everything that is wrong.
 
-Who does not answer is a symptom and costs the others nothing: requests go side by side. A queue that no member has may be
-on its way from one to another, so what is unread is looked at twice.
+A member that does not answer is a symptom; it does not delay the others, because requests are sent concurrently. A queue
+without a reader may be moving between members, so unread queues are checked twice.
 """
 
 import asyncio
@@ -28,21 +28,20 @@ from cometmq.model.queue import MessageQueue
 from cometmq.model.route import MASTER_ID, BrokerData
 
 _LOOK_AGAIN_SECONDS = 2.0
-_MEMBERS_ASKED_MAX = 64  # Of a group; of more it is not said who has what.
-_ANY_QUEUE = -1  # What a member that pops from all queues of a broker has.
+_MEMBERS_ASKED_MAX = 64  # In larger groups, the queues of members are not checked.
+_ANY_QUEUE = -1  # The entry of a member that pops from all queues of a broker.
 
 
 class Doctor:
     """Examines a cluster for one client."""
 
     def __init__(self, instance: ClientInstance) -> None:
-        """Use this client's connections."""
         self._instance = instance
         self._api = BrokerApi(instance)
         self._states = States(instance)
 
     async def look(self, lag_max: int) -> list[Symptom]:
-        """Examine the cluster; all that is not well."""
+        """Examine the cluster and return all symptoms; `lag_max` is the largest acceptable lag of a group."""
         nameservers = await self._instance.nameserver_api.each_cluster()
         clusters = {
             address: answer
@@ -51,7 +50,7 @@ class Doctor:
         }
         if not clusters:
             return symptoms_of(ClusterFacts(nameservers))
-        # The client began with any of them; routes are asked of the one that knows most.
+        # From now on, query the nameserver that knows the most brokers.
         best = max(clusters, key=lambda address: len(clusters[address].brokers))
         self._instance.nameserver_api.turn_to(best)
         brokers = await self._states.brokers(_registered(clusters.values()))
@@ -60,7 +59,7 @@ class Doctor:
             each.broker_name: each.address for each in there if each.broker_id == MASTER_ID
         }
         unknown: list[tuple[str, str]] = []
-        # A slave that is left of its broker knows how far groups are, too.
+        # A slave without its master also knows the offsets of groups.
         readable = {each.broker_name: each.address for each in reversed(there)}
         groups = await self._groups(readable, unknown)
         return symptoms_of(
@@ -97,13 +96,13 @@ class Doctor:
     async def _replicas(self) -> list[Replica]:
         try:
             return await settled_replicas(lambda: ask_replicas(self._instance))
-        except CometError:  # The nameserver went away meanwhile.
+        except CometError:  # The nameserver has become unreachable.
             return []
 
     async def _missing(self) -> tuple[MissingBroker, ...]:
         try:
             return await self._instance.nameserver_api.missing_brokers()
-        except CometError:  # A nameserver of RocketMQ's own.
+        except CometError:  # RocketMQ's own nameserver.
             return ()
 
     async def _conflicts(
@@ -147,7 +146,7 @@ class Doctor:
         return found
 
     async def _held(self, group: GroupState) -> set[MessageQueue] | None:
-        """The queues that the members of a group hold; None where a member does not answer."""
+        """Return the queues that the members of a group hold; None if a member does not answer."""
         said = await side_by_side(
             lambda member: self._states.running(group.name, member.client_id, stacks=False),
             group.members,
@@ -164,7 +163,7 @@ class Doctor:
                 continue
             try:
                 queues = (await self._instance.fresh(topic)).read_queues
-            except CometError:  # Nobody has sent to it yet.
+            except CometError:  # No message was sent to the topic yet.
                 continue
             lacking += [
                 queue
@@ -176,7 +175,7 @@ class Doctor:
 
 
 def _registered(clusters: Iterable[ClusterInfo]) -> dict[str, BrokerData]:
-    """Each broker group with the members that any nameserver knows: one may lack what another has."""
+    """Return each broker group with the members that any nameserver knows; they may know different ones."""
     found: dict[str, BrokerData] = {}
     for cluster in clusters:
         for name, broker in cluster.brokers.items():

@@ -1,7 +1,7 @@
-"""Finds why a group has not consumed a message, by asking every place that can keep it, in the order of its way.
+"""Explains why a group has not consumed a message, by checking every place that can hold it back, in order.
 
-The first thing that stands in the way is the answer; the rest is told beside it. It asks what any
-RocketMQ broker answers; who holds queue locks and which members contradict each other only ours tell.
+The first obstacle is the answer; the other findings are reported, too. The checks use requests that any RocketMQ broker
+answers; only CometMQ brokers report queue locks and contradictions between members.
 """
 
 import asyncio
@@ -29,12 +29,12 @@ from cometmq.model.route import TopicRoute
 from cometmq.model.subscription import SQL92
 from cometmq.model.text import plural
 
-# Members that are asked which queues they have; a group has seldom more.
+# Maximum number of members that are queried for their queues; groups are seldom larger.
 _MEMBERS_ASKED_MAX = 64
-# Topics that are searched for a message whose topic nobody named, and how many of them are told.
+# Maximum number of topics that are searched if the topic is unknown, and that are named in the answer.
 _TOPICS_MAX = 500
 _TOPICS_TOLD = 10
-# Where a message waits before it comes to its topic, and how people call it.
+# Topics where a message waits before it is delivered to its own topic, with a description.
 _WAITING = {
     names.SCHEDULE_TOPIC: "it is delayed",
     names.WHEEL_TIMER_TOPIC: "it waits for its time",
@@ -47,12 +47,12 @@ _WAITING = {
 
 
 class ExplainFinding(NamedTuple):
-    """The result of one check on the way of a message to a group.
+    """The result of one check.
 
     Attributes:
-        check: what was looked at.
-        is_fine: False: this keeps the message from the group; None: nobody could say.
-        text: in words.
+        check: Name of the check.
+        is_fine: False: this keeps the message from the group; None: unknown.
+        text: Description of the result.
     """
 
     check: str
@@ -76,8 +76,8 @@ class Explanation(NamedTuple):
     """The findings that explain why a message has not been consumed.
 
     Attributes:
-        message: it; None where it was not found.
-        findings: what was looked at, in order.
+        message: The message; None if it was not found.
+        findings: Results of the checks, in order.
     """
 
     message: StoredMessage | None
@@ -85,7 +85,7 @@ class Explanation(NamedTuple):
 
     @property
     def answer(self) -> str:
-        """The first thing that stands in the way."""
+        """The description of the first obstacle."""
         for finding in self.findings:
             if finding.is_fine is False:
                 return finding.text
@@ -94,13 +94,13 @@ class Explanation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """A message on its way to a group.
+    """A message and the group that should consume it.
 
     Attributes:
-        message: as it lies in its topic.
-        group: who should get it.
-        address: its broker.
-        members: who is there.
+        message: The message as stored in its topic.
+        group: The consumer group.
+        address: Address of the message's broker.
+        members: Connected members of the group.
     """
 
     message: StoredMessage
@@ -113,18 +113,17 @@ class Explainer:
     """Explains for one client why a group has not consumed a message."""
 
     def __init__(self, instance: ClientInstance) -> None:
-        """Use these connections."""
         self._instance = instance
         self._queries = MessageQueries(instance)
         self._offsets = OffsetApi(instance)
         self._api = BrokerApi(instance)
 
     async def explain(self, message_id: str, group: str, topic: str | None) -> Explanation:
-        """Look at every place that can keep a message from a group.
+        """Run all checks for a message and a group.
 
         Raises:
-            MessageError: neither `topic` nor the group's members say where to look.
-            TopicNotFound, NetError, BrokerRefused, CodecError: the cluster cannot be asked.
+            MessageError: The topic is not given, and no member of the group is connected whose topics could be searched.
+            TopicNotFound, NetError, BrokerRefused, CodecError: The cluster cannot be queried.
         """
         members = await self._members(group)
         topics = [topic] if topic else [t for t in members.subscriptions if _is_plain(t)]
@@ -175,13 +174,15 @@ class Explainer:
         if is_offset_message_id(message_id):
             try:
                 found = await self._queries.view(message_id)
-            except CometError:  # A unique id looks alike, and mostly names no broker.
+            except (
+                CometError
+            ):  # A unique id has the same format, and usually contains no broker's address.
                 return None
             return found if found.topic not in _WAITING else None
         return None
 
     async def _other_topics(self, group: str, looked_at: list[str]) -> list[str]:
-        """Topics in which the group has offsets, then all: its members may be gone, or want another one."""
+        """Return the topics in which the group has offsets, then all others: members may be offline or have resubscribed."""
         addresses = (await self._instance.nameserver_api.readable_brokers()).values()
         answers = await side_by_side(
             lambda address: self._api.topics_of_group(address, group), addresses
@@ -204,7 +205,7 @@ class Explainer:
         return wanted[:_TOPICS_MAX]
 
     async def _lookup(self, topic: str, message_id: str) -> StoredMessage | None:
-        """The newest message of a topic with this id; None also where there is no such topic."""
+        """Return the newest message of a topic with this id; None if the message or the topic does not exist."""
         try:
             return await self._queries.by_unique_id(topic, message_id)
         except TopicNotFound:
@@ -232,7 +233,7 @@ class Explainer:
     # --- who wants it
 
     async def _members(self, group: str) -> ConsumerConnections:
-        """The group as the broker sees it that has most of its members."""
+        """Return the group's members according to the broker that has most of them."""
         addresses = (await self._instance.nameserver_api.readable_brokers()).values()
         answers = await side_by_side(
             lambda address: self._api.consumer_connections(address, group), addresses
@@ -240,7 +241,7 @@ class Explainer:
         seen = [ConsumerConnections()]
         for members in answers:
             if isinstance(members, BrokerRefused) or members is None:
-                continue  # Nobody of the group is connected there.
+                continue  # No member of the group is connected there.
             if isinstance(members, CometError):
                 raise members
             seen.append(members)
@@ -281,7 +282,7 @@ class Explainer:
         )
 
     async def _behind(self, case: _Case, committed: int) -> ExplainFinding:
-        """The group has passed it: it was consumed, or waits for another try."""
+        """Explain a message before the committed offset: it was consumed, or waits for a retry."""
         message, group = case.message, case.group
         if await self._lookup(names.dead_letter_topic(group), message.message_id):
             return _stops("retry", f"it is in the dead letters of {group!r}")
@@ -378,7 +379,7 @@ def _wanted(case: _Case) -> ExplainFinding:
         told = f"no member says that it wants {message.topic!r}"
         return _stops("filter", told) if case.members.connections else _unknown("filter", told)
     if wish.kind == SQL92:
-        # A process that only looks at brokers need not know the grammar.
+        # Loaded only when needed.
         from cometmq.codec.sql92 import sql92_filter
 
         is_wanted = sql92_filter(wish.expression).matches(encode_properties(message.properties))
@@ -389,7 +390,7 @@ def _wanted(case: _Case) -> ExplainFinding:
 
 
 def _until(message: StoredMessage) -> str:
-    """The time for which a message waits, in words, as far as its properties say."""
+    """Describe the time for which a message waits, according to its properties."""
     due = message.properties.get(keys_of.TIMER_OUT_MS, "")
     if due.isdecimal():
         return f" until {datetime.fromtimestamp(int(due) / 1000).astimezone():%F %T}"

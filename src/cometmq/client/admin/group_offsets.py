@@ -1,7 +1,7 @@
-"""Moves the offsets of consumer groups: to a time, to chosen offsets, or to those of another group.
+"""Changes the committed offsets of consumer groups: to a time, or to chosen offsets.
 
-Two ways lead there. A broker that moves groups itself (useServerSideResetOffset) stores the offset and sends whoever
-pulls next to it. Any other only tells the members, so that an exact offset can be stored while nobody is there alone.
+A broker with useServerSideResetOffset stores the offset and redirects the members at their next pull. Any other broker only
+notifies the members of a time, so exact offsets can be stored only while no member is connected.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,21 +14,20 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.queue import MessageQueue
 
-# What a broker that moves groups itself says of it in its settings.
+# Setting of a broker that moves groups itself.
 _MOVES_ITSELF = "useServerSideResetOffset"
 
 
 class GroupOffsetAdmin:
-    """Moves groups for one client."""
+    """Changes the offsets of groups, for one client."""
 
     def __init__(self, instance: ClientInstance) -> None:
-        """Use this client's connections."""
         self._instance = instance
         self._offsets = OffsetApi(instance)
         self._brokers = BrokerApi(instance)
 
     async def at(self, topic: str, timestamp_ms: int | None) -> dict[MessageQueue, int]:
-        """The offset of each queue at a time; 0: the first there is, None: the end."""
+        """Return the offset of each queue at a time, ms since 1970; 0: the first offset, None: the end."""
         return await self._of((await self._instance.known(topic)).read_queues, timestamp_ms)
 
     async def _of(
@@ -52,7 +51,7 @@ class GroupOffsetAdmin:
         for name in sorted({queue.broker_name for queue in queues}):
             address = self._instance.address(name)
             moved = await self._brokers.reset_offsets(address, group, topic, at_ms)
-            if moved is None:  # Nobody is there to move: its offsets are stored.
+            if moved is None:  # No member is connected: store the offsets.
                 ours = [queue for queue in queues if queue.broker_name == name]
                 moved = await self._of(ours, timestamp_ms)
                 await self._offsets.commit_all(group, moved)
@@ -60,7 +59,7 @@ class GroupOffsetAdmin:
         return offsets
 
     async def put(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Move a group to these offsets; all of them are looked at before any is stored."""
+        """Move a group to given offsets; all of them are checked before any is stored."""
         bounds = await self._bounds(offsets)
         for queue, offset in offsets.items():
             first, end = bounds[queue]

@@ -1,4 +1,4 @@
-"""Looks into a cluster: its brokers and groups, and why something does not move.
+"""The asyncio inspector: reports the state of brokers and groups, and diagnoses problems of a cluster.
 
     async with AsyncInspector("127.0.0.1:9876") as inspector:
         print((await inspector.explain(message_id, "billing")).answer)
@@ -37,15 +37,15 @@ from cometmq.model.route import MASTER_ID
 
 
 class AsyncInspector(AsyncClient):
-    """Inspects a cluster: its brokers and groups, and why something does not move.
+    """Inspects a cluster: the state of brokers and groups, and the reasons of problems.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
-        settings: times.
-        instance: share another client's connections; its owner closes it.
+        settings: Times; without a namespace.
+        instance: Shares the connections of another client, whose owner closes them.
 
     Raises:
-        SettingsError: a nameserver address cannot be read, or the settings have a namespace.
+        SettingsError: A nameserver address is invalid, or the settings have a namespace.
     """
 
     def __init__(
@@ -73,33 +73,33 @@ class AsyncInspector(AsyncClient):
     # --- brokers
 
     async def brokers(self) -> list[BrokerState]:
-        """Each member of each broker group, masters first, with its numbers; all are asked side by side."""
+        """Return the state and runtime values of each member of each broker group, masters first; queried concurrently."""
         return await self._states.brokers()
 
     async def runtime(self, broker_name: str, broker_id: int = MASTER_ID) -> dict[str, str]:
-        """The numbers of a broker, by RocketMQ's names.
+        """Return the runtime values of a broker, under RocketMQ's names.
 
         Raises:
-            BrokerNotFound: it is not registered.
+            BrokerNotFound: The broker is not registered.
         """
         address = await self._live.nameserver_api.member(broker_name, broker_id)
         return await self._api.runtime(address)
 
     async def settings(self, broker_name: str, broker_id: int = MASTER_ID) -> SettingsReport:
-        """The settings that are in force at a broker.
+        """Return the settings that are in effect at a broker.
 
         Raises:
-            BrokerNotFound: it is not registered.
+            BrokerNotFound: The broker is not registered.
         """
         address = await self._live.nameserver_api.member(broker_name, broker_id)
         return await self._api.settings(address)
 
     async def stats(self, broker_name: str, name: str, key: str) -> StatsWindows:
-        """The sums of one of RocketMQ's statistics (`TOPIC_PUT_NUMS`) at a master, for its last minute, hour and day.
+        """Return sums of a RocketMQ statistic (such as `TOPIC_PUT_NUMS`) at a master, for its last minute, hour and day.
 
         Raises:
-            BrokerNotFound: it is not registered.
-            BrokerRefused: it keeps no such number.
+            BrokerNotFound: The broker is not registered.
+            BrokerRefused: The broker has no such statistic.
         """
         address = await self._live.nameserver_api.member(broker_name)
         return await self._api.stats(address, name, key)
@@ -107,56 +107,56 @@ class AsyncInspector(AsyncClient):
     # --- topics and groups
 
     async def missing(self) -> list[AbsentBroker]:
-        """The brokers that left their nameserver and have not come back; RocketMQ's nameserver does not tell them."""
+        """Return the brokers that left their nameserver and have not come back; RocketMQ's nameserver does not report them."""
         return await self._states.missing()
 
     async def topic_bounds(
         self, topic: str, missing: Sequence[AbsentBroker] | None = None
     ) -> TopicState:
-        """The offsets of each queue of a topic that can be read, without times and rate: anybody may ask for these.
+        """Return the offsets of each readable queue of a topic, without times and rate; requires no administrator's rights.
 
         Args:
-            topic: its name.
-            missing: The answer of `missing`, to look at many topics; None: it is asked for.
+            topic: Name of the topic.
+            missing: The result of `missing`, if it is used for many topics; None: it is queried.
 
         Raises:
-            TopicNotFound: the nameserver knows none.
+            TopicNotFound: The nameserver has no route of the topic.
         """
         return await self._states.topic_bounds(topic, missing)
 
     async def topic_stats(
         self, topic: str, missing: Sequence[AbsentBroker] | None = None
     ) -> TopicState:
-        """The offsets and last store time of each queue of a topic, and its messages put a second.
+        """Return the offsets and last store time of each queue of a topic, and its rate of stored messages per second.
 
-        A broker that cannot be asked is named, and its queues are left out.
+        A broker that cannot be queried is listed in `absent`, and its queues are left out.
 
         Args:
-            topic: its name.
-            missing: The answer of `missing`, to look at many topics; None: it is asked for.
+            topic: Name of the topic.
+            missing: The result of `missing`, if it is used for many topics; None: it is queried.
 
         Raises:
-            TopicNotFound: the nameserver knows none.
+            TopicNotFound: The nameserver has no route of the topic.
         """
         return await self._states.topic(topic, missing)
 
     async def groups_of_topic(self, topic: str) -> list[str]:
-        """The consumer groups of a topic, sorted.
+        """Return the consumer groups of a topic, sorted.
 
         Raises:
-            TopicNotFound: the nameserver knows none.
+            TopicNotFound: The nameserver has no route of the topic.
         """
         return await self._states.groups_of_topic(topic)
 
     async def groups(self) -> list[GroupState]:
-        """Every consumer group with its lag and number of members, by name; brokers are asked side by side."""
+        """Return every consumer group with its lag and members, by name; brokers are queried concurrently."""
         return await self._states.groups()
 
     async def group(self, group: str) -> GroupState:
-        """One consumer group, with its members and its lag by queue.
+        """Return one consumer group, with its members and its lag by queue.
 
         Raises:
-            GroupNotFound: no broker knows it.
+            GroupNotFound: No broker knows the group.
         """
         state = await self._states.group(group)
         if not state.is_known:
@@ -166,46 +166,46 @@ class AsyncInspector(AsyncClient):
     async def running(
         self, group: str, client_id: str, *, stacks: bool = False
     ) -> RunningState:
-        """The state that a member of a group reports, by way of any broker that knows it.
+        """Return the state that a member of a group reports, through any master that knows the member.
 
         Args:
-            group: the consumer group.
-            client_id: of the member.
-            stacks: with what its threads do.
+            group: The consumer group.
+            client_id: Client id of the member.
+            stacks: Whether to include the stacks of its threads.
 
         Raises:
-            BrokerRefused: no broker knows the member, or it does not answer.
+            BrokerRefused: No broker knows the member, or the member does not answer.
         """
         return await self._states.running(group, client_id, stacks=stacks)
 
     # --- what does not move
 
     async def examine(self, *, lag_max: int = LAG_DEFAULT) -> list[Symptom]:
-        """Find all that is not well in the cluster, the worst first, with what to do; takes 2 s more where a queue has no reader.
+        """Find all problems of the cluster, the worst first, with advice; takes 2 s longer if a queue has no reader.
 
         Args:
-            lag_max: messages that a group may lack.
+            lag_max: Largest acceptable lag of a group, messages.
         """
         return await Doctor(self._live).look(lag_max)
 
     async def explain(
         self, message_id: str, group: str, *, topic: str | None = None
     ) -> Explanation:
-        """Find why a group has not consumed a message.
+        """Explain why a group has not consumed a message.
 
         Args:
-            message_id: the id that its producer gave it, or the offset message id.
-            group: the consumer group.
-            topic: of the message; None: the topics that the group's members want.
+            message_id: Id that the producer assigned, or the offset message id.
+            group: The consumer group.
+            topic: Topic of the message; None: the topics that the group's members subscribe to.
 
         Raises:
-            MessageError: nobody is there to say the topics, and none is named.
-            TopicNotFound: the nameserver does not know the topic.
+            MessageError: No topic is given, and no member is connected whose topics could be searched.
+            TopicNotFound: The nameserver has no route of the topic.
         """
         return await Explainer(self._live).explain(message_id, group, topic)
 
     async def conflicts(self, group: str | None = None) -> list[Conflict]:
-        """Members that contradict each other, of one group or of all; Java's brokers refuse to say."""
+        """Return contradictions between members, of one group or of all; Java brokers refuse this request."""
         found: dict[Conflict, None] = {}
         addresses = (await self._live.nameserver_api.readable_brokers()).values()
         for conflicts in all_of(
@@ -217,7 +217,7 @@ class AsyncInspector(AsyncClient):
     async def queue_locks(
         self, group: str | None = None
     ) -> dict[tuple[str, MessageQueue], str]:
-        """The client ids that hold queues in order, by group and queue; Java's brokers do not tell them."""
+        """Return the client ids that hold queue locks, by group and queue; Java brokers refuse this request."""
         found: dict[tuple[str, MessageQueue], str] = {}
         addresses = (await self._live.nameserver_api.readable_brokers()).values()
         for locks in all_of(
@@ -229,9 +229,9 @@ class AsyncInspector(AsyncClient):
     # --- dead letters
 
     async def replayed(self, group: str, letters: Sequence[StoredMessage]) -> list[bool]:
-        """Whether each dead letter of a group was sent again, by this client or anybody else.
+        """Return for each dead letter of a group whether it was replayed, by this client or any other.
 
-        What the ledger in the cluster says, which the command `dlq replay`, the dashboard and Spark's job share.
+        The result is from the ledger that the command `dlq replay`, the dashboard and the Spark job share.
         """
         from cometmq.client.admin.replay import replayed
 
@@ -240,18 +240,18 @@ class AsyncInspector(AsyncClient):
     async def replay(
         self, group: str, letters: Sequence[StoredMessage], *, again: bool = False
     ) -> list[str]:
-        """Send dead letters of a group back to the topics where they came from, each once.
+        """Send dead letters of a group back to their original topics, each once.
 
         Args:
-            group: the consumer group that gave them up.
-            letters: as they were read from its topic of dead letters.
-            again: also those that were sent before.
+            group: The consumer group.
+            letters: Dead letters, as read from the group's dead-letter topic.
+            again: Also send those that were replayed before.
 
         Returns:
-            What became of each: nothing to say where it was sent, else why it was not.
+            For each dead letter an empty text if it was sent, otherwise the reason why it was not.
 
         Raises:
-            RequestError: the group's name is too long for a ledger.
+            RequestError: The name of the group is too long for a ledger.
         """
         from cometmq.client.admin.replay import Replay, ReplayPlan
 
@@ -259,10 +259,10 @@ class AsyncInspector(AsyncClient):
         return await run.these(letters, again=again)
 
     async def resume_transaction(self, offset_message_id: str) -> None:
-        """Have a half message checked again that was given up after too many checks.
+        """Have a half message checked again that was discarded after too many checks.
 
         Args:
-            offset_message_id: of the message in TRANS_CHECK_MAX_TIME_TOPIC.
+            offset_message_id: Offset message id in TRANS_CHECK_MAX_TIME_TOPIC.
         """
         host, _offset = decode_message_id(offset_message_id)
         await self._api.resume_check(decode_host(host), offset_message_id)

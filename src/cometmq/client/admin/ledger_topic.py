@@ -1,7 +1,7 @@
-"""The ledger of a group's replays as it lies in the cluster: one queue of a topic, read and appended to.
+"""The stored replay ledger of a group: one queue of a topic, which is read and appended to.
 
-Its entries are stored later than the letters that they are about, so where both lie at brokers that keep messages
-equally long no letter outlives what is known of it.
+Its entries are stored later than the dead letters that they concern. If both are kept equally long, no dead letter outlives
+its entries.
 """
 
 from collections.abc import Collection
@@ -36,15 +36,15 @@ _SEND_TIMEOUT_MS = 8_000
 
 
 class LedgerTopic:
-    """The ledger of one group.
+    """The replay ledger of one group.
 
     Attributes:
-        state: what it says, as far as it was read.
+        state: State after the entries that were read.
 
     Args:
-        instance: connections.
-        group: whose dead letters.
-        only: keep what is said of these letters; None: of all.
+        instance: Routes and connections.
+        group: Group of the dead letters.
+        only: Keep only the state of these dead letters; None: of all.
     """
 
     def __init__(
@@ -65,14 +65,14 @@ class LedgerTopic:
         self._queue: MessageQueue | None = None
         self._reader: AsyncQueueReader | None = None
         self._next = 0
-        self._own: tuple[bytes, Entry] = b"", Renewal("", ())  # The last that was written.
+        self._own: tuple[bytes, Entry] = b"", Renewal("", ())  # The last entry written.
 
     async def open(self, reader: AsyncQueueReader, *, is_made: bool) -> None:
-        """Find the ledger's topic, or make it where `is_made`; and read it with this reader from now on.
+        """Find the ledger's topic, create it if `is_made`, and read it; the reader is also used later.
 
         Raises:
-            RequestError: the group's name is too long for a topic of that name.
-            BrokerNotFound: no master is there.
+            RequestError: The name of the group is too long for the topic's name.
+            BrokerNotFound: No master is registered.
         """
         check_topic(self._topic)
         self._reader = reader
@@ -99,7 +99,7 @@ class LedgerTopic:
         """Append an entry, and read up to it.
 
         Raises:
-            SendFailed, BrokerRefused, NetError: it may not be there.
+            SendFailed, BrokerRefused, NetError: The entry may not be stored.
         """
         assert self._queue is not None, "a dry run writes nothing"
         content = encode_entry(entry)
@@ -110,7 +110,7 @@ class LedgerTopic:
             await self.read()
 
     async def read(self) -> None:
-        """Read the entries that have come since."""
+        """Read the new entries."""
         if self._queue is None:
             return
         assert self._reader is not None, "`open` was there"
@@ -123,7 +123,7 @@ class LedgerTopic:
 
     def _take(self, content: bytes, stored_ms: int) -> None:
         try:
-            # What was just written is read again for its place among the others', not for what it says.
+            # The entry that was just written is read again for its position among the others, and need not be decoded.
             entry = self._own[1] if content == self._own[0] else decode_entry(content)
         except CodecError as error:
             raise CodecError(

@@ -1,27 +1,26 @@
-"""The traces of a message: what producers and consumers wrote of it into the trace topic."""
+"""Search for the message traces that producers and consumers wrote to the trace topic."""
 
 from cometmq.client.admin.queries import MessageQueries
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.codec.trace import Trace, TraceKind, decode_traces
 
-_RECORDS_MAX = 64  # Messages of the trace topic that a broker gives (`maxMsgsNumBatch`).
-# The end of a call has no time of its own in what older clients write.
+_RECORDS_MAX = 64  # Maximum number of trace messages that a broker returns (`maxMsgsNumBatch`).
+# Order of record kinds; older clients write no time for the end of a listener call.
 _ORDER = {TraceKind.PUB: 0, TraceKind.SUB_BEFORE: 1, TraceKind.SUB_AFTER: 2}
 
 
 class MessageTraces:
-    """Finds traces for one client."""
+    """Finds message traces for one client."""
 
     def __init__(self, instance: ClientInstance) -> None:
-        """Use this client's connections."""
         self._queries = MessageQueries(instance)
 
     async def of(self, message_id: str, topic: str) -> list[Trace]:
-        """The trace records of a message: its sends, then each call of a listener with its end.
+        """Return the trace records of a message: its sends, then each listener call with its end.
 
         Raises:
-            TopicNotFound: there is no such trace topic.
-            CodecError: somebody wrote there what is no trace.
+            TopicNotFound: The trace topic does not exist.
+            CodecError: The trace topic contains a malformed record.
         """
         held = await self._queries.by_key(
             topic, message_id, count_max=_RECORDS_MAX, begin_ms=0, end_ms=None

@@ -1,7 +1,6 @@
-"""Finds messages at brokers: by key, by unique id, by the id that says where a message lies.
+"""Search for messages at brokers: by key, by unique id, or by offset message id.
 
-A broker's index knows hashes only, so what it gives is compared here (MQAdminImpl.queryMessage of
-RocketMQ 5.3.3 does the same).
+A broker's index contains only hashes, so the results are filtered here (like MQAdminImpl.queryMessage of RocketMQ 5.3.3).
 """
 
 import asyncio
@@ -22,14 +21,13 @@ BODY_SIZE_MAX = (
     64 << 20
 )  # Of a decompressed body, bytes; a record has at most a frame's 16 MiB.
 
-ANSWER_SIZE_MAX = 256 << 20  # Of all decompressed bodies of an answer, bytes.
+ANSWER_SIZE_MAX = 256 << 20  # All decompressed bodies of an answer, bytes.
 
 
 class MessageQueries:
-    """Asks brokers for messages. Its methods raise what `ClientInstance.ask` raises, and CodecError."""
+    """Queries brokers for messages. Methods raise the errors of `ClientInstance.ask`, and CodecError."""
 
     def __init__(self, instance: ClientInstance) -> None:
-        """Use these connections."""
         self._instance = instance
         self._api = MessageApi(instance)
 
@@ -38,7 +36,7 @@ class MessageQueries:
     ) -> list[StoredMessage]:
         """Return messages with a key in their KEYS, from all brokers of the topic, the oldest first."""
         end_ms = ALL_TIME if end_ms is None else end_ms
-        # Java brokers compare times of the index, which are up to 999 ms before a message's own.
+        # Java brokers compare times of the index, which are up to 999 ms earlier than the message's store time.
         asked = await self._ask_all(
             topic, key, count_max=count_max, begin_ms=max(begin_ms - 999, 0), end_ms=end_ms
         )
@@ -52,12 +50,12 @@ class MessageQueries:
         return found[-count_max:] if count_max > 0 else []
 
     async def by_unique_id(self, topic: str, unique_id: str) -> StoredMessage | None:
-        """The newest message with the id that its producer gave it."""
+        """Return the newest message with an id that its producer assigned, or None."""
         found = await self.all_by_unique_id(topic, unique_id)
         return found[-1] if found else None
 
     async def all_by_unique_id(self, topic: str, unique_id: str) -> list[StoredMessage]:
-        """Every message with the id that its producer gave it, the oldest first: retries and replays keep it."""
+        """Return all messages with an id that a producer assigned, the oldest first: retries and replays keep the id."""
         return [
             message
             for message in await self._ask_all(topic, unique_id, count_max=32, is_id=True)
@@ -65,7 +63,7 @@ class MessageQueries:
         ]
 
     async def view(self, offset_message_id: str) -> StoredMessage:
-        """The message at the place that an offset message id names."""
+        """Return the message at the place that an offset message id contains."""
         host, offset = decode_message_id(offset_message_id)
         address = decode_host(host)
         record = await self._api.view(address, offset)
@@ -82,7 +80,7 @@ class MessageQueries:
         end_ms: int = ALL_TIME,
         is_id: bool = False,
     ) -> list[StoredMessage]:
-        """Ask every broker of the topic; by store time, the oldest first."""
+        """Query every broker of the topic and return the messages by store time, the oldest first."""
 
         async def ask(broker: tuple[str, str]) -> list[StoredMessage]:
             name, address = broker
@@ -104,7 +102,7 @@ class MessageQueries:
         return sorted(found, key=lambda message: message.stored_ms)
 
     async def _name_of(self, address: str) -> str:
-        """The broker that has this address; the address itself where nobody knows it."""
+        """Return the name of the broker with this address, or the address itself if it is unknown."""
         for broker in (await self._instance.nameserver_api.cluster()).brokers.values():
             if address in broker.addresses.values():
                 return broker.broker_name
@@ -112,7 +110,7 @@ class MessageQueries:
 
 
 def is_offset_message_id(message_id: str) -> bool:
-    """Whether an id may be an offset message id."""
+    """Return whether an id has the format of an offset message id."""
     try:
         decode_message_id(message_id)
     except CodecError:
@@ -121,10 +119,10 @@ def is_offset_message_id(message_id: str) -> bool:
 
 
 def _unpack_all(content: bytes, broker_name: str, address: str) -> list[StoredMessage]:
-    """The messages of an answer.
+    """Convert the records of an answer to messages.
 
     Raises:
-        CodecError: one cannot be read, or their bodies unpack to more than ANSWER_SIZE_MAX.
+        CodecError: A record is malformed, or the bodies decompress to more than ANSWER_SIZE_MAX.
     """
     room, messages = UnpackedRoom(ANSWER_SIZE_MAX), []
     for record in decode_records(content):

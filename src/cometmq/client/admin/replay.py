@@ -1,8 +1,8 @@
-"""Sends a group's dead letters back to where they came from: each once, however often and by whomever it is run.
+"""Replays a group's dead letters: sends each back to its original topic once, even if several runs do so.
 
-What was sent stands in a ledger, one queue of a topic beside the dead letters (`ReplayLedger` says how its entries decide).
-A letter keeps its id, and says in the property REPLAY_OF which one it was: so a run that takes over from one that died
-finds what that one sent, by the index of the topic.
+The ledger (see `ReplayLedger`) records the dead letters that were sent. A copy keeps the message id, and its property
+REPLAY_OF names the dead letter. A run that takes over from a dead one can therefore find the copies already sent, through
+the index of the topic.
 """
 
 import asyncio
@@ -33,10 +33,10 @@ from cometmq.model.names import INNER_PRODUCER_GROUP, TOOLS_GROUP
 
 REPLAY_OF = "REPLAY_OF"
 _BATCH_MAX = 2_000
-# Of a claim: when the last send begins, and how long one may take. Together less than a lease.
+# Of a claim: the time until the last send starts, and the timeout of a send. Together they are less than a lease.
 _SEND_SECONDS_MAX = 8.0
 _SEND_TIMEOUT_MS = 8_000
-# With a rate: what claiming and reading between two batches took is made up for, up to so much.
+# With a rate limit: maximum time lost by claiming and reading that is made up for.
 _CATCH_UP_SECONDS = 0.25
 _HELD = "another run has it and may be sending it; look again in 20 s"
 _HOMELESS = "it does not say which topic it came from"
@@ -44,14 +44,14 @@ _HOMELESS = "it does not say which topic it came from"
 
 @dataclass(slots=True)
 class ReplayResult:
-    """The counts of a replay of dead letters.
+    """The counts of a replay.
 
     Attributes:
-        sent: letters that were sent now, by the topic where they went.
-        before: letters that an earlier run had sent.
-        homeless: letters that do not say where they came from.
-        failed: letters that were not taken, or of which nobody knows.
-        reasons: why, each reason once.
+        sent: Number of dead letters sent in this run, by target topic.
+        before: Number of dead letters that earlier runs had sent.
+        homeless: Number of dead letters without a recorded original topic.
+        failed: Number of dead letters that were refused, or whose outcome is unknown.
+        reasons: Distinct reasons of failures.
     """
 
     sent: dict[str, int] = field(default_factory=dict)
@@ -63,14 +63,14 @@ class ReplayResult:
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
-    """The settings of a replay of dead letters.
+    """The parameters of a replay.
 
     Attributes:
-        group: whose dead letters.
-        wanted: which of them.
-        to_topic: where to; None: each to the topic where it came from.
-        rate: messages a second at most; None: as fast as it goes.
-        is_dry: only count.
+        group: Group of the dead letters.
+        wanted: Selection of dead letters.
+        to_topic: Target topic; None: the original topic of each dead letter.
+        rate: Maximum number of messages per second; None: no limit.
+        is_dry: Whether only to count.
     """
 
     group: str
@@ -81,12 +81,12 @@ class ReplayPlan:
 
 
 class Replay:
-    """A run of a plan of replay.
+    """A run of a replay.
 
     Args:
-        instance: connections.
-        plan: what to do.
-        say: is told what the run waits for.
+        instance: Routes and connections.
+        plan: Parameters of the replay.
+        say: Called with a text when the run waits.
     """
 
     def __init__(
@@ -106,18 +106,20 @@ class Replay:
         self._run = f"{instance.chance.getrandbits(64):016x}"
         self._claims = 0
         self._is_waiting = False
-        self._refused: dict[LetterId, str] = {}  # With what was said.
+        self._refused: dict[LetterId, str] = {}  # With the reasons.
         self._due = 0.0
 
     async def run(self) -> ReplayResult:
         """Send the dead letters.
 
         Raises:
-            TopicNotFound: the group has no dead letters.
-            ExpressionError: the filter is none.
-            NetError, BrokerRefused, CodecError: the cluster cannot be asked; another run goes on.
+            TopicNotFound: The group has no dead letters.
+            ExpressionError: The filter is invalid.
+            NetError, BrokerRefused, CodecError: The cluster cannot be queried; another run can continue.
         """
-        await self._letters.check(self._plan.group)  # Of nobody's letters there is no ledger.
+        await self._letters.check(
+            self._plan.group
+        )  # Without dead letters no ledger is created.
         async with AsyncQueueReader(group=TOOLS_GROUP, instance=self._instance) as reader:
             await self._ledger.open(reader, is_made=not self._plan.is_dry)
             held: list[StoredMessage] = []
@@ -129,7 +131,7 @@ class Replay:
         return self.result
 
     async def these(self, letters: Sequence[StoredMessage], *, again: bool) -> list[str]:
-        """Send these letters, and wait for nobody; see `AsyncInspector.replay`."""
+        """Send these dead letters, without waiting for other runs; see `AsyncInspector.replay`."""
         ids = [id_of(each) for each in letters]
         homed = list({id_of(each): each for each in letters if self._target(each)}.values())
         async with AsyncQueueReader(group=TOOLS_GROUP, instance=self._instance) as reader:
@@ -165,7 +167,7 @@ class Replay:
         return self._plan.to_topic or dead_letter_origin(letter)
 
     async def _replay(self, batch: Sequence[StoredMessage]) -> list[StoredMessage]:
-        """Send the letters of a batch that nobody has sent; those of another run, or out of time, are given back."""
+        """Send the dead letters of a batch that are not sent yet; return those of other runs and those out of time."""
         ledger = self._ledger.state
         by_id = {id_of(letter): letter for letter in batch}
         open_ = {each: letter for each, letter in by_id.items() if each not in ledger.done}
@@ -203,7 +205,7 @@ class Replay:
         return held + [each for each in unsent if id_of(each) not in self._refused]
 
     async def _sent_before(self, letters: Sequence[StoredMessage]) -> set[LetterId]:
-        """The letters of these that a run which died had already sent."""
+        """Return those of the dead letters that a dead run had already sent."""
         return await sent_before(
             self._queries,
             [
@@ -222,7 +224,7 @@ class Replay:
     async def _send(
         self, letters: Sequence[StoredMessage], until: float
     ) -> tuple[list[StoredMessage], list[StoredMessage]]:
-        """Send letters; gives those that surely went nowhere, and those of which nobody knows."""
+        """Send dead letters; return those that were certainly not sent, and those whose outcome is unknown."""
         unsent: list[StoredMessage] = []
         unsure: list[StoredMessage] = []
         started: list[tuple[StoredMessage, asyncio.Future[SendResult]]] = []
@@ -248,7 +250,7 @@ class Replay:
             if not isinstance(failure, CometError):
                 raise failure
             self._refuse(letter, failure)
-            # A broker that says no has nothing; of any other failure nobody knows.
+            # A broker that refuses has not stored the message; after any other failure it is unknown.
             is_sure = isinstance(failure, BrokerRefused | TopicNotFound)
             (unsent if is_sure else unsure).append(letter)
         return unsent, unsure
@@ -273,7 +275,7 @@ class Replay:
             self.result.reasons.append(str(error))
 
     async def _wait_for(self, held: Sequence[StoredMessage]) -> None:
-        """Until the claims of another run, which may be dead, are over."""
+        """Wait until the claims of another run, which may be dead, expire."""
         now_ms = self._instance.clock.now_ms()
         free_ms = min(self._ledger.state.free_at(id_of(each)) for each in held)
         if free_ms > now_ms:
@@ -288,19 +290,19 @@ class Replay:
 
 
 def id_of(letter: StoredMessage) -> LetterId:
-    """The identity of a dead letter, as the replay ledger keeps it."""
+    """Return the identity of a dead letter in the replay ledger."""
     queue = letter.queue
     return LetterId(queue.broker_name, queue.queue_id, letter.queue_offset, letter.stored_ms)
 
 
 class ReplayCandidate(NamedTuple):
-    """A dead letter that may have been sent.
+    """A dead letter that may already have been sent.
 
     Attributes:
-        id: which one.
-        topic: where it would be.
-        message_id: the id that its copy keeps.
-        place: what its copy says in REPLAY_OF.
+        id: Identity in the ledger.
+        topic: Target topic.
+        message_id: Message id, which the copy keeps.
+        place: Value of REPLAY_OF in the copy.
     """
 
     id: LetterId
@@ -312,10 +314,10 @@ class ReplayCandidate(NamedTuple):
 async def sent_before(
     queries: MessageQueries, letters: Sequence[ReplayCandidate]
 ) -> set[LetterId]:
-    """The letters of these of which a copy stands in the index of its topic.
+    """Return those of the dead letters that have a copy in the index of their target topic.
 
     Raises:
-        NetError, BrokerRefused, CodecError: a broker of the topic cannot be asked.
+        NetError, BrokerRefused, CodecError: A broker of the topic cannot be queried.
     """
 
     async def is_sent(letter: ReplayCandidate) -> bool:
@@ -332,7 +334,7 @@ async def sent_before(
 async def replayed(
     instance: ClientInstance, group: str, letters: Sequence[StoredMessage]
 ) -> list[bool]:
-    """Whether each letter was sent again; see `AsyncInspector.replayed`."""
+    """Return whether each dead letter was replayed; see `AsyncInspector.replayed`."""
     ids = [id_of(each) for each in letters]
     ledger = LedgerTopic(instance, group, only=ids)
     async with AsyncQueueReader(group=TOOLS_GROUP, instance=instance) as reader:

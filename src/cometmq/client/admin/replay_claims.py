@@ -1,6 +1,6 @@
-"""Claims dead letters in the cluster's ledger for a run that sends them elsewhere, and renews the claims meanwhile.
+"""Claims on dead letters in the replay ledger, for a run that sends them elsewhere; claims are renewed meanwhile.
 
-The command line and the dashboard read and write the same ledger, so none sends what another one sent (docs/design/0055).
+The command line and the dashboard use the same ledger, so no dead letter is sent twice (docs/design/0055).
 """
 
 import asyncio
@@ -26,18 +26,18 @@ _LOOK_SECONDS = 2.0
 
 
 class AsyncReplayClaims(AsyncGroupClient):
-    """Claims of dead letters, each taken before they are sent again and ended when they are.
+    """Claims on dead letters: taken before the dead letters are sent and ended afterwards.
 
-    The start finds the ledger, or makes it. After the close nothing is renewed any more.
+    The start finds or creates the ledger. After the close, claims are no longer renewed.
 
     Args:
         nameservers: "ip:port;ip:port" of the cluster with the dead letters; None: NAMESRV_ADDR, then 127.0.0.1:9876.
-        group: the consumer group that gave them up.
-        settings: times.
-        instance: share another client's connections; its owner closes it.
+        group: Consumer group of the dead letters.
+        settings: Times.
+        instance: Shares the connections of another client, whose owner closes them.
 
     Raises:
-        SettingsError: a nameserver address cannot be read.
+        SettingsError: A nameserver address is invalid.
     """
 
     def __init__(
@@ -50,18 +50,18 @@ class AsyncReplayClaims(AsyncGroupClient):
     ) -> None:
         super().__init__(nameservers, settings, instance, group)
         self._claims: list[Claim] = []
-        self._found: set[LetterId] = set()  # Of them, sent by a run that died.
-        self._count = 0  # Of letters in them.
+        self._found: set[LetterId] = set()  # Those claimed letters that a dead run had sent.
+        self._count = 0  # Number of claimed letters.
         self._busy = asyncio.Lock()
         self._queries = MessageQueries(self._instance)
         self._ledger: LedgerTopic | None = None
         self._tasks = Tasks(f"{self._group} claims")
 
     async def _open(self) -> None:
-        """Find the ledger, or make it.
+        """Find or create the ledger.
 
         Raises:
-            CometError: the cluster cannot be asked.
+            CometError: The cluster cannot be queried.
         """
         reader = AsyncQueueReader(group=TOOLS_GROUP, instance=self._instance)
         self._at_close(reader.close)
@@ -77,17 +77,17 @@ class AsyncReplayClaims(AsyncGroupClient):
         return self._ledger
 
     async def take(self, run: str, letters: Sequence[ReplayCandidate]) -> set[LetterId]:
-        """Claim the letters that this run is to send: those that nobody else has sent.
+        """Claim the dead letters that this run must send, and return those that no other run has sent.
 
-        Waits while another run has one of them. What is taken is renewed until `end`.
+        Waits while another run holds one of them. Claims are renewed until `end`.
 
         Args:
-            run: the same when the same letters come again, and nobody else's.
-            letters: those that are to be sent now.
+            run: Id of the run: unique, and the same when the same dead letters are claimed again.
+            letters: Dead letters to send now.
 
         Raises:
-            ClientClosed: not started, or closed.
-            CometError: the cluster cannot be asked.
+            ClientClosed: The client is not running.
+            CometError: The cluster cannot be queried.
         """
         by_id = {each.id: each for each in letters}
         ledger = self._opened()
@@ -107,11 +107,11 @@ class AsyncReplayClaims(AsyncGroupClient):
         return (set(won) | own) - self._found
 
     async def end(self) -> None:
-        """Say that all that was taken is sent.
+        """Record that all claimed dead letters are sent.
 
         Raises:
-            ClientClosed: not started, or closed.
-            NetError: another run took over some of it meanwhile, and may have sent it, too.
+            ClientClosed: The client is not running.
+            NetError: Another run took over some of them meanwhile, and may also have sent them.
         """
         ledger = self._opened()
         async with self._busy:
@@ -133,7 +133,7 @@ class AsyncReplayClaims(AsyncGroupClient):
             async with self._busy:
                 if self._claims:
                     numbers = tuple(each.number for each in self._claims)
-                    # Another try comes, and `end` finds out whether all of them were too late.
+                    # It will be tried again, and `end` detects whether the renewals were too late.
                     with contextlib.suppress(CometError):
                         await ledger.write(Renewal(self._claims[0].run, numbers))
 

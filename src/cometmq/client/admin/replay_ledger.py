@@ -1,8 +1,8 @@
-"""The replayed dead letters of a group: a log of claims in one queue, whose order all runs agree on.
+"""The replay ledger of a group: a log of claims on dead letters, in one queue, so that all runs see the same order.
 
-A run claims letters before it sends them, and says afterwards which of them it sent. The log decides whose a letter is:
-the first claim that reached it, until that is done or its lease is over. Then another run may claim it, and must look
-whether the first one sent it before it died. A run that needs longer renews its claims. Nothing here asks or sends (docs/design/0055).
+A run claims dead letters before it sends them, and records afterwards which ones it sent. A dead letter belongs to the
+first claim on it, until that claim ends or its lease expires. Then another run may claim it, and must check whether the
+first run sent it before it died. A long run renews its claims. This module does no I/O (docs/design/0055).
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -13,18 +13,18 @@ from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import load_object
 from cometmq.model.errors import CodecError
 
-# A claim is another's to take when it is so old and not done, by the clock of the ledger's broker.
+# Age at which a claim that has not ended expires, by the clock of the ledger's broker.
 LEASE_MS = 20_000
 
 
 class LetterId(NamedTuple):
-    """The identity of a dead letter: its place, and its store time, since places begin anew with their topic.
+    """The identity of a dead letter: its place, and its store time, because places repeat when a topic is recreated.
 
     Attributes:
-        broker_name: of its queue.
-        queue_id: of its queue.
-        offset: in its queue.
-        stored_ms: when it died.
+        broker_name: Broker of its queue.
+        queue_id: Id of its queue.
+        offset: Offset in its queue.
+        stored_ms: Time when it became a dead letter, ms since 1970.
     """
 
     broker_name: str
@@ -35,12 +35,12 @@ class LetterId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """An entry by which a run claims letters.
+    """A ledger entry by which a run claims dead letters.
 
     Attributes:
-        run: its id.
-        number: of its claim, from 0.
-        letters: which.
+        run: Id of the run.
+        number: Number of the claim within the run, from 0.
+        letters: The claimed dead letters.
     """
 
     run: str
@@ -50,11 +50,11 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """An entry by which a run renews claims whose lease would be over.
+    """A ledger entry by which a run renews the leases of its claims.
 
     Attributes:
-        run: whose.
-        numbers: of the claims.
+        run: Id of the run.
+        numbers: Numbers of the claims.
     """
 
     run: str
@@ -63,14 +63,14 @@ class Renewal:
 
 @dataclass(frozen=True, slots=True)
 class ClaimEnd:
-    """The outcome of a claim, written after its letters were sent.
+    """The ledger entry with the outcome of a claim, written after its dead letters were sent.
 
     Attributes:
-        run: whose.
-        number: of the claim.
-        unsent: places in its list that were surely not sent: they are anybody's again.
-        unsure: places in its list of which nobody knows: they stay claimed until the lease is over.
-        before: places in its list that another run had sent.
+        run: Id of the run.
+        number: Number of the claim.
+        unsent: Indexes of dead letters that were certainly not sent: any run may claim them.
+        unsure: Indexes of dead letters whose outcome is unknown: they stay claimed until the lease expires.
+        before: Indexes of dead letters that another run had sent.
     """
 
     run: str
@@ -87,26 +87,26 @@ class _HeldClaim(NamedTuple):
     run: str
     number: int
     claimed_ms: int
-    is_inherited: bool  # Somebody claimed it before and may have sent it.
+    is_inherited: bool  # Another run claimed it before and may have sent it.
 
 
 class ReplayLedger:
-    """The state of a ledger, made of its entries in their order.
+    """The state of a ledger after its entries, which are added in order.
 
     Attributes:
-        done: letters that were sent, each with the run that sent it, as far as that is known.
+        done: Dead letters that were sent, each with the run that sent it, or an empty text if unknown.
     """
 
     def __init__(self, only: Collection[LetterId] | None = None) -> None:
-        """Keep all letters, or only these: who asks of a few keeps nothing of a hundred thousand."""
+        """Keep the state of all dead letters, or only of `only`, to save memory."""
         self.done: dict[LetterId, str] = {}
         self._only = None if only is None else frozenset(only)
         self._held: dict[LetterId, _HeldClaim] = {}
-        # With the place of each letter in its claim.
+        # With the index of each letter in its claim.
         self._claims: dict[tuple[str, int], list[tuple[int, LetterId]]] = {}
 
     def take(self, entry: Entry, stored_ms: int) -> None:
-        """Take in one more entry, with the time at which the broker stored it."""
+        """Apply the next entry; `stored_ms` is the time at which the broker stored it."""
         if isinstance(entry, Claim):
             self._claim(entry, stored_ms)
         elif isinstance(entry, Renewal):
@@ -129,7 +129,7 @@ class ReplayLedger:
                 held is not None and not _is_free(held, claim, stored_ms)
             ):
                 continue
-            # Of its own letters a run knows what it sent; of another's nobody does.
+            # A run knows what it sent of its own letters; it does not know what another run sent.
             is_inherited = held is not None and (held.is_inherited or held.run != claim.run)
             self._held[letter] = _HeldClaim(claim.run, claim.number, stored_ms, is_inherited)
 
@@ -154,7 +154,7 @@ class ReplayLedger:
                 self.done[letter] = "" if place in before else done.run
 
     def won(self, claim: Claim) -> dict[LetterId, bool]:
-        """The letters that a claim got, and whether somebody may have sent one of them before."""
+        """Return the dead letters that a claim obtained, and for each whether another run may have sent it before."""
         found = {}
         for letter in claim.letters:
             held = self._held.get(letter)
@@ -163,7 +163,7 @@ class ReplayLedger:
         return found
 
     def free_at(self, letter: LetterId, run: str = "") -> int:
-        """The earliest time at which this run can claim a letter, ms by the ledger broker's clock; 0: at once."""
+        """Return the earliest time at which a run can claim a dead letter, ms by the ledger broker's clock; 0: now."""
         held = self._held.get(letter)
         return 0 if held is None or held.run == run else held.claimed_ms + LEASE_MS
 
@@ -190,7 +190,7 @@ def decode_entry(content: bytes) -> Entry:
     """Decode the entry in the body of a message.
 
     Raises:
-        CodecError: it is none.
+        CodecError: The body is not an entry.
     """
     body = load_object(content, "an entry of a replay ledger")
     run, values = body.text("run"), body.raw()
@@ -223,6 +223,6 @@ def _list(value: Any) -> Sequence[Any]:
 
 
 def places_of(letters: Sequence[LetterId], some: Iterable[LetterId]) -> tuple[int, ...]:
-    """The indexes of some letters in a list."""
+    """Return the indexes of some letters in a list."""
     wanted = set(some)
     return tuple(place for place, letter in enumerate(letters) if letter in wanted)

@@ -1,7 +1,7 @@
-"""The state of brokers, topics and groups, put together from what each broker says.
+"""The state of brokers, topics and groups, combined from the answers of all brokers.
 
-A broker that does not answer costs its own part of an answer: it stands there with the reason, where the answer has
-a place for it; else its error is raised.
+A broker that does not answer appears in the result with the reason, if the result has a place for it; otherwise its error
+is raised.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -46,19 +46,19 @@ Value = TypeVar("Value")
 
 
 class BrokerState(NamedTuple):
-    """A member of a broker group, with the state that it reports.
+    """A member of a broker group and the state that it reports.
 
     Attributes:
-        cluster: of the group.
-        broker_name: of the group.
-        broker_id: 0 is the master.
-        address: where it listens.
-        is_writable: whether routes name it to those who send; None: no route tells.
-        runtime: its numbers, by RocketMQ's names; empty where it did not answer.
-        error: why not.
-        left_ms: When it left its nameserver, ms since 1970; None if it is registered.
-        answered_ms: Our time when it answered, ms since 1970; None if it did not. Other brokers may answer much later.
-        is_refused: it answered, and does not serve this machine or user.
+        cluster: Cluster of the broker group.
+        broker_name: Name of the broker group.
+        broker_id: 0 for the master.
+        address: "host:port" of the broker.
+        is_writable: Whether routes permit sends to the broker; None: unknown.
+        runtime: Its runtime values, under RocketMQ's names; empty if it did not answer.
+        error: Why it did not answer.
+        left_ms: Time when it left its nameserver, ms since 1970; None if it is registered.
+        answered_ms: Local time of its answer, ms since 1970, because others may answer much later; None without an answer.
+        is_refused: Whether it answered but does not permit this machine or user.
     """
 
     cluster: str
@@ -75,19 +75,19 @@ class BrokerState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupState:
-    """A consumer group over all brokers.
+    """The state of a consumer group at all brokers.
 
     Attributes:
-        name: its name.
-        configs: its settings by broker name.
-        progress: how far it is, by queue; of its retry topic, too.
-        rate: messages that it consumes a second.
-        members: who is there, without those that several brokers name twice.
-        subscriptions: what the members want, by topic.
-        consume_type: of the members, as RocketMQ calls it; None without any.
-        model: CLUSTERING or BROADCASTING; None without any member.
-        absent: The brokers that may have more of the group's messages, and cannot be asked.
-        uncounted: Reasons of other kinds why messages are not counted.
+        name: Name of the group.
+        configs: Settings by broker name.
+        progress: Offsets and lag by queue, including its retry topic.
+        rate: Number of messages consumed per second.
+        members: Connected members, each once.
+        subscriptions: Subscriptions of the members, by topic.
+        consume_type: Consume type of the members, in RocketMQ's terms; None without members.
+        model: CLUSTERING or BROADCASTING; None without members.
+        absent: Brokers that may have more of the group's messages but cannot be queried.
+        uncounted: Other reasons why messages are not counted.
     """
 
     name: str
@@ -103,7 +103,7 @@ class GroupState:
 
     @property
     def lag(self) -> Total:
-        """Messages of all queues that the group has not consumed yet."""
+        """The number of messages in all queues that the group has not consumed."""
         reasons = (*self.uncounted, *map(str, self.absent))
         if self.model == BROADCASTING:
             return Total(0, ("each member of a broadcasting group keeps its own offsets",))
@@ -112,7 +112,7 @@ class GroupState:
         return Total(sum(each.lag for each in self.progress.values()), reasons)
 
     def lag_in(self, topic: str) -> Total:
-        """Messages of one topic that the group has not consumed yet."""
+        """Return the number of messages of one topic that the group has not consumed."""
         of_topic = {
             queue: each for queue, each in self.progress.items() if queue.topic == topic
         }
@@ -121,12 +121,12 @@ class GroupState:
 
     @property
     def stopped_at(self) -> list[str]:
-        """The brokers at which the group may not consume, sorted."""
+        """The brokers at which the group is not permitted to consume, sorted."""
         return sorted(name for name, each in self.configs.items() if not each.consume_enabled)
 
     @property
     def is_known(self) -> bool:
-        """Whether a broker knows it: by its settings, by where it stands, or by a member."""
+        """Whether a broker knows the group, by its settings, offsets or members."""
         return bool(self.configs or self.progress or self.members)
 
     @property
@@ -137,13 +137,13 @@ class GroupState:
 
 @dataclass(frozen=True, slots=True)
 class TopicState:
-    """A topic over all brokers.
+    """The state of a topic at all brokers.
 
     Attributes:
-        queues: The bounds of each queue.
-        put_rate: Messages put a second.
-        perms: Who may use it, by broker, as its route says.
-        absent: The brokers that have more queues of it, and cannot be asked.
+        queues: Offsets of each queue.
+        put_rate: Number of messages stored per second.
+        perms: Permission bits by broker, according to its route.
+        absent: Brokers that have more queues of it but cannot be queried.
     """
 
     queues: Mapping[MessageQueue, QueueBounds]
@@ -153,13 +153,13 @@ class TopicState:
 
     @property
     def messages(self) -> Total:
-        """Messages in all queues."""
+        """The number of messages in all queues."""
         held = sum(each.max_offset - each.min_offset for each in self.queues.values())
         return Total(held, tuple(map(str, self.absent)))
 
 
 def group_not_found(group: str, absent: Iterable[AbsentBroker] = ()) -> GroupNotFound:
-    """The error that no broker knows a group, so that a misspelt one is none without a backlog."""
+    """Return the error that no broker knows a group, so that a misspelt group is not reported as one without a backlog."""
     unasked = "".join(f"; {each}" for each in absent)
     return GroupNotFound(
         f"no broker knows the consumer group {group!r}: make it (cometmq group create, Admin.create_group), "
@@ -168,10 +168,9 @@ def group_not_found(group: str, absent: Iterable[AbsentBroker] = ()) -> GroupNot
 
 
 class States:
-    """Asks for the state of brokers, topics and groups, for one client."""
+    """Queries the state of brokers, topics and groups, for one client."""
 
     def __init__(self, instance: ClientInstance) -> None:
-        """Use these connections."""
         self._instance = instance
         self._api = BrokerApi(instance)
         self._offsets = OffsetApi(instance)
@@ -181,7 +180,7 @@ class States:
     async def brokers(
         self, registered: Mapping[str, BrokerData] | None = None
     ) -> list[BrokerState]:
-        """Each member of each broker group; without `registered`, of those that the nameserver knows, or knew before they left."""
+        """Return the state of each member of the `registered` broker groups, or of all that the nameserver knows or knew."""
         away: list[BrokerState] = []
         if registered is None:
             registered = (await self._instance.nameserver_api.cluster()).brokers
@@ -207,18 +206,18 @@ class States:
         return sorted([*states, *away], key=lambda each: (each.broker_name, each.broker_id))
 
     async def _runtime(self, address: str) -> tuple[Mapping[str, str], int]:
-        """The numbers of a broker, and our time when they came."""
+        """Return the runtime values of a broker and the local time of its answer."""
         numbers = await self._api.runtime(address)
         return numbers, self._instance.clock.now_ms()
 
     async def _is_writable(self, broker_name: str) -> bool | None:
-        """Whether messages may be sent to a broker, as the route of its own topic says."""
+        """Return whether messages may be sent to a broker, according to the route of its own topic."""
         try:
             route = await self._instance.nameserver_api.route(broker_name)
         except TopicNotFound:
             return None
         except BrokerRefused as refused:
-            # Who may ask about the cluster need not have a right to this topic.
+            # A user who may query the cluster need not have a right to this topic.
             if refused.code != ResponseCode.NO_PERMISSION:
                 raise
             return None
@@ -228,17 +227,17 @@ class States:
     # --- topics
 
     async def missing(self) -> list[AbsentBroker]:
-        """The brokers that left their nameserver and have not come back."""
+        """Return the brokers that left their nameserver and have not come back."""
         return await missing_brokers(self._instance)
 
     async def topic(
         self, topic: str, missing: Sequence[AbsentBroker] | None = None
     ) -> TopicState:
-        """The offsets and last store time of each queue of a topic, and its messages put a second.
+        """Return the offsets and last store time of each queue of a topic, and its rate of stored messages per second.
 
         Args:
-            topic: its name.
-            missing: The answer of `missing`; None: ask for it.
+            topic: Name of the topic.
+            missing: The result of `missing`; None: it is queried.
         """
         if missing is None:
             missing = await self.missing()
@@ -248,7 +247,7 @@ class States:
         except TopicNotFound:
             if not absent:
                 raise
-            route = TopicRoute((), ())  # It was at a broker that is away.
+            route = TopicRoute((), ())  # The topic was at a broker that has left.
         addresses = {
             each.broker_name: address
             for each in route.brokers
@@ -266,7 +265,7 @@ class States:
     async def topic_bounds(
         self, topic: str, missing: Sequence[AbsentBroker] | None = None
     ) -> TopicState:
-        """The offsets of each queue of a topic that can be read."""
+        """Return the offsets of each readable queue of a topic."""
         if missing is None:
             missing = await self.missing()
         absent = {each.name: each for each in missing if each.has_any([topic])}
@@ -287,7 +286,7 @@ class States:
         return TopicState(found, absent=tuple(absent.values()))
 
     async def groups_of_topic(self, topic: str) -> list[str]:
-        """The consumer groups of a topic."""
+        """Return the consumer groups of a topic."""
         parts = await self._at_brokers_of(
             topic, lambda address: self._api.groups_of_topic(address, topic)
         )
@@ -303,24 +302,24 @@ class States:
     # --- groups
 
     async def groups(self, brokers: Mapping[str, str] | None = None) -> list[GroupState]:
-        """Every consumer group at these brokers, or at all: their addresses by name; three waves of requests."""
+        """Return every consumer group at these brokers (addresses by name), or at all; in three rounds of requests."""
         return await self._groups(brokers, None)
 
     async def group(self, group: str) -> GroupState:
-        """The state of one consumer group; empty where no broker knows it."""
+        """Return the state of one consumer group, which is empty if no broker knows it."""
         [state] = await self._groups(None, group)
         return state
 
     async def _groups(
         self, addresses: Mapping[str, str] | None, only: str | None
     ) -> list[GroupState]:
-        """The groups of these brokers, or of all; only one of them, or all."""
+        """Return the groups at these brokers, or at all; only one of the groups, or all."""
         absent = {each.name: each for each in await self.missing()}
         if addresses is None:
             api = self._instance.nameserver_api
             addresses = await api.readable_brokers()
             if not addresses and not absent:
-                addresses = await api.masters()  # Its error says that no broker is there.
+                addresses = await api.masters()  # Raises an error that no broker is registered.
         answers = await side_by_side(self._api.groups, addresses.values())
         configs = those_that_answer(addresses, answers, absent)
         stats = await self._stats({name: addresses[name] for name in configs}, only, absent)
@@ -352,7 +351,7 @@ class States:
     async def _stats(
         self, addresses: Mapping[str, str], only: str | None, absent: dict[str, AbsentBroker]
     ) -> dict[str, dict[str, tuple[ConsumeStats, ...]]]:
-        """The progress of groups, by broker and group."""
+        """Return the consumption progress of groups, by broker and group."""
 
         async def ask(address: str) -> dict[str, tuple[ConsumeStats, ...]]:
             if only is None:
@@ -362,7 +361,7 @@ class States:
         return those_that_answer(addresses, await side_by_side(ask, addresses.values()), absent)
 
     async def running(self, group: str, client_id: str, *, stacks: bool) -> RunningState:
-        """The state that a member of a group reports, by way of any broker that knows it."""
+        """Return the state that a member of a group reports, through any master that knows the member."""
         masters = await self._instance.nameserver_api.masters()
         failure: BrokerRefused | None = None
         for address in masters.values():
@@ -376,9 +375,10 @@ class States:
     async def _uncounted(
         self, groups: list[GroupState], brokers: Collection[str]
     ) -> list[GroupState]:
-        """Count the queues that a broker left out, as it knows no offset of the group in their topic.
+        """Add the queues that a broker left out because it has no offset of the group in their topic.
 
-        A Java broker does so although members are connected; a broker of ours if the group has none, and offsets elsewhere.
+        A Java broker leaves them out even if members are connected, a CometMQ broker only if the group has no members
+        there, and offsets elsewhere.
         """
         topics = {
             each.name: [] if each.model == BROADCASTING else _left_out(each, brokers)
@@ -391,7 +391,7 @@ class States:
         ):
             if not isinstance(known, CometError):
                 routes[topic] = known.read_queues
-            elif not isinstance(known, TopicNotFound):  # Nobody has sent to it yet.
+            elif not isinstance(known, TopicNotFound):  # No message was sent to the topic yet.
                 raise known
         lacking = {
             group.name: [
@@ -417,9 +417,9 @@ class States:
         queues: Sequence[MessageQueue],
         bounds: Mapping[MessageQueue, OffsetBounds | CometError],
     ) -> GroupState:
-        """Add queues without an offset: they count from their first message, unless members may have begun at the end.
+        """Add queues without an offset: they count from their first message, unless members may have started at the end.
 
-        A broker says of a queue that still has its first message in memory that a new group begins there.
+        For a queue whose first message is still in memory, a broker reports that a new group starts there.
         """
         starts: Mapping[MessageQueue, int | CometError | None] = dict.fromkeys(queues, 0)
         if group.members:
@@ -447,7 +447,7 @@ class States:
 def _away(
     registered: Mapping[str, BrokerData], missing: Iterable[AbsentBroker]
 ) -> list[BrokerState]:
-    """The masters that are not registered: of brokers that left, and of slaves without one."""
+    """Return entries for masters that are not registered: of brokers that left, and of slaves without a master."""
     found = [
         BrokerState(
             each.cluster, each.name, MASTER_ID, "", None, {}, f"it {each.why}", each.left_ms
@@ -463,7 +463,7 @@ def _away(
 
 
 def _left_out(group: GroupState, brokers: Collection[str]) -> list[str]:
-    """The topics of a group of which not every one of these brokers said how far the group is."""
+    """Return the topics of a group for which not all of these brokers reported the progress."""
     said = {(queue.topic, queue.broker_name) for queue in group.progress}
     return [
         topic
@@ -473,7 +473,7 @@ def _left_out(group: GroupState, brokers: Collection[str]) -> list[str]:
 
 
 def _absent_of(group: GroupState, absent: Iterable[AbsentBroker]) -> tuple[AbsentBroker, ...]:
-    """The absent brokers that may have messages of a group; of one without members nobody knows the topics."""
+    """Return the absent brokers that may have messages of a group; without members the topics of a group are unknown."""
     topics = {*group.topics, retry_topic(group.name)}
     return tuple(each for each in absent if not group.members or each.has_any(topics))
 

@@ -1,7 +1,7 @@
-"""Judges the facts of a cluster: names what is not well, and what to do about it; pure functions.
+"""Diagnosis of the facts of a cluster: finds problems and gives advice; pure functions.
 
-A symptom is bad, or a note: something that somebody may have meant so. Where a fact is not known nothing is said of it,
-but that it could not be asked.
+A symptom is bad, or a note about something that may be intended. Unknown facts cause no symptom, except that they could not
+be queried.
 """
 
 import json
@@ -30,20 +30,20 @@ DISK_NOTE, DISK_BAD = (
     0.85,
 )  # RocketMQ deletes early above the first, and stops taking above 0.9.
 DESCRIPTORS_BAD = 0.8
-CLOCK_SECONDS_MAX = 3.0  # A broker tells its age in whole seconds.
+CLOCK_SECONDS_MAX = 3.0  # A broker reports its uptime in whole seconds.
 LAG_DEFAULT = 10_000
 _QUEUES_NAMED = 4
 
 
 class Symptom(NamedTuple):
-    """One thing that is not as it should be.
+    """A problem of the cluster.
 
     Attributes:
-        check: what was looked at: nameserver, broker, route, replica, disk, descriptors, clock, group, members, queues.
-        subject: whose: an address, a broker, a group.
-        severity: BAD, or NOTE.
-        text: what is wrong.
-        advice: what to do.
+        check: The check: nameserver, broker, route, replica, disk, descriptors, clock, group, members, queues or asking.
+        subject: The affected address, broker or group.
+        severity: BAD or NOTE.
+        text: Description of the problem.
+        advice: What to do.
     """
 
     check: str
@@ -55,21 +55,21 @@ class Symptom(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """The facts of a cluster, as asked for by the doctor.
+    """The facts of a cluster that the doctor has queried.
 
     Attributes:
-        nameservers: what each knows, or why it does not answer.
-        brokers: each member with its numbers.
-        asked_ms: our time when each member answered, by address.
-        replicas: each member with its copies.
-        missing: brokers that left without a word.
-        groups: every consumer group.
-        conflicts: members that contradict each other.
-        unread: queues that no member of a group has, though it wants their topic, by group.
-        unknown: what could not be asked, in words.
-        lag_max: messages that a group may lack.
-        open_nameservers: Nameservers that answer requests without a signature.
-        guarded_brokers: Addresses of brokers that refuse requests without a signature.
+        nameservers: The brokers that each nameserver knows, or its error, by address.
+        brokers: Each member with its runtime values.
+        asked_ms: Local time of each member's answer, ms since 1970, by address.
+        replicas: Each member with its replication status.
+        missing: Brokers that left without unregistering.
+        groups: All consumer groups.
+        conflicts: Contradictions between members.
+        unread: Queues that no member of a group reads although it subscribes to their topic, by group.
+        unknown: Subjects that could not be queried, with a description.
+        lag_max: Largest acceptable lag of a group, messages.
+        open_nameservers: Nameservers that answer unsigned requests.
+        guarded_brokers: Addresses of brokers that refuse unsigned requests.
     """
 
     nameservers: Mapping[str, ClusterInfo | CometError]
@@ -87,7 +87,7 @@ class ClusterFacts:
 
 
 def symptoms_of(facts: ClusterFacts) -> list[Symptom]:
-    """All that is not well, the worst first."""
+    """Return all symptoms, the worst first."""
     found = [
         *_of_nameservers(facts),
         *_of_brokers(facts),
@@ -218,7 +218,7 @@ def _of_unread_queues(subject: str, numbers: Mapping[str, str]) -> Iterator[Symp
             ((int(count), str(topic)) for topic, count in counts.items()), reverse=True
         )
     except (ValueError, TypeError, AttributeError):
-        return  # Another make of broker, or a broken answer.
+        return  # A broker of another implementation, or a malformed answer.
     if not pairs:
         return
     named = ", ".join(f"{count} of {topic}" for count, topic in pairs[:_QUEUES_NAMED])
@@ -241,7 +241,7 @@ def _of_clock(
     if now_ms is None or asked_ms is None:
         return
     behind = (asked_ms - now_ms) / 1000
-    # Its age is cut to whole seconds.
+    # The uptime is truncated to whole seconds.
     if not -CLOCK_SECONDS_MAX <= behind <= CLOCK_SECONDS_MAX + 1:
         yield Symptom(
             "clock", subject, BAD, f"its clock is {abs(behind):.0f} s {'behind' if behind > 0 else 'ahead of'} this one",
@@ -250,7 +250,7 @@ def _of_clock(
 
 
 def broker_now_ms(numbers: Mapping[str, str]) -> float | None:
-    """The time of a broker, to the second: when it started and how old it is."""
+    """Return the current time of a broker, from its start time and uptime, ms since 1970; None if unknown."""
     started = _number(numbers.get("bootTimestamp"))
     words = numbers.get("runtime", "").strip("[] ").replace(",", "").split()
     # As "[ 0 days, 6 hours, 0 minutes, 33 seconds ]".
@@ -263,7 +263,7 @@ def broker_now_ms(numbers: Mapping[str, str]) -> float | None:
 def _of_replicas(facts: ClusterFacts) -> Iterator[Symptom]:
     for copy in judge_copies(facts.replicas):
         if not copy.advice:
-            continue  # It is well, or away, which is said above.
+            continue  # There is no fault, or the member is unreachable, which is reported above.
         fault = (copy.fault or "no connection to its master").partition(STOPPED_WORDS)[0]
         if copy.state == "stopped":
             fault = f"it does not copy: {fault}"

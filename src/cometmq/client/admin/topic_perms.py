@@ -1,4 +1,4 @@
-"""Permissions of topics: whether messages are sent to them, and read from them, broker by broker."""
+"""Changes of a topic's permission to send and read, broker by broker."""
 
 from collections.abc import Callable
 
@@ -14,17 +14,17 @@ async def change_perm(
     change: Callable[[int], int],
     broker_name: str | None = None,
 ) -> dict[str, int]:
-    """Change a topic's permission at its masters, or at one; the permissions then, by broker name.
+    """Change a topic's permission at its masters, or at one; return the new permissions by broker name.
 
     Args:
-        instance: connections.
-        topic: its name.
-        change: makes the new bits of `model.flags.PERM_*` of those that are.
-        broker_name: only there.
+        instance: Routes and connections.
+        topic: Name of the topic.
+        change: Returns the new bits of `model.flags.PERM_*` for the current ones.
+        broker_name: Only at this broker; None: at all.
 
     Raises:
-        TopicNotFound: the nameserver knows none.
-        BrokerNotFound: no master has it.
+        TopicNotFound: The nameserver has no route of the topic.
+        BrokerNotFound: No master has the topic.
     """
     api = BrokerApi(instance)
     route = await instance.nameserver_api.route(topic)

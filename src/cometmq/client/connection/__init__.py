@@ -1,1 +1,1 @@
-"""Connections that the clients of a process share: routes, nameservers, channels to brokers, heartbeats."""
+"""The shared connections of clients: routes, nameservers, channels to brokers, and heartbeats."""

@@ -1,9 +1,8 @@
-"""The part that all producers and consumers of one client share: routes, connections, heartbeats.
+"""The part that the producers and consumers of a client share: routes, connections and heartbeats.
 
-A client asks one nameserver for routes (again every 30 s), keeps one connection to each broker, and
-tells every broker of its routes every 30 s which groups it belongs to (Java's MQClientInstance). A broker
-whose connection is lost is told again as soon as it is back. Producers and consumers join with `join`; one
-instance may serve several.
+A client queries one nameserver for routes (again every 30 s), keeps one connection to each broker, and sends every broker
+of its routes a heartbeat with its groups every 30 s (Java's MQClientInstance). After a lost connection it sends a heartbeat
+as soon as the broker is back. Producers and consumers join with `join`; they may share an instance.
 """
 
 import asyncio
@@ -57,11 +56,11 @@ _log = logging.getLogger(__name__)
 
 _REFRESHING, _BEATING = "refreshing routes", "sending heartbeats to"
 
-# How soon a broker that is away is looked for, doubled up to the interval of heartbeats, ms.
+# First pause before an unreachable broker is tried again, doubled up to the heartbeat interval, ms.
 _AWAY_MS = 500
-# A nameserver that was started anew names no broker before it registers (each 30 s), and a broker that is
-# started anew is named by none: who was named so lately is looked for, seconds. Java's nameserver
-# waits as long for a broker that is silent.
+# How long a broker stays known after a nameserver last listed it, seconds. A restarted nameserver lists no broker until it
+# registers again (every 30 s), and a restarted broker is not listed, either. Java's nameserver waits as long for a silent
+# broker.
 _NAMED_SECONDS = 120.0
 
 
@@ -74,17 +73,17 @@ class Member(Protocol):
         ...
 
     def heartbeat_part(self) -> ProducerPart | ConsumerPart:
-        """The part of a heartbeat that announces this member to brokers."""
+        """Return the part of a heartbeat that announces this member to brokers."""
         ...
 
     def topics(self) -> list[str]:
-        """The topics whose routes the member needs kept fresh."""
+        """Return the topics whose routes must be refreshed."""
         ...
 
     def take_request(self, command: Command, channel: Channel) -> bool:
-        """Take a broker's request and answer it on the channel, now or later.
+        """Handle a broker's request and answer it on the channel, now or later.
 
-        Offered are those that name this member's group or none; False: it was not for us.
+        Called for requests that name this member's group or no group. Return False if the request is not for this member.
         """
         ...
 
@@ -93,14 +92,14 @@ class ClientInstance:
     """The connections and routes of one client, with its members.
 
     Attributes:
-        clock: time for this client.
-        chance: for spreading load and for ids.
-        client_id: how brokers know this client.
-        ip: this machine's address as messages carry it.
-        channels: connections to brokers and nameservers.
-        routes: what is known of topics.
-        nameservers: who is asked for routes.
-        nameserver_api: what they are asked.
+        clock: Time for this client.
+        chance: Random numbers for load balancing and ids.
+        client_id: Id under which brokers list this client.
+        ip: Address of this machine in client and message ids.
+        channels: Connections to brokers and nameservers.
+        routes: The known routes.
+        nameservers: Requests to nameservers.
+        nameserver_api: Typed requests to nameservers.
     """
 
     def __init__(
@@ -111,10 +110,10 @@ class ClientInstance:
         clock: Clock | None = None,
         chance: random.Random | None = None,
     ) -> None:
-        """Prepare without I/O; `start` begins.
+        """Create the instance without I/O; `start` connects it.
 
         Raises:
-            SettingsError: a nameserver address, the client's ip or the credentials of the environment cannot be read.
+            SettingsError: A nameserver address, the client's ip or the credentials of the environment are invalid.
         """
         self.settings = settings or ClientSettings()
         self.clock = clock or loop_clock()
@@ -138,15 +137,15 @@ class ClientInstance:
         self._member_api = MemberApi(self)
         self.tasks = Tasks(self.client_id)
         self._members: list[Member] = []
-        self._leaving: list[Member] = []  # Brokers are being told.
-        # Connections that a heartbeat was sent on, and addresses that one waits for a connection to.
+        self._leaving: list[Member] = []  # Members whose brokers are being notified.
+        # Connections on which a heartbeat was sent, and addresses to which one is waiting for a connection.
         self._introduced: WeakSet[Channel] = WeakSet()
         self._beating: set[str] = set()
-        # Who must be known to brokers that no route of ours names, and whether those were asked for.
+        # Members that all brokers of the cluster must know, and whether these brokers were queried.
         self._everywhere: list[Member] = []
         self._is_cluster_known = False
         self._lost = asyncio.Event()
-        self._is_looking = False  # For a broker that is away.
+        self._is_looking = False  # For a broker that is unreachable.
         self._is_started = False
 
     def _take_id(self) -> None:
@@ -164,18 +163,17 @@ class ClientInstance:
         )
 
     def __repr__(self) -> str:
-        """The client id and the nameservers."""
         return f"<ClientInstance {self.client_id} of {';'.join(self.nameservers.addresses)}>"
 
     # --- life
 
     async def start(self) -> None:
-        """Begin to refresh routes and to send heartbeats; needs the running loop."""
+        """Start refreshing routes and sending heartbeats; requires the running loop."""
         if not self._is_started:
             self._is_started = True
             if self._pid != os.getpid():
                 self._pid = os.getpid()
-                # It was made before a fork, and the siblings of this process have the same one.
+                # The instance was made before a fork: other children of the parent have the same id and random state.
                 self.chance.seed(loop_chance().getrandbits(64))
                 self._take_id()
             self.channels.reopen()
@@ -184,18 +182,18 @@ class ClientInstance:
             self.tasks.spawn(self._keep_known(), "heartbeat")
 
     async def close(self) -> None:
-        """Stop everything and close the connections; whoever still asks is refused."""
+        """Stop everything and close the connections; requests that still wait fail."""
         self._is_started = False
         self._route_fetcher.close()
         await self.tasks.close()
         await self.channels.close()
 
     async def join(self, member: Member, *, everywhere: bool = False) -> None:
-        """Add a producer or consumer, and tell the brokers of its topics at once.
+        """Add a producer or consumer, and send a heartbeat to the brokers of its topics.
 
         Args:
-            member: it.
-            everywhere: tell all brokers there are, also those that come later, whatever its topics.
+            member: The producer or consumer.
+            everywhere: Send heartbeats to all brokers of the cluster, including later ones, whatever the member's topics.
         """
         self._members.append(member)
         if everywhere:
@@ -203,7 +201,7 @@ class ClientInstance:
         await self.beat()
 
     async def leave(self, member: Member) -> None:
-        """Remove a member; brokers are told, so that others need not wait for a timeout."""
+        """Remove a member and notify the brokers, so that other members need not wait for a timeout."""
         if member in self._members:
             self._members.remove(member)
             self._leaving.append(member)
@@ -225,11 +223,11 @@ class ClientInstance:
     # --- routes
 
     async def known(self, topic: str) -> KnownTopic:
-        """The route of a topic with its queues; asked for once, then kept fresh.
+        """Return the route of a topic with its queues; the first call fetches it, and it is then refreshed.
 
         Raises:
-            TopicNotFound: it has no route.
-            NetError, BrokerRefused, CodecError: the nameservers cannot be asked.
+            TopicNotFound: The topic has no route.
+            NetError, BrokerRefused, CodecError: The nameservers cannot be queried.
         """
         known = self.routes.get(topic)
         if known is not None and not known.is_inherited:
@@ -237,20 +235,20 @@ class ClientInstance:
         return await self._route_fetcher.fetch(topic)
 
     async def fresh(self, topic: str) -> KnownTopic:
-        """The route of a topic as the nameserver has it now, whatever is known already.
+        """Fetch the current route of a topic from the nameserver, even if it is known.
 
         Raises:
-            TopicNotFound: it has no route any more.
-            NetError, BrokerRefused, CodecError: the nameservers cannot be asked.
+            TopicNotFound: The topic has no route.
+            NetError, BrokerRefused, CodecError: The nameservers cannot be queried.
         """
         return await self._route_fetcher.fetch(topic)
 
     async def known_to_send(self, topic: str, *, default_queues: int) -> KnownTopic:
-        """The route of a topic for a sender: a topic that does not exist takes the default topic's route.
+        """Return the route for sending to a topic; for a topic that does not exist it is derived from the default topic.
 
         Raises:
-            TopicNotFound: neither exists.
-            NetError, BrokerRefused, CodecError: as `known`.
+            TopicNotFound: Neither topic exists.
+            NetError, BrokerRefused, CodecError: As in `known`.
         """
         known = self.routes.get(topic)
         if known is not None:
@@ -258,7 +256,7 @@ class ClientInstance:
         return await self._route_fetcher.fetch_to_send(topic, default_queues)
 
     async def refresh(self) -> None:
-        """Ask again for every route in use, and close connections that no route names."""
+        """Fetch every route in use again, and close connections to addresses that no route contains."""
         wanted = dict.fromkeys(self.routes.topics)
         for member in self._members:
             wanted.update(dict.fromkeys(member.topics()))
@@ -266,7 +264,7 @@ class ClientInstance:
             try:
                 await self._route_fetcher.fetch(topic)
             except CometError as error:
-                # What was known holds: a nameserver that restarts has no routes for a while.
+                # The old route stays valid: a restarted nameserver has no routes for a while.
                 place = (
                     f"of {topic}" if isinstance(error, TopicNotFound) else "at the nameservers"
                 )
@@ -276,13 +274,15 @@ class ClientInstance:
         if self._everywhere:
             await self._learn_cluster()
         self._close_strangers()
-        if not self._is_looking and self._is_anyone_away():  # One that has come, or was moved.
+        if (
+            not self._is_looking and self._is_anyone_away()
+        ):  # A broker is new or has a new address.
             self._lost.set()
 
     async def _learn_cluster(self) -> None:
-        """Ask which brokers there are.
+        """Query the brokers of the cluster.
 
-        Java's client takes those of the default topic's route, which not every broker has.
+        Java's client uses the route of the default topic, which not every broker has.
         """
         try:
             info = await self.nameserver_api.cluster(size_max=OWN_SIZE_MAX)
@@ -300,17 +300,17 @@ class ClientInstance:
             named.update(addresses.values())
         for address in self.channels.open_addresses():
             channel = self.channels.peek(address)
-            # An administrator asks brokers that no route of ours names: not in the middle of an answer.
+            # An administrator queries brokers that no route contains: do not interrupt an answer.
             if address not in named and channel is not None and not channel.is_waiting:
                 channel.close()
 
     # --- requests
 
     def address(self, broker_name: str, broker_id: int = MASTER_ID) -> str:
-        """The address at which a broker listens, "host:port".
+        """Return the address of a broker, "host:port".
 
         Raises:
-            BrokerNotFound: no route names it.
+            BrokerNotFound: No route contains the broker.
         """
         address = self.routes.address(broker_name, broker_id)
         if address is None:
@@ -318,7 +318,7 @@ class ClientInstance:
         return address
 
     def not_found(self, broker_name: str, broker_id: int = MASTER_ID) -> BrokerNotFound:
-        """The error that says that no route names a broker."""
+        """Return the error for a broker that no route contains."""
         return BrokerNotFound(
             f"no route names an address of the broker {broker_name!r} (id {broker_id}); known are "
             f"{', '.join(sorted(self.routes.brokers)) or 'none'}; is it registered?"
@@ -327,13 +327,13 @@ class ClientInstance:
     async def ask(
         self, address: str, command: Command, *, timeout_ms: float | None = None
     ) -> Command:
-        """Ask a broker; a refusal is raised.
+        """Send a request to a broker and return its answer; a refusal is raised.
 
         Raises:
-            BrokerRefused: the answer is an error.
-            NetError, CodecError: there is none.
+            BrokerRefused: The answer is an error.
+            NetError, CodecError: There is no valid answer.
         """
-        # Who was told to wait longer than a request of its kind needs does so.
+        # A larger setting of the user takes precedence over the timeout for this kind of request.
         timeout_ms = max(timeout_ms or 0, self.settings.request_timeout_ms)
         answer = await self.channels.call(address, command, timeout_ms=timeout_ms)
         if answer.code != ResponseCode.SUCCESS:
@@ -341,21 +341,21 @@ class ClientInstance:
         return answer
 
     async def tell(self, address: str, command: Command) -> None:
-        """Send a request that nobody answers.
+        """Send a request that is not answered.
 
         Raises:
-            NetError: there is nobody.
+            NetError: The broker cannot be reached.
         """
         await self.channels.oneway(address, command)
 
     async def broker_of(self, queue: MessageQueue) -> str:
-        """The address of the broker that has a queue: its master, or one of its slaves while that is away.
+        """Return the address of a queue's broker: its master, or one of its slaves while the master is unreachable.
 
-        Offsets that a slave is told come back to the master with it (findBrokerAddressInSubscribe of RocketMQ 5.3.3).
+        A slave that receives offsets passes them on to the master later (findBrokerAddressInSubscribe of RocketMQ 5.3.3).
 
         Raises:
-            TopicNotFound, BrokerNotFound: nobody knows it.
-            NetError, BrokerRefused, CodecError: the nameservers cannot be asked.
+            TopicNotFound, BrokerNotFound: The topic or the broker has no route.
+            NetError, BrokerRefused, CodecError: The nameservers cannot be queried.
         """
         if self.routes.get(queue.topic) is None:
             await self.known(queue.topic)
@@ -365,18 +365,18 @@ class ClientInstance:
         return address
 
     async def channel_of(self, queue: MessageQueue) -> Channel:
-        """The connection to a queue's broker; raises what `broker_of` raises, and NetError."""
+        """Return the connection to a queue's broker; raises the errors of `broker_of`, and NetError."""
         return await self.channels.get(await self.broker_of(queue))
 
     @property
     def request_timeout_ms(self) -> int:
-        """The longest wait for an answer to a request that does not wait at the broker, ms."""
+        """The timeout for requests that the broker does not hold, ms."""
         return self.settings.request_timeout_ms
 
     # --- heartbeats
 
     async def beat(self) -> None:
-        """Send heartbeats to every broker of the routes, or to all known brokers."""
+        """Send heartbeats to every broker of the routes, or of the cluster if a member requires it."""
         if self._everywhere and not self._is_cluster_known:
             await self._learn_cluster()
         await self._beat(self._addresses_to_beat())
@@ -406,17 +406,17 @@ class ClientInstance:
                 self.outages.worked(_BEATING, address)
 
     def _addresses_to_beat(self) -> set[str]:
-        """The brokers that should know the members: a slave is only read from."""
+        """Return the addresses that need heartbeats: slaves only if there are consumers, because producers do not use them."""
         is_reading = any(
             isinstance(each.heartbeat_part(), ConsumerPart) for each in self._members
         )
         return self.routes.addresses(only_masters=not is_reading) if self._members else set()
 
     def _introduce(self) -> None:
-        """Send a heartbeat on each connection that had none yet, whatever it was made for.
+        """Send a heartbeat on each connection that had none yet, whatever it was opened for.
 
-        A broker forgets the members of groups with their connections, and gives their queues to
-        others: waiting for the next heartbeat would have everyone consume twice.
+        A broker removes members together with their connections and assigns their queues to others. Waiting for the next
+        regular heartbeat would cause messages to be consumed twice.
         """
         new = []
         for address in self._addresses_to_beat() - self._beating:
@@ -428,27 +428,29 @@ class ClientInstance:
             self.tasks.spawn(self._beat(new), "introduction")
 
     async def _keep_known(self) -> NoReturn:
-        """Heartbeats for ever: each interval, and sooner while a broker that should know us is away."""
+        """Send heartbeats forever: every interval, and sooner while a broker that should know us is unreachable."""
         every_ms = self.settings.heartbeat_interval_ms
         away_ms = min(_AWAY_MS, every_ms)
         while True:
             self._is_looking = self._is_anyone_away()
-            # Half of it by chance: a broker that comes back need not meet all clients at once.
+            # Half of the time is random, so that a returning broker does not meet all clients at once.
             wait_ms = (
                 away_ms * (0.5 + self.chance.random() / 2) if self._is_looking else every_ms
             )
             if await self._is_lost_within(wait_ms):
-                away_ms = min(_AWAY_MS, every_ms)  # Also of one that had come back.
+                away_ms = min(
+                    _AWAY_MS, every_ms
+                )  # Restart the pauses, even if the lost broker had just come back.
                 continue
             if self._is_looking:
                 away_ms = min(2 * away_ms, every_ms)
             try:
                 await self.beat()
-            except Exception:  # noqa: BLE001  A client without heartbeats is worse than a line.
+            except Exception:  # noqa: BLE001  A client without heartbeats would be worse than a line.
                 _log.exception("a heartbeat failed; trying again")
 
     async def _is_lost_within(self, wait_ms: float) -> bool:
-        """Wait so long, or until a connection is lost."""
+        """Wait for `wait_ms` ms or until a connection is lost; return whether one was lost."""
         self._lost.clear()
         return await beat_wait(self._lost, wait_ms / 1000)
 

@@ -1,6 +1,6 @@
-"""The nameservers of a client: one is kept while it answers, the next is taken when it does not.
+"""The nameservers of a client: one is used while it answers, otherwise the next one.
 
-They know nothing of each other and all brokers register with each of them, so any will do.
+Nameservers do not communicate, and all brokers register with each of them, so any of them can be used.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from cometmq.net.channels import Channels
 
 
 class Nameservers:
-    """Requests to whichever nameserver answers."""
+    """Sends requests to one of the nameservers that answers."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class Nameservers:
         timeout_ms: int,
         chance: random.Random,
     ) -> None:
-        """Begin with any of `addresses`, so that clients spread over them."""
+        """Start with a random one of `addresses`, so that clients spread over them."""
         self.addresses = tuple(addresses)
         self._channels = channels
         self._timeout_ms = timeout_ms
@@ -33,16 +33,16 @@ class Nameservers:
 
     @property
     def current(self) -> str:
-        """The address that is asked first."""
+        """The address that is tried first."""
         return self.addresses[self._chosen]
 
     async def call(self, command: Command) -> Command:
-        """Ask one nameserver after the other until one answers; the answer may be a refusal.
+        """Query one nameserver after the other until one answers; the answer may be a refusal.
 
-        All have the time of one request together: one that hangs takes a part of it.
+        All attempts share the timeout of one request; an unresponsive nameserver uses only a part of it.
 
         Raises:
-            NetError: none answered; the last one's reason.
+            NetError: None answered; with the reason of the last one.
         """
         order = self.addresses[self._chosen :] + self.addresses[: self._chosen]
         try:
@@ -60,24 +60,24 @@ class Nameservers:
             raise
 
     def _turn_from(self, address: str) -> None:
-        # Another call may have turned away from it meanwhile: two must not turn back to it.
+        # Two failing calls must not turn away from it and back again.
         if self.current == address:
             self.turn_to_next()
 
     def turn_to_next(self) -> None:
-        """Ask another one first from now on."""
+        """Try another nameserver first from now on."""
         self._chosen = (self._chosen + 1) % len(self.addresses)
 
     def turn_to(self, address: str) -> None:
-        """Ask the nameserver at this address first from now on."""
+        """Try the nameserver at this address first from now on."""
         self._chosen = self.addresses.index(address)
 
     async def ask(self, command: Command) -> Command:
-        """Send a request to a nameserver; a refusal is raised.
+        """Send a request to a nameserver and return its answer; a refusal is raised.
 
         Raises:
-            NetError: none answered.
-            BrokerRefused: the answer is an error.
+            NetError: No nameserver answered.
+            BrokerRefused: The answer is an error.
         """
         answer = await self.call(command)
         if answer.code != ResponseCode.SUCCESS:
@@ -85,12 +85,12 @@ class Nameservers:
         return answer
 
     async def ask_all(self, command: Command) -> list[Command]:
-        """Ask every nameserver side by side, since they know nothing of each other; return the answers in their order.
+        """Send a request to every nameserver concurrently, because they do not communicate; return the answers in order.
 
-        Each is asked, even if another one fails or hangs.
+        Each one is queried even if another fails or does not respond.
 
         Raises:
-            NetError, BrokerRefused, CodecError: of the first one in their order that did not do it.
+            NetError, BrokerRefused, CodecError: The error of the first nameserver that failed.
         """
         answers = []
         for answer in (await self.ask_each(command)).values():
@@ -100,7 +100,7 @@ class Nameservers:
         return answers
 
     async def ask_each(self, command: Command) -> dict[str, Command | CometError]:
-        """Ask every nameserver side by side; the answers by address, an error in its place."""
+        """Send a request to every nameserver concurrently and return the answer or error of each, by address."""
 
         async def ask(address: str) -> Command | CometError:
             try:

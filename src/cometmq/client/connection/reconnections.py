@@ -1,7 +1,6 @@
-"""Reconnects to brokers that are away: one attempt at a time for each, whoever waits.
+"""Reconnects to unreachable brokers: all callers share one attempt at a time for each broker.
 
-Thousands of sends may be under way when a broker restarts. They wait here for one connection instead of
-each trying for itself.
+Thousands of sends may be in flight when a broker restarts. They share one connection instead of each opening its own.
 """
 
 import asyncio
@@ -16,10 +15,10 @@ _PAUSE_SECONDS_MAX = 0.5
 
 
 class Reconnections:
-    """The brokers that somebody waits for.
+    """The unreachable brokers that callers wait for.
 
     Args:
-        instance: makes the connections.
+        instance: Makes the connections.
     """
 
     def __init__(self, instance: ClientInstance) -> None:
@@ -29,7 +28,7 @@ class Reconnections:
         self._deadlines: dict[str, float] = {}
 
     async def wait(self, address: str, deadline: float) -> None:
-        """Wait until there is a connection, or it is later than all who wait could use (monotonic seconds)."""
+        """Wait until a connection exists, or until the latest deadline of all waiting callers (monotonic seconds)."""
         self._deadlines[address] = max(deadline, self._deadlines.get(address, deadline))
         trying = self._trying.get(address)
         if trying is None:
@@ -55,6 +54,6 @@ class Reconnections:
             del self._trying[address], self._deadlines[address]
 
     def close(self) -> None:
-        """Cancel everybody who waits."""
+        """Cancel all waiting callers."""
         for trying in self._trying.values():
             trying.cancel()

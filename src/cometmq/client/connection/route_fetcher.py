@@ -1,4 +1,4 @@
-"""Asks the nameserver for the routes of topics and keeps them: those who want one at the same moment share a request."""
+"""Fetches routes from the nameserver and stores them; concurrent callers for the same topic share a request."""
 
 import asyncio
 import logging
@@ -18,16 +18,18 @@ from cometmq.net.tasks import shared
 
 _log = logging.getLogger(__name__)
 
-_QUEUES_AT_ONCE = 4096  # Of a topic, worked out in a turn of the loop.
+_QUEUES_AT_ONCE = (
+    4096  # Queues of a topic that are listed on the event loop; more are listed in a thread.
+)
 
 
 class RouteFetcher:
-    """Fetches routes into a client's table of them.
+    """Fetches routes into a client's route table.
 
     Args:
-        routes: the table.
-        api: who is asked.
-        on_new: called when a route is there that was not.
+        routes: The route table.
+        api: Requests to nameservers.
+        on_new: Called when a new route was stored.
     """
 
     def __init__(
@@ -39,34 +41,34 @@ class RouteFetcher:
         self._asking: dict[tuple[str, int], asyncio.Task[KnownTopic]] = {}
 
     async def fetch(self, topic: str) -> KnownTopic:
-        """The route of a topic as the nameserver has it now.
+        """Return the current route of a topic from the nameserver.
 
         Raises:
-            TopicNotFound: it has no route.
-            NetError, BrokerRefused, CodecError: the nameservers cannot be asked.
+            TopicNotFound: The topic has no route.
+            NetError, BrokerRefused, CodecError: The nameservers cannot be queried.
         """
         return await self._share((topic, 0), lambda: self._fetch(topic))
 
     async def fetch_to_send(self, topic: str, default_queues: int) -> KnownTopic:
-        """The route of a topic for a sender: one that does not exist takes the default topic's route.
+        """Return the route for sending to a topic; for a topic that does not exist it is derived from the default topic.
 
         Raises:
-            TopicNotFound: neither exists.
-            NetError, BrokerRefused, CodecError: as `fetch`.
+            TopicNotFound: Neither topic exists.
+            NetError, BrokerRefused, CodecError: As in `fetch`.
         """
         return await self._share(
             (topic, default_queues), lambda: self._fetch_to_send(topic, default_queues)
         )
 
     def close(self) -> None:
-        """Cancel what is asked for."""
+        """Cancel the requests in progress."""
         for asking in list(self._asking.values()):
             asking.cancel()
 
     async def _share(
         self, key: tuple[str, int], fetch: Callable[[], Coroutine[Any, Any, KnownTopic]]
     ) -> KnownTopic:
-        # Many may want a topic at the same moment, at start above all.
+        # Many callers may want a topic at the same time, especially at the start.
         asking = self._asking.get(key)
         if asking is None:
             asking = asyncio.get_running_loop().create_task(fetch())
@@ -76,7 +78,7 @@ class RouteFetcher:
 
     def _asked(self, key: tuple[str, int], task: "asyncio.Task[KnownTopic]") -> None:
         self._asking.pop(key, None)
-        # Those who asked may all have given up; then nobody else looks at the error.
+        # If all callers were cancelled, no one else retrieves the error.
         _ = task.cancelled() or task.exception()
 
     async def _fetch_to_send(self, topic: str, default_queues: int) -> KnownTopic:
@@ -98,7 +100,7 @@ class RouteFetcher:
             _log.debug("route of %s: %s", topic, route)
             if route.queue_count() <= _QUEUES_AT_ONCE:
                 self._routes.put(topic, route)
-            else:  # Beside the loop: 65,536 queues take 0.2 s.
+            else:  # In a thread: 65,536 queues take 0.2 s.
                 self._routes.put_known(
                     topic, await asyncio.to_thread(known_topic, topic, route)
                 )

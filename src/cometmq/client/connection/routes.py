@@ -1,7 +1,7 @@
-"""The routes that a client knows: the queues of its topics, and the addresses of their brokers.
+"""The route table of a client: the queues of its topics, and the addresses of their brokers.
 
-A table without I/O; `instance` fills it from a nameserver every 30 s and when a topic is used for the
-first time. What a producer or consumer asks for is worked out once, when a route changes.
+The table does no I/O; `instance` fills it from a nameserver every 30 s and when a topic is first used. Results that
+producers and consumers need are computed once, when a route changes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,19 +12,19 @@ from cometmq.model.flags import PERM_INHERIT
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import MASTER_ID, BrokerData, TopicRoute
 
-# Queues of a topic, over all of its brokers: as many as a broker makes at most.
+# Queues of a topic on all its brokers together; a single broker allows as many.
 QUEUES_MAX = 65_536
 
 
 @dataclass(frozen=True, slots=True)
 class KnownTopic:
-    """A topic's route and what follows from it.
+    """A topic's route with its lists of queues.
 
     Attributes:
-        route: as the nameserver answered.
-        write_queues: queues to send to, sorted.
-        read_queues: queues to consume, sorted.
-        is_inherited: the topic does not exist yet; this is what its first send will make of it.
+        route: The nameserver's answer.
+        write_queues: Queues to send to, sorted.
+        read_queues: Queues to consume, sorted.
+        is_inherited: Whether the topic does not exist yet; the route is then the one that its first send will create.
     """
 
     route: TopicRoute
@@ -34,7 +34,7 @@ class KnownTopic:
 
     @property
     def has_other_brokers(self) -> bool:
-        """Whether a message may go to more than one broker."""
+        """Return whether messages may be sent to more than one broker."""
         queues = self.write_queues  # They are sorted.
         return bool(queues) and queues[0].broker_name != queues[-1].broker_name
 
@@ -43,31 +43,30 @@ class TopicRoutes:
     """Routes by topic, and the addresses of all brokers in them.
 
     Attributes:
-        masters: addresses of the masters by broker name; a new dict at each change.
+        masters: Addresses of the masters by broker name; a new dict at each change.
     """
 
     def __init__(self) -> None:
-        """Begin without routes."""
         self.masters: Mapping[str, str] = {}
         self._topics: dict[str, KnownTopic] = {}
         self._brokers: dict[str, Mapping[int, str]] = {}
-        # Of the whole cluster, where somebody wants them: each with when it was named last.
+        # Brokers of the whole cluster, if a member needs them, with the time when each was last listed.
         self._cluster: dict[str, tuple[BrokerData, float]] = {}
 
     def put(self, topic: str, route: TopicRoute, *, is_inherited: bool = False) -> bool:
-        """Take in a route; gives whether it differs from the known one."""
+        """Store a route; return whether it differs from the known one."""
         if not self.is_new(topic, route, is_inherited=is_inherited):
             return False
         self.put_known(topic, known_topic(topic, route, is_inherited=is_inherited))
         return True
 
     def is_new(self, topic: str, route: TopicRoute, *, is_inherited: bool = False) -> bool:
-        """Whether a route differs from what is known."""
+        """Return whether a route differs from the known one."""
         known = self._topics.get(topic)
         return known is None or known.route != route or known.is_inherited != is_inherited
 
     def put_known(self, topic: str, known: KnownTopic) -> None:
-        """Take in a route with what was worked out of it."""
+        """Store a route whose queues are already listed."""
         self._topics[topic] = known
         self._collect_brokers()
 
@@ -79,7 +78,7 @@ class TopicRoutes:
     def put_cluster(
         self, brokers: Iterable[BrokerData], now: float, *, keep_seconds: float
     ) -> None:
-        """Take in brokers, whatever their topics; one that is named no more is kept for a while."""
+        """Store brokers regardless of topics; a broker that is no longer listed is kept for `keep_seconds`."""
         self._cluster = {
             name: (broker, named)
             for name, (broker, named) in self._cluster.items()
@@ -89,7 +88,7 @@ class TopicRoutes:
         self._collect_brokers()
 
     def forget_cluster(self) -> None:
-        """Know the brokers of topics only."""
+        """Forget the brokers that are not in the route of a topic."""
         self._cluster.clear()
         self._collect_brokers()
 
@@ -108,12 +107,12 @@ class TopicRoutes:
         }
 
     def get(self, topic: str) -> KnownTopic | None:
-        """The known route of a topic; None when it was never asked for."""
+        """Return the known route of a topic, or None."""
         return self._topics.get(topic)
 
     @property
     def topics(self) -> list[str]:
-        """The topics known."""
+        """The topics with a known route."""
         return list(self._topics)
 
     @property
@@ -122,7 +121,7 @@ class TopicRoutes:
         return self._brokers
 
     def addresses(self, *, only_masters: bool) -> set[str]:
-        """The addresses of all brokers, or of the masters only."""
+        """Return the addresses of all brokers, or only of the masters."""
         return {
             address
             for members in self._brokers.values()
@@ -131,11 +130,11 @@ class TopicRoutes:
         }
 
     def address(self, broker_name: str, broker_id: int = MASTER_ID) -> str | None:
-        """The address of one member of a broker group."""
+        """Return the address of a member of a broker group, or None."""
         return self._brokers.get(broker_name, {}).get(broker_id)
 
     def address_to_read(self, broker_name: str, broker_id: int = MASTER_ID) -> str | None:
-        """The address of the wanted member, else of the master, else of any that has the messages."""
+        """Return the address of the wanted member, otherwise of the master, otherwise of any member."""
         addresses = self._brokers.get(broker_name)
         if not addresses:
             return None
@@ -143,7 +142,7 @@ class TopicRoutes:
 
 
 def known_topic(topic: str, route: TopicRoute, *, is_inherited: bool = False) -> KnownTopic:
-    """Work out the queues to send to and to read from of a route."""
+    """List the queues of a route to send to and to read from."""
     return KnownTopic(
         route,
         tuple(route.write_queues(topic)),
@@ -153,10 +152,10 @@ def known_topic(topic: str, route: TopicRoute, *, is_inherited: bool = False) ->
 
 
 def check_route(topic: str, route: TopicRoute) -> None:
-    """Check that the queues of a route can be listed, and give it back.
+    """Check the number of queues in a route, and return the route.
 
     Raises:
-        CodecError: it has more than QUEUES_MAX.
+        CodecError: The route has more than QUEUES_MAX queues.
     """
     count = route.queue_count()
     if count > QUEUES_MAX:
@@ -167,10 +166,9 @@ def check_route(topic: str, route: TopicRoute) -> None:
 
 
 def inherited_route(default: TopicRoute, *, queues_max: int) -> TopicRoute:
-    """The route that a topic will have when a first send makes it from the default topic.
+    """Return the route that a topic will have when its first send creates it from the default topic.
 
-    Follows MQClientInstance.updateTopicRouteInfoFromNameServer of 5.3.3: at most
-    `defaultTopicQueueNums` queues a broker.
+    Follows MQClientInstance.updateTopicRouteInfoFromNameServer of 5.3.3: at most `defaultTopicQueueNums` queues per broker.
     """
     return replace(
         default,

@@ -22,10 +22,10 @@ class Admin(BlockingClient[AsyncAdmin]):
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
-        settings: times; with a namespace names are short here, and topics and groups of others are not seen.
+        settings: Times. With a namespace, names are without it, and topics and groups of other namespaces are hidden.
 
     Raises:
-        SettingsError: a nameserver address cannot be read.
+        SettingsError: A nameserver address is invalid.
     """
 
     def __init__(
@@ -34,61 +34,61 @@ class Admin(BlockingClient[AsyncAdmin]):
         super().__init__(AsyncAdmin(nameservers, settings=settings))
 
     def cluster(self) -> ClusterInfo:
-        """All clusters that the nameserver knows, with their brokers."""
+        """Return the clusters with their brokers that the nameserver knows."""
         result: ClusterInfo = self._portal.call(self._client.cluster)
         return result
 
     def route(self, topic: str) -> TopicRoute:
-        """Brokers and queues of a topic.
+        """Return the route of a topic: its brokers and queues.
 
         Raises:
-            TopicNotFound: the nameserver knows none.
+            TopicNotFound: The nameserver has no route of the topic.
         """
         result: TopicRoute = self._portal.call(self._client.route, topic)
         return result
 
     def replicas(self) -> list[Replica]:
-        """Each member of each broker group, masters first, and how far its copy of the log is; all are asked side by side.
+        """Return each member of each broker group, masters first, with its replication status; queries all concurrently.
 
-        A broker that claims the id of another member is one more, with an `error`.
+        A second broker that claims the id of a member is included, with an `owner`.
         """
         result: list[Replica] = self._portal.call(self._client.replicas)
         return result
 
     def change_settings(self, broker_name: str, values: Mapping[str, str]) -> None:
-        """Change settings of a running master: all of them or none.
+        """Change settings of a running master: either all of them or none.
 
         Raises:
-            BrokerNotFound: no such master is registered.
-            BrokerRefused: one of them may not be changed so, or has no such value.
+            BrokerNotFound: No such master is registered.
+            BrokerRefused: A setting cannot be changed at run time, or a value is invalid.
         """
         self._portal.call(self._client.change_settings, broker_name, values)
 
     def drain(self, broker_name: str) -> int:
-        """Stop sends to a broker by taking write permission from its routes; what it has can be consumed.
+        """Stop sends to a broker by removing write permission from its routes; its messages can still be consumed.
 
-        Routes say so until `undrain`, until the nameservers start again, or until the broker registers changed topics.
+        This lasts until `undrain`, until the nameservers restart, or until the broker registers changed topics.
 
         Returns:
-            Of how many topics.
+            The number of changed topics.
 
         Raises:
-            BrokerNotFound: no such master is registered.
+            BrokerNotFound: No such master is registered.
         """
         result: int = self._portal.call(self._client.drain, broker_name)
         return result
 
     def undrain(self, broker_name: str) -> int:
-        """Let messages be sent again to a broker that was drained; the number of its topics.
+        """Allow sends to a drained broker again, and return the number of its topics.
 
         Raises:
-            BrokerNotFound: no such master is registered.
+            BrokerNotFound: No such master is registered.
         """
         result: int = self._portal.call(self._client.undrain, broker_name)
         return result
 
     def topics(self) -> list[str]:
-        """Names of all topics of the namespace, sorted, the system's among them."""
+        """Return the names of all topics of the namespace, including system topics, sorted."""
         result: list[str] = self._portal.call(self._client.topics)
         return result
 
@@ -102,22 +102,22 @@ class Admin(BlockingClient[AsyncAdmin]):
         cluster: str | None = None,
         attributes: Mapping[str, str] | None = None,
     ) -> dict[str, TopicConfig]:
-        """Make a topic, or change what is named here of one; at each broker it keeps the rest as it is there.
+        """Create a topic, or change the given settings of an existing one and keep its others at each broker.
 
         Args:
-            topic: its name.
-            queues: to write to, on each broker, and to read from where `read_queues` is None; None: 8 of a new one.
-            read_queues: to read from.
-            perm: bits of `model.flags.PERM_*`; None: of a new one, to read and write.
-            cluster: where; None: on every master.
-            attributes: such as `message.type` (5.x); added to those that it has.
+            topic: Name of the topic.
+            queues: Number of write queues per broker, also of read queues unless `read_queues` is set; None: 8 if new.
+            read_queues: Number of read queues per broker.
+            perm: Bits of `model.flags.PERM_*`; None: read and write for a new topic.
+            cluster: Cluster to create it in; None: on every master.
+            attributes: Attributes such as `message.type` (5.x), added to the existing ones.
 
         Returns:
-            Its settings now, by broker name.
+            The resulting settings, by broker name.
 
         Raises:
-            RequestError: the name is illegal.
-            BrokerNotFound: no broker is there.
+            RequestError: The name is invalid.
+            BrokerNotFound: No broker is registered.
         """
         result: dict[str, TopicConfig] = self._portal.call(
             self._client.create_topic,
@@ -131,14 +131,14 @@ class Admin(BlockingClient[AsyncAdmin]):
         return result
 
     def change_topic(self, topic: str, changes: Mapping[str, Any]) -> dict[str, TopicConfig]:
-        """Change fields of `TopicConfig`, but attributes, at each master that has a topic, and leave the others as they are there.
+        """Change fields of `TopicConfig`, except attributes, at each master that has a topic, and keep the others.
 
         Returns:
-            Its settings now, by broker name.
+            The resulting settings, by broker name.
 
         Raises:
-            BrokerNotFound: no broker is there.
-            TopicNotFound: no broker has it.
+            BrokerNotFound: No broker is registered.
+            TopicNotFound: No broker has the topic.
         """
         result: dict[str, TopicConfig] = self._portal.call(
             self._client.change_topic, topic, changes
@@ -149,24 +149,24 @@ class Admin(BlockingClient[AsyncAdmin]):
         """Delete a topic and all its messages, at the brokers and then at every nameserver.
 
         Raises:
-            BrokerNotFound: no broker is there.
+            BrokerNotFound: No broker is registered.
         """
         self._portal.call(self._client.delete_topic, topic, cluster=cluster)
 
     def topic_configs(self, topic: str) -> dict[str, TopicConfig]:
-        """A topic's settings, by broker name.
+        """Return a topic's settings, by broker name.
 
         Raises:
-            TopicNotFound: the nameserver knows none.
+            TopicNotFound: The nameserver has no route of the topic.
         """
         result: dict[str, TopicConfig] = self._portal.call(self._client.topic_configs, topic)
         return result
 
     def topic_offsets(self, topic: str) -> dict[MessageQueue, QueueRange]:
-        """The smallest and the next offset of each queue of a topic.
+        """Return the smallest and the next offset of each queue of a topic.
 
         Raises:
-            TopicNotFound: the nameserver knows none.
+            TopicNotFound: The nameserver has no route of the topic.
         """
         result: dict[MessageQueue, QueueRange] = self._portal.call(
             self._client.topic_offsets, topic
@@ -182,17 +182,17 @@ class Admin(BlockingClient[AsyncAdmin]):
         begin_ms: int = 0,
         end_ms: int | None = None,
     ) -> list[StoredMessage]:
-        """Messages that have a key, the oldest first; if there are more, the newest ones.
+        """Return messages with a key, the oldest first; if there are too many, the newest ones.
 
         Args:
-            topic: of the messages.
-            key: one of those that their producer gave them.
-            count_max: most messages; a broker gives at most 64 (`maxMsgsNumBatch`).
-            begin_ms: stored at that time or later, ms since 1970.
-            end_ms: stored at that time or earlier; None: until now.
+            topic: Topic of the messages.
+            key: A key that the producer set.
+            count_max: Maximum number of messages; a broker returns at most 64 (`maxMsgsNumBatch`).
+            begin_ms: Only messages stored at or after this time, ms since 1970.
+            end_ms: Only messages stored at or before this time, ms since 1970; None: until now.
 
         Raises:
-            TopicNotFound: the nameserver knows none.
+            TopicNotFound: The nameserver has no route of the topic.
         """
         result: list[StoredMessage] = self._portal.call(
             self._client.messages_by_key,
@@ -205,10 +205,10 @@ class Admin(BlockingClient[AsyncAdmin]):
         return result
 
     def message_by_id(self, topic: str, message_id: str) -> StoredMessage | None:
-        """The message with the id that its producer gave it; the newest of several.
+        """Return the message with an id that its producer assigned, the newest one if there are several, or None.
 
         Raises:
-            TopicNotFound: the nameserver knows none.
+            TopicNotFound: The nameserver has no route of the topic.
         """
         result: StoredMessage | None = self._portal.call(
             self._client.message_by_id, topic, message_id
@@ -216,32 +216,32 @@ class Admin(BlockingClient[AsyncAdmin]):
         return result
 
     def view_message(self, offset_message_id: str) -> StoredMessage:
-        """The message that lies where an offset message id says: at that broker, at that place.
+        """Return the message at the place that an offset message id contains: a broker and a physical offset.
 
         Raises:
-            BrokerRefused: there is none.
+            BrokerRefused: There is no message at this place.
         """
         result: StoredMessage = self._portal.call(self._client.view_message, offset_message_id)
         return result
 
     def create_group(self, group: GroupConfig, *, cluster: str | None = None) -> None:
-        """Make a consumer group, or change it.
+        """Create a consumer group, or change its settings.
 
         Raises:
-            RequestError: the name is illegal.
-            BrokerNotFound: no broker is there.
+            RequestError: The name is invalid.
+            BrokerNotFound: No broker is registered.
         """
         self._portal.call(self._client.create_group, group, cluster=cluster)
 
     def change_group(self, group: str, changes: Mapping[str, Any]) -> dict[str, GroupConfig]:
-        """Change fields of `GroupConfig` at each master that has a group, and leave the others as they are there.
+        """Change fields of `GroupConfig` at each master that has a group, and keep the others.
 
         Returns:
-            Its settings now, by broker name.
+            The resulting settings, by broker name.
 
         Raises:
-            BrokerNotFound: no broker is there.
-            GroupNotFound: no broker has it.
+            BrokerNotFound: No broker is registered.
+            GroupNotFound: No broker has the group.
         """
         result: dict[str, GroupConfig] = self._portal.call(
             self._client.change_group, group, changes
@@ -251,20 +251,20 @@ class Admin(BlockingClient[AsyncAdmin]):
     def delete_group(
         self, group: str, *, delete_offsets: bool = True, cluster: str | None = None
     ) -> None:
-        """Delete a consumer group and its offsets.
+        """Delete a consumer group and, unless `delete_offsets` is False, its offsets.
 
         Raises:
-            BrokerNotFound: no broker is there.
+            BrokerNotFound: No broker is registered.
         """
         self._portal.call(
             self._client.delete_group, group, delete_offsets=delete_offsets, cluster=cluster
         )
 
     def groups(self, *, cluster: str | None = None) -> dict[str, GroupConfig]:
-        """All consumer groups of the namespace by name; where brokers differ, the last one's settings.
+        """Return all consumer groups of the namespace by name; if brokers differ, with the settings of the last one.
 
         Raises:
-            BrokerNotFound: no broker is there.
+            BrokerNotFound: No broker is registered.
         """
         result: dict[str, GroupConfig] = self._portal.call(self._client.groups, cluster=cluster)
         return result
@@ -278,18 +278,18 @@ class Admin(BlockingClient[AsyncAdmin]):
         share_queues: int = 0,
         cluster: str | None = None,
     ) -> None:
-        """Set how a group consumes a topic where its members let brokers share the queues out.
+        """Set the mode in which a group consumes a topic, for members that let brokers assign the queues.
 
         Args:
-            topic: of the queues.
-            group: the consumer group.
+            topic: The topic.
+            group: The consumer group.
             mode: "PULL" or "POP".
-            share_queues: with POP how many other members' queues a member pops, too; 0: all.
-            cluster: only there.
+            share_queues: With POP, the number of other members whose queues a member also pops; 0: all.
+            cluster: Only in this cluster; None: on every master.
 
         Raises:
-            BrokerRefused: there is no such topic or group.
-            BrokerNotFound: no broker is there.
+            BrokerRefused: The topic or group does not exist.
+            BrokerNotFound: No broker is registered.
         """
         self._portal.call(
             self._client.set_request_mode,
@@ -301,10 +301,10 @@ class Admin(BlockingClient[AsyncAdmin]):
         )
 
     def group_offsets(self, group: str, topic: str) -> dict[MessageQueue, int | None]:
-        """The next offset that a group consumes in each queue of a topic; None where it has none.
+        """Return the committed offset of a group in each queue of a topic; None if there is none.
 
         Raises:
-            TopicNotFound: the nameserver knows none.
+            TopicNotFound: The nameserver has no route of the topic.
         """
         result: dict[MessageQueue, int | None] = self._portal.call(
             self._client.group_offsets, group, topic
@@ -314,10 +314,10 @@ class Admin(BlockingClient[AsyncAdmin]):
     def group_progress(
         self, group: str, topic: str | None = None
     ) -> dict[MessageQueue, QueueProgress]:
-        """The offsets, lag and times of a group, by queue of a topic or of all that it consumes.
+        """Return the offsets, lag and times of a group for each queue of a topic, or of all topics that it consumes.
 
         Raises:
-            BrokerNotFound: A broker that may have more queues has left; `Inspector.group` gives what is known.
+            BrokerNotFound: A broker that may have more queues has left; `Inspector.group` returns what is known.
         """
         result: dict[MessageQueue, QueueProgress] = self._portal.call(
             self._client.group_progress, group, topic
@@ -325,15 +325,15 @@ class Admin(BlockingClient[AsyncAdmin]):
         return result
 
     def lag(self, group: str, topic: str | None = None) -> dict[MessageQueue, int]:
-        """Messages that a group has not consumed yet, by queue, those without an offset among them.
+        """Return the number of messages that a group has not consumed, by queue, including queues without an offset.
 
         Args:
-            group: the consumer group.
-            topic: of the queues; None: all topics that its members want, or in which it has offsets.
+            group: The consumer group.
+            topic: Topic of the queues; None: all topics that its members subscribe to, or in which it has offsets.
 
         Raises:
-            GroupNotFound: no broker knows it, so that a misspelt group is not one without a backlog.
-            BrokerNotFound: no broker is there, or one has left that may have more queues: `Inspector.group` gives what is known.
+            GroupNotFound: No broker knows the group; a misspelt group thus does not seem to be without a backlog.
+            BrokerNotFound: No broker is registered, or a broker that may have more queues has left.
         """
         result: dict[MessageQueue, int] = self._portal.call(self._client.lag, group, topic)
         return result
@@ -341,21 +341,21 @@ class Admin(BlockingClient[AsyncAdmin]):
     def reset_offsets(
         self, group: str, topic: str, timestamp_ms: int | None
     ) -> dict[MessageQueue, int]:
-        """Move a group to a time in all queues of a topic; its members are sent there.
+        """Move a group to a time in all queues of a topic; connected members continue there.
 
         Args:
-            group: the consumer group; the brokers must know it.
-            topic: of the queues.
-            timestamp_ms: at the first message stored then or later, ms since 1970; 0: at the first there is;
-                None: at the end.
+            group: The consumer group, which the brokers must know.
+            topic: Topic of the queues.
+            timestamp_ms: Continue with the first message stored at or after this time, ms since 1970; 0: with the first
+                message; None: at the end.
 
         Returns:
-            The offset at which it goes on, by queue.
+            The offset at which the group continues, by queue.
 
         Raises:
-            TopicNotFound: the nameserver knows none.
-            BrokerNotFound: a broker of the topic has no master now.
-            BrokerRefused: a broker does not know the group.
+            TopicNotFound: The nameserver has no route of the topic.
+            BrokerNotFound: A broker of the topic has no master at the moment.
+            BrokerRefused: A broker does not know the group.
         """
         result: dict[MessageQueue, int] = self._portal.call(
             self._client.reset_offsets, group, topic, timestamp_ms
@@ -363,10 +363,10 @@ class Admin(BlockingClient[AsyncAdmin]):
         return result
 
     def offsets_at(self, topic: str, timestamp_ms: int | None) -> dict[MessageQueue, int]:
-        """The offsets to which `reset_offsets` would move a group, by queue; nothing is moved.
+        """Return the offsets to which `reset_offsets` would move a group, by queue, without moving it.
 
         Raises:
-            TopicNotFound: the nameserver knows none.
+            TopicNotFound: The nameserver has no route of the topic.
         """
         result: dict[MessageQueue, int] = self._portal.call(
             self._client.offsets_at, topic, timestamp_ms
@@ -374,38 +374,38 @@ class Admin(BlockingClient[AsyncAdmin]):
         return result
 
     def set_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Move a group to these offsets; its members are sent there.
+        """Move a group to given offsets; connected members continue there.
 
         Args:
-            group: the consumer group.
-            offsets: the next offset to consume, by queue.
+            group: The consumer group.
+            offsets: Next offset to consume, by queue.
 
         Raises:
-            TopicNotFound: the nameserver knows none.
-            RequestError: a queue that is not there, an offset that it does not have, or members that their broker
-                cannot move to an offset: then nothing was moved at that broker.
+            TopicNotFound: The nameserver has no route of a topic.
+            RequestError: A queue does not exist, an offset is outside of its range, or a broker cannot move its connected
+                members; nothing was moved at that broker.
         """
         self._portal.call(self._client.set_offsets, group, offsets)
 
     def recall(self, handle: str) -> str:
-        """Take back a message that waits for its time; gives its message id.
+        """Cancel a message that waits for its delivery time, and return its message id.
 
         Args:
             handle: `SendResult.recall_handle`; the broker must have recallMessageEnable.
 
         Raises:
-            CodecError: it is no handle.
-            TopicNotFound: the nameserver does not know the message's topic.
-            BrokerNotFound: the message's broker is not there.
+            CodecError: The handle is malformed.
+            TopicNotFound: The nameserver has no route of the message's topic.
+            BrokerNotFound: The message's broker is not registered.
         """
         result: str = self._portal.call(self._client.recall, handle)
         return result
 
     def consumer_connections(self, group: str) -> dict[str, ConsumerConnections]:
-        """The members of a consumer group that each broker sees, by broker name.
+        """Return the members of a consumer group that are connected to each broker, by broker name.
 
         Raises:
-            BrokerNotFound: no broker is there.
+            BrokerNotFound: No broker is registered.
         """
         result: dict[str, ConsumerConnections] = self._portal.call(
             self._client.consumer_connections, group
@@ -413,10 +413,10 @@ class Admin(BlockingClient[AsyncAdmin]):
         return result
 
     def producer_connections(self, group: str) -> dict[str, tuple[ClientConnection, ...]]:
-        """The members of a producer group that each broker sees, by broker name.
+        """Return the members of a producer group that are connected to each broker, by broker name.
 
         Raises:
-            BrokerNotFound: no broker is there.
+            BrokerNotFound: No broker is registered.
         """
         result: dict[str, tuple[ClientConnection, ...]] = self._portal.call(
             self._client.producer_connections, group

@@ -19,14 +19,14 @@ from cometmq.model.route import MASTER_ID
 
 
 class Inspector(BlockingClient[AsyncInspector]):
-    """Inspects a cluster: its brokers and groups, and why something does not move.
+    """Inspects a cluster: the state of brokers and groups, and the reasons of problems.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
-        settings: times.
+        settings: Times; without a namespace.
 
     Raises:
-        SettingsError: a nameserver address cannot be read, or the settings have a namespace.
+        SettingsError: A nameserver address is invalid, or the settings have a namespace.
     """
 
     def __init__(
@@ -35,24 +35,24 @@ class Inspector(BlockingClient[AsyncInspector]):
         super().__init__(AsyncInspector(nameservers, settings=settings))
 
     def brokers(self) -> list[BrokerState]:
-        """Each member of each broker group, masters first, with its numbers; all are asked side by side."""
+        """Return the state and runtime values of each member of each broker group, masters first; queried concurrently."""
         result: list[BrokerState] = self._portal.call(self._client.brokers)
         return result
 
     def runtime(self, broker_name: str, broker_id: int = MASTER_ID) -> dict[str, str]:
-        """The numbers of a broker, by RocketMQ's names.
+        """Return the runtime values of a broker, under RocketMQ's names.
 
         Raises:
-            BrokerNotFound: it is not registered.
+            BrokerNotFound: The broker is not registered.
         """
         result: dict[str, str] = self._portal.call(self._client.runtime, broker_name, broker_id)
         return result
 
     def settings(self, broker_name: str, broker_id: int = MASTER_ID) -> SettingsReport:
-        """The settings that are in force at a broker.
+        """Return the settings that are in effect at a broker.
 
         Raises:
-            BrokerNotFound: it is not registered.
+            BrokerNotFound: The broker is not registered.
         """
         result: SettingsReport = self._portal.call(
             self._client.settings, broker_name, broker_id
@@ -60,31 +60,31 @@ class Inspector(BlockingClient[AsyncInspector]):
         return result
 
     def stats(self, broker_name: str, name: str, key: str) -> StatsWindows:
-        """The sums of one of RocketMQ's statistics (`TOPIC_PUT_NUMS`) at a master, for its last minute, hour and day.
+        """Return sums of a RocketMQ statistic (such as `TOPIC_PUT_NUMS`) at a master, for its last minute, hour and day.
 
         Raises:
-            BrokerNotFound: it is not registered.
-            BrokerRefused: it keeps no such number.
+            BrokerNotFound: The broker is not registered.
+            BrokerRefused: The broker has no such statistic.
         """
         result: StatsWindows = self._portal.call(self._client.stats, broker_name, name, key)
         return result
 
     def missing(self) -> list[AbsentBroker]:
-        """The brokers that left their nameserver and have not come back; RocketMQ's nameserver does not tell them."""
+        """Return the brokers that left their nameserver and have not come back; RocketMQ's nameserver does not report them."""
         result: list[AbsentBroker] = self._portal.call(self._client.missing)
         return result
 
     def topic_bounds(
         self, topic: str, missing: Sequence[AbsentBroker] | None = None
     ) -> TopicState:
-        """The offsets of each queue of a topic that can be read, without times and rate: anybody may ask for these.
+        """Return the offsets of each readable queue of a topic, without times and rate; requires no administrator's rights.
 
         Args:
-            topic: its name.
-            missing: The answer of `missing`, to look at many topics; None: it is asked for.
+            topic: Name of the topic.
+            missing: The result of `missing`, if it is used for many topics; None: it is queried.
 
         Raises:
-            TopicNotFound: the nameserver knows none.
+            TopicNotFound: The nameserver has no route of the topic.
         """
         result: TopicState = self._portal.call(self._client.topic_bounds, topic, missing)
         return result
@@ -92,53 +92,53 @@ class Inspector(BlockingClient[AsyncInspector]):
     def topic_stats(
         self, topic: str, missing: Sequence[AbsentBroker] | None = None
     ) -> TopicState:
-        """The offsets and last store time of each queue of a topic, and its messages put a second.
+        """Return the offsets and last store time of each queue of a topic, and its rate of stored messages per second.
 
-        A broker that cannot be asked is named, and its queues are left out.
+        A broker that cannot be queried is listed in `absent`, and its queues are left out.
 
         Args:
-            topic: its name.
-            missing: The answer of `missing`, to look at many topics; None: it is asked for.
+            topic: Name of the topic.
+            missing: The result of `missing`, if it is used for many topics; None: it is queried.
 
         Raises:
-            TopicNotFound: the nameserver knows none.
+            TopicNotFound: The nameserver has no route of the topic.
         """
         result: TopicState = self._portal.call(self._client.topic_stats, topic, missing)
         return result
 
     def groups_of_topic(self, topic: str) -> list[str]:
-        """The consumer groups of a topic, sorted.
+        """Return the consumer groups of a topic, sorted.
 
         Raises:
-            TopicNotFound: the nameserver knows none.
+            TopicNotFound: The nameserver has no route of the topic.
         """
         result: list[str] = self._portal.call(self._client.groups_of_topic, topic)
         return result
 
     def groups(self) -> list[GroupState]:
-        """Every consumer group with its lag and number of members, by name; brokers are asked side by side."""
+        """Return every consumer group with its lag and members, by name; brokers are queried concurrently."""
         result: list[GroupState] = self._portal.call(self._client.groups)
         return result
 
     def group(self, group: str) -> GroupState:
-        """One consumer group, with its members and its lag by queue.
+        """Return one consumer group, with its members and its lag by queue.
 
         Raises:
-            GroupNotFound: no broker knows it.
+            GroupNotFound: No broker knows the group.
         """
         result: GroupState = self._portal.call(self._client.group, group)
         return result
 
     def running(self, group: str, client_id: str, *, stacks: bool = False) -> RunningState:
-        """The state that a member of a group reports, by way of any broker that knows it.
+        """Return the state that a member of a group reports, through any master that knows the member.
 
         Args:
-            group: the consumer group.
-            client_id: of the member.
-            stacks: with what its threads do.
+            group: The consumer group.
+            client_id: Client id of the member.
+            stacks: Whether to include the stacks of its threads.
 
         Raises:
-            BrokerRefused: no broker knows the member, or it does not answer.
+            BrokerRefused: No broker knows the member, or the member does not answer.
         """
         result: RunningState = self._portal.call(
             self._client.running, group, client_id, stacks=stacks
@@ -146,25 +146,25 @@ class Inspector(BlockingClient[AsyncInspector]):
         return result
 
     def examine(self, *, lag_max: int = LAG_DEFAULT) -> list[Symptom]:
-        """Find all that is not well in the cluster, the worst first, with what to do; takes 2 s more where a queue has no reader.
+        """Find all problems of the cluster, the worst first, with advice; takes 2 s longer if a queue has no reader.
 
         Args:
-            lag_max: messages that a group may lack.
+            lag_max: Largest acceptable lag of a group, messages.
         """
         result: list[Symptom] = self._portal.call(self._client.examine, lag_max=lag_max)
         return result
 
     def explain(self, message_id: str, group: str, *, topic: str | None = None) -> Explanation:
-        """Find why a group has not consumed a message.
+        """Explain why a group has not consumed a message.
 
         Args:
-            message_id: the id that its producer gave it, or the offset message id.
-            group: the consumer group.
-            topic: of the message; None: the topics that the group's members want.
+            message_id: Id that the producer assigned, or the offset message id.
+            group: The consumer group.
+            topic: Topic of the message; None: the topics that the group's members subscribe to.
 
         Raises:
-            MessageError: nobody is there to say the topics, and none is named.
-            TopicNotFound: the nameserver does not know the topic.
+            MessageError: No topic is given, and no member is connected whose topics could be searched.
+            TopicNotFound: The nameserver has no route of the topic.
         """
         result: Explanation = self._portal.call(
             self._client.explain, message_id, group, topic=topic
@@ -172,21 +172,21 @@ class Inspector(BlockingClient[AsyncInspector]):
         return result
 
     def conflicts(self, group: str | None = None) -> list[Conflict]:
-        """Members that contradict each other, of one group or of all; Java's brokers refuse to say."""
+        """Return contradictions between members, of one group or of all; Java brokers refuse this request."""
         result: list[Conflict] = self._portal.call(self._client.conflicts, group)
         return result
 
     def queue_locks(self, group: str | None = None) -> dict[tuple[str, MessageQueue], str]:
-        """The client ids that hold queues in order, by group and queue; Java's brokers do not tell them."""
+        """Return the client ids that hold queue locks, by group and queue; Java brokers refuse this request."""
         result: dict[tuple[str, MessageQueue], str] = self._portal.call(
             self._client.queue_locks, group
         )
         return result
 
     def replayed(self, group: str, letters: Sequence[StoredMessage]) -> list[bool]:
-        """Whether each dead letter of a group was sent again, by this client or anybody else.
+        """Return for each dead letter of a group whether it was replayed, by this client or any other.
 
-        What the ledger in the cluster says, which the command `dlq replay`, the dashboard and Spark's job share.
+        The result is from the ledger that the command `dlq replay`, the dashboard and the Spark job share.
         """
         result: list[bool] = self._portal.call(self._client.replayed, group, letters)
         return result
@@ -194,26 +194,26 @@ class Inspector(BlockingClient[AsyncInspector]):
     def replay(
         self, group: str, letters: Sequence[StoredMessage], *, again: bool = False
     ) -> list[str]:
-        """Send dead letters of a group back to the topics where they came from, each once.
+        """Send dead letters of a group back to their original topics, each once.
 
         Args:
-            group: the consumer group that gave them up.
-            letters: as they were read from its topic of dead letters.
-            again: also those that were sent before.
+            group: The consumer group.
+            letters: Dead letters, as read from the group's dead-letter topic.
+            again: Also send those that were replayed before.
 
         Returns:
-            What became of each: nothing to say where it was sent, else why it was not.
+            For each dead letter an empty text if it was sent, otherwise the reason why it was not.
 
         Raises:
-            RequestError: the group's name is too long for a ledger.
+            RequestError: The name of the group is too long for a ledger.
         """
         result: list[str] = self._portal.call(self._client.replay, group, letters, again=again)
         return result
 
     def resume_transaction(self, offset_message_id: str) -> None:
-        """Have a half message checked again that was given up after too many checks.
+        """Have a half message checked again that was discarded after too many checks.
 
         Args:
-            offset_message_id: of the message in TRANS_CHECK_MAX_TIME_TOPIC.
+            offset_message_id: Offset message id in TRANS_CHECK_MAX_TIME_TOPIC.
         """
         self._portal.call(self._client.resume_transaction, offset_message_id)

@@ -10,17 +10,17 @@ from cometmq.client.sync.client import BlockingGroupClient
 
 
 class ReplayClaims(BlockingGroupClient[AsyncReplayClaims]):
-    """Claims of dead letters, each taken before they are sent again and ended when they are.
+    """Claims on dead letters: taken before the dead letters are sent and ended afterwards.
 
-    The start finds the ledger, or makes it. After the close nothing is renewed any more.
+    The start finds or creates the ledger. After the close, claims are no longer renewed.
 
     Args:
         nameservers: "ip:port;ip:port" of the cluster with the dead letters; None: NAMESRV_ADDR, then 127.0.0.1:9876.
-        group: the consumer group that gave them up.
-        settings: times.
+        group: Consumer group of the dead letters.
+        settings: Times.
 
     Raises:
-        SettingsError: a nameserver address cannot be read.
+        SettingsError: A nameserver address is invalid.
     """
 
     def __init__(
@@ -33,26 +33,26 @@ class ReplayClaims(BlockingGroupClient[AsyncReplayClaims]):
         super().__init__(AsyncReplayClaims(nameservers, group=group, settings=settings))
 
     def take(self, run: str, letters: Sequence[ReplayCandidate]) -> set[LetterId]:
-        """Claim the letters that this run is to send: those that nobody else has sent.
+        """Claim the dead letters that this run must send, and return those that no other run has sent.
 
-        Waits while another run has one of them. What is taken is renewed until `end`.
+        Waits while another run holds one of them. Claims are renewed until `end`.
 
         Args:
-            run: the same when the same letters come again, and nobody else's.
-            letters: those that are to be sent now.
+            run: Id of the run: unique, and the same when the same dead letters are claimed again.
+            letters: Dead letters to send now.
 
         Raises:
-            ClientClosed: not started, or closed.
-            CometError: the cluster cannot be asked.
+            ClientClosed: The client is not running.
+            CometError: The cluster cannot be queried.
         """
         result: set[LetterId] = self._portal.call(self._client.take, run, letters)
         return result
 
     def end(self) -> None:
-        """Say that all that was taken is sent.
+        """Record that all claimed dead letters are sent.
 
         Raises:
-            ClientClosed: not started, or closed.
-            NetError: another run took over some of it meanwhile, and may have sent it, too.
+            ClientClosed: The client is not running.
+            NetError: Another run took over some of them meanwhile, and may also have sent them.
         """
         self._portal.call(self._client.end)

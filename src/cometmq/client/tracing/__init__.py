@@ -1,1 +1,1 @@
-"""Interceptors of sends and listeners: RocketMQ's traces and OpenTelemetry."""
+"""Interceptors of sends and listener calls: RocketMQ's message traces and OpenTelemetry."""

@@ -1,7 +1,7 @@
 """Exports the number and bytes of messages cached by push consumers, as OpenTelemetry gauges.
 
-Names and labels are those of RocketMQ's own clients (rocketmq-clients, GaugeEnum and MetricLabels). A program's
-provider asks when it exports, from a thread of its own; nothing is counted for it meanwhile.
+Names and labels are those of RocketMQ's own clients (rocketmq-clients, GaugeEnum and MetricLabels). The program's provider
+reads the values in its own thread when it exports; nothing is counted in between.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -11,7 +11,7 @@ from opentelemetry import metrics
 
 from cometmq.client.connection.instance import ClientInstance
 
-# Messages and bytes of their bodies, by topic.
+# Returns the number of messages and the bytes of their bodies, by topic.
 Cached = Callable[[], Mapping[str, tuple[int, int]]]
 
 _NAMES = {
@@ -21,12 +21,12 @@ _NAMES = {
 
 
 class CacheGauge:
-    """The lines of one push consumer, from now until `close`.
+    """The gauge values of one push consumer, exported until `close`.
 
     Args:
-        instance: of the client.
-        group: of the consumer.
-        cached: what it has; asked in any thread.
+        instance: Client instance of the consumer.
+        group: Group of the consumer.
+        cached: Returns the cached messages; called in any thread.
     """
 
     def __init__(self, instance: ClientInstance, group: str, cached: Cached) -> None:
@@ -36,11 +36,11 @@ class CacheGauge:
         _make()
 
     def close(self) -> None:
-        """Stop exporting the lines of this consumer."""
+        """Stop exporting the values of this consumer."""
         _of_consumers.discard(self)
 
     def observed(self, place: int) -> Iterable[metrics.Observation]:
-        """Yield a line for each topic: of messages (0), or of bytes (1)."""
+        """Yield a value for each topic: the number of messages (place 0), or the bytes (place 1)."""
         for topic, counts in self._cached().items():
             yield metrics.Observation(counts[place], {"topic": topic, **self._labels})
 
@@ -50,7 +50,7 @@ _of_consumers: set[CacheGauge] = set()
 
 @cache
 def _make() -> None:
-    """The instruments, once: OpenTelemetry gives the first one to whoever asks for a second of that name."""
+    """Create the instruments, once: OpenTelemetry ignores a second instrument with the same name."""
     meter = metrics.get_meter("cometmq")
     for place, (name, description) in enumerate(_NAMES.items()):
         meter.create_observable_gauge(name, [_reader(place)], description=description)

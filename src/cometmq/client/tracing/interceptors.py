@@ -1,6 +1,6 @@
-"""Interceptors of sends and of calls of listeners: traces and OpenTelemetry, each only where settings ask for it.
+"""Interceptors of sends and listener calls, for message traces and OpenTelemetry if settings enable them.
 
-A send or a call of a listener that nobody intercepts runs no line of this.
+Without interceptors, sends and listener calls do not run any of this code.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from cometmq.client.results import SendResult
 from cometmq.codec.trace import TracedMessage, TraceOutcome
 from cometmq.model.message import Message, StoredMessage
 
-# Takes the result of a send, or its error.
+# Called with the result of a send, or with its error.
 SendEnded = Callable[[SendResult | None, BaseException | None], None]
 CallEnded = Callable[[TraceOutcome, BaseException | None], None]
 Messages = Sequence[Message]
@@ -26,13 +26,13 @@ class TransactionEnd(NamedTuple):
     Attributes:
         topic: Topic of the half message.
         message_id: Id of the half message.
-        transaction_id: Id by which the broker knows the transaction.
+        transaction_id: Id by which the broker identifies the transaction.
         tag: Tag of the half message.
         keys: Keys of the half message.
         address: The broker, "ip:port".
         region: Region of the broker, or None.
         state: COMMIT, ROLLBACK or UNKNOWN.
-        is_from_check: Whether the broker had asked for it.
+        is_from_check: Whether it answers a check of the broker.
     """
 
     topic: str
@@ -47,26 +47,26 @@ class TransactionEnd(NamedTuple):
 
 
 class Interceptor(Protocol):
-    """An observer that is told of sends, of ends of transactions and of calls of listeners."""
+    """An observer of sends, ends of transactions and listener calls."""
 
     def sending(self, messages: Messages, kind: TracedMessage) -> tuple[Messages, SendEnded]:
         """Observe a send of one message or of a batch.
 
         Returns:
-            The messages to send in their place, and a function to call at the end of the send.
+            The messages to send instead, and a function to call at the end of the send.
         """
         ...
 
     def ending(self, end: TransactionEnd) -> Callable[[BaseException | None], None]:
-        """Observe the end of a transaction: gives a function to call once the broker was told, or with the error."""
+        """Observe the end of a transaction; return a function to call after the report to the broker, with its error or None."""
         ...
 
     def calling(self, messages: Sequence[StoredMessage]) -> CallEnded:
-        """Observe a call of a listener: gives a function to call at its end, in the same thread."""
+        """Observe a listener call; return a function to call at its end, in the same thread."""
         ...
 
     async def close(self) -> None:
-        """Release what the interceptor holds: nothing more comes."""
+        """Release resources; no further calls follow."""
         ...
 
 
@@ -76,10 +76,10 @@ def watched(
     start: Start,
     kind: TracedMessage = TracedMessage.NORMAL,
 ) -> asyncio.Future[SendResult]:
-    """Start a send of one message or of a batch, and report its begin and its end to the interceptors.
+    """Start a send of one message or of a batch, and report its start and end to the interceptors.
 
     Raises:
-        BaseException: Whatever `start` raises; it is reported, too.
+        BaseException: Any error of `start`, which is also reported.
     """
     if not interceptors:
         return start(messages)
@@ -104,7 +104,7 @@ def _report(ends: list[SendEnded], send: asyncio.Future[SendResult]) -> None:
 
 
 def intercepted_call(call: ListenerCall, interceptors: Sequence[Interceptor]) -> ListenerCall:
-    """Wrap a listener's call with its interceptors; the call itself when there are none."""
+    """Wrap a listener's call with interceptors; without interceptors return it unchanged."""
     if not interceptors:
         return call
     function = call.function

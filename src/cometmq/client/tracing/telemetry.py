@@ -1,10 +1,10 @@
-"""Spans and times of OpenTelemetry for sends and listeners, and the spans' context along with the messages.
+"""OpenTelemetry for sends and listeners: spans with context propagation through messages, and durations.
 
-An extra: `pip install cometmq[otel]`, and `telemetry` in the settings. Names follow the
-conventions for messaging spans (system "rocketmq"). The context travels as user properties of the message
-(`traceparent`), where clients of other languages look for it, too. Times are histograms under the names, labels and
-buckets of RocketMQ's own clients (rocketmq-clients, HistogramEnum and MetricLabels): `rocketmq_send_cost_time` and
-`rocketmq_process_time`, ms. Without a provider of the program's own OpenTelemetry drops both.
+Requires `pip install cometmq[otel]`, and `telemetry` in the settings. Names follow the conventions for messaging spans
+(system "rocketmq"). The context is propagated in user properties of the message (`traceparent`), which clients of other
+languages use, too. Durations are histograms with the names, labels and buckets of RocketMQ's own clients (rocketmq-clients,
+HistogramEnum and MetricLabels): `rocketmq_send_cost_time` and `rocketmq_process_time`, ms. If the program configures no
+provider, OpenTelemetry drops both.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,11 +34,11 @@ _MS_OF_CALLS = (1, 5, 10, 100, 1_000, 10_000, 60_000)
 
 
 class Telemetry:
-    """The OpenTelemetry spans and times of one producer or consumer.
+    """The OpenTelemetry spans and durations of one producer or consumer.
 
     Args:
-        instance: of the client.
-        group: of the producer or consumer.
+        instance: Client instance.
+        group: Group of the producer or consumer.
     """
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
@@ -60,7 +60,7 @@ class Telemetry:
         )
 
     def sending(self, messages: Messages, _kind: TracedMessage) -> tuple[Messages, SendEnded]:
-        """Begin a span that ends with the acknowledgement; each message of a batch carries its context."""
+        """Start a span that ends with the acknowledgement; each message of a batch carries its context."""
         if not messages:  # The sender refuses an empty batch.
             return messages, lambda _result, _error: None
         topic, size = messages[0].topic, sum(len(each.body) for each in messages)
@@ -88,7 +88,7 @@ class Telemetry:
         return traced, ended
 
     def ending(self, end: TransactionEnd) -> Callable[[BaseException | None], None]:
-        """Begin a span that ends once the broker was told how a transaction ends."""
+        """Start a span that ends when the end of a transaction was reported to the broker."""
         what = end.state.lower()
         span = self._tracer.start_span(
             f"{what} {end.topic}",
@@ -107,7 +107,7 @@ class Telemetry:
         return ended
 
     def calling(self, messages: Sequence[StoredMessage]) -> CallEnded:
-        """Begin a span while the listener runs, current within it, below the sender's of its first message."""
+        """Start a span for the listener call, which is current during the call and a child of the first message's send span."""
         first = messages[0]
         parents = [propagate.extract(dict(each.properties)) for each in messages]
         span = self._tracer.start_span(
@@ -141,7 +141,7 @@ class Telemetry:
         return ended
 
     async def close(self) -> None:
-        """Do nothing: spans are ended one by one."""
+        """Do nothing, because each span ends by itself."""
 
     def _ms_since(self, began: float) -> float:
         return (self._instance.clock.monotonic() - began) * 1000

@@ -1,8 +1,7 @@
-"""Message traces: what a client does with messages, sent to a topic where consoles find it.
+"""Message traces: records about sent and consumed messages, sent to a topic that consoles read.
 
-Records wait in a bounded queue and go out in bunches, by sends of their own that nobody waits for. When
-they come faster than they can be sent they are dropped and counted. Follows AsyncTraceDispatcher and the
-trace hooks of RocketMQ 5.3.3.
+Records wait in a bounded queue and are sent in batches, without delaying other sends. If they arrive faster than they can
+be sent, they are dropped and counted. Follows AsyncTraceDispatcher and the trace hooks of RocketMQ 5.3.3.
 """
 
 import asyncio
@@ -34,13 +33,13 @@ from cometmq.net.tasks import Tasks
 
 _log = logging.getLogger(__name__)
 
-# Of AsyncTraceDispatcher: batchNum, the capacity of traceContextQueue, flushTraceInterval.
+# As in AsyncTraceDispatcher: batchNum, the capacity of traceContextQueue, flushTraceInterval.
 BUNCH = 10
 WAITING_MAX = 2048
 FLUSH_SECONDS = 5.0
 _TRACING = "sending the traces of"
 _TRACE_GROUP = "_INNER_TRACE_PRODUCER"
-# As LocalTransactionState of RocketMQ writes them.
+# The names in LocalTransactionState of RocketMQ.
 _STATES = {"COMMIT": "COMMIT_MESSAGE", "ROLLBACK": "ROLLBACK_MESSAGE", "UNKNOWN": "UNKNOW"}
 
 
@@ -48,12 +47,12 @@ class Tracer:
     """The message traces of one producer or consumer.
 
     Attributes:
-        dropped: records that were lost, because they came too fast or could not be sent.
+        dropped: Number of records that were lost, because the queue was full or they could not be sent.
 
     Args:
-        instance: routes and connections.
-        group: of the producer or consumer.
-        topic: where traces go.
+        instance: Routes and connections.
+        group: Group of the producer or consumer.
+        topic: Topic for the traces.
     """
 
     def __init__(self, instance: ClientInstance, group: str, topic: str) -> None:
@@ -76,7 +75,7 @@ class Tracer:
     # --- what is watched
 
     def sending(self, messages: Messages, kind: TracedMessage) -> tuple[Messages, SendEnded]:
-        """Note a send when it is acknowledged, with one record for each message of a batch.
+        """Record a send when it is acknowledged, with one record for each message of a batch.
 
         Differs: RocketMQ writes one record for a batch, which no console finds by the id of a message, and none for a
         one-way send.
@@ -116,7 +115,7 @@ class Tracer:
         )
 
     def ending(self, end: TransactionEnd) -> Callable[[BaseException | None], None]:
-        """Note the end of a transaction once the broker was told."""
+        """Record the end of a transaction after it was reported to the broker."""
         time_ms = self._instance.clock.now_ms()
 
         def ended(error: BaseException | None) -> None:
@@ -143,7 +142,7 @@ class Tracer:
         return ended
 
     def calling(self, messages: Sequence[StoredMessage]) -> CallEnded:
-        """Note that a listener is called, and how it ended; from whichever thread."""
+        """Record the start and the end of a listener call; from any thread."""
         clock = self._instance.clock
         began_ms, request_id = clock.now_ms(), self._ids.next_id()
         traced = [each for each in messages if each.properties.get(keys_of.TRACE_ON) != "false"]
@@ -214,7 +213,7 @@ class Tracer:
                 self._instance.outages.worked(_TRACING, self._group)
 
     async def close(self) -> None:
-        """Send what waits, and end."""
+        """Send the waiting records and stop."""
         await self._tasks.close()
         await self._flush()
         if self.dropped:

@@ -1,1 +1,1 @@
-"""Consumption in order: queue locks, and one line of calls for each queue (docs/design/0012)."""
+"""Orderly consumption: queue locks, and one listener call at a time for each queue or key (docs/design/0012)."""

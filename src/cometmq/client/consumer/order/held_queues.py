@@ -1,7 +1,7 @@
-"""The queues that this client has locked at their brokers: taken, renewed, and given back.
+"""The queue locks of a client for orderly consumption: acquired, renewed and released at the brokers.
 
-A lock counts for 30 s from the moment it was asked for, half of what the broker gives, so that it is over
-here before anybody else can have it. Follows RebalanceImpl.lock, lockAll and unlock of RocketMQ 5.3.3.
+A lock counts as held for 30 s from its request, half of the time that the broker grants, so that it expires here before
+another client can get it. Follows RebalanceImpl.lock, lockAll and unlock of RocketMQ 5.3.3.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ _log = logging.getLogger(__name__)
 
 
 class HeldQueues:
-    """The locks of one member of a group.
+    """The queue locks of one member of a group.
 
     Args:
-        instance: routes and connections.
-        group: the consumer group.
-        settings: how often locks are renewed and how long they count.
-        lost: told of queues that somebody else has now.
+        instance: Routes and connections.
+        group: The consumer group.
+        settings: Interval of renewals and duration of locks.
+        lost: Called with queues that another client has locked.
     """
 
     def __init__(
@@ -47,34 +47,34 @@ class HeldQueues:
         self._tasks = Tasks(f"{group} locks")
 
     def start(self) -> None:
-        """Renew the locks from now on."""
+        """Start renewing the locks."""
         self._tasks.spawn(repeat(self.renew, every_ms=self._settings.lock_interval_ms), "renew")
 
     async def stop(self) -> None:
-        """Renew the locks no more."""
+        """Stop renewing the locks."""
         await self._tasks.close()
 
     @property
     def queues(self) -> list[MessageQueue]:
-        """The queues that were locked and not given back."""
+        """The queues that were locked and not released."""
         return list(self._until)
 
     def is_held(self, queue: MessageQueue) -> bool:
-        """Whether nobody else can have this queue now."""
+        """Return whether the lock of a queue is valid now."""
         return self._until.get(queue, 0.0) > self._instance.clock.monotonic()
 
     async def take(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
-        """Lock queues; the ones that were granted."""
+        """Lock queues and return those for which the lock was granted."""
         _refused, granted = await self._ask(queues)
         return granted
 
     async def renew(self) -> None:
-        """Ask for all locks again; a queue that is refused is lost."""
+        """Renew all locks; a queue whose lock is refused is lost."""
         refused, _granted = await self._ask(self._until)
         self._give_up(refused)
 
     async def retake(self, queue: MessageQueue) -> None:
-        """Ask for a queue again whose lock has expired; when it is refused it is lost."""
+        """Request an expired lock again; if it is refused, the queue is lost."""
         refused, _granted = await self._ask([queue])
         self._give_up(refused)
 
@@ -86,7 +86,7 @@ class HeldQueues:
             self._lost(sorted(refused))
 
     async def give_back(self, queues: Iterable[MessageQueue]) -> None:
-        """Unlock queues, so that others can have them at once."""
+        """Unlock queues, so that other members can lock them immediately."""
         given = [queue for queue in queues if self._until.pop(queue, None) is not None]
         await asyncio.gather(
             *(
@@ -98,7 +98,7 @@ class HeldQueues:
     async def _ask(
         self, queues: Iterable[MessageQueue]
     ) -> tuple[set[MessageQueue], set[MessageQueue]]:
-        """Lock or renew; those that their broker refused, and those that it granted."""
+        """Lock queues or renew their locks; return the refused ones and the granted ones."""
         parts = _by_broker(queues)
         until = self._instance.clock.monotonic() + self._settings.lock_valid_ms / 1000
         answers = await asyncio.gather(
@@ -108,7 +108,7 @@ class HeldQueues:
         granted: set[MessageQueue] = set()
         for part, said in zip(parts.values(), answers, strict=True):
             if said is None:
-                continue  # Nobody was there to refuse.
+                continue  # No answer is not a refusal.
             locked = said & set(part)
             granted |= locked
             refused |= set(part) - locked
@@ -118,7 +118,7 @@ class HeldQueues:
     async def _lock(
         self, broker_name: str, queues: list[MessageQueue]
     ) -> set[MessageQueue] | None:
-        """The queues that a broker says are locked; None where it says nothing that can be read."""
+        """Return the queues that a broker has locked; None if it gave no valid answer."""
         member, outages = (self._group, broker_name), self._instance.outages
         try:
             locked = await self._api.lock(

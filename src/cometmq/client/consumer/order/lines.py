@@ -1,8 +1,8 @@
-"""Runs a listener in order: one line for each queue, or for each key of a queue; one call at a time in each line.
+"""Orderly listener calls: one line of calls for each queue, or for each key of a queue, with one call at a time.
 
-What the listener refuses is given to it again after a pause, and the line waits; after `retries_max` tries
-it goes to the retry topic, and the line goes on. Without its lock a line stands still. Follows
-ConsumeMessageOrderlyService of RocketMQ 5.3.3.
+A refused message is delivered again after a pause, while its line waits. After `retries_max` retries it is sent to the
+retry topic, and the line continues. A line without its queue's lock stands still. Follows ConsumeMessageOrderlyService of
+RocketMQ 5.3.3.
 """
 
 import asyncio
@@ -25,15 +25,15 @@ from cometmq.net.tasks import Tasks
 
 _log = logging.getLogger(__name__)
 
-# How soon a lock that is over is asked for again (tryLockLaterAndReconsume of 5.3.3), seconds.
+# Pause before an expired lock is requested again (tryLockLaterAndReconsume of 5.3.3), seconds.
 _RETAKE_PAUSE = 3.0
 
-# Sends a message that is not tried here again to the retry topic or the dead letters; returns whether a broker has it.
+# Sends a message that is not retried locally to the retry topic or the dead letters; returns whether a broker accepted it.
 GiveBack = Callable[[StoredMessage, ListenerVerdict], Awaitable[bool]]
 
 
 class _Line:
-    """The calls of one queue, or of one key of it."""
+    """The sequential calls of one queue, or of one key of a queue."""
 
     def __init__(self, lines: "_QueueLines", key: str | None) -> None:
         self.lines = lines
@@ -45,17 +45,17 @@ class _Line:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether no further call may begin."""
+        """Whether no further call may start."""
         return self.lines.is_stopped
 
 
 class _QueueLines:
-    """The lines of one queue: one that stays, or one for each key that has messages."""
+    """The lines of one queue: a permanent one, or one for each key that has messages."""
 
     def __init__(self) -> None:
         self.by_key: dict[str | None, _Line] = {}
         self.is_stopped = False
-        # So that not each line asks for the lock of their queue.
+        # Held while one of the lines requests the lock of the queue, so that the others do not.
         self.retaking = asyncio.Lock()
 
 
@@ -63,12 +63,12 @@ class Lines:
     """The lines of one consumer.
 
     Args:
-        call: the listener.
-        settings: how many calls run at once, pauses, tries.
-        held: the locks; None: none are needed (broadcasting).
-        give_back: where a message goes after its last try.
-        halt: Called when the listener breaks its contract; no further call may begin.
-        clock: the time.
+        call: The listener.
+        settings: Concurrency, pauses and retries.
+        held: Queue locks; None: none are needed (broadcasting).
+        give_back: Called with a message after its last retry.
+        halt: Called when the listener returns an invalid result; no further call may start.
+        clock: Provides the time.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Lines:
     # --- what comes in
 
     def submit(self, job: ListenerJob) -> None:
-        """Put messages at the end of their lines."""
+        """Append messages to their lines."""
         if self._is_closed or job.loop.is_dropped:
             return
         lines = self._lines.get(job.loop.queue)
@@ -121,7 +121,7 @@ class Lines:
         line.arrived.set()
 
     async def settle(self, queue: MessageQueue, *, seconds: float) -> bool:
-        """Stop a queue's lines: no further call; gives whether those that ran have ended by then."""
+        """Stop the lines of a queue; return whether the running calls ended within `seconds`."""
         lines = self._lines.get(queue)
         if lines is None:
             return True
@@ -138,18 +138,18 @@ class Lines:
         return True
 
     def forget(self, queue: MessageQueue) -> None:
-        """Forget a queue that somebody else holds now; its stopped lines end."""
+        """Forget a queue that another client has locked; its stopped lines end."""
         self._lines.pop(queue, None)
 
     def halt(self) -> None:
-        """Begin no further call in any line."""
+        """Start no further call in any line."""
         for lines in self._lines.values():
             lines.is_stopped = True
             for line in lines.by_key.values():
                 line.arrived.set()
 
     async def close(self, timeout_ms: int) -> None:
-        """Begin no further call, and wait for those under way, but not longer than this."""
+        """Start no further call, and wait at most `timeout_ms` ms for the running ones."""
         self._is_closed = True
         ended = await asyncio.gather(
             *(self.settle(queue, seconds=timeout_ms / 1000) for queue in list(self._lines))
@@ -168,7 +168,7 @@ class Lines:
         while not line.is_stopped:
             if not line.jobs:
                 if line.key is not None:
-                    # Keys are without number; the next message of this one makes another line.
+                    # The number of keys is unlimited; the next message of this key creates a new line.
                     line.lines.by_key.pop(line.key, None)
                     break
                 line.at_rest.set()
@@ -183,10 +183,10 @@ class Lines:
         line.at_rest.set()
 
     async def _work(self, line: _Line, job: ListenerJob) -> None:
-        """Call the listener with a job until it is consumed, given back or not ours any more."""
+        """Call the listener with a job until it is consumed, sent back, or the queue is revoked."""
         while await self._may_call(line, job):
             async with self._slots:
-                # The turn may have taken long.
+                # Waiting for the slot may have taken long.
                 if line.is_stopped or self._is_over(job) or not self._is_held(job):
                     continue
                 began = self._clock.monotonic()
@@ -198,7 +198,7 @@ class Lines:
                 self._halt(verdict.fault)
                 return
             if verdict.status is OrderlyStatus.ROLLBACK:
-                # Their jobs are put in front of what waits, this one last.
+                # Put the jobs back in front of the waiting ones, this job last.
                 line.jobs.extendleft(reversed([*line.uncommitted, job]))
                 line.uncommitted.clear()
                 await self._pause(line, self._settings.suspend_queue_ms / 1000)
@@ -219,13 +219,13 @@ class Lines:
             await self._pause(line, pause_ms / 1000)
 
     def _commit(self, line: _Line) -> None:
-        """All that was consumed counts from now on."""
+        """Mark all consumed messages of a line as committable."""
         for job in line.uncommitted:
             job.loop.finish(job.process_queue, [each.queue_offset for each in job.messages])
         line.uncommitted.clear()
 
     async def _may_call(self, line: _Line, job: ListenerJob) -> bool:
-        """Wait for the queue's lock; False when there is nothing to wait for any more."""
+        """Wait for the queue's lock; return False if the line has stopped or the queue was revoked."""
         while not (line.is_stopped or self._is_over(job)):
             if self._is_held(job):
                 return True
@@ -238,7 +238,7 @@ class Lines:
         return False
 
     async def _pause(self, line: _Line, seconds: float) -> None:
-        """Sleep, but not beyond the end of the line."""
+        """Sleep, but no longer than until the line stops."""
         deadline = self._clock.monotonic() + seconds
         while not line.is_stopped and (left := deadline - self._clock.monotonic()) > 0:
             line.arrived.clear()
@@ -262,7 +262,7 @@ class Lines:
         return await loop.run_in_executor(self._threads, self._listener.run, job.messages)
 
     async def _after_refusal(self, job: ListenerJob, verdict: ListenerVerdict) -> ListenerJob:
-        """Return the part of a refused job that is tried again here; the rest leaves the queue."""
+        """Send refused messages back if they have no retries left; return the job with those that are retried here."""
         left = []
         for message in job.messages:
             has_tries = (
@@ -280,12 +280,12 @@ class Lines:
 def _by_key(
     messages: list[StoredMessage], order_key: Callable[[StoredMessage], str]
 ) -> dict[str, list[StoredMessage]]:
-    """The messages of each key, in their order."""
+    """Return the messages of each key, in order."""
     found: dict[str, list[StoredMessage]] = {}
     for message in messages:
         try:
             key = order_key(message)
-        except Exception:  # noqa: BLE001  A function of the user's may raise anything.
+        except Exception:  # noqa: BLE001  The user's function may raise anything.
             _log.exception("order_key failed on %r; it is ordered with all such", message)
             key = ""
         found.setdefault(key, []).append(message)

@@ -1,4 +1,4 @@
-"""Consumption in order: locks and lines of queues, and how queues come and go."""
+"""Orderly consumption: combines the queue locks and the lines of listener calls."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -12,22 +12,22 @@ from cometmq.client.settings import PushSettings
 from cometmq.model.errors import ListenerError
 from cometmq.model.queue import MessageQueue
 
-# How long a rebalance waits for a listener's call (removeUnnecessaryMessageQueue of 5.3.3), seconds;
-# a queue whose call lasts longer is given up by a later one.
+# Maximum time that a rebalance waits for a listener call (removeUnnecessaryMessageQueue of 5.3.3), seconds; a queue with a
+# longer call is given up by a later rebalance.
 _SETTLE_SECONDS = 1.0
 
 
 class Orderly:
-    """Admits and releases queues one by one, and runs the listener in order.
+    """Locks and unlocks queues, and runs the listener in order.
 
     Args:
-        call: the listener.
-        instance: routes and connections.
-        group: the consumer group.
-        settings: of the consumer.
-        give_back: where a message goes after its last try.
-        halt: Called when the listener breaks its contract.
-        lost: told of queues that somebody else has now.
+        call: The listener.
+        instance: Routes and connections.
+        group: The consumer group.
+        settings: Settings of the consumer.
+        give_back: Called with a message after its last retry.
+        halt: Called when the listener returns an invalid result.
+        lost: Called with queues that another client has locked.
     """
 
     def __init__(
@@ -58,36 +58,36 @@ class Orderly:
     # --- queues
 
     async def take(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
-        """Lock queues for consumption in order; the ones that were granted."""
+        """Lock queues and return those for which the lock was granted."""
         return set(queues) if self._held is None else await self._held.take(queues)
 
     async def settle(self, queues: list[MessageQueue]) -> list[MessageQueue]:
-        """Stop the lines of queues; the queues on which no listener works any more."""
+        """Stop the lines of queues and return the queues on which no listener is running any more."""
         at_rest = await asyncio.gather(
             *(self._lines.settle(queue, seconds=_SETTLE_SECONDS) for queue in queues)
         )
         return [queue for queue, is_at_rest in zip(queues, at_rest, strict=True) if is_at_rest]
 
     async def give_back(self, queues: Iterable[MessageQueue]) -> None:
-        """Unlock queues that are at rest and whose offsets are stored."""
+        """Unlock queues whose calls have ended and whose offsets are committed."""
         for queue in queues:
             self._lines.forget(queue)
         if self._held is not None:
-            # At the end also what another subscription left behind.
+            # At the end, this includes queues of former subscriptions.
             await self._held.give_back(self._held.queues if self._is_closed else queues)
 
     # --- messages: as other workers
 
     def submit(self, job: ListenerJob) -> None:
-        """Put messages at the end of their queue's line."""
+        """Append messages to the lines of their queue."""
         self._lines.submit(job)
 
     def forget(self) -> None:
-        """Forget the jobs that no listener has begun."""
+        """Start no further call."""
         self._lines.halt()
 
     async def close(self, timeout_ms: int) -> None:
-        """Begin no further call, and wait for those under way, but not longer than this."""
+        """Start no further call, and wait at most `timeout_ms` ms for the running ones."""
         self._is_closed = True
         await self._lines.close(timeout_ms)
         if self._held is not None:
