@@ -216,13 +216,7 @@ def _check_log(
 
 
 class LogReader:
-    """Reads bytes of a store's log, but not across two files.
-
-    Args:
-        folder: The store.
-        files: Its log files.
-        end: Physical offset at which the log ends.
-    """
+    """Reads bytes of a store's log, which ends at `end` (physical offset), but not across two files."""
 
     def __init__(self, folder: StoreFolder, files: Sequence[ListedFile], end: int) -> None:
         self._folder = folder

@@ -64,13 +64,7 @@ class ArchivedFile:
 
 
 class ArchiveFiles:
-    """The files of one part, with a writer for each topic and day.
-
-    Args:
-        place: The archive.
-        name: Name of the files.
-        compression: Compression of the Parquet files.
-    """
+    """The files of one part of an archive, all with the same name, and a writer for each topic and day."""
 
     def __init__(self, place: str, name: str, compression: str = "zstd") -> None:
         self._target = StoreFolder(place)
@@ -181,12 +175,7 @@ def _groups(batch: pa.RecordBatch) -> Iterator[tuple[Group, pa.RecordBatch]]:
 
 
 def read_kept(source: StoreFolder, name: str, parse: Callable[[Any], Kept]) -> Kept | None:
-    """Read a small JSON file of an archive; None if there is none.
-
-    Args:
-        source: The archive.
-        name: Name of the file.
-        parse: Converts the JSON to a value.
+    """Read a small JSON file of an archive, converted by `parse`; None if there is none.
 
     Raises:
         SettingsError: A later version wrote it.

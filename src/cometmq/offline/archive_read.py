@@ -42,12 +42,7 @@ class MessageFile(NamedTuple):
 
 
 def message_files(place: str, topics: Sequence[str] = ()) -> Iterator[MessageFile]:
-    """Yield the files of an archive, by topic, day and name.
-
-    Args:
-        place: The archive.
-        topics: Only these topics; empty for all.
-    """
+    """Yield the files of an archive, by topic, day and name; only of these topics or, if empty, of all."""
     source = StoreFolder(place)
     for folder in source.entries(source.root):
         topic = unquote(folder.base_name.removeprefix(_TOPIC))

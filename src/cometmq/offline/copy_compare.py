@@ -56,11 +56,7 @@ class PartRunner(Protocol):
 
 
 class SequentialRunner:
-    """Runs parts one after the other, in this process.
-
-    Args:
-        on_done: Called with each part that was read.
-    """
+    """Runs parts one after the other in this process, and calls `on_done` with each part that was read."""
 
     def __init__(self, on_done: Callable[[Part], None]) -> None:
         self._on_done = on_done

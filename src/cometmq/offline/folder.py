@@ -22,14 +22,10 @@ _EVERYTHING = (1 << 63) - 1
 
 
 class OpenFile:
-    """A file to read from.
+    """A file to read from, with its descriptor if it is on this machine, else -1.
 
     The system's own read-ahead is turned off. It would bring parts of holes into memory, which then count as written,
     and a search for the end of a hole would go through all of it.
-
-    Args:
-        file: The file.
-        fd: Its descriptor if the file is on this machine, else -1.
     """
 
     def __init__(self, file: NativeFile, fd: int) -> None:

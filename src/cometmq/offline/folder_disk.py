@@ -11,11 +11,7 @@ from cometmq.store.real_disk import RealDisk
 
 
 class FolderDisk(RealDisk):
-    """The file system of a folder; its negative descriptors make any attempt to write fail.
-
-    Args:
-        folder: Any folder of the file system.
-    """
+    """The file system of any folder on it; its negative descriptors make any attempt to write fail."""
 
     def __init__(self, folder: StoreFolder) -> None:
         self._files = folder.files

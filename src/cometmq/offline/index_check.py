@@ -56,13 +56,7 @@ class IndexCheck:
     """
 
     def __init__(self, store: FoundStore, findings: Findings, part: range) -> None:
-        """Create a comparison.
-
-        Args:
-            store: The store.
-            findings: Receives the findings.
-            part: Physical offsets; the parts of a log must have no gaps between them.
-        """
+        """Prepare to check a part of the log; the parts of a log must have no gaps between them."""
         self._store = store
         self._disk = store.disk
         self._findings = findings
@@ -80,12 +74,7 @@ class IndexCheck:
         self._first_missing = 0
 
     def take(self, wanted: bytearray, end: int) -> None:
-        """Compare the keys that records require, in order, each packed as `KEY`.
-
-        Args:
-            wanted: The keys.
-            end: Physical offset of the end of the last record.
-        """
+        """Compare the keys that records up to `end` require, in order, each packed as `KEY`."""
         if not self._store.index_paths:
             return
         stored = self._stored_before(min(end, self._high))
@@ -215,11 +204,7 @@ def _keys_from(disk: Disk, path: str, floor: int) -> Iterator[bytes]:
 def file_keys(disk: Disk, path: str, findings: Findings, *, is_clean: bool) -> Iterator[bytes]:
     """Yield the keys of an index file, packed as `KEY`, piece by piece, and report its faults.
 
-    Args:
-        disk: File system.
-        path: Path of the file.
-        findings: Receives the findings.
-        is_clean: Whether the store was closed cleanly; otherwise a start repairs slots and header.
+    If the store was not closed cleanly, faults of slots and header are no errors, because a start repairs them.
 
     Raises:
         OSError: The disk failed.

@@ -28,13 +28,7 @@ _PIECE_SIZE = 1 << 20
 
 
 def find_shape(disk: Disk, fd: int, header: IndexHeader) -> IndexShape | None:
-    """Return the shape of an index file; None if no shape fits its size and content.
-
-    Args:
-        disk: File system.
-        fd: Descriptor of the file.
-        header: Header of the file.
-    """
+    """Return the shape of an open index file with this header; None if no shape fits its size and content."""
     size = disk.size(fd)
     default = IndexShape(SLOTS_DEFAULT, ENTRIES_DEFAULT)
     if size == default.file_size:

@@ -69,13 +69,7 @@ def _is_written(folder: StoreFolder, file: ListedFile, offset: int) -> bool:
 
 
 def log_end(folder: StoreFolder, files: Sequence[ListedFile], known: int) -> int:
-    """Return the physical offset of the end of the last record.
-
-    Args:
-        folder: The store.
-        files: Its log files.
-        known: An offset at or before the end; 0 if none is known.
-    """
+    """Return the physical offset of the end of the last record; `known` is an offset at or before it, maybe 0."""
     file = files[-1]
     begin = max(file.start, min(known, file.end - 1))
     end = begin
@@ -130,11 +124,7 @@ def damage_behind(folder: StoreFolder) -> Damage | None:
 
 
 def durable_end(folder: StoreFolder, start: int) -> int:
-    """Return the physical offset up to which the log is on the device according to its checkpoint.
-
-    Args:
-        folder: The store.
-        start: Minimum of the result.
+    """Return the physical offset, at least `start`, up to which the log is on the device according to its checkpoint.
 
     Raises:
         StoreDamaged: No record can be read.

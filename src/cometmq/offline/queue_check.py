@@ -103,12 +103,6 @@ class QueueCheck:
     """
 
     def __init__(self, store: FoundStore, findings: Findings) -> None:
-        """Create a comparison.
-
-        Args:
-            store: The store.
-            findings: Receives the findings.
-        """
         self._store = store
         self._findings = findings
         self._loader, self._files = queue_loader(store)

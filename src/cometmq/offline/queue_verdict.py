@@ -21,12 +21,7 @@ class QueueVerdict:
     def __init__(
         self, store: FoundStore, findings: Findings, *, topics: frozenset[str]
     ) -> None:
-        """Load the queues.
-
-        Args:
-            store: The store.
-            findings: Receives the findings.
-            topics: Topics that exist according to the broker's configuration.
+        """Load the queues; `topics` are those that exist according to the broker's configuration.
 
         Raises:
             StoreDamaged: A queue file has a wrong size.

@@ -116,10 +116,6 @@ def target_of(
 def logged_queues(folder: StoreFolder, levels_ms: Sequence[int]) -> KnownQueues | None:
     """Derive the queues from the log, for a store without usable queue files; None if the log is damaged.
 
-    Args:
-        folder: The store.
-        levels_ms: Delay of each level, ms (messageDelayLevel).
-
     Raises:
         OSError: The log cannot be read.
     """

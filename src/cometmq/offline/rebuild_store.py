@@ -123,11 +123,7 @@ class StoreRebuild:
         return [[count], *written, *map(list, found.told())]
 
     def finish(self, rows: Iterable[Row], *, clock: Clock) -> RebuildResult:
-        """Complete the rebuild after all tasks: fill gaps, build the index, then install or compare the files.
-
-        Args:
-            rows: Rows of all tasks.
-            clock: Provides the time for the names of index files.
+        """Complete the rebuild from the rows of all tasks: fill gaps, build the index, then install or compare the files.
 
         Raises:
             StoreLocked: A broker has the directory open.

@@ -51,11 +51,7 @@ class StoreVerdict:
 
 
 def verify(store: FoundStore, *, on_progress: OnProgress | None = None) -> StoreVerdict:
-    """Check everything in a store on one core, without changing it.
-
-    Args:
-        store: The store.
-        on_progress: Called with the number of bytes of the log that were checked.
+    """Check everything in a store on one core; `on_progress` is called with the number of checked bytes of the log.
 
     Raises:
         OSError: The disk failed.
@@ -93,10 +89,7 @@ class StoreCheck:
             return None
 
     def finish(self, parts: Iterable[PartVerdict]) -> StoreVerdict:
-        """Sum up the findings of the parts and judge the whole.
-
-        Args:
-            parts: Verdicts of all parts of the log, in order.
+        """Sum up the findings of all parts of the log, which must be in order, and judge the whole.
 
         Raises:
             OSError: The disk failed.

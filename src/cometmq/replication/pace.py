@@ -34,12 +34,7 @@ class Pace:
         self.size_max = ceil(per_second * _KEPT_SECONDS / 2)
 
     def wait(self, size: int, now: float) -> float:
-        """Return the seconds to wait before sending `size` bytes; 0 if they may be sent now.
-
-        Args:
-            size: Number of bytes, at most `size_max`.
-            now: Monotonic time, seconds.
-        """
+        """Return the seconds to wait before `size` bytes (at most `size_max`) may be sent; 0 if they may be sent now."""
         earned = self._earned(now)
         needed = self._used + size - 1  # A byte may be sent when its time begins.
         if earned > needed:

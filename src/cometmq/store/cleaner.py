@@ -275,11 +275,6 @@ class Cleaner:
 class _Guard:
     """Finds the part of a log that an archive holds and that may therefore be deleted.
 
-    Args:
-        disk: File system.
-        root: The store directory.
-        read: Reads bytes of the log.
-
     Attributes:
         settled: Physical offset before which an archive holds the log.
     """

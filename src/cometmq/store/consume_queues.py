@@ -153,9 +153,7 @@ class ConsumeQueues:
     def write_tails(self, queues: Iterable[ConsumeQueue], *, is_kept: bool = True) -> None:
         """Write the tails of queues; one that fails is kept, and if only its own files are faulty, the queue is stuck.
 
-        Args:
-            queues: Queues to write.
-            is_kept: Whether their files stay open (QueueFiles.write).
+        With `is_kept`, the files stay open (QueueFiles.write).
 
         Raises:
             OSError: The disk failed or is full; the remaining queues were not tried.

@@ -68,11 +68,7 @@ class FilesAhead:
             return self._make(FilePlan(self._chain.paths(start), start))
 
     def needed(self, written: int) -> FilePlan | None:
-        """Return the plan for the next file if it is time to create it.
-
-        Args:
-            written: Physical offset of the end of the last record.
-        """
+        """Return the plan for the next file if it is time to create it for a log that ends at `written`."""
         if self._is_planned:
             return None
         size, spares = self._chain.file_size, len(self._spares)

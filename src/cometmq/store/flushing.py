@@ -59,11 +59,7 @@ class Flushing:
         return self._clock.monotonic() + self._settings.sync_flush_timeout_ms / 1000
 
     def target(self, store_ms: int) -> int | None:
-        """Return the offset up to which to flush, and mark the flush as running; None if no flush is due.
-
-        Args:
-            store_ms: Store time of the last written record, ms.
-        """
+        """Begin a flush: return its target offset, or None if none is due. `store_ms` is of the last written record."""
         target = self._positions.committed
         dirty = target - self._positions.flushed
         if dirty <= 0 or self._began is not None:

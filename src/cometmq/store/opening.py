@@ -91,10 +91,6 @@ def rocksdb_parts(disk: Disk, root: str) -> Iterator[OtherPart]:
     """Find parts of a directory that are in RocksDB; log and skip databases without an entry.
 
     RocketMQ 5.5 opens a database `rocksdbstore` at each start and writes nothing to it with its default settings.
-
-    Args:
-        disk: The disk of the store.
-        root: The store directory (storePathRootDir).
     """
     for folder in ("", "config/"):
         for name in disk.list_names(f"{root}/{folder}".rstrip("/")):
@@ -140,12 +136,7 @@ def refuse(root: str, parts: Iterable[OtherPart]) -> None:
 
 
 def check_kind(disk: Disk, root: str, *, is_for_messages: bool = False) -> None:
-    """Refuse a store with a part in a form that we do not read.
-
-    Args:
-        disk: File system.
-        root: The store directory (storePathRootDir).
-        is_for_messages: Whether only messages and queues are needed, so that other parts do not matter.
+    """Refuse a store with a part in a form that we do not read; `is_for_messages` ignores parts without messages.
 
     Raises:
         StoreDamaged: There is such a part; the text names each one and what to do.

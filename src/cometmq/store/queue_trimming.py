@@ -89,15 +89,7 @@ class QueueTrimming:
 
 
 def first_living(files: QueueFiles, queue: ConsumeQueue, log_start: int) -> int:
-    """Return the queue offset of the first message whose record is still in the log. Any thread.
-
-    Args:
-        files: Files of the queues.
-        queue: Queue to search.
-        log_start: Physical offset of the oldest log file.
-
-    Returns:
-        The offset, or the max offset if there is no such message.
+    """Return the queue offset of the first message whose record is at or after `log_start`, else the max offset. Any thread.
 
     Raises:
         OSError: The disk failed.
@@ -114,12 +106,7 @@ def first_living(files: QueueFiles, queue: ConsumeQueue, log_start: int) -> int:
 
 
 def end_before(files: QueueFiles, queue: ConsumeQueue, log_end: int) -> int:
-    """Return the queue offset after the last message whose record is before an offset of the log.
-
-    Args:
-        files: Files of the queues.
-        queue: Queue to search.
-        log_end: Physical offset.
+    """Return the queue offset after the last message whose record is before `log_end`, a physical offset.
 
     Raises:
         OSError: The disk failed.

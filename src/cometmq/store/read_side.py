@@ -121,12 +121,7 @@ class ReadSide:
         self._log.chain.change_reading(is_random=not is_wanted)
 
     def read_record(self, physical_offset: int, size: int | None = None) -> bytes | None:
-        """Return the record at a physical offset; None if none begins there. May block; any thread.
-
-        Args:
-            physical_offset: Offset of the record.
-            size: Size of the record in bytes, if known; saves one read.
-        """
+        """Return the record at a physical offset, or None; passing its size (bytes) saves a read. May block; any thread."""
         if size is not None:
             record = self._log.read(physical_offset, size)
             if record is None or size < RECORD_SIZE_MIN:

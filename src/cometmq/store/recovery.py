@@ -61,10 +61,7 @@ class Recovery:
         self._store_ms = 0
 
     def run(self, *, is_clean: bool) -> RecoveryResult:
-        """Bring the log and everything built from it into agreement.
-
-        Args:
-            is_clean: Whether the last stop was clean.
+        """Bring the log and everything built from it into agreement, after a clean stop or another one.
 
         Raises:
             StoreDamaged: Files have a wrong size, or are missing at the log's end.

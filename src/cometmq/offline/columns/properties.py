@@ -30,11 +30,7 @@ _CELLS_MAX = 1 << 22
 
 
 class PropertyColumn:
-    """The entries of all rows in order: positions of names and values, and the row of each entry.
-
-    Args:
-        texts: A string array without nulls, with one block per row.
-    """
+    """The entries of an array of property blocks (one per row, no nulls): positions of names and values, and their rows."""
 
     def __init__(self, texts: pa.Array) -> None:
         self.texts = texts
