@@ -15,11 +15,7 @@ from cometmq.store.queue_table import QueueTable
 
 
 class BatchWanted(NamedTuple):
-    """The entry that a batch of the log requires.
-
-    Attributes:
-        topic: Topic of its queue.
-    """
+    """The entry that a batch of the log requires in its queue."""
 
     topic: str
     queue_id: int
@@ -27,11 +23,7 @@ class BatchWanted(NamedTuple):
 
 
 class BatchCheck:
-    """Collects the entries that the batches of a part of the log require.
-
-    Attributes:
-        wanted: The entries, in log order.
-    """
+    """Collects the entries that the batches of a part of the log require, in log order (`wanted`)."""
 
     def __init__(self) -> None:
         self.wanted: list[BatchWanted] = []

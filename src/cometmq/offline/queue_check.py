@@ -96,11 +96,7 @@ class _UncheckedRun:
 
 
 class QueueCheck:
-    """Comparison of all queues of a store with a part of its log.
-
-    Attributes:
-        wanted: The kernel appends the entries required by simple records here.
-    """
+    """Comparison of all queues of a store with a part of its log; the kernel appends required entries to `wanted`."""
 
     def __init__(self, store: FoundStore, findings: Findings) -> None:
         self._store = store

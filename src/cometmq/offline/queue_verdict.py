@@ -37,14 +37,11 @@ class QueueVerdict:
         self._loaded = {QueueId(one.queue.topic, one.queue.queue_id): one for one in loaded}
 
     def finish(self, counts: Iterable[QueueCount], log_end: int) -> int:
-        """Report missing and superfluous entries.
+        """Report missing and superfluous entries; return the number of entries that match the log.
 
         Args:
             counts: Counts of each part of the log for each of its queues, in log order.
             log_end: Physical offset at which the log ends.
-
-        Returns:
-            Number of entries that match the log.
 
         Raises:
             OSError: The disk failed.

@@ -259,12 +259,9 @@ def _remove_dead(
 
 
 def install(root: str, target: RebuildTarget, *, disk: Disk | None = None) -> int:
-    """Replace the old queues by the rebuilt ones; the broker must be stopped.
+    """Replace the old queues by the rebuilt ones; return their number. The broker must be stopped.
 
     A queue without messages in the log keeps its files, which record its last offset.
-
-    Returns:
-        Number of replaced queues.
 
     Raises:
         StoreLocked: A broker has the directory open.

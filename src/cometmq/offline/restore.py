@@ -188,16 +188,13 @@ def restore_task(part: LogPart) -> RestoredFile:
 def finish_restore(
     parts: Sequence[LogPart], to: str, *, clock: Clock, settings: StoreSettings | None = None
 ) -> int:
-    """Build queues and index of the restored log, restore the configuration, and rename the directory.
+    """Build queues and index of the log, restore the configuration, rename the directory; return the number of entries.
 
     Args:
         parts: The restored files.
         to: The final directory.
         clock: Provides the time for the names of index files.
         settings: Sizes of queue and index files, and delay levels; None to use those saved in the archive.
-
-    Returns:
-        Number of queue entries.
 
     Raises:
         OSError: A file could not be written.

@@ -18,11 +18,7 @@ TOPICS_FILE = "_archive/topics.json"
 
 @dataclass(frozen=True)
 class TopicManifest:
-    """The content of `topics.json`.
-
-    Attributes:
-        queues: Archived ranges of queue offsets, ascending and not adjacent.
-    """
+    """The content of `topics.json`: archived ranges of queue offsets, ascending and not adjacent."""
 
     queues: Mapping[MessageQueue, tuple[Range, ...]]
 

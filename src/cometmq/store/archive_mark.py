@@ -110,10 +110,7 @@ def archived_to(disk: Disk, root: str) -> int:
 def note_archived(
     disk: Disk, root: str, offset: int, place: str, proof: LogProof | None = None
 ) -> int:
-    """Record that everything before a physical offset is archived at a place.
-
-    Returns:
-        The offset now recorded for the place.
+    """Record that everything before a physical offset is archived at a place; return the recorded offset.
 
     Raises:
         OSError: The mark could not be written; the previous one remains.

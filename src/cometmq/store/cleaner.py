@@ -31,11 +31,7 @@ ASKED_ROUNDS = 20  # CleanCommitLogService.MAX_MANUAL_DELETE_FILE_TIMES
 
 
 class DeletableFile(NamedTuple):
-    """A file that cleaning would delete.
-
-    Attributes:
-        cause: Reason for deleting it.
-    """
+    """A file that cleaning would delete, and the reason for deleting it."""
 
     path: str
     cause: str
@@ -273,11 +269,7 @@ class Cleaner:
 
 
 class _Guard:
-    """Finds the part of a log that an archive holds and that may therefore be deleted.
-
-    Attributes:
-        settled: Physical offset before which an archive holds the log.
-    """
+    """Finds the part of a log that an archive holds, up to the physical offset `settled`, so that it may be deleted."""
 
     def __init__(self, disk: Disk, root: str, read: ReadLog) -> None:
         self.settled = 0

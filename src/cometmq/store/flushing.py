@@ -15,11 +15,7 @@ PAGE_SIZE = 4096  # Unit of flushCommitLogLeastPages (MappedFile.OS_PAGE_SIZE).
 
 
 class Flushing:
-    """Flushes of the log, one at a time.
-
-    Attributes:
-        flushed_ms: Store time of a record that is known to be flushed, ms.
-    """
+    """Flushes of the log, one at a time; `flushed_ms` is the store time of a record that is known to be flushed, ms."""
 
     def __init__(self, log: CommitLog, settings: StoreSettings, clock: Clock) -> None:
         self.log = log

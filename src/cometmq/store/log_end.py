@@ -151,14 +151,11 @@ class LogEnd:
         return None
 
     def keep_copies(self, start: int, stop: int) -> bool:
-        """Copy the written bytes of a range of the log, per log file into a file of its own.
+        """Copy the written bytes of a range of the log, per log file into a file of its own; return whether there were any.
 
         Args:
             start: Physical offset of the first byte.
             stop: Physical offset after the last byte.
-
-        Returns:
-            Whether there was anything to copy.
 
         Raises:
             OSError: There is no room, or the disk failed; no partial copy is left.

@@ -279,14 +279,11 @@ class MessageStore:
         return self._table.open_for_append(topic, queue_id)
 
     def put_many(self, puts: Sequence[Put], *, is_together: bool = False) -> list[PutResult]:
-        """Append messages with a single write.
+        """Append messages with a single write; return (queue offset, physical offset, size in bytes) of each, in order.
 
         Args:
             puts: The messages, in order.
             is_together: Whether all of them must be in one log file (`put_batch`).
-
-        Returns:
-            (queue offset, physical offset, size in bytes) of each message, in order.
 
         Raises:
             StoreFull, StoreReadOnly, StoreClosed, StorePoisoned: Nothing was stored; the text says why.

@@ -12,10 +12,7 @@ DAMAGED_DIRECTORY = "damaged"
 
 
 def put_aside(disk: Disk, path: str, target: str) -> str:
-    """Rename a file or directory; if the target exists, a number is appended.
-
-    Returns:
-        The new name.
+    """Rename a file or directory, appending a number if the target exists, and return the new name.
 
     Raises:
         OSError: The disk failed.

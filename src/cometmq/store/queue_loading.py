@@ -47,11 +47,7 @@ class LoadedQueue:
 
 
 class EntryFile:
-    """One queue file, open while its queue is loaded; opening it reads the first page.
-
-    Attributes:
-        start: Queue offset of its first entry.
-    """
+    """One queue file, open while its queue is loaded; opening it reads the first page. `start` is its first queue offset."""
 
     __slots__ = ("_disk", "_fd", "_head", "path", "start")
 

@@ -25,11 +25,7 @@ def _nothing(_queue: ConsumeQueue) -> None:
 
 
 class QueueTable:
-    """Queues by topic and queue id; each id has one queue.
-
-    Attributes:
-        on_set_aside: Called with a standard queue that a batch queue replaces.
-    """
+    """Queues by topic and queue id; `on_set_aside` is called with a standard queue that a batch queue replaces."""
 
     def __init__(self) -> None:
         self.on_set_aside: Callable[[ConsumeQueue], None] = _nothing

@@ -138,10 +138,7 @@ class RawLog:
             )
 
     def first_fault(self, offset: int) -> tuple[int, str] | None:
-        """Find the first place near an offset that no copy would accept. May block on the device; any thread.
-
-        Args:
-            offset: Physical offset of a record.
+        """Find the first place that no copy would accept near a record's offset. May block on the device; any thread.
 
         Returns:
             The physical offset and the fault; None if the next records are valid.
@@ -165,15 +162,7 @@ class RawLog:
         return None
 
     def read(self, offset: int, size_max: int) -> Buffer | None:
-        """Return bytes of one log file from an offset on; may block. Any thread.
-
-        Args:
-            offset: Physical offset of the first byte.
-            size_max: Maximum number of bytes; all available ones up to this are returned.
-
-        Returns:
-            None if the offset is before the first file, or at or after the log's end.
-        """
+        """Return up to `size_max` bytes of one log file from an offset on; None outside the log. May block; any thread."""
         file = self._log.chain.find(offset)
         end = self._log.positions.committed
         if file is None or offset >= end:

@@ -18,11 +18,7 @@ from cometmq.store.time_search import TimeSearch, offset_by_time
 
 
 class ReadSide:
-    """Answers queries on one store.
-
-    Attributes:
-        pull: See `Reader.pull`.
-    """
+    """Answers queries on one store."""
 
     def __init__(self, directory: StoreDirectory, settings: StoreSettings) -> None:
         log, queues = directory.log, directory.queues

@@ -34,11 +34,7 @@ TAILS_SECONDS_IDLE = 0.025
 
 
 class Upkeep:
-    """The store's recurring work, driven by `tick` on the thread that owns the store.
-
-    Attributes:
-        room: Free space of the disk.
-    """
+    """The store's recurring work, driven by `tick` on the thread that owns the store."""
 
     _is_job_late = False  # Whether a waiting checkpoint was logged.
 

@@ -31,11 +31,7 @@ class WheelPage(NamedTuple):
 
 
 class TimerWheel:
-    """The slots, in memory and in their file.
-
-    Attributes:
-        precision_ms: Time span of a slot, ms.
-    """
+    """The slots, in memory and in their file; each stands for `precision_ms`."""
 
     def __init__(self, disk: Disk, path: str, precision_ms: int) -> None:
         self.precision_ms = precision_ms
@@ -114,8 +110,8 @@ class TimerWheel:
     def forget_from(self, position: int) -> int | None:
         """Empty each slot whose last unit is at or after a position of timerlog.
 
-        Returns:
-            The smallest first position of these slots, from which the log must be read again; None if there are none.
+        Returns the smallest first position of these slots, from which the log must be read again; None if there are
+        none.
         """
         first = None
         for index, slot in self._used():
