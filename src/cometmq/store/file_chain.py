@@ -64,9 +64,7 @@ class FileChain:
         return self.files[-1].end if self.files else 0
 
     def load(self, *, read_only: bool) -> None:
-        """Load the existing files.
-
-        An empty last file is the result of an interrupted creation and is deleted.
+        """Load the existing files. An empty last file is the result of an interrupted creation and is deleted.
 
         Raises:
             StoreDamaged: A file has another size than the setting, or is missing.
