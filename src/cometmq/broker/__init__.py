@@ -1,1 +1,1 @@
-"""The broker: takes messages, keeps them, gives them to consumers. `server.Broker` is all of it."""
+"""The broker: receives, stores and delivers messages. `server.Broker` is the whole of it."""

@@ -1,8 +1,7 @@
 """`python -m cometmq.broker -c broker.conf [-n namesrv] [-p | -m] [--listen-port N ...]`.
 
-Arguments are those of RocketMQ's mqbroker: `-c` a conf file, `-n` nameservers, `-p` print all settings
-and end, `-m` print those that users set and end. Flags outrank the file. SIGTERM and SIGINT end it
-in good order.
+The arguments are those of RocketMQ's mqbroker: `-c` conf file, `-n` nameservers, `-p` print all settings and exit, `-m`
+print those that users usually set and exit. Flags take precedence over the file. SIGTERM and SIGINT shut it down cleanly.
 """
 
 import asyncio
@@ -37,11 +36,11 @@ _PLAIN_KERNEL = (
 )
 _log = logging.getLogger("cometmq.broker")
 
-# Objects of some full reads; the default, 700, is less than half of one. Where a peer sends nothing but requests that
-# fail, so many are freed together: 50,000 of them held the loop for 100 ms (`make fuzz`, a run of 300,000).
+# The objects of some full reads; the default, 700, is less than half of one. A client that only sends failing requests
+# makes the collector free this many at once: 50,000 of them blocked the loop for 100 ms (`make fuzz`, a run of 300,000).
 _GC_THRESHOLD = 8_000
 
-# What `mqbroker -m` shows (fields with @ImportantField in RocketMQ).
+# The settings that `mqbroker -m` prints (fields with @ImportantField in RocketMQ).
 _IMPORTANT = (
     "namesrvAddr", "brokerIP1", "brokerName", "brokerClusterName", "brokerId", "brokerRole",
     "autoCreateTopicEnable", "autoCreateSubscriptionGroup", "listenPort", "storePathRootDir",
@@ -50,7 +49,7 @@ _IMPORTANT = (
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a broker until it is told to end; the exit status."""
+    """Run a broker until it is stopped; return the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         conf, flags, shown = _split(words)
@@ -78,7 +77,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _split(words: list[str]) -> tuple[str | None, list[str], str | None]:
-    """The conf file, the flags that settings have, and -p or -m."""
+    """Return the conf file, the flags for settings, and -p or -m."""
     conf, shown = None, None
     flags: list[str] = []
     waiting = iter(words)
@@ -120,12 +119,12 @@ async def _serve(settings: BrokerSettings, warnings: list[str], conf: ConfFile) 
             else "everybody who reaches this address may send and consume; "
             "administrative requests are taken from this machine only",
         )
-    # What stands now stays; and what a read makes dies with its answers, by itself: the collector
-    # would only walk through thousands of commands that are still in use.
+    # All objects so far are permanent, and the objects of a read are freed with its answers by reference counting. The garbage
+    # collector would only traverse thousands of commands that are still in use.
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GC_THRESHOLD, 20, 20)
-    # The words of RocketMQ's BrokerStartup, which people and scripts wait for.
+    # The text of RocketMQ's BrokerStartup, which people and scripts wait for.
     sys.stdout.write(
         f"The broker[{settings.broker_name}, {broker.address}] boot success. "
         f"serializeType=JSON and name server is {settings.nameservers or 'none'}\n"

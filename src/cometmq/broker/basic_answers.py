@@ -1,4 +1,4 @@
-"""The handlers that belong to no feature: of sends, pulls, offsets, clients, topics, groups, queries and the broker's numbers."""
+"""Creates the handlers of no feature: sends, pulls, offsets, clients, topics, groups, message lookup, runtime numbers."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -37,16 +37,16 @@ def basic_answers(
     unique_ids: UniqueIds,
     facts: Sequence[Callable[[], Mapping[str, str]]],
 ) -> list[Answers]:
-    """Make these handlers for one broker; gives what they answer.
+    """Create these handlers for a broker; return their requests.
 
     Args:
-        parts: of the broker.
-        lanes: where plain sends find their queues.
-        on_written: flushes what was appended.
-        machines: run what takes more than a turn.
-        announce: tells the nameservers that are up of a change, and returns when they know.
-        unique_ids: for messages that come without one.
-        facts: what features add to the broker's numbers.
+        parts: The parts of the broker.
+        lanes: The queues that the fast path of sends may use.
+        on_written: Called to flush what was appended.
+        machines: Runs the work that must wait.
+        announce: Registers a change at the reachable nameservers and returns when they know it.
+        unique_ids: Creates ids for messages without one.
+        facts: Return the features' additions to the runtime numbers.
     """
     pulls = _pulls(parts)
     sends = SendHandler(

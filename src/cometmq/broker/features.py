@@ -1,7 +1,4 @@
-"""The features of a broker: what plugs into it (broker.parts), in the order in which they start.
-
-A new one is a line here.
-"""
+"""The list of a broker's features (broker.parts), in the order in which they start. Add new ones here."""
 
 from collections.abc import Callable
 
@@ -33,9 +30,9 @@ from cometmq.broker.timer.requests import TimerHandler
 from cometmq.broker.transactions.feature import Transactions
 from cometmq.broker.transactions.requests import TransactionHandler
 
-# In the order in which they are started, and see a send (broker.inner.reroute).
+# They start, and reroute sends, in this order (broker.inner.reroute).
 FEATURES: tuple[Callable[[Parts], Feature], ...] = (
-    # First: what it refuses is the topic that was asked for, before another feature moves the message.
+    # First, because it checks the requested topic, before another feature reroutes the message.
     OtherQueues,
     asked_by(GuardHandler, Guards),
     asked_by(TransactionHandler, Transactions),

@@ -1,7 +1,7 @@
 """Periodic work of a broker: late pulls, samples, silent clients, saves.
 
-A machine that sleeps until one of them is due. Where nothing was counted, nobody is a member and nothing is to be
-saved it sleeps until that changes; whoever changes it wakes the machine.
+The job sleeps until some of it is due. If nothing was counted, there are no members and nothing is to be saved, it sleeps
+until that changes and it is woken.
 """
 
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ from cometmq.broker.tables.members import Members
 from cometmq.broker.tables.saving import Saver
 from cometmq.model.clock import Clock
 
-PERIOD_SECONDS = 0.2  # So late a long poll that found nothing may be answered.
+PERIOD_SECONDS = 0.2  # Largest delay of the answer to a long poll that found nothing.
 SAMPLE_SECONDS = 1.0
-MEMBERS_SECONDS = 10.0  # ClientHousekeepingService scans as often.
+MEMBERS_SECONDS = 10.0  # As often as ClientHousekeepingService.
 
 
 class Housekeeping:
-    """The machine; no part of it waits."""
+    """The periodic work; it never waits."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Housekeeping:
         savers: Sequence[Saver],
         save_seconds: float,
     ) -> None:
-        """`savers` of tables that may be on disk so many seconds late."""
+        """`savers` are those of tables that may be saved `save_seconds` late."""
         self._clock = clock
         self._polls = polls
         self._counters = counters
@@ -44,7 +44,7 @@ class Housekeeping:
         self._sample_at = self._expire_at = self._save_at = 0.0
 
     def woken_by(self, machine: KeptMachine) -> None:
-        """Have everybody who brings work wake the machine that takes its steps."""
+        """Let every source of work wake the job."""
         self._polls.on_due = machine.wake_at
         self._counters.on_work.append(machine.wake)
         self._members.on_first = self._locks.on_first = machine.wake
@@ -52,7 +52,7 @@ class Housekeeping:
             saver.on_dirty.append(machine.wake)
 
     def step(self) -> float:
-        """Do what is due; gives the seconds until more is."""
+        """Do what is due; return the seconds until the next step."""
         now = self._clock.monotonic()
         self._polls.expire(now)
         return min(self._sample(now), self._expire(now), self._save(now)) - now

@@ -1,8 +1,8 @@
-"""The parts of which a broker's features are made, and the base of a feature.
+"""The services that a broker gives its features, and the base class of features.
 
-Retries, delays, transactions, pop and the like are each a package or module of their own. It is
-made from the parts, names the requests that it answers, and is started and closed with the broker;
-so `broker.server` lists features and knows none of them.
+Retries, delays, transactions, pop and others are features, each a package or module of its own. A feature is created from
+`Parts`, lists the requests that it answers, and is started and closed with the broker; `broker.server` needs to know nothing
+else about it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -41,29 +41,29 @@ from cometmq.store.message_store import MessageStore
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts of a broker that a feature may use.
+    """The services of a broker that features may use.
 
     Attributes:
-        settings: of the broker; some change while it runs, so they are read when they matter.
-        in_force: changes them, and tells who wants to know.
-        address: of the broker, "ip:port".
-        store: where messages are; owned by the loop.
-        clock: all time.
-        disk: all files.
-        pool: threads for what waits for the device.
-        chance: picks queues; it protects nothing.
-        world: what machines are run in (docs/design/0040).
-        channels: connections to others.
-        turns: where work that may take long waits for its turn.
-        inner: puts of the broker's own messages.
-        cold: who has read how much that was not in memory.
-        reroutes: to be appended to by who stores sends elsewhere.
-        positions: what groups have not consumed.
-        replication: tells how the copies of the log stand.
-        registered: tells whether a nameserver knows this broker.
-        config_file: gives a file of the folder config by its name.
-        table_copies: The tables that slaves have of this broker.
-        guard: accounts of ACL 1.0 and users of Auth 2.0, where they are on.
+        settings: The broker's settings; read them when needed, because some change at run time.
+        in_force: Changes settings, and notifies of changes.
+        address: The broker's address, "ip:port".
+        store: The messages; to be used on the loop only.
+        clock: The clock.
+        disk: The file system.
+        pool: Threads for work that waits for the disk.
+        chance: Random numbers for choosing queues; not for security.
+        world: The environment of background jobs (docs/design/0040).
+        channels: Connections to other servers.
+        turns: Schedules work that may take long.
+        inner: Writes the broker's own messages.
+        cold: Limits reads from the disk per group.
+        reroutes: A feature that stores sends elsewhere appends its function.
+        positions: The lag of groups.
+        replication: Returns the state of replication.
+        registered: Returns whether a nameserver knows this broker.
+        config_file: Returns a file in the folder config by name.
+        table_copies: The tables that slaves have copied from this broker.
+        guard: The accounts of ACL 1.0 and users of Auth 2.0, if they are on.
     """
 
     settings: BrokerSettings
@@ -96,49 +96,49 @@ class Parts:
 
 
 class NamesKept(Protocol):
-    """A table or feature that keeps something under the names of topics or groups."""
+    """A table or feature that stores something by topic or group."""
 
     def forget_topic(self, topic: str) -> None:
-        """Forget all that is kept under the name of a topic, because it is deleted; it may be made again at any time."""
+        """Forget everything about a deleted topic; one of the same name may be created at any time."""
 
     def forget_group(self, group: str) -> None:
-        """Forget all that is kept under the name of a group, because it is deleted; it may be made again at any time."""
+        """Forget everything about a deleted group; one of the same name may be created at any time."""
 
 
 class Feature:
-    """A part of a broker that has requests and a life of its own. Made with `Parts`.
+    """A part of a broker with requests and a life cycle of its own, created from `Parts`.
 
     Attributes:
-        answers: the requests that it answers, by code; who may send them says broker.requests.
-        master_tables: what it has of a master where this broker is a slave.
+        answers: The requests that it answers, by code; broker.requests says who may send them.
+        master_tables: The tables that a slave copies from its master.
     """
 
     answers: Mapping[int, AnyHandler] = {}
     master_tables: Sequence[MasterTable] = ()
 
     def facts(self) -> Mapping[str, str]:
-        """The numbers that the feature adds to those that consoles show (GET_BROKER_RUNTIME_INFO)."""
+        """Return the feature's additions to the runtime numbers (GET_BROKER_RUNTIME_INFO)."""
         return {}
 
     def forget_topic(self, topic: str) -> None:
-        """Forget a topic, as `NamesKept` says."""
+        """Forget everything about a deleted topic, see `NamesKept`."""
 
     def forget_group(self, group: str) -> None:
-        """Forget a group, as `NamesKept` says."""
+        """Forget everything about a deleted group, see `NamesKept`."""
 
     async def start(self) -> None:
-        """The broker's tables are loaded and its ports are taken; nobody has been served yet."""
+        """Start; the tables are loaded and the ports bound, but no client has been served."""
 
     async def follow(self) -> None:
-        """Start as a slave: nothing of it writes into the log, which is its master's. As a master, where it never does."""
+        """Start on a slave, where a feature must not write to the log; by default as on a master."""
         await self.start()
 
     async def close(self) -> None:
-        """Nobody is served any more; the store is still open."""
+        """Stop; no client is served any more, but the store is still open."""
 
 
 def follow_deletions(parts: Parts, features: Sequence[NamesKept]) -> None:
-    """Let every table and feature of a broker hear of each topic and each group that is deleted."""
+    """Let every table and feature of a broker forget topics and groups when they are deleted."""
     topics, groups, store = parts.topics, parts.groups, parts.store
     tables: list[NamesKept] = [parts.offsets, parts.locks, parts.polls, *features]
     for each in tables:
@@ -153,10 +153,10 @@ F = TypeVar("F", bound=Feature)
 
 
 class RequestHandler(Protocol):
-    """A handler of the requests of a feature.
+    """A handler of a feature's requests.
 
     Attributes:
-        answers: its requests, by code.
+        answers: The requests that it answers, by code.
     """
 
     @property
@@ -166,7 +166,7 @@ class RequestHandler(Protocol):
 def asked_by(
     handler: Callable[[F], RequestHandler], make: Callable[[Parts], F]
 ) -> Callable[[Parts], Feature]:
-    """A feature that knows no frame, with the handler of its requests."""
+    """Combine a feature with the handler of its requests, so that the feature itself knows no protocol."""
 
     def make_both(parts: Parts) -> Feature:
         feature = make(parts)

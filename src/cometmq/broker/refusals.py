@@ -1,4 +1,4 @@
-"""Requests of mqadmin about parts of RocketMQ that this broker has not: each is refused with a sentence that says why.
+"""Refuses mqadmin's requests for parts of RocketMQ that this broker does not have, each with the reason.
 
 902 and 903 are for a BrokerContainer, 354 and 355 for queues and settings in RocksDB, 1007 for controller mode.
 """
@@ -27,7 +27,7 @@ _REASONS = {
         ResponseCode.SYSTEM_ERROR,
         "this broker keeps its settings as JSON already: see the folder config of its store",
     ),
-    # The words of AdminBrokerProcessor.getBrokerEpochCache of RocketMQ 5.3.3, with its blank.
+    # Text of AdminBrokerProcessor.getBrokerEpochCache of RocketMQ 5.3.3, with its blank.
     Code.GET_BROKER_EPOCH_CACHE: (
         ResponseCode.SYSTEM_ERROR,
         "this request only for controllerMode ",
@@ -36,14 +36,14 @@ _REASONS = {
 
 
 class RefusalHandler(Feature):
-    """Says what is not here, and why."""
+    """The feature that refuses these requests."""
 
     def __init__(self, _parts: Parts) -> None:
         self.answers = {code: refusing(*reason) for code, reason in _REASONS.items()}
 
 
 def refusing(code: int, remark: str) -> Handler:
-    """Make a handler that refuses whatever it is asked."""
+    """Return a handler that refuses all requests with this code and remark."""
 
     def refuse(_command: Command, _peer: Peer) -> Answer:
         raise RequestError(code, remark)

@@ -1,4 +1,4 @@
-"""The resources that requests name in their body, or several in one field."""
+"""Finds the resources that a request names in its body, or several in one field, for access control."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -12,7 +12,7 @@ from cometmq.codec.bodies.topic_config import decode_topic_configs
 from cometmq.model.rights import Access, Action, Resource, topic_access
 from cometmq.net.requests import Finder, said
 
-# Topics and groups of a body.
+# The topics and groups in a body.
 _Names = tuple[Iterable[str], Iterable[str]]
 
 
@@ -21,7 +21,7 @@ def _in_body(what: str, read: Callable[[bytes], _Names], *actions: Action) -> Fi
 
     def find(_fields: Mapping[str, str], body: bytes) -> Iterator[Access]:
         topics, groups = read(body)
-        # A name once, however often it is said.
+        # Each name once, however often it occurs.
         yield from (topic_access(name, wanted) for name in dict.fromkeys(topics))
         yield from (Access(Resource.GROUP, name, wanted) for name in dict.fromkeys(groups))
 
@@ -29,7 +29,7 @@ def _in_body(what: str, read: Callable[[bytes], _Names], *actions: Action) -> Fi
 
 
 def of_heartbeat(*actions: Action) -> Finder:
-    """A heartbeat's consumer groups, and the topics that they want."""
+    """Return a finder of a heartbeat's consumer groups and subscribed topics."""
 
     def read(body: bytes) -> _Names:
         parts = decode_heartbeat(body).consumers
@@ -40,7 +40,7 @@ def of_heartbeat(*actions: Action) -> Finder:
 
 
 def of_locks(*actions: Action) -> Finder:
-    """The group that locks, and the topics whose queues."""
+    """Return a finder of the group and the topics of a lock request."""
 
     def read(body: bytes) -> _Names:
         request = decode_lock_request(body)
@@ -50,7 +50,7 @@ def of_locks(*actions: Action) -> Finder:
 
 
 def of_acks(*actions: Action) -> Finder:
-    """The topics and groups of many acknowledgements."""
+    """Return a finder of the topics and groups of a batch of acknowledgements."""
 
     def read(body: bytes) -> _Names:
         acks = decode_batch_ack(body) if body else []
@@ -60,7 +60,7 @@ def of_acks(*actions: Action) -> Finder:
 
 
 def of_client_config(*actions: Action) -> Finder:
-    """The topic and group of a subscription that is to be checked."""
+    """Return a finder of the topic and group of a subscription to be checked."""
 
     def read(body: bytes) -> _Names:
         wanted, name = decode_client_config(body), client_config_group(body)
@@ -70,7 +70,7 @@ def of_client_config(*actions: Action) -> Finder:
 
 
 def of_assignment(*actions: Action) -> Finder:
-    """The topic and group whose queues are assigned."""
+    """Return a finder of the topic and group of an assignment request."""
 
     def read(body: bytes) -> _Names:
         query = decode_assignment_query(body)
@@ -80,7 +80,7 @@ def of_assignment(*actions: Action) -> Finder:
 
 
 def of_topics(*actions: Action) -> Finder:
-    """The topics of a list of configurations."""
+    """Return a finder of the topics in a list of configurations."""
     return _in_body(
         "each topic",
         lambda body: ([config.name for config in decode_topic_configs(body)], ()),
@@ -89,12 +89,12 @@ def of_topics(*actions: Action) -> Finder:
 
 
 def of_group(*actions: Action) -> Finder:
-    """The group of a configuration."""
+    """Return a finder of the group in a configuration."""
     return _in_body("group", lambda body: ((), [decode_group_config(body).name]), *actions)
 
 
 def of_groups(*actions: Action) -> Finder:
-    """The groups of a list of configurations."""
+    """Return a finder of the groups in a list of configurations."""
     return _in_body(
         "each group",
         lambda body: ((), [config.name for config in decode_group_configs(body)]),
@@ -103,7 +103,7 @@ def of_groups(*actions: Action) -> Finder:
 
 
 def topic_list(field: str, *actions: Action) -> Finder:
-    """The topics of a field, with semicolons between them."""
+    """Return a finder of the topics in a field, which are separated by semicolons."""
     wanted = frozenset(actions)
 
     def find(fields: Mapping[str, str], _body: bytes) -> Iterator[Access]:

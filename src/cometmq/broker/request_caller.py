@@ -1,4 +1,4 @@
-"""The connection that a request came from, as services know it: whose it is, and the way to answer."""
+"""The caller of a service: the connection that a request came from, and the way to answer it."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
@@ -12,10 +12,10 @@ Result = TypeVar("Result", bound=tuple[Any, ...])
 
 
 class RequestCaller(Generic[Result]):
-    """A connection, and the number of a request there (`loop.caller.Caller`).
+    """A connection and a request on it (`loop.caller.Caller`).
 
     Attributes:
-        owner: the connection.
+        owner: The connection.
     """
 
     __slots__ = ("_command", "_encode", "owner")
@@ -23,7 +23,7 @@ class RequestCaller(Generic[Result]):
     def __init__(
         self, command: Command, peer: Peer, encode: Callable[[Result], Answer]
     ) -> None:
-        """`encode` makes an answer of a result."""
+        """`encode` makes an answer from a result."""
         self._command = command
         self._encode = encode
         self.owner = peer
@@ -34,20 +34,20 @@ class RequestCaller(Generic[Result]):
         return self.owner.is_closed
 
     def hold(self) -> None:
-        """Keep the request's number alone."""
+        """Keep only the request's number."""
         self._command = self._command.without_content()
 
     def answer(self, work: Callable[[], Result | Awaitable[Result | None] | None]) -> None:
-        """Answer with what `work` gives."""
+        """Answer with the result of `work`."""
         run_handler(lambda _command, _peer: self.answer_of(work()), self._command, self.owner)
 
     def answer_of(
         self, outcome: Result | Awaitable[Result | None] | None
     ) -> Answer | Awaitable[Answer | None] | None:
-        """The answer that an outcome is: now, later, or none yet because the request waits."""
+        """Return the answer for an outcome: now, later, or None because the request waits."""
         if outcome is None:
             return None
-        if isinstance(outcome, tuple):  # As all results are, and nothing that is awaited.
+        if isinstance(outcome, tuple):  # Results are tuples; awaitables are not.
             return self._encode(outcome)
         return self._answer_later(outcome)
 

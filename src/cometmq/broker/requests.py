@@ -1,7 +1,7 @@
-"""The table of the broker's requests: each code, whose request it is, and what it touches.
+"""The table of the broker's requests: for each code, who may send it, and which resources it accesses.
 
-A handler names the codes that it answers; here stands who may ask. Without access control that is one question:
-administrative requests are taken from this machine only, since RocketMQ's worst holes were exactly these
+Handlers list the codes that they answer; this says who may send them. Without access control there is only one rule:
+administrative requests are accepted from this machine only, because RocketMQ's worst vulnerabilities were of this kind
 (docs/compatibility.md). Resources and actions are those of RocketMQ's DefaultAuthorizationContextBuilder and
 @RocketMQAction, with a rule for each code that has none there.
 """
@@ -41,12 +41,12 @@ _MESSAGES = (
     Rule(Code.SEND_BATCH_MESSAGE, WRITER, _PUB_V2, is_batch=True),
     Rule(Code.SEND_REPLY_MESSAGE, WRITER, _PUB),
     Rule(Code.SEND_REPLY_MESSAGE_V2, WRITER, _PUB_V2),
-    # Older clients name no topic; its half message knows it.
+    # Older clients name no topic; it is in the half message.
     Rule(Code.END_TRANSACTION, WRITER, _PUB, is_asked_again=True),
     Rule(Code.RECALL_MESSAGE, WRITER, _PUB),
     Rule(Code.PULL_MESSAGE, READER, _SUB),
     Rule(Code.LITE_PULL_MESSAGE, READER, _SUB),
-    # The topic of the record that these find is asked about, whatever they name.
+    # The topic of the record that is found is checked, too, whatever topic these name.
     Rule(Code.CONSUMER_SEND_MSG_BACK, READER, (group("group", SUB),), is_asked_again=True),
     Rule(Code.QUERY_MESSAGE, READER, (topic("topic", SUB, GET),), is_asked_again=True),
     Rule(
@@ -58,7 +58,7 @@ _MESSAGES = (
     Rule(Code.POP_MESSAGE, READER, _SUB),
     Rule(Code.PEEK_MESSAGE, READER, _SUB),
     Rule(Code.NOTIFICATION, READER, _SUB),
-    # How many wait is read only, and asked for as that.
+    # Reading how many pops wait only needs the right to read.
     Rule(Code.POLLING_INFO, READER, (topic("topic", GET), group("consumerGroup", GET))),
     Rule(Code.ACK_MESSAGE, READER, _SUB, is_batch=True),
     Rule(Code.BATCH_ACK_MESSAGE, READER, (in_body.of_acks(SUB),)),
@@ -147,7 +147,7 @@ _STATISTICS = (
     Rule(Code.GET_PRODUCER_CONNECTION_LIST, ADMINISTRATOR, (cluster(GET),)),
     Rule(Code.GET_ALL_PRODUCER_INFO, ADMINISTRATOR, (cluster(GET),)),
     Rule(Code.GET_CONSUMER_RUNNING_INFO, ADMINISTRATOR, (group("consumerGroup", GET),)),
-    # It finds the message by its id, whatever topic the request names; so does 323.
+    # The message is found by its id, whatever topic the request names; so it is for 323.
     Rule(Code.CONSUME_MESSAGE_DIRECTLY, ADMINISTRATOR, (cluster(UPDATE),)),
     Rule(Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, ADMINISTRATOR, _TOPIC_AND_GROUP),
     Rule(Code.GET_GROUP_CONFLICTS, ADMINISTRATOR, _GROUP_OR_ALL),
@@ -190,7 +190,7 @@ _OPERATION = (
     Rule(Code.AUTH_LIST_ACL, ADMINISTRATOR, (cluster(GET),)),
     Rule(Code.GET_BROKER_RUNTIME_INFO, ADMINISTRATOR, (cluster(GET),)),
     Rule(Code.NOTIFY_MIN_BROKER_ID_CHANGE, ADMINISTRATOR, (cluster(UPDATE),)),
-    # It changes nothing here: slaves ask it, which may be on other machines and speak without TLS.
+    # It changes nothing here. Slaves send it, which may be on other machines and without TLS.
     Rule(Code.EXCHANGE_BROKER_HA_INFO, ADMINISTRATOR, (cluster(GET),)),
     Rule(Code.GET_BROKER_HA_STATUS, ADMINISTRATOR, (cluster(GET),)),
     Rule(Code.RESET_MASTER_FLUSH_OFFSET, ADMINISTRATOR, (cluster(UPDATE),)),
@@ -226,7 +226,7 @@ RULES = (
 )  # fmt: skip
 
 
-# What a slave copies of its master, and asks to know how far that is: its group's slaves may, from wherever they are.
+# Requests by which a slave copies tables and the state of its master; slaves of the group may send them from anywhere.
 OF_SLAVES = frozenset(
     {
         Code.GET_ALL_TOPIC_CONFIG,
@@ -243,9 +243,9 @@ OF_SLAVES = frozenset(
 
 
 def own_machine_gate(is_slave: Callable[[str], bool]) -> Gate:
-    """The gate without access control: administration comes from this machine, and copies go to slaves of this group, too.
+    """Return the gate without access control: administration from this machine only, copying also by slaves of the group.
 
-    `is_slave` knows the addresses of the group's slaves.
+    `is_slave` returns whether an IP is that of a slave of the group.
     """
 
     def may(rule: RequestRule, peer: Peer) -> bool:
@@ -255,7 +255,7 @@ def own_machine_gate(is_slave: Callable[[str], bool]) -> Gate:
 
 
 def request_table(answers: Iterable[Answers], gate: Gate | None = None) -> RequestTable:
-    """The table of a broker's requests; without a gate there is no access control."""
+    """Return the table of a broker's requests; without a gate there is no access control."""
     return RequestTable(RULES, answers, gate or OwnMachineGate(_refusal))
 
 

@@ -1,8 +1,7 @@
-"""A whole broker, put together: store, tables, handlers, ports, threads, timers.
+"""The whole broker: creates and connects store, tables, handlers, ports, threads and timers.
 
-Nothing is decided here; each part says in its own module what it does. The broker owns every thread
-there is: the loop, the flusher's and the file maker's (broker.loop.flusher), and a pool for
-reads that wait and for config files.
+Nothing is decided here; each part is documented in its own module. The broker owns all threads: the loop, the flusher, the
+file maker (broker.loop.flusher), and a pool for reads that wait for the disk and for config files.
 """
 
 import asyncio
@@ -76,18 +75,20 @@ from cometmq.store.real_disk import RealDisk
 
 _log = logging.getLogger(__name__)
 
-POOL_THREADS = 4  # Reads that wait for the device; more would only wait for each other.
+POOL_THREADS = (
+    4  # For reads that wait for the disk; more threads would only wait for each other.
+)
 
 
 class Broker:
     """A broker: `await start()`, then it serves until `await close()`.
 
     Attributes:
-        settings: what it was told, and what was changed since.
-        port: where it listens; the real one when settings say 0.
-        fast_port: the second port, for old clients' sends.
-        ha_port: where slaves fetch the log; 0: nowhere.
-        listen_host: the address that both are taken at.
+        settings: The current settings.
+        port: The port that it listens on, also if the settings say 0.
+        fast_port: The second port, for old clients' sends.
+        ha_port: The port from which slaves copy the log; 0 if none.
+        listen_host: The address of these ports.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class Broker:
         disk: Disk | None = None,
         conf: ConfFile | None = None,
     ) -> None:
-        """Nothing is opened yet; `conf` is where changed settings are kept."""
+        """`conf` is where changed settings are saved."""
         self._in_force = changeable(settings, conf)
         self.settings = self._in_force.current
         self.port = 0
@@ -107,24 +108,24 @@ class Broker:
         self.listen_host = settings.listen_host
         self._clock = clock
         self._disk = disk or RealDisk()
-        self._look_at_tables: Callable[[], None] = lambda: None  # A slave's.
-        self._closing = AsyncExitStack()  # What is open, the last first.
+        self._look_at_tables: Callable[[], None] = lambda: None  # Replaced on a slave.
+        self._closing = AsyncExitStack()  # Closes what is open, in reverse order.
 
     @property
     def address(self) -> str:
-        """The address that the broker tells others, "ip:port"."""
+        """The address that the broker registers, "ip:port"."""
         return joined(self._ip, self.port)
 
     # --- start and close
 
     async def start(self) -> None:
-        """Open the store, listen, register. What was opened is closed again where that fails.
+        """Open the store, listen, register; if that fails, close everything again.
 
         Raises:
-            SettingsError: a setting cannot be used.
-            StoreError, OSError: the store cannot be opened; the message says why.
-            CodecError: a file of its configuration cannot be read.
-            NetError: its port is taken.
+            SettingsError: A setting is invalid.
+            StoreError, OSError: The store cannot be opened; the message says why.
+            CodecError: A configuration file cannot be decoded.
+            NetError: The port is in use.
         """
         try:
             await self._open()
@@ -138,7 +139,7 @@ class Broker:
             raise
 
     async def _open(self) -> None:
-        """Everything up to serving; each thing says, as it comes, how it is closed."""
+        """Open everything up to serving; each part registers how it is closed."""
         settings, closing = self.settings, self._closing
         self._ip, self.listen_host = check_start(settings)
         self._open_store()
@@ -164,7 +165,7 @@ class Broker:
             await (feature.follow() if settings.is_slave else feature.start())
             closing.push_async_callback(feature.close)
         closing.push_async_callback(self._requests.close)
-        # The peers go before the features do, which answer them.
+        # Connections are closed before the features that answer them.
         for close in (
             self._server.close,
             self._channels.close,
@@ -184,7 +185,7 @@ class Broker:
         return features
 
     def _make_table(self, parts: Parts) -> RequestTable:
-        """The table of requests that are answered in this role."""
+        """Return the table of requests that are answered in this role."""
         settings = self.settings
         features = (feature.answers for feature in self._features)
         answers: list[Answers] = [
@@ -217,7 +218,7 @@ class Broker:
         ).answers  # fmt: skip
 
     def _open_store(self) -> None:
-        """The store, and the threads that read what is not in memory."""
+        """Open the store, and start the threads that read from the disk."""
         settings, closing = self.settings, self._closing
         self._store = MessageStore.open(
             settings.store_directory,
@@ -230,7 +231,7 @@ class Broker:
         closing.callback(self._pool.shutdown)
 
     def _make_guard(self) -> AccessGuard:
-        """The guard of access control; files of accounts are followed from now on."""
+        """Create access control; from now on, account files are watched."""
         settings = self.settings
         folder = f"{settings.store_directory}/config"
         guard = access_guard(
@@ -263,7 +264,7 @@ class Broker:
         )
 
     def _look_now(self) -> None:
-        """The master says that one of its tables has changed."""
+        """Copy the master's tables, one of which has changed."""
         self._look_at_tables()
 
     def _config_file(self, name: str) -> ConfigFile:
@@ -301,36 +302,36 @@ class Broker:
         self._flusher = Flusher(self._store, self._clock)
 
     def _account_for_log(self) -> None:
-        """Have the tables know what the log holds, which may know more or less than they do.
+        """Adapt the tables to the log, which may have more or fewer topics and messages.
 
         Raises:
-            OSError: the disk failed.
+            OSError: The disk failed.
         """
         store, topics, mark = self._store, self._topics, self._mark
         mark.load()
         counts = store.queue_counts()
         if not topics.is_whole:
-            # A .bak lacks the newest topics; a file that was whole lacks those that were deleted.
+            # A .bak lacks the newest topics; a topic that is missing in an intact file was deleted.
             topics.make_again(counts, store.batch_topics())
         if self.settings.is_slave:
             begin_to_follow(mark, topics, store)
             return
-        if mark.known is None and topics.was_copy:  # It was a slave before slaves had marks.
+        if mark.known is None and topics.was_copy:  # Slaves of older versions had no mark.
             mark.known = KnownTopics(0, DataVersion(0))
         if mark.known is not None:
             topics.promote()
         if store.needs_restart:
-            return  # What the log holds is known when it is repaired.
+            return  # The content of the log is only known after its repair.
         if mark.known is not None:
             take_over(mark.known, topics=topics, groups=self._groups, store=store)
         else:
             topics.say_unknown(counts)
-        # After a clean stop an offset beyond the end is its group's own: a tool may be ahead of what it copies.
+        # After a clean stop, an offset beyond the end was committed so: a tool may be ahead of the messages that it copies.
         if mark.known is not None or not store.was_clean:
             self._offsets.keep_within(self._end_of)
 
     async def _forget_the_slave(self) -> None:
-        """Remove the mark of a slave once what followed from it is on disk; else the next start has it again."""
+        """Remove the mark of a slave once its consequences are on disk; otherwise the next start finds it again."""
         if self.settings.is_slave or self._mark.known is None or self._store.needs_restart:
             return
         tables = (self._topics, self._groups, self._offsets)
@@ -346,7 +347,7 @@ class Broker:
             )
 
     def _end_of(self, topic: str, queue_id: int) -> int | None:
-        """The end of a queue; None of a light queue that is not served here."""
+        """Return the end of a queue; None for a light queue that is not served here."""
         queue = self._store.queue(topic, queue_id)
         if queue is None:
             return None if topic.startswith(LMQ_PREFIX) else 0
@@ -357,7 +358,7 @@ class Broker:
         return self.settings.notify_changes and (group is None or group.notify_changes)
 
     def _bind(self) -> Server:
-        """Take both ports; message ids hold the first, so it comes before the handlers."""
+        """Bind both ports; this precedes the handlers, because message ids contain the first port."""
         settings, host = self.settings, self.listen_host
         server = Server(
             Dispatcher(on_answered=self._counters.answered),
@@ -375,13 +376,13 @@ class Broker:
         try:
             self.fast_port = server.bind(host, fast_port)
         except NetError as error:
-            # Only old clients use it; without it they find the first port by themselves.
+            # Only old clients use it, and without it they find the first port.
             _log.warning("the second port is not served: %s", error)
         self._store.store_host = encode_host(self.address)
         return server
 
     def _make_metadata(self, parts: Parts) -> MasterMetadata:
-        """The part that keeps a slave's tables like its master's."""
+        """Create the job that copies the master's tables to a slave."""
         return metadata_of(
             parts,
             [table for feature in self._features for table in feature.master_tables],
@@ -392,7 +393,7 @@ class Broker:
         )
 
     def _open_replicas(self) -> MasterPort | LogCopier:
-        """The port where slaves fetch the log, or what fetches the master's."""
+        """Create the port from which slaves copy the log, or the copier of the master's log."""
         opening = ReplicasOpening(
             self._in_force,
             self._store,
@@ -410,12 +411,12 @@ class Broker:
         return master
 
     def _master_told(self, master: RegisterBrokerResponse) -> None:
-        """A nameserver named this slave's master."""
+        """Tell the copier the master's address that a nameserver returned."""
         if isinstance(self._replicas, LogCopier) and self.settings.ha_master is None:
             self._replicas.master_told(master.ha_server_addr or "")
 
     def _ha_address(self) -> str:
-        """The address where slaves fetch the log; empty: nowhere."""
+        """Return the address from which slaves copy the log; empty if none."""
         return joined(self.settings.ha_ip or self._ip, self.ha_port) if self.ha_port else ""
 
     def _make_lanes(self) -> Lanes:
@@ -478,7 +479,7 @@ class Broker:
     def _make_registrar(self) -> Registrar:
         settings = self.settings
         self._registered = RegisteredTopics(self._topics, self._store, self._clock, settings)
-        self._registered.look()  # A damaged store takes no message from the start.
+        self._registered.look()  # A damaged store accepts no messages from the start.
         registrar = registrar_of(
             settings,
             self.address,
@@ -493,7 +494,7 @@ class Broker:
         return registrar
 
     def _make_watch(self) -> GroupWatch:
-        """Make the watch over the places in this broker's group."""
+        """Create the watch of this broker's group at the nameservers."""
         registrar, is_slave = self._registrar, self.settings.is_slave
         watch = GroupWatch(
             self.settings.nameserver_addresses,
@@ -536,11 +537,13 @@ class Broker:
         withdrawal = self._machines.keep(
             "withdrawal", self._look_for_withdrawal, period_seconds=PERIOD_SECONDS
         )
-        self._store.flags.on_raise = withdrawal.wake  # Producers may have to be told.
+        self._store.flags.on_raise = (
+            withdrawal.wake
+        )  # Write permission may have to be withdrawn.
 
     async def close(self) -> None:
-        """Leave the nameservers, end connections, bring everything to disk, give the store up.
+        """Unregister, close connections, save everything, close the store.
 
-        Nothing is left open, whenever it comes: before a start, after one that failed, or a second time.
+        Closes everything at any time: before a start, after a failed one, or a second time.
         """
         await self._closing.aclose()

@@ -1,4 +1,4 @@
-"""The check of settings before a broker opens anything; `-p` runs it, too, and begins nothing."""
+"""Checks settings before a broker opens anything; `-p` runs it, too, without starting the broker."""
 
 from cometmq.broker.registration.addresses import Addresses, addresses_of
 from cometmq.broker.replication.terms import link_terms
@@ -7,10 +7,10 @@ from cometmq.broker.settings.metrics_keys import MetricsExporter
 
 
 def check_start(settings: BrokerSettings) -> Addresses:
-    """The addresses that settings mean, once all is checked that can be without writing anything.
+    """Check everything that can be checked without writing; return the addresses for these settings.
 
     Raises:
-        SettingsError: a setting cannot be used, or a file that one names.
+        SettingsError: A setting, or a file that it names, is invalid.
     """
     settings.check_role()
     settings.store_settings()

@@ -1,1 +1,1 @@
-"""Requests of administrators: topics, groups, offsets, look-ups, settings and accounts."""
+"""Requests of administrators: topics, groups, offsets, message lookup, settings and accounts."""

@@ -1,4 +1,4 @@
-"""Changes of the attributes of topics and groups: `+key` sets one and `-key` removes one, as in AttributeUtil of RocketMQ 5.3.3."""
+"""Changes attributes of topics and groups: `+key` sets one and `-key` removes one, as in AttributeUtil of RocketMQ 5.3.3."""
 
 from collections.abc import Iterable, Mapping
 
@@ -9,14 +9,14 @@ from cometmq.model.errors import RequestError
 def altered(
     known: Mapping[str, str], changes: Iterable[tuple[str, str | None]]
 ) -> dict[str, str]:
-    """Return attributes after changes; what the changes do not name stays.
+    """Return attributes after changes; attributes that the changes do not name stay.
 
     Args:
         known: The attributes before.
-        changes: Each a key behind its sign, with the value that `+` sets.
+        changes: Pairs of a signed key and, for `+`, the new value.
 
     Raises:
-        RequestError: INVALID_PARAMETER: a key has no sign, or is to be set without a value.
+        RequestError: INVALID_PARAMETER: A key has no sign, or is to be set without a value.
     """
     found = dict(known)
     for signed, value in changes:

@@ -1,7 +1,7 @@
-"""Keeps old files going, and hides what topics keep no longer.
+"""Deletes expired files, and hides messages beyond the limits of their topics.
 
-Each round's steps run in the pool, by default a tenth of a second apart, so that no pull waits behind them.
-Follows AdminBrokerProcessor of RocketMQ 5.3.3, with the differences that docs/design/0007 names.
+Each step of a round runs in the pool, by default a tenth of a second apart, so that no pull waits for it. Follows
+AdminBrokerProcessor of RocketMQ 5.3.3, with the differences listed in docs/design/0007.
 """
 
 import logging
@@ -22,11 +22,11 @@ from cometmq.store.consume_queue import ConsumeQueue
 
 _log = logging.getLogger(__name__)
 
-_LOOK_SECONDS = 0.1  # How soon a round begins that is due or asked for.
+_LOOK_SECONDS = 0.1  # Longest delay before a round that is due or requested.
 
 
 class Cleaning(Feature):
-    """Drives the store's cleaner; who asks for more is named in the log (`asker`)."""
+    """The feature that runs the store's cleaner; `asker` is the requesting client, for the log."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -35,7 +35,7 @@ class Cleaning(Feature):
         self._quotas = ByteQuotas(parts.store)
 
     async def start(self) -> None:
-        """Hide what is hidden before anybody can read it; then go on in the background."""
+        """Apply the limits of topics before any client reads; then continue in the background."""
         await self._machines.run(self._apply_limits())
         self._rounds = self._machines.keep(
             "rounds",
@@ -48,11 +48,11 @@ class Cleaning(Feature):
         self._parts.store.cleaner.wake_with(self._rounds.wake)
 
     async def close(self) -> None:
-        """End, with a step that is under way."""
+        """Stop after the current step."""
         await self._machines.close()
 
     def _clean(self) -> Steps[float]:
-        """One step of cleaning, if there is one, and the limits of topics now and then."""
+        """Run a cleaning step if one is due, and apply the limits of topics at intervals."""
         clock, store = self._parts.clock, self._parts.store
         step = store.clean_due()
         if step is not None:
@@ -96,16 +96,16 @@ class Cleaning(Feature):
     # --- requests
 
     def delete_expired(self, asker: str) -> None:
-        """Expired files go now, whatever the hour is."""
+        """Delete expired files now, whatever the hour."""
         _log.info("expired files go, asked by %s", asker)
         self._parts.store.cleaner.ask()
         self._rounds.wake()
 
     def clean_topics(self, asker: str) -> None:
-        """Remove the queues of topics that are deleted.
+        """Delete the queues of deleted topics.
 
         Raises:
-            RequestError: SYSTEM_ERROR: files remain.
+            RequestError: SYSTEM_ERROR: Some files could not be deleted.
         """
         parts = self._parts
         for topic in parts.store.topics():
@@ -118,13 +118,13 @@ class Cleaning(Feature):
             parts.store.sweep()
 
     def clean_queues(self, asker: str) -> None:
-        """Remove empty queues beyond their topic's number.
+        """Delete empty queues beyond their topic's number of queues.
 
-        Differs: RocketMQ removes any queue whose messages are gone; it begins at 0 again then,
-        and consumers that stood further miss what comes.
+        Differs: RocketMQ deletes any queue whose messages are gone. Such a queue restarts at offset 0, and consumers with a
+        larger offset miss new messages.
 
         Raises:
-            RequestError: SYSTEM_ERROR: files remain.
+            RequestError: SYSTEM_ERROR: Some files could not be deleted.
         """
         store = self._parts.store
         for topic in store.topics():
@@ -141,7 +141,7 @@ class Cleaning(Feature):
 
 @contextmanager
 def _told(what: str) -> Iterator[None]:
-    """Let who asked know that files remain."""
+    """Turn an OSError into an answer that files remain."""
     try:
         yield
     except OSError as error:

@@ -1,9 +1,8 @@
-"""The settings of a running broker, read and changed.
+"""Reads and changes the settings of a running broker.
 
-The keys change that are marked so in the settings (`is_remote`), which every part of the broker reads when it matters;
-every other key is refused by name. A change is kept beside the broker's file, which is the user's.
-Follows AdminBrokerProcessor of RocketMQ 5.3.3, which has a list of what may not be changed instead, and
-writes the file anew.
+Only keys marked `is_remote` can be changed, because all parts of the broker read them when needed; other keys are refused by
+name. Changes are saved next to the broker's file, which belongs to the user. Follows AdminBrokerProcessor of RocketMQ
+5.3.3, which instead has a list of keys that must not be changed, and rewrites the file.
 """
 
 import logging
@@ -21,19 +20,19 @@ from cometmq.model.settings import set_keys, settings_table
 
 _log = logging.getLogger(__name__)
 
-# MADV_NORMAL and MADV_RANDOM, as `mqadmin setCommitLogReadAheadMode -m` names them.
+# MADV_NORMAL and MADV_RANDOM, in the numbering of `mqadmin setCommitLogReadAheadMode -m`.
 _READ_AHEAD_BY_MODE = {"0": True, "1": False}
 
 
 class Configuration:
-    """The settings as consoles see them.
+    """The settings as administrators see them.
 
     Attributes:
-        version: rises with each change.
+        version: Increases with each change.
     """
 
     def __init__(self, parts: Parts) -> None:
-        """The store and the tables are told of what changes for them."""
+        """Changes are applied to the store and the tables."""
         in_force, clock = parts.in_force, parts.clock
         self._in_force = in_force
         self._store = parts.store
@@ -46,22 +45,22 @@ class Configuration:
         in_force.on_change.append(self._tell)
 
     def table(self) -> dict[str, str]:
-        """All settings as they are now, by their keys."""
+        """Return all current settings by key."""
         return reported_settings(self._in_force.current, self._address)
 
     def changed(self) -> list[str]:
-        """The keys that were changed since the start, sorted."""
+        """Return the keys that were changed since the start, sorted."""
         return sorted(self._in_force.changed)
 
     def set_keys(self) -> list[str]:
-        """The keys whose value is not the default, sorted."""
+        """Return the keys whose value is not the default, sorted."""
         return set_keys(self._in_force.current)
 
     def change(self, values: Mapping[str, str], asker: str) -> None:
-        """Change all of these, or none; `asker` is for the log.
+        """Change all of these values or none; `asker` is for the log.
 
         Raises:
-            RequestError: one of them may not change while the broker runs, or cannot be.
+            RequestError: A key cannot be changed at run time, or a value is invalid.
         """
         if refused := sorted(self._in_force.refused(values)):
             raise RequestError(
@@ -76,10 +75,10 @@ class Configuration:
         self._changed(values, asker)
 
     def keep(self, values: Mapping[str, str]) -> None:
-        """Have changed values at the next start, too; in a thread, since it waits for the disk.
+        """Save changed values for the next start; call this in a thread, because it waits for the disk.
 
         Raises:
-            RequestError: they are in force, and could not be written.
+            RequestError: The values are in force but could not be saved.
         """
         try:
             with self._keeping:
@@ -91,10 +90,10 @@ class Configuration:
             ) from error
 
     def set_reading(self, mode: str | None, asker: str) -> None:
-        """Set how the system reads the log ahead (dataReadAheadEnable).
+        """Set whether the system reads the log ahead (dataReadAheadEnable).
 
         Raises:
-            RequestError: INVALID_PARAMETER: there is no such mode.
+            RequestError: INVALID_PARAMETER: There is no such mode.
         """
         if mode not in _READ_AHEAD_BY_MODE:
             raise RequestError(
@@ -122,10 +121,10 @@ class Configuration:
 
 
 def reported_settings(settings: BrokerSettings, address: str) -> dict[str, str]:
-    """All settings as they are now, by their keys, and what holds of RocketMQ's others; `address` is the broker's.
+    """Return all current settings by key, and fixed values for some of RocketMQ's others; `address` is the broker's.
 
-    RocketMQ's tools (`exportConfigs`, `exportMetrics`), its dashboard and scripts around `mqadmin getBrokerConfig` read these.
-    Keys of RocketMQ that mean nothing here (thread pools, its maps, RocksDB) are not told.
+    RocketMQ's tools (`exportConfigs`, `exportMetrics`), its dashboard and scripts around `mqadmin getBrokerConfig` read them.
+    RocketMQ's keys without a meaning here (thread pools, its maps, RocksDB) are left out.
     """
     ip = address.rpartition(":")[0].strip("[]")
     told = {
@@ -143,7 +142,7 @@ def reported_settings(settings: BrokerSettings, address: str) -> dict[str, str]:
         "isInBrokerContainer": "false",
         "duplicationEnable": "false",
         "useTLS": "true" if settings.server_tls() is not None else "false",
-        # What exportMetrics takes for the number of processors.
+        # exportMetrics reports this as the number of processors.
         "clientCallbackExecutorThreads": str(os.cpu_count() or 1),
     }
     return dict(sorted({**told, **settings_table(settings)}.items()))

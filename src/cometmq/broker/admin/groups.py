@@ -1,8 +1,8 @@
-"""Consumer groups: make, change, delete, read; compare and copy where they stand.
+"""Administration of consumer groups: create, change, delete, read; compare and copy their offsets.
 
-Follows AdminBrokerProcessor and ConsumerOffsetManager of RocketMQ 5.3.3, but for what is wrong there: to compare only
-reads (Java deletes the offsets of the groups that it is to leave out), and to copy without a topic
-copies every topic (Java looks for a topic without a name).
+Follows AdminBrokerProcessor and ConsumerOffsetManager of RocketMQ 5.3.3, except for two bugs: comparing only reads (Java
+deletes the offsets of the groups to be left out), and copying without a topic copies all topics (Java looks for a topic
+with an empty name).
 """
 
 import asyncio
@@ -27,13 +27,13 @@ from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
 
-# GroupRetryPolicyType of RocketMQ 5.3.3: messages come again after the delay levels, or EXPONENTIAL.
+# GroupRetryPolicyType of RocketMQ 5.3.3: retries follow the delay levels, or EXPONENTIAL.
 _DELAY_LEVELS = "CUSTOMIZED"
-AHEAD_OF_ALL = (1 << 63) - 1  # Long.MAX_VALUE: the group compared is behind all others.
+AHEAD_OF_ALL = (1 << 63) - 1  # Long.MAX_VALUE: the compared group is behind all others.
 
 
 class GroupAdministration:
-    """Changes groups. A change is on disk when the future that it gives is done."""
+    """The administration of groups; a change is on disk when its call returns."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class GroupAdministration:
         store: MessageStore,
         copied: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
-        """`copied` waits until the slaves know of a deletion; None if there can be none."""
+        """`copied` waits until the slaves know of a deletion; None if there can be no slaves."""
         self._copied = copied
         self._groups = groups
         self._offsets = offsets
@@ -51,12 +51,12 @@ class GroupAdministration:
         self._store = store
 
     async def change(self, configs: Sequence[GroupConfig]) -> None:
-        """Make or change groups: all of them, or none where one is refused for what it says.
+        """Create or change groups: all of them, or none if one is invalid.
 
-        The attributes of each are changes to those that it has, with a sign before each key.
+        The attributes of each config are changes to the group's, with a sign before each key.
 
         Raises:
-            RequestError: a name, an attribute or a retry policy cannot be; there are too many groups; the disk failed.
+            RequestError: A name, attribute or retry policy is invalid; there are too many groups; the disk failed.
         """
         wanted = []
         for config in configs:
@@ -79,8 +79,8 @@ class GroupAdministration:
     async def delete(self, request: DeleteGroup, asker: str) -> None:
         """Delete a group; `asker` is for the log.
 
-        Unless the request keeps the place where the group stands, its retry topics go, too: a group of this name that is
-        made again begins anew. Dead letters stay: they are no group's to consume.
+        Unless the request keeps the offsets, its retry topics are deleted, too, and a new group of this name starts afresh.
+        Dead letters stay, because no group consumes them.
 
         Raises:
             StoreBusy: The log is being truncated; nothing is changed.
@@ -101,7 +101,7 @@ class GroupAdministration:
             await self._copied(name)
 
     def _retry_topics(self, group: str) -> list[str]:
-        """Find the retry topics of a group: its own, and those of the topics that it popped."""
+        """Return the retry topics of a group: its own, and those of the topics that it popped."""
         own = retry_topic(group)
         others = {
             name
@@ -116,10 +116,10 @@ class GroupAdministration:
         return [own, *(others - shared)]
 
     def find(self, name: str) -> GroupConfig:
-        """The group of this name.
+        """Return the group of this name.
 
         Raises:
-            RequestError: SUBSCRIPTION_GROUP_NOT_EXIST: there is none.
+            RequestError: SUBSCRIPTION_GROUP_NOT_EXIST.
         """
         group = self._groups.peek(name)
         if group is None:
@@ -129,14 +129,14 @@ class GroupAdministration:
         return group
 
     async def forbid(self, group: str, topic: str, *, is_readable: bool | None) -> bool:
-        """Let a group read a topic, or not, or (None) leave it as it is; gives what holds."""
+        """Permit or forbid a group to read a topic, or (None) change nothing; return whether it may."""
         if is_readable is not None:
             await self._groups.permit(group, topic, is_readable=is_readable)
         return self._groups.is_readable(group, topic)
 
 
 class GroupComparison:
-    """Compares the offsets of groups."""
+    """Compares and copies the offsets of groups."""
 
     def __init__(
         self, *, store: MessageStore, topics: Topics, offsets: Offsets, members: Members
@@ -147,10 +147,9 @@ class GroupComparison:
         self._members = members
 
     def least_of_all(self, request: CorrectionOffsetRequest) -> dict[int, int]:
-        """The smallest offset of any group in each queue of a topic.
+        """Return the smallest offset of any group in each queue of a topic.
 
-        Where the group compared is behind that, `AHEAD_OF_ALL`. Groups whose offset lies before
-        the queue's first message do not count.
+        If the compared group is behind that, the value is `AHEAD_OF_ALL`. Offsets before the queue's first message do not count.
         """
         left_out = set((request.filter_groups or "").split(","))
         smallest: dict[int, int] = {}
@@ -170,10 +169,10 @@ class GroupComparison:
                 yield queue_id, offset
 
     def copy(self, request: CloneOffsetsRequest) -> None:
-        """Let a group go on where another one is, in one topic or in all of that one's.
+        """Copy a group's offsets to another one, in one topic or in all of its topics.
 
-        Topics that are gone are passed over, and those that the other group's members do not want any
-        more, unless the request says that they are offline.
+        Deleted topics are skipped; so are those to which the source group's members do not subscribe any more, unless the
+        request says that they are offline.
         """
         check_group_of_clients(request.dest_group)
         topic = (request.topic or "").strip()

@@ -1,7 +1,7 @@
-"""Single messages: by their keys and by their place in the log.
+"""Finds single messages by key or by physical offset.
 
-Follows QueryMessageProcessor of RocketMQ 5.3.3. What is found has at most a frame's bytes; where
-messages are left out, they are the oldest (Java's client would drop such an answer).
+Follows QueryMessageProcessor of RocketMQ 5.3.3. The result fits a frame; the oldest messages are left out if
+needed (Java's client would drop a larger answer).
 """
 
 from collections.abc import Callable
@@ -20,30 +20,30 @@ from cometmq.model.errors import RequestError
 from cometmq.store.message_search import FoundMessages
 from cometmq.store.message_store import MessageStore
 
-# How far the clocks of a producer and a broker may be apart: who looks for a unique id (mqadmin, dashboards) begins
-# 1 s before the time in the id, which is the producer's, and RocketMQ finds nothing where that clock is ahead.
+# How far the clocks of producer and broker may differ. A search for a unique id (mqadmin, dashboards) starts 1 s before
+# the producer's time in the id, so RocketMQ finds nothing if the producer's clock is ahead.
 CLOCKS_APART_MS = 10 * 60 * 1000
 
 
 class MessageLookup:
-    """Finds single messages."""
+    """The lookup of single messages."""
 
     def __init__(self, store: MessageStore, *, unique_count: int) -> None:
-        """`unique_count` is how many messages a query by unique key gives, whatever it asks for."""
+        """`unique_count` is the largest number of messages for a query by unique key, whatever it requests."""
         self._store = store
         self._unique_count = unique_count
 
     def by_key(
         self, request: QueryMessageRequest, may: Callable[[str], bool]
     ) -> Steps[FoundMessages]:
-        """Messages of a topic under a key, the newest of them.
+        """Return the newest messages of a topic with a key.
 
         Args:
-            request: which ones.
-            may: whether messages of a topic may be shown; another topic's key may have the same hash.
+            request: The topic, the key and a time range.
+            may: Returns whether messages of a topic may be shown; another topic's key may have the same hash.
 
         Raises:
-            RequestError: QUERY_NOT_FOUND: there is none.
+            RequestError: QUERY_NOT_FOUND: There is none.
         """
         is_unique = request.unique_key_query == "true"
         slack_ms = CLOCKS_APART_MS if is_unique else 0
@@ -68,19 +68,19 @@ class MessageLookup:
     def by_offset(
         self, request: ViewMessageRequest, may: Callable[[str], bool]
     ) -> Steps[bytes]:
-        """The record that begins at a place of the log.
+        """Return the record that begins at a physical offset.
 
         Args:
-            request: where.
-            may: whether messages of a topic may be shown.
+            request: The physical offset.
+            may: Returns whether messages of a topic may be shown.
 
         Raises:
-            RequestError: SYSTEM_ERROR: none does, or it is not visible yet: a power cut may take it back.
+            RequestError: SYSTEM_ERROR: There is none, or it is not dispatched yet and could be lost by a power failure.
         """
         offset, record = request.offset, None
         if self._store.min_offset <= offset < self._store.dispatched_offset:
             record = yield from elsewhere(lambda: self._store.read_record(offset))
-        # Whoever may not see it does not learn that it is there.
+        # Without the right to see it, a client must not learn that it exists.
         if record is None or not may(topic_of(decode_record(record))):
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}"

@@ -1,4 +1,4 @@
-"""Offsets: those that groups commit, and those of queues by position and time.
+"""Offsets: committed offsets of groups, and offsets of queues by position and time.
 
 Follows ConsumerManageProcessor and AdminBrokerProcessor of RocketMQ 5.3.3.
 """
@@ -25,7 +25,7 @@ NO_TIME_MS = -1
 
 
 class CommittedOffsets:
-    """The committed offsets of groups."""
+    """The committed offsets of groups, with the rules for groups without one."""
 
     def __init__(
         self, *, store: MessageStore, topics: Topics, groups: Groups, offsets: Offsets
@@ -36,10 +36,10 @@ class CommittedOffsets:
         self._offsets = offsets
 
     def find(self, request: QueryConsumerOffset) -> Steps[int]:
-        """Return the offset at which a group goes on in a queue.
+        """Return the offset at which a group continues in a queue.
 
         Raises:
-            RequestError: QUERY_NOT_FOUND: the group has no offset there and begins by its own rule.
+            RequestError: QUERY_NOT_FOUND: The group has no offset there and starts by its own rule.
         """
         offset = self._offsets.get(request.consumer_group, request.topic, request.queue_id)
         if offset is not None:
@@ -50,7 +50,7 @@ class CommittedOffsets:
                 "Not found, do not set to zero, maybe this group boot first",
             )
         if self._is_young(request.topic, request.queue_id):
-            # A new group on a topic whose beginning is still there begins at the beginning.
+            # A new group starts at the beginning of a topic whose first messages are still there and recent.
             return 0
         queue = self._store.queue(request.topic, request.queue_id)
         if queue is not None and (yield from self._is_younger_than_group(request, queue)):
@@ -61,7 +61,7 @@ class CommittedOffsets:
         )
 
     def _is_young(self, topic: str, queue_id: int) -> bool:
-        """Whether the queue still has its first message, and that counts as being in memory."""
+        """Return whether the queue still has its first message, and that is recent enough to count as in memory."""
         queue = self._store.queue(topic, queue_id)
         if queue is None or queue.min_offset > 0 or queue.max_offset == 0:
             return False
@@ -73,15 +73,15 @@ class CommittedOffsets:
     ) -> Steps[bool]:
         """Return whether a queue was added to a topic that the group consumed before the queue's first message.
 
-        Differs: with RocketMQ the group begins at the end of such a queue (its issue 9307), and never sees what
-        was sent while it was away. A group that is new in the topic must not begin at the start of one queue
-        because it has just committed its offset of another. So the first message must be younger than the
-        group's first commit. After a start of the broker that time is not known: then the first message must
-        be younger than all messages that the group consumed in other queues.
+        Differs: in RocketMQ the group starts at the end of such a queue (its issue 9307), and misses what was sent while it was
+        away. A group that is new in the topic must not start at the beginning of one queue because it has just committed its
+        offset of another. So the first message must be younger than the group's first commit. If that was before the
+        broker's start, its time is unknown: then the first message must be younger than all messages that the group
+        consumed in other queues.
         """
         group, topic = request.consumer_group, request.topic
         if queue.min_offset > 0:
-            return False  # An old queue whose first messages were deleted.
+            return False  # It is old, and its first messages were deleted.
         others = self._offsets.of(group, topic)
         if not others or queue.max_offset == 0:
             return False
@@ -94,26 +94,26 @@ class CommittedOffsets:
         return (yield from elsewhere(is_younger))
 
     def _consumed_until_ms(self, topic: str, offsets: Mapping[int, int]) -> int:
-        """Return the store time of the youngest consumed message, ms; -1 without one. May wait for the device."""
+        """Return the store time of the youngest consumed message, epoch ms; -1 if none. May wait for the disk."""
         times_ms = [-1]
         for queue_id, offset in offsets.items():
             queue = self._store.queue(topic, queue_id)
             if queue is not None and offset > 0:
-                # A deleted message was older than the first that is still there.
+                # A deleted message was older than the first remaining one.
                 last = max(offset - 1, queue.min_offset)
                 times_ms.append(self._store.store_time_at(queue, last))
         return max(times_ms)
 
     def commit(self, request: UpdateConsumerOffset) -> bool:
-        """Keep where a group stands; False where it was sent elsewhere meanwhile, and nothing is kept.
+        """Commit a group's offset; return False if it is ignored because the group was reset meanwhile.
 
         Raises:
-            RequestError: there is no such group, topic or queue, the offset is none, or there is no room.
+            RequestError: The group, topic or queue does not exist, the offset is invalid, or there is no room.
         """
         self._check(request)
         group, topic, queue_id = request.consumer_group, request.topic, request.queue_id
         if self._offsets.has_reset(group, topic, queue_id):
-            # It is of before the reset, of which its sender is told at the next pull.
+            # It is from before the reset, of which the consumer learns with its next pull.
             return False
         if not self._offsets.has_room(group, topic, queue_id):
             raise RequestError(
@@ -135,7 +135,7 @@ class CommittedOffsets:
         config = self._topics.get(topic)
         if config is None:
             raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
-        # A topic that got fewer queues still has those with messages.
+        # A topic with a reduced number of queues still has those with messages.
         is_there = 0 <= queue_id < config.queue_count or (
             0 <= queue_id < QUEUES_MAX and self._store.queue(topic, queue_id) is not None
         )
@@ -146,10 +146,10 @@ class CommittedOffsets:
             )
         queue = self._store.queue(topic, queue_id)
         end = 0 if queue is None else queue.max_offset
-        # The members of a group may not know yet that a topic was deleted and made again.
+        # The members of a group may not know yet that a topic was deleted and recreated.
         beyond_max = 0 if self._topics.deleted.was_deleted(topic) else BEYOND_MAX
         if offset > end + beyond_max:
-            # Differs: RocketMQ takes any, and the group skips all that comes until then.
+            # Differs: RocketMQ accepts any offset, and the group skips all messages before it.
             raise RequestError(
                 ResponseCode.INVALID_PARAMETER,
                 f"offset {offset} is illegal: queue {queue_id} of topic[{topic}] ends at "
@@ -158,33 +158,33 @@ class CommittedOffsets:
 
 
 class QueueOffsets:
-    """The ends of queues, and the offsets of times."""
+    """The first and last offsets of queues, and offsets by time."""
 
     def __init__(self, store: MessageStore) -> None:
         self._store = store
 
     def end(self, request: QueueRequest) -> int:
-        """The offset that the next message gets; 0 for a queue never written."""
+        """Return the offset that the next message gets; 0 for a queue that was never written."""
         queue = self._store.queue(request.topic, request.queue_id)
         return 0 if queue is None else queue.max_offset
 
     def beginning(self, request: QueueRequest) -> int:
-        """Return the offset of the first message that is still there; 0 for a queue never written."""
+        """Return the offset of the first remaining message; 0 for a queue that was never written."""
         queue = self._store.queue(request.topic, request.queue_id)
         return 0 if queue is None else queue.min_offset
 
     def earliest_ms(self, request: QueueRequest) -> Steps[int]:
-        """The store time of the first message, ms since 1970; `NO_TIME_MS` where there is none."""
+        """Return the store time of the first message, epoch ms; `NO_TIME_MS` if there is none."""
         queue = self._store.queue(request.topic, request.queue_id)
         if queue is None:
             return NO_TIME_MS
         return (yield from elsewhere(lambda: self._store.earliest_store_time(queue)))
 
     def by_time(self, request: SearchOffset) -> Steps[int]:
-        """The offset at a time, at the lower or upper end of several; 0 for a queue never written.
+        """Return the offset at a time: of several messages, the first or the last; 0 for a queue that was never written.
 
         Raises:
-            RequestError: INVALID_PARAMETER: it names another boundary.
+            RequestError: INVALID_PARAMETER: The boundary is neither LOWER nor UPPER.
         """
         boundary = (request.boundary_type or "LOWER").upper()
         if boundary not in ("LOWER", "UPPER"):

@@ -1,9 +1,8 @@
-"""Sends a group elsewhere in a topic.
+"""Resets the offsets of a group in a topic.
 
-The broker stores the new offsets, and whoever pulls such a queue next is sent there; held pulls are woken
-for it. That works for every client, and for groups that nobody is in (RocketMQ 5.x,
-useServerSideResetOffset=true). With false the members are told instead, as brokers of 4.9 do it.
-Follows AdminBrokerProcessor.resetOffset and Broker2Client.resetOffset of RocketMQ 5.3.3.
+The broker stores the new offsets and moves consumers there with their next pull; held pulls are woken for that. This works for
+every client, and for groups without members (RocketMQ 5.x, useServerSideResetOffset=true). With false the members are
+notified instead, as by brokers of 4.9. Follows AdminBrokerProcessor.resetOffset and Broker2Client.resetOffset of RocketMQ 5.3.3.
 """
 
 import logging
@@ -25,15 +24,15 @@ from cometmq.model.topic import TopicConfig
 from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
-_TO_THE_END = -1  # As timestamp.
+_TO_THE_END = -1  # As timestamp: the end of the queue.
 
 
 class ResetResult(NamedTuple):
     """The result of a reset of offsets.
 
     Attributes:
-        offsets: where the group goes on.
-        is_for_members: its members go there themselves, and have to be told.
+        offsets: The new offsets of the group.
+        is_for_members: Whether the members must be notified to move themselves.
     """
 
     offsets: dict[MessageQueue, int]
@@ -41,7 +40,7 @@ class ResetResult(NamedTuple):
 
 
 class GroupResets:
-    """Moves groups."""
+    """The handler of resets."""
 
     def __init__(
         self,
@@ -54,7 +53,7 @@ class GroupResets:
         members: Members,
         polls: LongPolls,
     ) -> None:
-        """`settings` say who moves a group: the broker or its members."""
+        """`settings` decide whether the broker or the members move a group."""
         self._settings = settings
         self._store = store
         self._topics = topics
@@ -64,10 +63,10 @@ class GroupResets:
         self._polls = polls
 
     def reset(self, request: ResetOffsetRequest, asker: str) -> Steps[ResetResult]:
-        """Move a group; `asker` is for the log.
+        """Reset a group's offsets; `asker` is for the log.
 
         Raises:
-            RequestError: no such topic, group or offset; its members should move it and there are none.
+            RequestError: The topic, group or offset does not exist, or members must move themselves and there are none.
         """
         check_group_of_clients(request.group)
         topic = self._topics.get(request.topic)

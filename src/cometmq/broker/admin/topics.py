@@ -1,7 +1,6 @@
-"""Topics: make, change, delete, read.
+"""Administration of topics: create, change, delete, read.
 
-Follows AdminBrokerProcessor of RocketMQ 5.3.3; a change is done when it is on disk and
-the nameservers know it.
+Follows AdminBrokerProcessor of RocketMQ 5.3.3. A change is done when it is on disk and registered at the nameservers.
 """
 
 import asyncio
@@ -32,7 +31,7 @@ _PERM_BITS = 15
 
 
 class TopicAdministration:
-    """Changes topics."""
+    """The administration of topics."""
 
     def __init__(
         self,
@@ -43,14 +42,14 @@ class TopicAdministration:
         announce: Callable[[], Awaitable[None]],
         copied: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
-        """Change these tables.
+        """Create the administration of these tables.
 
         Args:
             topics: The table of topics.
             offsets: The table of offsets.
             store: The messages.
-            announce: Tells the nameservers that are up, and returns when they know.
-            copied: Waits until the slaves know of a deletion; None if there can be none.
+            announce: Registers a change at the reachable nameservers and returns when they know it.
+            copied: Waits until the slaves know of a deletion; None if there can be no slaves.
         """
         self._copied = copied
         self._topics = topics
@@ -59,10 +58,10 @@ class TopicAdministration:
         self._announce = announce
 
     async def change(self, request: CreateTopic) -> None:
-        """Make or change a topic; its attributes are changes to those that it has.
+        """Create or change a topic; its attributes are changes to the existing ones.
 
         Raises:
-            RequestError: it cannot be so; the disk failed.
+            RequestError: The topic is invalid, or the disk failed.
         """
         known = self._topics.get(request.topic)
         attributes = altered_by_text(known.attributes if known else {}, request.attributes)
@@ -80,12 +79,12 @@ class TopicAdministration:
         await self._settled(self._topics.put(config))
 
     async def change_many(self, configs: Sequence[TopicConfig]) -> None:
-        """Make or change topics: all of them, or none where one is refused for what it says.
+        """Create or change topics: all of them, or none if one is invalid.
 
-        The attributes of each are changes to those that it has, with a sign before each key.
+        The attributes of each config are changes to the topic's, with a sign before each key.
 
         Raises:
-            RequestError: one cannot be so; the disk failed.
+            RequestError: A topic is invalid, or the disk failed.
         """
         wanted = []
         for config in configs:
@@ -103,7 +102,7 @@ class TopicAdministration:
             await self._settled(saving)
 
     async def _settled(self, saving: "asyncio.Future[Any]") -> None:
-        """The change is on disk, and whoever asks a nameserver next will see it."""
+        """Wait until a change is on disk and nameservers return it."""
         await asyncio.gather(asyncio.shield(saving), self._announce())
 
     def _check(self, config: TopicConfig) -> None:
@@ -131,13 +130,13 @@ class TopicAdministration:
             check_queue_type(config.attributes)
 
     async def delete(self, name: str, asker: str) -> None:
-        """Forget a topic, its messages, and where groups stand in it; `asker` is for the log.
+        """Delete a topic, its messages, and the offsets in it; `asker` is for the log.
 
         Raises:
-            RequestError: the system needs it; files of it remain; the disk failed.
-            StoreBusy: the log is being truncated; nothing is changed.
+            RequestError: It is a system topic, some files could not be deleted, or the disk failed.
+            StoreBusy: The log is being truncated; nothing is changed.
         """
-        # Older brokers made topics whose names are too long for a directory: they go as any other.
+        # Older brokers created topics whose names are too long for a directory; these can be deleted, too.
         check_topic(name, is_any_length=self._topics.get(name) is not None)
         if self._topics.is_system(name):
             raise RequestError(
@@ -151,7 +150,7 @@ class TopicAdministration:
             try:
                 self._store.delete_topic(
                     each
-                )  # First: while it is busy the topic stays as it is.
+                )  # First, because if the store is busy, the topic must stay.
             except OSError as error:
                 left = error
             saving.append(self._topics.delete(each, end=self._store.max_offset))
@@ -165,10 +164,10 @@ class TopicAdministration:
             await self._copied(name)
 
     def _pop_retry_topics(self, topic: str) -> list[str]:
-        """Find the retry topics of the groups that popped a topic.
+        """Return the retry topics of the groups that popped a topic.
 
-        A group called a_b and a topic c have the same retry topic as a group a and a topic b_c (enableRetryTopicV2
-        avoids that). Such a topic stays if another group has an offset in it.
+        Group a_b with topic c has the same retry topic as group a with topic b_c (enableRetryTopicV2 avoids that). Such a
+        topic stays if another group has an offset in it.
         """
         owners = {
             name: group
@@ -184,10 +183,10 @@ class TopicAdministration:
         return [name for name in owners if name not in shared]
 
     def find(self, name: str) -> TopicConfig:
-        """The topic of this name.
+        """Return the topic of this name.
 
         Raises:
-            RequestError: TOPIC_NOT_EXIST: there is none.
+            RequestError: TOPIC_NOT_EXIST.
         """
         config = self._topics.get(name)
         if config is None:

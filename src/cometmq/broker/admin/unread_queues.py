@@ -1,4 +1,4 @@
-"""Counts messages that no consumer can find: they lie in queues behind a topic's last read queue."""
+"""Counts messages that no consumer can find, because their queue number is beyond the topic's read queues."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from cometmq.store.message_store import MessageStore
 
 
 class UnreadQueues:
-    """Looks for messages in queues that clients do not read, because their topic has fewer read queues."""
+    """A search for messages in queues that clients do not read, because their topic has fewer read queues."""
 
     def __init__(self, *, store: MessageStore, topics: Topics, offsets: Offsets) -> None:
         self._store = store
@@ -21,7 +21,7 @@ class UnreadQueues:
         self._offsets = offsets
 
     def counts(self) -> Steps[Mapping[str, int]]:
-        """Return the number of such messages of each topic that has any, without those that all its groups consumed."""
+        """Return the number of such messages per topic, without those that all groups of the topic have consumed."""
         topics = self._topics.table().topics
         behind = yield from elsewhere(lambda: self._behind(topics.values()))
         if not behind:
@@ -30,7 +30,7 @@ class UnreadQueues:
         return (yield from elsewhere(lambda: _unread(behind, places)))
 
     def _behind(self, topics: Iterable[TopicConfig]) -> list[ConsumeQueue]:
-        """Find the queues behind the last read queue that hold messages. Runs in any thread."""
+        """Return the queues beyond the last read queue that have messages. Callable in any thread."""
         return [
             queue
             for config in topics
@@ -44,7 +44,7 @@ class UnreadQueues:
 def _unread(
     queues: Iterable[ConsumeQueue], places: Iterable[tuple[str, Mapping[int, int]]]
 ) -> Mapping[str, int]:
-    """Count what the slowest group of each topic has not consumed; everything if the topic has no group."""
+    """Count the messages that the slowest group of each topic has not consumed; all of them if the topic has no group."""
     names = {queue.topic for queue in queues}
     offsets: dict[str, list[Mapping[int, int]]] = {}
     for key, by_queue in places:

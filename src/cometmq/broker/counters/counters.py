@@ -1,9 +1,7 @@
 """The counters of a broker since its start; statistics, consoles, metrics and the dashboard read them.
 
-The way of a message adds once for each run of a queue in a turn, and once for each pull, pop and run of
-acknowledgements. What grows is looked at each 10 s (counters.growth), by whoever owns that machine.
-
-Names and windows follow StoreStatsService and BrokerStatsManager of RocketMQ 5.3.3.
+Sends add once per queue and read batch; pulls, pops and runs of acknowledgements add once each. Growth is sampled every 10 s
+(counters.growth). Names and windows follow StoreStatsService and BrokerStatsManager of RocketMQ 5.3.3.
 """
 
 import time
@@ -27,38 +25,38 @@ _MINUTE_SECONDS = 60.0
 _US = 1_000_000
 _RPC = "rocketmq_rpc_latency_milliseconds"
 _MADE = "rocketmq_{}_create_execution_time_milliseconds"
-# A pull, not oneway, that got messages.
+# Request code, flag and answer code of a pull, not oneway, that got messages.
 _PULLED = (int(RequestCode.PULL_MESSAGE), 0, int(ResponseCode.SUCCESS))
 
 
 class Counters:
-    """Totals, tallies and samples of them.
+    """Totals, tallies and their samples.
 
     Attributes:
-        puts: messages stored; of topics and queues.
-        gets: messages handed out; of groups, their topics and queues.
-        from_disk: those of them that had to be read from the device.
-        acks: popped messages acknowledged.
-        check_points: pops put on record, one for each queue of a pop.
-        sent_back: messages that a group gave back.
-        dead: messages that went to a group's dead letters.
-        put_failed: sends that the store refused.
-        found: pulls that got messages.
-        missed: pulls that got none.
-        get_max_us: the longest that a pull with messages took.
-        sends: how long clients' sends took, up to their answer.
-        now: monotonic seconds, as those are wanted at which something begins that is counted when it is done.
-        events: what is rare, by the labels of its metric.
-        at_midnights: what `of_today` was when a day began.
-        fresh: tallies that were added to since they were looked at.
-        is_quiet: whether no message was counted since the last sample: another one would say nothing new.
-        on_work: each is told when one is counted after that.
+        puts: Messages stored, by topic and queue.
+        gets: Messages delivered, by group, topic and queue.
+        from_disk: Delivered messages that were read from the disk.
+        acks: Popped messages that were acknowledged.
+        check_points: Check points recorded, one per queue of a pop.
+        sent_back: Messages that a group sent back.
+        dead: Messages that became dead letters of a group.
+        put_failed: Number of sends that the store refused.
+        found: Number of pulls that got messages.
+        missed: Number of pulls that got none.
+        get_max_us: Longest duration of a pull with messages, microseconds.
+        sends: Durations of clients' sends until their answer.
+        now: Returns monotonic seconds, to be used as the start time of events counted here.
+        events: Rare events, by the labels of their metric.
+        at_midnights: Values of `of_today` at the beginning of days.
+        fresh: Tallies that have grown since their last sample.
+        is_quiet: Whether no message was counted since the last sample, so that another sample is not needed.
+        on_work: Called when a message is counted after that.
     """
 
     def __init__(
         self, clock: Clock, is_system: Callable[[str], bool] = is_system_topic
     ) -> None:
-        """Nothing was done yet; `is_system` knows the system's topics, the broker's and the cluster's among them."""
+        """`is_system` returns whether a topic is a system topic, including those of the broker and the cluster."""
         self._clock = clock
         self.now = clock.monotonic
         self.fresh: list[Tally] = []
@@ -71,7 +69,7 @@ class Counters:
         self.at_midnights = MidnightTotals(clock.now_ms(), (0, 0))
         self.is_quiet = False
         self.events = EventCounts()
-        # By request code, flag and code of the answer: it is the way of each pull.
+        # By request code, oneway flag and answer code; cached, because each pull needs it.
         self._answered: dict[tuple[int, int, int], tuple[Latencies, ...]] = {}
         self.on_work: list[Callable[[], None]] = []
         self._minute_at = clock.monotonic()
@@ -81,7 +79,7 @@ class Counters:
 
     @property
     def tables(self) -> tuple[TallyTable, ...]:
-        """Every table of tallies."""
+        """All tables of tallies."""
         return (
             self.puts, self.gets, self.from_disk, self.acks, self.check_points, self.sent_back,
             self.dead,
@@ -89,27 +87,27 @@ class Counters:
 
     @property
     def put_count(self) -> int:
-        """Messages stored."""
+        """Number of messages stored."""
         return self.puts.all.count
 
     @property
     def put_size(self) -> int:
-        """Bytes of the records of all puts."""
+        """Size of all stored records in bytes."""
         return self.puts.all.size
 
     @property
     def get_count(self) -> int:
-        """Messages given to consumers."""
+        """Number of messages delivered to consumers."""
         return self.gets.all.count
 
     @property
     def of_today(self) -> tuple[int, int]:
-        """Messages stored in users' topics, and those handed out: what RocketMQ tells of days."""
+        """Messages stored in users' topics, and messages delivered: RocketMQ's numbers per day."""
         return self.puts.users.count, self.gets.all.count
 
     @property
     def put_latencies(self) -> Latencies:
-        """The latencies of all puts, those of the broker's own messages included."""
+        """The latencies of all puts, including the broker's own messages."""
         all_puts = Latencies()
         all_puts.include(self.sends)
         all_puts.include(self._inner_puts)
@@ -118,12 +116,12 @@ class Counters:
     # --- puts
 
     def follow(self, queue: ConsumeQueue) -> None:
-        """Count what is put into a queue from now on."""
+        """Count the puts into a queue from now on."""
         if queue.tally is None:
             queue.tally = self.puts.of(queue.topic, queue_id=queue.queue_id)
 
     def count_columns(self, batch: SendBatch[ConsumeQueue], began: float) -> None:
-        """A turn's columns were stored and can be answered."""
+        """Count the columns of a read batch, which were stored and can be answered."""
         count, time_us = batch.count, int((self.now() - began) * _US)
         count_columns(batch, 0, count, time_us)
         self.sends.add(time_us, count)
@@ -133,7 +131,7 @@ class Counters:
     def count_puts(
         self, puts: Sequence[Put], results: Sequence[PutResult], began: float
     ) -> None:
-        """Count messages that the broker itself put."""
+        """Count messages that the broker itself stored."""
         self._count_puts(puts, results, began, self._inner_puts)
 
     def count_sends(
@@ -156,13 +154,13 @@ class Counters:
             self._wake()
 
     def answered(self, code: int, flag: int, answer_code: int, time_ns: int) -> None:
-        """A request was answered by a handler of single requests."""
+        """Count the answer to a single request."""
         kind = (code, flag & ONEWAY, answer_code)
         for latencies in self._answered.get(kind) or self._places_of(*kind):
             latencies.add(time_ns // 1_000)
 
     def _places_of(self, code: int, oneway: int, answer_code: int) -> tuple[Latencies, ...]:
-        """The latencies in which requests with this code and outcome are counted."""
+        """Return the latencies in which requests with this code and outcome are counted."""
         result = "oneway" if oneway else "success"
         answer = response_name(answer_code).lower()
         labels = "remoting", _request_word(code), answer, "false", result
@@ -186,7 +184,7 @@ class Counters:
     def count_get(
         self, topic: str, group: str, queue_id: int, count: int, size: int, began: float
     ) -> None:
-        """A pull was answered with so many messages."""
+        """Count a pull that was answered with `count` messages."""
         if not count:
             self.missed += 1
             return
@@ -194,9 +192,9 @@ class Counters:
         self.count_handed_out(topic, group, queue_id, count, size, began)
 
     def count_pull(self, tally: Tally, count: int, size: int, began: float) -> None:
-        """A pull was answered with messages before it was a command: as `count_get` and `answered` say.
+        """Count a pull that was answered on the fast path, as `count_get` and `answered` do.
 
-        The tally is that of its group and queue in `gets`.
+        `tally` is that of its group and queue in `gets`.
         """
         time_us = int((self.now() - began) * _US)
         self.found += 1
@@ -211,8 +209,8 @@ class Counters:
     def count_handed_out(
         self, topic: str, group: str, queue_id: int, count: int, size: int, began: float
     ) -> None:
-        """Count messages of a queue that went into an answer."""
-        # Of each message the same time, but a pull is one: that is what is averaged (GROUP_GET_LATENCY).
+        """Count messages of a queue that were put into an answer."""
+        # Each message gets the same share of the time, but the average is per pull (GROUP_GET_LATENCY).
         time_us = self._time_us(began)
         if time_us > self.get_max_us:  # noqa: PLR1730  As in Latencies.
             self.get_max_us = time_us
@@ -221,11 +219,11 @@ class Counters:
             self._wake()
 
     def count_from_disk(self, topic: str, group: str, count: int, size: int) -> None:
-        """Count messages that were read from the device for a pull or a pop."""
+        """Count messages that were read from the disk for a pull or a pop."""
         if count:
             self.from_disk.of(topic, group).add(count, size, 0)
 
-    # --- both
+    # --- common
 
     def _time_us(self, began: float) -> int:
         return int((self.now() - began) * _US)
@@ -238,7 +236,7 @@ class Counters:
     # --- rates
 
     def sample(self, now: float) -> None:
-        """Remember the totals; once a second, unless it `is_quiet`."""
+        """Sample the totals; once a second unless `is_quiet`."""
         totals = (self.put_count, self.get_count, self.found, self.missed)
         if not self._samples or self._samples[-1][1:] != totals:
             self._samples.append((now, *totals))
@@ -250,7 +248,7 @@ class Counters:
         self.is_quiet = True
 
     def rates(self, now: float) -> dict[str, tuple[float, ...]]:
-        """Messages put, got, pulls found and missed a second, in each window that ends now (monotonic seconds)."""
+        """Return puts, gets, found and missed pulls per second in each window that ends now (`now`: monotonic seconds)."""
         totals = (self.put_count, self.get_count, self.found, self.missed)
         names = ("put", "get", "found", "missed")
         beginnings = [self._before(now - window, now) for window in WINDOWS_SECONDS]
@@ -263,7 +261,7 @@ class Counters:
         }
 
     def _before(self, start: float, now: float) -> tuple[float, int, int, int, int]:
-        """The totals at the start of a window, or at the first sample where that came later; and when that was."""
+        """Return the time and totals at the start of a window, or of the first sample if that is later."""
         before = (now, 0, 0, 0, 0)
         for sample in reversed(self._samples):
             before = (max(sample[0], start), *sample[1:])
@@ -274,7 +272,7 @@ class Counters:
 
 @lru_cache(maxsize=1_024)
 def _request_word(code: int) -> str:
-    """The name of a request in metrics; "unknown" for codes that do not exist."""
+    """Return the name of a request in metrics; "unknown" for codes that do not exist."""
     name = request_name(code).lower()
     return "unknown" if name.lstrip("-").isdecimal() else name
 
@@ -283,18 +281,17 @@ class MidnightTotals:
     """The totals at the beginning of today and of yesterday, local time (BrokerStats of RocketMQ 5.3.3).
 
     Attributes:
-        today: at the last midnight; 0 before the first one.
-        yesterday: at the one before.
+        today: Totals at the last midnight; 0 before the first one.
+        yesterday: Totals at the midnight before.
     """
 
     def __init__(self, now_ms: int, totals: tuple[int, ...]) -> None:
-        """Begin with the present totals."""
         self.today = self.yesterday = tuple(0 for _ in totals)
         self._known = totals
         self._day = _day_of(now_ms)
 
     def note(self, now_ms: int, totals: tuple[int, ...]) -> None:
-        """Note the present totals; growth since the last note belongs to today."""
+        """Note the current totals; growth since the last call counts for today."""
         day = _day_of(now_ms)
         if day != self._day:
             self._day = day

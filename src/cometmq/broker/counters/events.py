@@ -1,4 +1,4 @@
-"""Events that are rare, counted by the labels under which metrics show them, and gauges that features offer."""
+"""Counts of rare events, by the labels of their metric, and gauges that features provide."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -6,18 +6,18 @@ from typing import NamedTuple
 
 from cometmq.broker.counters.latencies import Latencies
 
-# Of all names together; further ones are not counted.
+# Largest number of label sets, over all names; further ones are not counted.
 EVENTS_MAX = 50_000
-_LABELS_LENGTH_MAX = 1_024  # Of one event, characters.
+_LABELS_LENGTH_MAX = 1_024  # Largest total length of an event's labels, characters.
 
 
 class Gauge(NamedTuple):
-    """The present value of one metric.
+    """The current value of a metric.
 
     Attributes:
-        name: of the metric (broker.metrics.metric_table).
-        labels: the values of its labels, in their order.
-        value: in the metric's unit.
+        name: The name of the metric (broker.metrics.metric_table).
+        labels: The values of its labels, in their order.
+        value: The value, in the metric's unit.
     """
 
     name: str
@@ -29,7 +29,7 @@ class EventCounts:
     """Counts of events since the start, by name and labels.
 
     Attributes:
-        gauges: what features know and nobody counts; each is asked when metrics are shown, and must not wait.
+        gauges: Callbacks that return current values of features; called when metrics are shown; must not wait.
     """
 
     def __init__(self) -> None:
@@ -53,23 +53,23 @@ class EventCounts:
             latencies.add(time_us, count)
 
     def latencies(self, name: str, *labels: str) -> Latencies | None:
-        """The latencies of an event; None where there are too many names."""
+        """Return the latencies of an event; None if there are too many label sets."""
         latencies = self._latencies[name].get(labels)
         if latencies is None and self._has_room(labels):
             latencies = self._latencies[name][labels] = Latencies()
         return latencies
 
     def _has_room(self, labels: tuple[str, ...]) -> bool:
-        """Take room for the labels of one more event, if there is any."""
+        """Reserve room for one more label set; return whether there was room."""
         if self._size >= EVENTS_MAX or sum(map(len, labels)) > _LABELS_LENGTH_MAX:
             return False
         self._size += 1
         return True
 
     def of(self, name: str) -> dict[tuple[str, ...], int]:
-        """The counts of an event, by labels."""
+        """Return the counts of an event, by labels."""
         return dict(self._counts.get(name, {}))
 
     def times_of(self, name: str) -> dict[tuple[str, ...], Latencies]:
-        """The latencies of an event, by labels."""
+        """Return the latencies of an event, by labels."""
         return dict(self._latencies.get(name, {}))

@@ -1,7 +1,7 @@
-"""The growth of tallies in the last minute, hour and day: VIEW_BROKER_STATS_DATA's three windows.
+"""The growth of tallies in the last minute, hour and day: the three windows of VIEW_BROKER_STATS_DATA.
 
-Nothing is done for it when a message is counted: each 10 s those tallies are looked at that were added to since.
-Windows and samples are those of StatsItem of RocketMQ 5.3.3.
+Counting a message does no work for it: every 10 s, the tallies that have grown are sampled. Windows and
+samples are those of StatsItem of RocketMQ 5.3.3.
 """
 
 from array import array
@@ -9,23 +9,23 @@ from array import array
 from cometmq.kernel import Tally
 from cometmq.model.frozen import dataclass
 
-# (window, between two samples), seconds.
+# (window, interval between samples), seconds.
 WINDOWS = ((60.0, 10.0), (3_600.0, 600.0), (86_400.0, 3_600.0))
-# Tallies whose growth is kept: 1.5 KB each of one that is always busy.
+# Largest number of tallies with samples: 1.5 KB each if always busy.
 KEPT_MAX = 30_000
-_WIDTH = 5  # Of a sample: the time in ms, count, size, time, times.
+_WIDTH = 5  # Values per sample: time in ms, count, size, time, times.
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Of one tally in one window.
+    """The growth of one tally in one window.
 
     Attributes:
-        count: messages.
-        size: bytes.
-        time_us: of all of them.
-        times: additions.
-        seconds: within how many; the time since the start where that is less than the window.
+        count: Number of messages.
+        size: Their size in bytes.
+        time_us: Their total duration, microseconds.
+        times: Number of additions.
+        seconds: Length of the window; less if the start was later.
     """
 
     count: int
@@ -36,16 +36,16 @@ class Growth:
 
 
 class TallyGrowth:
-    """The samples of one tally in the last day, of which its growth is computed; stands in `Tally.kept`."""
+    """The samples of tallies in the last day, stored in `Tally.kept`, from which growth is computed."""
 
     def __init__(self, now: float, *, kept_max: int = KEPT_MAX) -> None:
-        """`now`: monotonic seconds, here as everywhere. Tallies begin with 0."""
+        """`now` is in monotonic seconds, as in all methods."""
         self._began = now
         self._kept_max = kept_max
         self.kept = 0
 
     def note(self, tally: Tally, now: float) -> None:
-        """A tally was added to; further additions are told again."""
+        """Sample a tally that has grown; it is reported again when it grows further."""
         tally.looked_at()
         samples = tally.kept
         if samples is None:
@@ -61,16 +61,16 @@ class TallyGrowth:
                     del kept[:_WIDTH]
 
     def forget(self, tally: Tally) -> None:
-        """A tally is gone."""
+        """Forget the samples of a removed tally."""
         self.kept -= tally.kept is not None
         tally.kept = None
 
     def is_kept(self, tally: Tally) -> bool:
-        """Whether the growth of the tally is known."""
+        """Return whether the growth of the tally is known."""
         return tally.kept is not None or self.kept < self._kept_max
 
     def of(self, tally: Tally, now: float) -> tuple[Growth, ...]:
-        """By how much a tally grew within each window that ends now."""
+        """Return the growth of a tally in each window that ends now."""
         grown = []
         totals = (tally.count, tally.size, tally.time_us, tally.times)
         samples = tally.kept or (array("q"),) * len(WINDOWS)

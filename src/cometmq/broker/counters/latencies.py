@@ -1,6 +1,6 @@
-"""Latencies: counts by class of duration, from which percentiles can be read.
+"""Latencies: counts by class of duration, from which percentiles are computed.
 
-Classes grow by a quarter, so a percentile is true to a quarter; whoever shows fewer classes adds them up.
+Classes grow by a quarter, so a percentile is accurate to a quarter. Displays with fewer classes add them up.
 """
 
 from bisect import bisect_left
@@ -9,7 +9,7 @@ from itertools import accumulate
 from cometmq.kernel import TimeCounts
 
 _FIRST_US, _LAST_US, _GROWTH = 10, 10_000_000, 1.25
-# Ends that some answer names: DISTRIBUTION_MS below.
+# Bounds that answers use, so that they are also bounds of classes.
 DISTRIBUTION_MS = (1, 10, 50, 100, 200, 500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000)
 
 
@@ -21,7 +21,9 @@ def _bounds() -> tuple[int, ...]:
     return tuple(sorted(bounds))
 
 
-BOUNDS_US = _bounds()  # Upper ends; what took longer is in a class of its own.
+BOUNDS_US = (
+    _bounds()
+)  # Upper bounds in microseconds; longer durations are in a class of their own.
 
 
 def _sums(some: list[int], others: list[int]) -> list[int]:
@@ -29,14 +31,14 @@ def _sums(some: list[int], others: list[int]) -> list[int]:
 
 
 class Latencies(TimeCounts):
-    """Counts by time, and what they were at the begin of this minute and of the one before."""
+    """Counts by duration, with their values at the start of this minute and of the one before."""
 
     def __init__(self) -> None:
         super().__init__(BOUNDS_US)
         self._before, self._long_before = self.counts, self.counts
 
     def include(self, other: "Latencies") -> None:
-        """Count what another one has counted."""
+        """Add the counts of another one."""
         self.add_all(other)
         before, long_before = other.earlier
         self._before = _sums(self._before, before)
@@ -44,15 +46,15 @@ class Latencies(TimeCounts):
 
     @property
     def earlier(self) -> tuple[list[int], list[int]]:
-        """The counts of all classes at the begin of this minute, and of the one before."""
+        """The counts of all classes at the start of this minute, and of the one before."""
         return self._before, self._long_before
 
     def turn(self) -> None:
-        """A minute is over: percentiles are of this one and the last."""
+        """Start a new minute; percentiles cover this one and the last."""
         self._before, self._long_before = self.counts, self._before
 
     def percentile_ms(self, share: float) -> float:
-        """The percentile of the durations of the last minutes, ms; 0 where there was nothing."""
+        """Return a percentile of the durations of the last minutes, ms; 0 if there are none."""
         recent = [now - then for now, then in zip(self.counts, self._long_before, strict=True)]
         wanted = sum(recent) * share
         if not wanted:
@@ -63,7 +65,7 @@ class Latencies(TimeCounts):
         return self.max_us / 1000
 
     def up_to(self, bounds_ms: tuple[int, ...]) -> list[int]:
-        """The counts of events that took less than each bound, ms; and the count of all."""
+        """Return the number of events shorter than each bound (ms), and the number of all."""
         passed = list(accumulate(self.counts))
         return [
             *(passed[bisect_left(BOUNDS_US, each * 1000)] for each in bounds_ms),
@@ -71,7 +73,7 @@ class Latencies(TimeCounts):
         ]
 
     def distribution(self) -> str:
-        """The counts as StoreStatsService of RocketMQ 5.3.3 writes them."""
+        """Return the counts in the format of StoreStatsService of RocketMQ 5.3.3."""
         names = ("<=0ms", "0~10ms", "10~50ms", "50~100ms", "100~200ms", "200~500ms", "500ms~1s",
                  "1~2s", "2~3s", "3~4s", "4~5s", "5~10s", "10s~")  # fmt: skip
         passed = self.up_to(DISTRIBUTION_MS)

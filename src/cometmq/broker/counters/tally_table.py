@@ -1,8 +1,8 @@
-"""Tallies by topic, group and queue: found by their names, made where there is none yet.
+"""Tallies by topic, group and queue, created when they are first used.
 
-    a queue's -> its topic's (of a group) -> all of users, or of the system -> all
+ a queue's -> its topic's (of a group) -> all of users, or of the system -> all
 
-One is never refused: past the bound a queue is counted with its topic, and a topic with all.
+The number of tallies is limited: beyond it, a queue is counted with its topic, and a topic with all.
 """
 
 from collections.abc import Callable
@@ -11,20 +11,20 @@ from typing import NamedTuple
 from cometmq.kernel import Tally
 from cometmq.model.names import NAME_BYTES_MAX, is_system_group, is_system_topic
 
-# Of one table, queues included: 80,000 queues of 10,000 topics have room (about 150 bytes each, and their names).
+# Limit per table, queues included: enough for 80,000 queues of 10,000 topics (about 150 bytes each, plus names).
 TALLIES_MAX = 100_000
 _NAMES_LENGTH_MAX = 2 * NAME_BYTES_MAX
-WHOLE = -1  # The queue of a tally that counts all queues of its topic.
+WHOLE = -1  # The queue id of a tally for all queues of a topic.
 
 
 class TallyPlace(NamedTuple):
-    """The subject of a tally: topic, group and queue.
+    """The topic, group and queue that a tally counts.
 
     Attributes:
-        topic: its messages; empty: of all topics.
-        group: that they were counted for; empty: for nobody.
-        queue_id: WHOLE: all queues.
-        is_system: the topic or the group is the system's.
+        topic: The topic; empty: all topics.
+        group: The group; empty: none.
+        queue_id: The queue; WHOLE: all queues.
+        is_system: Whether the topic or the group is a system one.
     """
 
     topic: str
@@ -34,11 +34,11 @@ class TallyPlace(NamedTuple):
 
 
 class TallyTable:
-    """Tallies of one kind of event.
+    """The tallies of one kind of event.
 
     Attributes:
-        all: every message.
-        users: without those of the system's topics and groups.
+        all: All messages.
+        users: Messages except those of system topics and groups.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class TallyTable:
         tallies_max: int = TALLIES_MAX,
         is_system: Callable[[str], bool] = is_system_topic,
     ) -> None:
-        """Put tallies that were counted for the first time since the last look into `fresh`; `is_system` knows topics."""
+        """`fresh` receives tallies when they first grow after a sample; `is_system` returns whether a topic is a system topic."""
         self._fresh = fresh
         self._is_system = is_system
         self._tallies_max = tallies_max
@@ -63,13 +63,13 @@ class TallyTable:
         return self._count
 
     def of(self, topic: str, group: str = "", queue_id: int = WHOLE) -> Tally:
-        """The tally of a queue, of a topic, for a group or for nobody."""
+        """Return the tally of a queue or topic, for a group or none; create it if needed."""
         tallies = self._topics.get(topic)
         tally = None if tallies is None else tallies.get((group, queue_id))
         return tally or self._make(topic, group, queue_id)
 
     def get(self, topic: str, group: str = "", queue_id: int = WHOLE) -> Tally | None:
-        """The tally of a topic, group and queue; None where there is none."""
+        """Return the tally of a topic, group and queue, or None."""
         return self._topics.get(topic, {}).get((group, queue_id))
 
     def _make(self, topic: str, group: str, queue_id: int) -> Tally:
@@ -78,7 +78,7 @@ class TallyTable:
             above = self.of(topic, group)
         else:
             above = self._system if is_system else self.users
-        # No topic or group has a longer name: a request only says so.
+        # No topic or group has a longer name; only a request claims so.
         if self._count >= self._tallies_max or len(topic) + len(group) > _NAMES_LENGTH_MAX:
             return above
         tally = Tally(TallyPlace(topic, group, queue_id, is_system), above, self._fresh)
@@ -89,15 +89,15 @@ class TallyTable:
         return tally
 
     def topics(self) -> list[str]:
-        """Topics that something was counted of."""
+        """Return the topics of which something was counted."""
         return list(self._topics)
 
     def wholes(self) -> list[Tally]:
-        """The tallies of all topics, of each group, without those of single queues."""
+        """Return the tallies of all topics and groups, without those of single queues."""
         return list(self._wholes.values())
 
     def forget(self, topic: str, is_gone: Callable[[str], bool] | None = None) -> list[Tally]:
-        """The topic is gone, or those of its groups that are; gives their tallies."""
+        """Remove the tallies of a topic, or of those of its groups for which `is_gone`; return them."""
         tallies = self._topics.get(topic, {})
         keys = [key for key in tallies if is_gone is None or (key[0] and is_gone(key[0]))]
         gone = [tallies.pop(key) for key in keys]

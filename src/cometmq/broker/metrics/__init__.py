@@ -1,1 +1,1 @@
-"""The broker's metrics as Prometheus reads them, and whether it is well (docs/design/0054)."""
+"""The broker's metrics for Prometheus, and its health (docs/design/0054)."""

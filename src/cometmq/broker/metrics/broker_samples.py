@@ -1,6 +1,6 @@
-"""The samples of a broker's metrics, read from its counters and tables when a page is made.
+"""The sources of a broker's metrics: they read its counters and tables when a page is created.
 
-Each source is asked when a page is made, gives its samples one by one, and waits for nothing.
+A source yields its samples one by one, and never waits.
 """
 
 from collections import Counter
@@ -41,7 +41,7 @@ class BrokerSamples:
         self._counters, self._store = parts.counters, parts.store
 
     def table(self) -> Mapping[str, Source]:
-        """By the names of metrics."""
+        """Return the sources by the names of metrics."""
         return {
             **self._gauges(),
             **self._messages(),
@@ -105,7 +105,7 @@ class BrokerSamples:
             return None
         return self._put_labels(tally), Buckets(tuple(accumulate(sizes)), tally.size)
 
-    # --- what was counted elsewhere
+    # --- counted by other parts
 
     def _events_of(self, name: str) -> Source:
         return lambda: self._counters.events.of(name).items()
@@ -133,7 +133,7 @@ class BrokerSamples:
         return samples
 
     def _requests(self) -> Iterator[Sample | None]:
-        """Sends are counted by turns, other requests one by one."""
+        """Yield the latencies of requests; sends are counted by batches, others one by one."""
         name, sends = "rocketmq_rpc_latency_milliseconds", self._counters.sends
         if sends.count:
             yield _OF_SENDS, _buckets(sends, METRICS[name].bounds, 1_000)
@@ -180,7 +180,7 @@ _TIMES = (
     "rocketmq_topic_create_execution_time_milliseconds",
     "rocketmq_consumer_group_create_execution_time_milliseconds",
 )  # fmt: skip
-# Of features: see EventCounts.gauges.
+# Provided by features, see EventCounts.gauges.
 _ASKED = (
     "rocketmq_half_messages", "rocketmq_timer_enqueue_lag", "rocketmq_timer_dequeue_latency_milliseconds",
     "rocketmq_timing_messages", "rocketmq_pop_checkpoint_buffer_size",

@@ -1,6 +1,6 @@
-"""The collector that metrics and spans are sent to: OTLP over gRPC, by OpenTelemetry's exporters, in a thread of its own.
+"""Sends metrics and spans to a collector: OTLP over gRPC, by OpenTelemetry's exporters, in a thread of its own.
 
-An extra: `pip install cometmq[otlp]`. Imported only where `metricsExporterType=OTLP_GRPC`.
+An extra: `pip install cometmq[otlp]`. Imported only if `metricsExporterType=OTLP_GRPC`.
 """
 
 import logging
@@ -31,14 +31,14 @@ _FLUSH_MS_MAX = 2_000
 
 
 class Collector:
-    """Sends to one collector, and says when it does not answer and when it does again.
+    """A connection to one collector; logs when it stops answering and when it answers again.
 
     Args:
-        settings: who it is and how long a request may take.
-        resource: who sends.
+        settings: The collector's address and timeout.
+        resource: Identifies this broker.
 
     Attributes:
-        target: its address, an URL.
+        target: The collector's address, a URL.
     """
 
     def __init__(self, settings: BrokerSettings, resource: Resource) -> None:
@@ -52,13 +52,13 @@ class Collector:
         self._thread = ThreadPoolExecutor(1, "otlp")
         self._is_away = False
         self._tracers: TracerProvider | None = None
-        # It says each failure in its own words; ours stand once.
+        # It logs each failure; we log once.
         logging.getLogger("opentelemetry.exporter.otlp.proto.grpc.exporter").setLevel(
             logging.CRITICAL
         )
 
     def tracer(self) -> Tracer:
-        """A tracer; its spans wait in a bounded queue, and those without room are dropped."""
+        """Return a tracer; its spans wait in a bounded queue, and are dropped if that is full."""
         self._tracers = TracerProvider(resource=self._resource, shutdown_on_exit=False)
         exporter = OTLPSpanExporter(
             endpoint=self.target, headers=self._headers, timeout=self._seconds
@@ -74,14 +74,14 @@ class Collector:
         return self._tracers.get_tracer("cometmq.broker")
 
     def send(self, metrics: MetricsData, done: Callable[[bool], object]) -> None:
-        """Send metrics in this collector's thread, and call back there: whether it has them."""
+        """Send metrics in this collector's thread, and call `done` there with whether they were accepted."""
 
         def work() -> None:
             is_sent = False
             try:
                 is_sent = self._metrics.export(metrics) is MetricExportResult.SUCCESS
                 self._said("" if is_sent else "no answer, or a refusal")
-            except Exception as error:  # noqa: BLE001  Whatever fails in a library is the library's.
+            except Exception as error:  # noqa: BLE001  Errors of the library must not stop the exports.
                 self._said(str(error) or type(error).__name__)
             finally:
                 done(is_sent)
@@ -99,7 +99,7 @@ class Collector:
         self._is_away = bool(problem)
 
     def close(self) -> None:
-        """Send no more; waits for what is under way, for some seconds at most. May wait: in a thread."""
+        """Stop; waits for sends in progress, for some seconds at most. Call this in a thread."""
         self._metrics.shutdown(timeout_millis=_FLUSH_MS_MAX)
         if self._tracers is not None:
             self._tracers.shutdown()
@@ -107,7 +107,7 @@ class Collector:
 
 
 def resource_of(settings: BrokerSettings) -> Resource:
-    """The OpenTelemetry resource that names a broker."""
+    """Return the OpenTelemetry resource that identifies a broker."""
     return Resource(
         {
             "service.name": "cometmq-broker",
@@ -118,10 +118,10 @@ def resource_of(settings: BrokerSettings) -> Resource:
 
 
 def target_of(text: str) -> str:
-    """The address of a collector as an URL; without a scheme it is https, as RocketMQ has it.
+    """Return a collector's address as a URL; without a scheme it is https, as in RocketMQ.
 
     Raises:
-        SettingsError: none is named.
+        SettingsError: The address is missing.
     """
     target = text.strip()
     if not target:
@@ -132,10 +132,10 @@ def target_of(text: str) -> str:
 
 
 def headers_of(text: str) -> tuple[tuple[str, str], ...]:
-    """The headers of each request to a collector, from the text "name:value,name:value".
+    """Parse the headers of each request to a collector, "name:value,name:value".
 
     Raises:
-        SettingsError: a part of it is none; the message has no value, which may be a secret.
+        SettingsError: A part is invalid; the message has no value, which may be a secret.
     """
     found = []
     for number, pair in enumerate(part for part in text.split(",") if part.strip()):
@@ -144,6 +144,6 @@ def headers_of(text: str) -> tuple[tuple[str, str], ...]:
             raise SettingsError(
                 f"metricsGrpcExporterHeader: part {number + 1} is not name:value"
             )
-        # gRPC takes names in small letters only.
+        # gRPC only accepts lower-case names.
         found.append((name.strip().lower(), value.strip()))
     return tuple(found)

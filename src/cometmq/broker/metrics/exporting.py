@@ -1,4 +1,4 @@
-"""Metrics and spans to a collector of OpenTelemetry, where `metricsExporterType=OTLP_GRPC` names one; else not a line of it runs."""
+"""Exports metrics and spans to an OpenTelemetry collector, if `metricsExporterType=OTLP_GRPC`; otherwise imports nothing of it."""
 
 import asyncio
 import logging
@@ -24,13 +24,13 @@ _SPANS_SECONDS = 1.0
 
 
 class Exporting:
-    """Sends a broker's metrics each interval, and the spans of what it stores.
+    """The export of a broker's metrics at intervals, and of spans for the messages that it stores.
 
     Args:
-        parts: of the broker.
-        common: attributes that all points have.
-        sources: where the numbers of each metric come from.
-        look: what is to be done before they are asked.
+        parts: The parts of the broker.
+        common: Attributes of all points.
+        sources: The source of each metric.
+        look: Steps to run before the sources are read.
     """
 
     def __init__(
@@ -47,10 +47,10 @@ class Exporting:
         self._spans_from = 0
 
     def start(self) -> None:
-        """Begin, where a collector is asked for.
+        """Start if a collector is configured.
 
         Raises:
-            SettingsError: OpenTelemetry is not installed, or a setting cannot be used.
+            SettingsError: OpenTelemetry is not installed, or a setting is invalid.
         """
         settings, clock = self._parts.settings, self._parts.clock
         if settings.metrics_exporter is not MetricsExporter.OTLP_GRPC:
@@ -74,7 +74,7 @@ class Exporting:
             points.begin(clock.now_ms())
             while (piece := (yield from points.next_piece())) is not None:
                 if not (yield from called_back(_sent(collector, piece))):
-                    break  # The next time all of it is sent anew.
+                    break  # The next export sends everything again.
             return seconds
 
         self._machines.keep("metrics", export, first_seconds=seconds, rest_seconds=seconds)
@@ -111,7 +111,7 @@ class Exporting:
         return _SPANS_SECONDS
 
     async def close(self) -> None:
-        """Send no more."""
+        """Stop the export."""
         await self._machines.close()
         if self._collector is not None:
             await asyncio.to_thread(self._collector.close)
@@ -120,7 +120,7 @@ class Exporting:
 def _sent(
     collector: "Collector", piece: "MetricsData"
 ) -> Callable[[Callable[[Any, BaseException | None], None]], None]:
-    """Begins to send a piece; calls back on the loop."""
+    """Return an operation that sends a piece and calls back on the loop."""
     loop = asyncio.get_running_loop()
 
     def begin(done: Callable[[Any, BaseException | None], None]) -> None:

@@ -1,6 +1,6 @@
 """The lag of consumer groups for metrics, in messages and in time.
 
-Looked at in steps when a page is made; the times need the log, and are read in a thread, of so many queues at most.
+Computed in steps when a page is created. The times need the log and are read in a thread, for a limited number of queues.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,10 +13,10 @@ from cometmq.broker.tables.positions import Place
 from cometmq.model.names import is_retry_topic, is_system_group, is_system_topic
 from cometmq.store.consume_queue import ConsumeQueue
 
-# Groups and topics whose lag is told, and queues of them whose times are read for a page.
+# Largest number of group-topic pairs, and of queues whose times are read per page.
 ROWS_MAX = 50_000
 TIMES_MAX = 2_000
-_AT_ONCE = 250  # Groups of topics; 8 queues each take 1 ms then.
+_AT_ONCE = 250  # Group-topic pairs per step; with 8 queues each they take 1 ms.
 _TIMES_AT_ONCE = 100
 
 
@@ -24,10 +24,10 @@ class Lag(NamedTuple):
     """The lag of a group in a topic.
 
     Attributes:
-        labels: group, topic, whether it is for retries, whether it is the system's.
-        messages: not consumed.
-        in_flight: handed out, not acknowledged.
-        oldest: queues with such messages, each with the offset of its first.
+        labels: Group, topic, whether it is a retry topic, whether it is a system topic.
+        messages: Number of messages not consumed.
+        in_flight: Number of messages delivered but not acknowledged.
+        oldest: Queues with unconsumed messages, each with the offset of the first one.
     """
 
     labels: tuple[str, str, str, str]
@@ -37,10 +37,10 @@ class Lag(NamedTuple):
 
 
 class Lags:
-    """The lag of all groups at the last look.
+    """The lag of all groups when last computed.
 
-    A slave has none to tell while its master is there, which tells the same: a sum over both would count it twice.
-    Neither has a group whose members broadcast: each of them keeps its own offsets.
+    A slave reports none while its master is connected, which reports the same: a sum over both would count it twice. Neither
+    is there one for a group in broadcasting mode, because each member keeps its own offsets.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -49,7 +49,7 @@ class Lags:
         self._ages_ms: dict[tuple[str, str, str, str], int] = {}
 
     def look(self) -> Steps[None]:
-        """Look at all groups."""
+        """Compute the lag of all groups."""
         self._lags = yield from self._looked_up()
         wanted = [lag for lag in self._lags if lag.oldest]
         ages: dict[tuple[str, str, str, str], int] = {lag.labels: 0 for lag in self._lags}
@@ -59,7 +59,7 @@ class Lags:
             left -= sum(len(lag.oldest) for lag in some)
             ages.update((yield from elsewhere(lambda some=some: self._ages(some))))  # type: ignore[misc]
         for lag in wanted:
-            del ages[lag.labels]  # Nobody looked.
+            del ages[lag.labels]  # Their times were not read.
         self._ages_ms = ages
 
     def _looked_up(self) -> Steps[list[Lag]]:
@@ -97,7 +97,7 @@ class Lags:
         return Lag(labels, messages, held, oldest)
 
     def _ages(self, lags: list[Lag]) -> dict[tuple[str, str, str, str], int]:
-        """The age of the first message of each lag, ms; may wait for the device; any thread."""
+        """Return the age of the first message of each lag, ms. May wait for the disk; callable in any thread."""
         now_ms, time_at = self._parts.clock.now_ms(), self._parts.store.store_time_at
         ages = {}
         for lag in lags:
@@ -109,23 +109,23 @@ class Lags:
     # --- samples
 
     def messages(self) -> Iterator[Sample]:
-        """Not consumed."""
+        """Yield the number of messages not consumed."""
         return ((lag.labels, lag.messages) for lag in self._lags)
 
     def in_flight(self) -> Iterator[Sample]:
-        """Handed out, not acknowledged."""
+        """Yield the number of messages delivered but not acknowledged."""
         return ((lag.labels, lag.in_flight) for lag in self._lags)
 
     def ready(self) -> Iterator[Sample]:
-        """Not handed out."""
+        """Yield the number of messages not delivered."""
         return ((lag.labels, max(lag.messages - lag.in_flight, 0)) for lag in self._lags)
 
     def ages_ms(self) -> Iterator[Sample]:
-        """The age of the oldest message that is not consumed, ms, by labels."""
+        """Yield the age of the oldest message that is not consumed, ms."""
         yield from self._ages_ms.items()
 
     def dead_letters(self) -> Iterator[Sample]:
-        """Messages that became dead letters; 0 for each group and topic that had none, so that its first one is an increase."""
+        """Yield the number of dead letters; 0 for groups and topics without any, so that the first one is an increase."""
         counted = set()
         for each in self._parts.counters.dead.wholes():
             counted.add((each.of.group, each.of.topic))

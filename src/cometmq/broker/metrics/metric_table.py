@@ -1,7 +1,7 @@
-"""Every metric of a broker: its name, unit, labels and buckets, as a broker of RocketMQ 5.3.3 shows them.
+"""All metrics of a broker: name, unit, labels and buckets, as in a broker of RocketMQ 5.3.3.
 
-Recorded from one: tests/golden/metrics/broker-5.3.3.txt. Labels that all have (cluster, node_id, node_type,
-otel_scope_name) are added by the page.
+Recorded from such a broker: tests/golden/metrics/broker-5.3.3.txt. The page adds the labels that all of them have (cluster,
+node_id, node_type, otel_scope_name).
 """
 
 from typing import NamedTuple
@@ -10,14 +10,14 @@ GAUGE, COUNTER, HISTOGRAM = "gauge", "counter", "histogram"
 
 
 class Metric(NamedTuple):
-    """The description of one metric.
+    """The description of a metric.
 
     Attributes:
         kind: GAUGE, COUNTER or HISTOGRAM.
-        labels: names, in the order of the values.
-        says: a sentence for `# HELP`.
-        bounds: of a histogram's buckets, in its unit.
-        fixed: labels that always have the same value.
+        labels: Names of the labels, in the order of their values.
+        says: The text for `# HELP`.
+        bounds: Bounds of a histogram's buckets, in its unit.
+        fixed: Labels with a constant value.
     """
 
     kind: str
@@ -146,7 +146,7 @@ METRICS = {
     "rocketmq_pop_checkpoint_buffer_size": Metric(GAUGE, (), "Check points that are open."),
 }
 
-# What a broker of 5.3.3 shows and this one does not, and why: docs/operate/monitor.md has it, a test compares.
+# Metrics of 5.3.3 that this broker does not have, and why; also in docs/operate/monitor.md, and a test compares.
 NOT_HERE = {
     "rocketmq_pop_buffer_scan_time_consume_milliseconds": "no buffer is scanned: pop's records are found by time",
     "rocketmq_pop_offset_buffer_size": "offsets of pops are part of its check points",

@@ -1,7 +1,7 @@
-"""A broker's metrics as points of OpenTelemetry, a thousand at a time: what OTLP carries, made by its own SDK's classes.
+"""A broker's metrics as OpenTelemetry points for OTLP, a thousand at a time, built from the SDK's own classes.
 
 Names and units are those of RocketMQ's instruments: what Prometheus reads as `rocketmq_rpc_latency_milliseconds` is the
-instrument `rocketmq_rpc_latency` with the unit "milliseconds". Imported only where metrics are exported.
+instrument `rocketmq_rpc_latency` with the unit "milliseconds". Imported only if metrics are exported.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,15 +26,15 @@ from cometmq.broker.loop.steps import Steps, turn_end
 from cometmq.broker.metrics.metric_table import COUNTER, HISTOGRAM, METRICS
 from cometmq.broker.metrics.page import SCOPE, Buckets, Source, sum_of
 
-# A request of so many has some 300 KB; collectors take 4 MB unless they are told otherwise.
+# A request with this many points has some 300 KB; collectors accept 4 MB by default.
 POINTS_AT_ONCE = 1_000
-_POINTS_A_TURN = 200  # About 1 ms; then others have a turn.
+_POINTS_A_TURN = 200  # About 1 ms; then other work runs.
 _UNITS = ("milliseconds", "seconds", "bytes")
-# Their instruments have the unit in their names already.
+# Their instruments already have the unit in their names.
 _KEPT = ("rocketmq_storage_flush_behind_bytes", "rocketmq_storage_dispatch_behind_bytes")
 _OVERFLOW = "otel.metric.overflow"
 _WORDS: Mapping[str, str | bool] = {"true": True, "false": False}
-# OTLP may go without the least and the largest, which nobody has; the SDK's class has no word for that.
+# OTLP allows omitting minimum and maximum, which are unknown; the SDK's class has no value for that.
 _UNKNOWN = cast("float", None)
 
 Attributes = Mapping[str, str | bool]
@@ -42,7 +42,7 @@ Point = NumberDataPoint | HistogramDataPoint
 
 
 def instrument_of(name: str) -> tuple[str, str]:
-    """The instrument and the unit of a metric that Prometheus knows by this name."""
+    """Return the instrument and the unit of a metric with this Prometheus name."""
     for unit in _UNITS:
         if name.endswith(f"_{unit}"):
             return (name if name in _KEPT else name.removesuffix(f"_{unit}")), unit
@@ -50,14 +50,14 @@ def instrument_of(name: str) -> tuple[str, str]:
 
 
 class MetricPoints:
-    """Makes the points of all metrics, piece by piece.
+    """An encoder of all metrics as points, piece by piece.
 
     Args:
-        resource: whose they are.
-        common: attributes that all points have.
-        sources: where the numbers of each metric come from.
-        series_max: points of a metric; what is beyond is dropped, and one point says so.
-        begun_ms: when totals began, ms since 1970.
+        resource: Identifies the broker.
+        common: Attributes of all points.
+        sources: The source of each metric.
+        series_max: Largest number of points per metric; the rest is summed in one overflow point.
+        begun_ms: When counting began, epoch ms.
     """
 
     def __init__(
@@ -78,11 +78,11 @@ class MetricPoints:
         self._left: Iterator[tuple[str, Point] | None] = iter(())
 
     def begin(self, now_ms: int) -> None:
-        """All metrics as they are now; `next_piece` gives them."""
+        """Start to encode the current values; `next_piece` returns them."""
         self._left = self._points(now_ms * 1_000_000)
 
     def next_piece(self) -> Steps[MetricsData | None]:
-        """The next points, a thousand at most; None: there are no more."""
+        """Return the next points, at most a thousand; None if there are no more."""
         found: dict[str, list[Point]] = {}
         count = 0
         for looked, each in enumerate(self._left, 1):
@@ -104,7 +104,7 @@ class MetricPoints:
             left, more = self._series_max, []
             for sample in source():
                 if sample is None:
-                    yield None  # Others may want a turn.
+                    yield None  # Other work may run.
                     continue
                 values, value = sample
                 if left == 0:

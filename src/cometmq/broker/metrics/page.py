@@ -1,8 +1,8 @@
-"""The text of /metrics, made piece by piece: a page of 10,000 topics has 32 MB, and no send waits for more than a piece.
+"""The text of /metrics, created piece by piece: 10,000 topics give 32 MB, and no send waits for more than a piece.
 
-Text format 0.0.4 of Prometheus. A metric has `metricsOtelCardinalityLimit` label values at most; the rest is one
-line of its own, as OpenTelemetry's SDK has it. What all lines of a metric begin with is one text, and
-the rest of a sample's has a gap for each of its values.
+Text format 0.0.4 of Prometheus. A metric has at most `metricsOtelCardinalityLimit` label sets; the rest is summed in one
+line, as in OpenTelemetry's SDK. For speed, the common start of all lines of a metric is one string, and the rest is a
+format string with a gap for each value.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,29 +15,29 @@ from cometmq.model.text import label_value
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SCOPE = "broker-meter"
-LINES_AT_ONCE = 2_000  # About 1 ms; then others have a turn.
+LINES_AT_ONCE = 2_000  # About 1 ms; then other work runs.
 _OVERFLOW = "otel_metric_overflow"
 
 
 class Buckets(NamedTuple):
-    """The buckets of a histogram under some labels.
+    """The buckets of a histogram with some labels.
 
     Attributes:
-        counts: at most as large as each bound, and all.
-        total: the sum of what was measured.
+        counts: Number of values up to each bound, and of all.
+        total: Sum of all values.
     """
 
     counts: Sequence[int]
     total: float
 
 
-# The values of a metric's labels, and the number under them. None: nothing to tell of the next, which took a moment, too.
+# Label values of a metric, and the number. None: no sample, but it took some time, too.
 Sample = tuple[tuple[str, ...], float | Buckets]
 Source = Callable[[], Iterable[Sample | None]]
 
 
 class MetricsPage:
-    """Makes the text."""
+    """The generator of the page."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class MetricsPage:
         series_max: int,
         scope: str = SCOPE,
     ) -> None:
-        """Labels that all lines have, and where the numbers of each metric come from: asked anew for each page."""
+        """`common` has the labels of all lines; `sources` are read anew for each page."""
         assert sources.keys() <= metrics.keys(), "a source of a metric that is described"
         self._metrics = metrics
         self._sources = sources
@@ -57,7 +57,7 @@ class MetricsPage:
         self._common = _labels_text({"otel_scope_name": scope, **common})
 
     def text(self) -> Steps[list[bytes]]:
-        """The page, in pieces."""
+        """Return the page in pieces."""
         pieces: list[bytes] = [
             f"# TYPE otel_scope_info gauge\notel_scope_info"
             f'{{otel_scope_name="{label_value(self._scope)}"}} 1\n# TYPE target_info gauge\ntarget_info 1\n'.encode()
@@ -79,7 +79,7 @@ class MetricsPage:
     def _of_metric(
         self, name: str, metric: Metric, source: Iterable[Sample | None], at_once: int
     ) -> Iterator[tuple[bytes, int]]:
-        """The text of each `at_once` samples, with how many they are."""
+        """Yield the text of `at_once` samples at a time, with their number."""
         common = ",".join(
             [self._common, *(f'{label}="{text}"' for label, text in metric.fixed)]
         )
@@ -108,7 +108,7 @@ def _labels_text(labels: Mapping[str, str]) -> str:
 
 
 def _lines(name: str, metric: Metric, common: str, samples: Sequence[Sample]) -> str:
-    """A line for each sample."""
+    """Format one line per sample."""
     begin, gaps = _begin_and_gaps(metric, common)
     begin, rest = f"{name}{{{begin}", f"{gaps}}} %s\n"
     texts = [rest % (*_safe(values), value) for values, value in samples]
@@ -116,10 +116,10 @@ def _lines(name: str, metric: Metric, common: str, samples: Sequence[Sample]) ->
 
 
 def _histogram_lines(name: str, metric: Metric, common: str, samples: Sequence[Sample]) -> str:
-    """A line for each bucket of each sample, and two more."""
+    """Format the lines of each sample: one per bucket, sum and count."""
     begin, gaps = _begin_and_gaps(metric, common)
     bounds = [*(f"{bound}.0" for bound in metric.bounds), "+Inf"]
-    # Numbers are filled in first: no number has the sign that stands for the labels.
+    # Numbers are filled in first, because they cannot contain the placeholder of the labels.
     rows = "".join(
         [
             *(f'{name}_bucket{{\r,le="{bound}"}} %s\n' for bound in bounds),
@@ -135,13 +135,13 @@ def _histogram_lines(name: str, metric: Metric, common: str, samples: Sequence[S
 
 
 def _begin_and_gaps(metric: Metric, common: str) -> tuple[str, str]:
-    """The common beginning of the labels of all lines, and the rest with a gap for each value."""
+    """Return the common start of the labels of all lines, and the rest with a gap for each value."""
     gaps = ",".join(f'{label}="%s"' for label in metric.labels)
     return (f"{common}," if gaps else common), gaps
 
 
 def _safe(values: tuple[str, ...]) -> tuple[str, ...]:
-    """Values as they stand between quotes; hardly one has anything that must be escaped."""
+    """Escape values for use between quotes; hardly any needs it."""
     together = "".join(values)
     if '"' in together or "\\" in together or "\n" in together:
         return tuple(map(label_value, values))
@@ -149,7 +149,7 @@ def _safe(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def sum_of(values: list[float | Buckets]) -> float | Buckets:
-    """The sum of values that have no line of their own."""
+    """Return the sum of values that get no line of their own."""
     buckets = [value for value in values if isinstance(value, Buckets)]
     if not buckets:
         return sum(value for value in values if not isinstance(value, Buckets))

@@ -1,4 +1,4 @@
-"""Metrics as a part of the broker: the page, the words about its health, and the port for both."""
+"""The monitoring feature: the metrics page, the health pages, and their port."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ from cometmq.net.http import HttpAnswer, HttpServer, words
 
 _log = logging.getLogger(__name__)
 
-# So long a page is given again: who asks more often gets the same.
+# How long a page is reused for further requests.
 AGE_SECONDS = 1.0
 _NO_LABEL = re.compile(r"[^a-zA-Z0-9_]")
 _TAKEN = {"le", "otel_scope_name", "cluster", "node_id", "node_type"}.union(
@@ -35,8 +35,8 @@ class MonitoringHandler(Feature):
     """Serves `/metrics`, `/healthz` and `/readyz`.
 
     Attributes:
-        health: what the latter two say.
-        port: where it listens; 0: nowhere.
+        health: The texts of the health pages.
+        port: The port; 0 if not served.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -81,10 +81,10 @@ class MonitoringHandler(Feature):
         return self._http.port
 
     async def start(self) -> None:
-        """Listen; where somebody else has the port, say so once and do without.
+        """Start to listen; if the port is in use, log that and continue without.
 
         Raises:
-            SettingsError: metrics are to be sent to a collector, and cannot be.
+            SettingsError: Metrics are to be sent to a collector, and cannot be.
         """
         settings = self._settings
         if settings.metrics_exporter is MetricsExporter.DISABLE:
@@ -103,7 +103,7 @@ class MonitoringHandler(Feature):
         _log.info("metrics at http://%s:%d/metrics", host, self.port)
 
     async def close(self) -> None:
-        """Serve no more."""
+        """Stop."""
         await self._http.close()
         await self._exporting.close()
         await self._machines.close()
@@ -118,7 +118,7 @@ class MonitoringHandler(Feature):
         return words(self.health.ready())
 
     async def _metrics(self) -> HttpAnswer:
-        """The page; whoever asks meanwhile, or soon after, gets the same one."""
+        """Return the page; requests meanwhile, or soon after, get the same one."""
         now = self._clock.monotonic()
         if self._making is None or (self._making.done() and now - self._made_at >= AGE_SECONDS):
             self._made_at = now
@@ -140,9 +140,9 @@ class MonitoringHandler(Feature):
 
 
 def extra_labels(text: str) -> dict[str, str]:
-    """The labels of the setting metricsLabel, "name:value,name:value".
+    """Parse the setting metricsLabel, "name:value,name:value".
 
-    What no label may be called is called otherwise, and nothing that is a metric's own: a line with one twice cannot be read.
+    Invalid characters in names are replaced; a metric's own labels are left out, because duplicates cannot be parsed.
     """
     labels = {}
     for pair in text.split(","):
@@ -154,26 +154,26 @@ def extra_labels(text: str) -> dict[str, str]:
 
 
 class Health:
-    """Tells whether a broker is alive and ready; an answer by itself says that its loop turns."""
+    """The health of a broker: alive and ready. Any answer shows that its loop runs."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._started_ms = parts.clock.now_ms()
 
     def alive(self) -> str:
-        """The line that says that the loop turns, and for how long the broker has run."""
+        """Return the text for a broker that is alive, with its uptime."""
         seconds = (self._parts.clock.now_ms() - self._started_ms) // 1000
         return f"ok: broker {self._parts.settings.broker_name} answers, since {seconds} s"
 
     def ready(self) -> str:
-        """The line of a broker that is ready: recovered, known to a nameserver, and able to store."""
+        """Return the text for a ready broker: recovered, registered, and able to store."""
         role = self._parts.settings.broker_role.name
         master = self._parts.replication().master
         work = "its log takes messages" if master is None else self._copying(master)
         return f"ready: {role}, recovered, registered, {work}"
 
     def _copying(self, master: MasterState) -> str:
-        """Whether a slave copies its master, which does not make it less ready: what it has can be read."""
+        """Describe a slave's replication; it does not affect readiness, because the slave can be read."""
         name = master.address or "its master, which no nameserver names"
         if master.stopped is not None:
             return f"it copies nothing any more from {name}: {master.stopped}"
@@ -183,7 +183,7 @@ class Health:
         return f"it copies nothing now from {name}, and tries again{why}"
 
     def faults(self) -> list[str]:
-        """The faults that keep a broker from being ready, each with what to do; empty where all is well."""
+        """Return the reasons why a broker is not ready, each with a remedy; empty if it is."""
         parts, faults = self._parts, []
         store, settings = parts.store, parts.settings
         if store.refusal is not None:
@@ -200,7 +200,7 @@ class Health:
         return faults
 
     def unregistered(self) -> list[str]:
-        """The nameservers, if none of them knows this broker; else none."""
+        """Return all nameservers if none of them knows this broker, otherwise none."""
         addresses = self._parts.settings.nameserver_addresses
         known = self._parts.registered()
         return [] if not addresses or known else list(addresses)

@@ -1,7 +1,7 @@
-"""A span for each message that carries a trace of OpenTelemetry: that this broker stored it, below the span that sent it.
+"""Creates a span for each stored message with an OpenTelemetry trace, as a child of the span that sent it.
 
-Read from the log behind its dispatch, in a thread, so that no send knows of it: the log is searched for the property's
-name, and only where it stands somewhere before the end are records looked at, one by one.
+The log is read after dispatch, in a thread, so that sends are not affected. It is searched for the property's name; only if
+that occurs before the end are records decoded one by one.
 """
 
 import logging
@@ -28,12 +28,12 @@ _PROPAGATOR = TraceContextTextMapPropagator()
 
 
 class SpanScan(NamedTuple):
-    """The result of a look for stored spans.
+    """The result of a scan for messages with traces.
 
     Attributes:
-        offset: physical offset of what was not looked at.
-        spans: made.
-        skipped: messages with a trace that had no room.
+        offset: Physical offset at which the scan ended.
+        spans: Number of spans created.
+        skipped: Number of messages with a trace beyond the limit.
     """
 
     offset: int
@@ -42,12 +42,12 @@ class SpanScan(NamedTuple):
 
 
 class StoredSpans:
-    """Makes the spans.
+    """A scanner of the log that creates spans.
 
     Args:
-        read: bytes of the log from an offset on, at most so many; None: it has none there. In any thread.
-        tracer: makes and sends spans.
-        broker: its name.
+        read: Returns bytes of the log from an offset on, up to a size; None if there are none. Callable in any thread.
+        tracer: Creates and sends spans.
+        broker: The broker's name.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class StoredSpans:
         self._read = read
         self._tracer = tracer
         self._broker = broker
-        self._next = 0  # Where the last look ended.
-        self._clear_to = 0  # From there to here the name stands nowhere.
+        self._next = 0  # End of the last scan.
+        self._clear_to = 0  # The name does not occur before this offset.
 
     def look(self, start: int, end: int) -> SpanScan:
-        """Look at the log from one record's begin to another's end, or a piece of it. May wait: in a thread."""
+        """Scan the log between two record boundaries, or a piece of it. May wait for the disk: call this in a thread."""
         if start != self._next:  # The log was truncated.
             self._clear_to = 0
         found = SpanScan(end, 0, 0) if self._is_clear(start, end) else self._records(start, end)
@@ -68,10 +68,10 @@ class StoredSpans:
         return found
 
     def _records(self, start: int, end: int) -> SpanScan:
-        """Look at a piece, record by record."""
+        """Scan a piece record by record."""
         piece = self._read(start, min(PIECE_SIZE, end - start))
         if piece is None:
-            return SpanScan(end, 0, 0)  # It is deleted by now.
+            return SpanScan(end, 0, 0)  # Deleted meanwhile.
         content = bytes(piece)
         if len(content) >= _HEAD.size:
             size, magic = _HEAD.unpack_from(content)
@@ -82,17 +82,17 @@ class StoredSpans:
         return self._walk(start, content, end)
 
     def _is_clear(self, start: int, end: int) -> bool:
-        """Whether the name stands nowhere up to there; searched once, as far as it first stands."""
+        """Return whether the name does not occur up to `end`; each part of the log is searched once."""
         at = max(start, self._clear_to)
         while at < end:
             piece = self._read(at, min(PIECE_SIZE, end - at))
             content = bytes(piece or b"")
-            if not content:  # It is deleted by now.
+            if not content:  # Deleted meanwhile.
                 break
             if _MARK in content:
                 self._clear_to = at
                 return False
-            # It may stand across the ends of two pieces; never across those of two files.
+            # The name may cross the boundary of two pieces, but not of two files.
             at += len(content) - len(_MARK) if len(content) == PIECE_SIZE else len(content)
         self._clear_to = end
         return True
@@ -115,11 +115,11 @@ class StoredSpans:
                 else:
                     skipped += 1
             position = after
-        # Where not even one record was there, nothing would ever come.
+        # Without any whole record, the scan would never proceed.
         return SpanScan(start + position if position else end, spans, skipped)
 
     def _span(self, content: bytes, position: int) -> int:
-        """Make the span of a record; 0: it has no trace that is one."""
+        """Create the span of a record; return 0 if it has no valid trace."""
         try:
             record = decode_record(content, position)
             properties = record.properties()

@@ -1,1 +1,1 @@
-"""Registration at nameservers: the broker, its topics and its addresses."""
+"""Registration of the broker, its topics and its addresses at nameservers."""

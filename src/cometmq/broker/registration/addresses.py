@@ -1,10 +1,9 @@
-"""The address on which a broker listens, and the address that it tells others.
+"""Determines the address on which a broker listens, and the address that it registers.
 
-Behind NAT or in a container `brokerIP1` is an address that no interface here has. Whoever reaches the
-broker by it arrives at some interface that nobody named, so it listens on all of them then, as
-RocketMQ always does, and says so; `bindAddress` chooses one.
+Behind NAT or in a container, no local interface has the address `brokerIP1`. Connections to it arrive at an unknown
+interface, so the broker then listens on all of them, as RocketMQ always does, and logs that; `bindAddress` selects one.
 
-A host's name is looked up once, at the start, and others are told the IP, which each record and message id holds, too.
+A host name is resolved once, at the start. Others get the IP, which is also stored in each record and message id.
 """
 
 import errno
@@ -25,25 +24,25 @@ from cometmq.net.loop import loop_network
 
 _log = logging.getLogger(__name__)
 
-# An address for documents (RFC 5737), beyond every network of this machine.
+# An address for documentation (RFC 5737), outside every local network.
 _FAR_AWAY = ("192.0.2.1", 9)
-_ALL = {4: "0.0.0.0", 6: "::"}  # noqa: S104  Said in the log; see above.
+_ALL = {4: "0.0.0.0", 6: "::"}  # noqa: S104  Logged when used; see above.
 _HOST_NAME = re.compile(r"[A-Za-z0-9._-]+")
 UNSPECIFIED_HOSTS = frozenset(_ALL.values())
 
 
 class Addresses(NamedTuple):
-    """The address that others are told, and the one that is listened on."""
+    """The registered IP, and the host that is listened on."""
 
     told_ip: str
     listen_host: str
 
 
 def addresses_of(settings: BrokerSettings) -> Addresses:
-    """The addresses that settings mean; what a reader of the log should know of them is said.
+    """Return the addresses for these settings, and log warnings about them.
 
     Raises:
-        SettingsError: a name that nobody knows, or no address.
+        SettingsError: A name cannot be resolved, or a value is not an address.
     """
     _check_told_to_slaves(settings.ha_ip)
     bound = settings.bind_address
@@ -67,7 +66,7 @@ def addresses_of(settings: BrokerSettings) -> Addresses:
 
 
 def _check_told_to_slaves(host: str | None) -> None:
-    """Refuse what slaves could not connect to. A name is theirs to look up: this machine need not know it."""
+    """Refuse an address that slaves could not connect to. A name is resolved by them, so it need not be known here."""
     if not host or _is_ip(host) or _HOST_NAME.fullmatch(host):
         return
     try:
@@ -81,7 +80,7 @@ def _check_told_to_slaves(host: str | None) -> None:
 
 
 def _warn_of_loopback(addresses: Addresses, settings: BrokerSettings) -> None:
-    """Say that nobody beyond this machine finds the broker, where its file or a nameserver is meant for others."""
+    """Warn that other machines cannot reach a broker on loopback, if its settings suggest that they should."""
     told, host = addresses
     remote = [each for each in settings.nameserver_addresses if not _is_loopback(each)]
     if settings.bind_address is None and (settings.broker_ip is not None or remote):
@@ -104,7 +103,7 @@ def _is_loopback(address: str) -> bool:
 
 
 def _is_here(ip: str) -> bool:
-    """Whether an interface has this address."""
+    """Return whether a local interface has this address."""
     family = socket.AF_INET6 if ":" in ip else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         try:
@@ -115,7 +114,7 @@ def _is_here(ip: str) -> bool:
 
 
 def _own_ip(ip: str) -> str:
-    """The address that others reach this host by; `ip` itself unless it means "every address"."""
+    """Return the address by which others reach this host; `ip` itself unless it means "every address"."""
     if not ip_address(ip).is_unspecified:
         return ip
     try:
@@ -125,12 +124,12 @@ def _own_ip(ip: str) -> str:
 
 
 def _ip_of(key: str, host: str) -> str:
-    """The address that a setting gives, or that the host has which it names; IPv4 where it has both."""
+    """Return the IP of a setting, resolving a host name; IPv4 if it has both."""
     if _is_ip(host):
         return host
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except (OSError, ValueError) as error:  # Python says with the latter that a name cannot be.
+    except (OSError, ValueError) as error:  # ValueError: the name is not valid.
         why = getattr(error, "strerror", None) or error
         raise SettingsError(
             f"{key}={host}: no address has this name ({why}); write an IP address, or a name that this "
@@ -148,12 +147,12 @@ def _is_ip(text: str) -> bool:
 
 
 def unique_ids_of(ip: str, chance: Random, *, clock: Clock) -> UniqueIds:
-    """Unique ids for messages that come without one, as a client at this address makes them."""
+    """Return a generator of unique ids for messages without one, as a client at this address would create them."""
     return UniqueIds(
         ip=ip_address(ip).packed, pid=os.getpid(), loader=chance.getrandbits(32), clock=clock
     )
 
 
 def joined(ip: str, port: int) -> str:
-    """An address as others are told it, "ip:port"; IPv6 in brackets."""
+    """Format an address as "ip:port", IPv6 in brackets."""
     return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"

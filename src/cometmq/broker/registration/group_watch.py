@@ -1,12 +1,12 @@
-"""Watches who has which place in this broker's group, as nameservers see it.
+"""Watches the members of this broker's group at the nameservers, to detect a rival master or a slave's new master.
 
-A registration tells too little, and too late: each 30 s, and a nameserver that prefers another master answers with
-success (RouteInfoManager of RocketMQ 5.x). So each nameserver is asked for the members of the group
-(GET_BROKER_MEMBER_GROUP): by a master behind each registration, and a nameserver of ours ends the connection of a
-broker that has lost its place; by a slave each second while it has no master.
+A registration tells too little, and too late: it is sent every 30 s, and a nameserver that prefers another master still answers
+with success (RouteInfoManager of RocketMQ 5.x). So each nameserver is asked for the members (GET_BROKER_MEMBER_GROUP). A master
+asks after each registration; a nameserver of this project also closes the connection of a broker that has lost its place. A
+slave asks each second while it has no master.
 
-A master whose place another has on every nameserver that knows either of them takes no messages: consumers read from
-the other one. A slave without a master registers again as soon as there is one; the answer names its HA port.
+A master whose place another broker has, on every nameserver that knows either, accepts no messages, because consumers read
+from the other one. A slave without a master registers again as soon as there is one; the answer has its HA port.
 """
 
 import logging
@@ -29,29 +29,29 @@ from cometmq.store.running_flags import RunningFlag
 
 _log = logging.getLogger(__name__)
 
-PERIOD_SECONDS = 1.0  # Of a slave without a master.
-OLD_PERIOD_SECONDS = 3.0  # The same, at a nameserver that only a registration asks.
+PERIOD_SECONDS = 1.0  # For a slave without a master.
+OLD_PERIOD_SECONDS = 3.0  # The same, for a nameserver that must be asked by a registration.
 _TIMEOUT_MS = 3_000
 
 
 class Fence:
-    """Keeps a master from taking messages while another broker has its place."""
+    """A gate that stops a master from accepting messages while another broker has its place."""
 
     def __init__(self, store: MessageStore, identity: BrokerIdentity) -> None:
         self._store = store
         self._identity = identity
         self._known_end = (
             store.max_offset
-        )  # When a nameserver last had this broker as the master.
+        )  # Log end when a nameserver last listed this broker as the master.
 
     def confirm(self) -> None:
-        """Note that a nameserver has this broker as the master."""
+        """Note that a nameserver lists this broker as the master, and accept messages again."""
         self._known_end = self._store.max_offset
         if self._store.flags.clear(RunningFlag.FENCED):
             _log.warning("this broker is the master again, and takes messages")
 
     def close(self, rival: str, nameserver: str) -> None:
-        """Refuse messages: `rival` is the master."""
+        """Refuse messages, because `rival` is the master."""
         if self._store.flags.has(RunningFlag.FENCED):
             return
         name, end = self._identity.broker_name, self._store.max_offset
@@ -69,7 +69,7 @@ class Fence:
 
 
 class GroupWatch:
-    """Asks each nameserver for the members of this broker's group; a machine for each."""
+    """The background jobs that ask each nameserver for the members of this broker's group."""
 
     def __init__(
         self,
@@ -81,33 +81,33 @@ class GroupWatch:
         has_master: Callable[[], bool],
         register_at: Callable[[str], None],
     ) -> None:
-        """Make the watch of a master (with `fence`) or of a slave.
+        """Create the watch of a master (with `fence`) or of a slave.
 
         Args:
             nameservers: Addresses, "host:port" each.
             identity: This broker.
-            ask: Connections to nameservers.
-            fence: Keeps a master from taking messages; None for a slave.
-            has_master: Returns whether a slave copies from a master; it asks nobody then.
-            register_at: Registers a slave at a nameserver soon.
+            ask: Sends requests to nameservers.
+            fence: Stops a master from accepting messages; None for a slave.
+            has_master: Returns whether a slave copies from a master; while it does, it asks nobody.
+            register_at: Schedules a slave's registration at a nameserver.
         """
         self._identity = identity
         self._ask = ask
         self._fence = fence
         self._has_master = has_master
         self._register_at = register_at
-        # The master that each nameserver named last; None: it named none, or cannot tell.
+        # The master in each nameserver's last answer; None if it listed none or does not support the request.
         self._masters: dict[str, str | None] = dict.fromkeys(nameservers)
         self._machines: dict[str, KeptMachine] = {}
 
     def begin(self, keep: KeepMachine) -> None:
-        """Ask from now on."""
+        """Start the jobs."""
         for nameserver in self._masters:
             step = partial(self._step, nameserver)
             self._machines[nameserver] = keep(f"group at {nameserver}", step)
 
     def registered(self, nameserver: str) -> None:
-        """Look again, since a registration at a nameserver was taken or refused."""
+        """Ask a nameserver again after it has accepted or refused a registration."""
         if nameserver in self._machines:
             self._machines[nameserver].wake()
 
@@ -116,12 +116,12 @@ class GroupWatch:
             return PERIOD_SECONDS
         try:
             answer = yield from self._asked(nameserver)
-            if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:  # Of before 5.0.
+            if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:  # Older than 5.0.
                 return self._unable(nameserver)
             if answer.code == ResponseCode.SUCCESS:
                 group = decode_member_group(answer.body)
                 self._told(nameserver, group.addresses.get(MASTER_ID))
-        except CometError as error:  # Its registrar says so.
+        except CometError as error:  # The registrar logs it.
             _log.debug("nameserver %s does not say who is in the group: %s", nameserver, error)
         return PERIOD_SECONDS if self._fence is None else NEVER
 
@@ -140,7 +140,7 @@ class GroupWatch:
         return answer
 
     def _unable(self, nameserver: str) -> float:
-        """Go on without the members: a slave registers to hear of its master."""
+        """Continue without the members: a slave registers repeatedly to learn of its master."""
         if self._fence is not None:
             return NEVER
         self._register_at(nameserver)

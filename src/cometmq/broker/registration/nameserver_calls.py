@@ -1,6 +1,6 @@
-"""The calls of a broker to nameservers: to ask one, and to know whether it is there.
+"""Protocols for a broker's requests to nameservers.
 
-`registration.requests` has what does it over channels; a test's is made of lists.
+`registration.requests` implements them over channels; tests use a simple substitute.
 """
 
 from collections.abc import Callable
@@ -10,21 +10,21 @@ from cometmq.broker.tables.client_peer import PeerAnswer
 
 
 class NameserverCalls(Protocol):
-    """Connections to nameservers."""
+    """Connections to nameservers, for coroutines."""
 
     async def call(
         self, address: str, code: int, fields: dict[str, str], body: bytes, *, timeout_ms: int
     ) -> PeerAnswer:
-        """Ask a nameserver, and wait for its answer, whatever its code.
+        """Send a request to a nameserver and wait for its answer, whatever its code.
 
         Raises:
-            CometError: it cannot be reached, or does not answer.
+            CometError: The nameserver cannot be reached or does not answer.
         """
         ...
 
 
 class AskNameservers(Protocol):
-    """A call that asks a nameserver and calls back with the answer, for machines."""
+    """Connections to nameservers, for background jobs: the answer comes by a callback."""
 
     def __call__(
         self,
@@ -36,13 +36,13 @@ class AskNameservers(Protocol):
         timeout_ms: int,
         done: Callable[[PeerAnswer | None, BaseException | None], None],
     ) -> None:
-        """Ask a nameserver; `done` is called later, with the answer, whatever its code, or with a CometError."""
+        """Send a request; `done` is called later with the answer, whatever its code, or with a CometError."""
         ...
 
     def is_connected(self, address: str) -> bool:
-        """Whether the connection to a nameserver still stands."""
+        """Return whether the connection to a nameserver is open."""
         ...
 
     def when_lost(self, address: str, lost: Callable[[], None]) -> None:
-        """Call back, later, when the connection to a nameserver stands no more."""
+        """Call back, later, when the connection to a nameserver is closed."""
         ...

@@ -1,4 +1,4 @@
-"""Warns that a broker asks for signatures and its nameserver does not, so that anybody can register a broker there."""
+"""Warns if a broker requires signatures but its nameserver does not, so that anybody can register a broker there."""
 
 import logging
 from collections.abc import Sequence
@@ -14,14 +14,14 @@ _TIMEOUT_MS = 3_000
 async def warn_of_open_nameservers(
     nameservers: Sequence[str], unsigned_calls: NameserverCalls
 ) -> None:
-    """Ask each nameserver something without a signature, and log a warning for each that answers."""
+    """Send each nameserver an unsigned request, and log a warning for each that answers."""
     for nameserver in nameservers:
         try:
             answer = await unsigned_calls.call(
                 nameserver, RequestCode.GET_BROKER_CLUSTER_INFO, {}, b"", timeout_ms=_TIMEOUT_MS
             )
         except CometError:
-            continue  # The registration tells of it.
+            continue  # The registration reports it.
         if answer.code == ResponseCode.SUCCESS:
             _log.warning(
                 "this broker asks for signatures, and the nameserver %s does not: anybody who reaches it can register a broker that "

@@ -1,8 +1,8 @@
-"""The topics as they are registered at nameservers: with the permissions that this broker can keep.
+"""The topics as they are registered at nameservers, with the permissions that are currently possible.
 
-`brokerPermission` cuts them, as in RocketMQ. Once the store takes no message until a restart (a failed
-flush, a damaged log) writing goes as well: producers send to other brokers, and consumers
-still read here what there is (docs/design/0004). A disk that is only full passes, and changes nothing.
+As in RocketMQ, `brokerPermission` restricts them. If the store accepts no message until a restart (a failed flush, a
+damaged log), write permission is withdrawn, too: producers use other brokers, and consumers can still read
+(docs/design/0004). A full disk is temporary and changes nothing.
 """
 
 import logging
@@ -19,12 +19,12 @@ _log = logging.getLogger(__name__)
 
 
 class RegisteredTopics:
-    """The topics as they are registered; topics.json keeps them unchanged."""
+    """The registered view of the topics; topics.json is unchanged."""
 
     def __init__(
         self, topics: Topics, store: MessageStore, clock: Clock, settings: BrokerSettings
     ) -> None:
-        """`settings` has the broker's permission, which may change while it runs."""
+        """`settings` has the broker's permission, which may change at run time."""
         self._topics = topics
         self._store = store
         self._clock = clock
@@ -34,7 +34,7 @@ class RegisteredTopics:
         self._is_withdrawn = False
 
     def look(self) -> bool:
-        """Whether the permissions are others than at the last look: nameservers are to be told."""
+        """Return whether the permissions have changed since the last call, so that the broker must register again."""
         if self._store.needs_restart and not self._is_withdrawn:
             self._is_withdrawn = True
             _log.error("producers are told to send to other brokers: %s", self._store.refusal)
@@ -46,15 +46,15 @@ class RegisteredTopics:
         return True
 
     def table(self) -> TopicTable:
-        """The topics and their version, one that no other permissions were ever told under."""
+        """Return the topics with a version that was never registered with other permissions."""
         table = self._topics.table()
         version = table.version
         if self._changed_ms is not None:
-            # Nameservers take what is new only. It is not kept: the next start has the old one.
+            # Nameservers only accept newer versions. This one is not saved: the next start has the old one.
             version = version.next(self._changed_ms)
         if self._perm & PERM_READ_WRITE == PERM_READ_WRITE:
             return TopicTable(version, table.topics)
-        # Without PERM_INHERIT, too, as BrokerController.registerBrokerAll does.
+        # Without PERM_INHERIT, too, as in BrokerController.registerBrokerAll.
         topics = {
             name: replace(config, perm=config.perm & self._perm)
             for name, config in table.topics.items()

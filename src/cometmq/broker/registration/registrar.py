@@ -1,14 +1,12 @@
-"""Tells every nameserver what topics this broker has: at the start, at each change, every 30 s.
+"""Registers the broker's topics at every nameserver: at the start, at each change, every 30 s.
 
-A machine for each nameserver, so one that is down delays nobody. A change wakes all of
-them; changes that come while one registers are told together in its next round. A nameserver that
-was lost is tried again every few seconds: it forgot everything, or soon will.
+Each nameserver has its own background job, so one that is down delays no other. A change wakes all jobs; changes during a
+registration are sent together in the next round. A lost nameserver is retried every few seconds: it has forgotten the
+broker, or soon will.
 
-All topics are told each time, as long as they are few. Of many a change tells those that changed,
-one by one (REGISTER_TOPIC_IN_NAMESRV 217, as Java does with enableSingleTopicRegister), and
-all of them go once a period; their body is made in a thread.
-
-Follows BrokerController.registerBrokerAll and BrokerOuterAPI of RocketMQ 5.3.3.
+While there are few topics, each registration has all of them. Of many, a change only registers the changed ones, one by one
+(REGISTER_TOPIC_IN_NAMESRV 217, as Java does with enableSingleTopicRegister). All of them are sent once a period; their body
+is encoded in a thread. Follows BrokerController.registerBrokerAll and BrokerOuterAPI of RocketMQ 5.3.3.
 """
 
 import logging
@@ -46,19 +44,19 @@ from cometmq.model.topic import TopicConfig
 
 _log = logging.getLogger(__name__)
 
-# BrokerController clamps registerNameServerPeriod to these, ms.
+# Bounds of registerNameServerPeriod, as in BrokerController, ms.
 PERIOD_MS_MIN = 10_000
 PERIOD_MS_MAX = 60_000
-# How soon a lost nameserver is tried again, seconds; a refused connection costs little.
+# Delay before a lost nameserver is retried, seconds; a refused connection costs little.
 _LOST_SECONDS = 1.0
 _RETRY_SECONDS = 3.0
-# Below the 5 s that admin tools wait for the answer to a change.
+# Less than the 5 s that admin tools wait for the answer to a change.
 CHANGE_SECONDS_MAX = 3.0
 _UNREGISTER_TIMEOUT_MS = 3000  # BrokerOuterAPI.unregisterBroker.
-# Up to so many topics all are told of each change, which takes 5 ms.
+# Up to this many topics, each change sends all of them, which takes 5 ms.
 WHOLE_MAX = 1000
 ATTRIBUTES_MAX = 1 << 20  # Characters.
-# Changed topics that are told one by one; of more, all topics are told.
+# Largest number of changed topics that are sent one by one; otherwise all topics are sent.
 SINGLES_MAX = 200
 
 
@@ -67,10 +65,10 @@ class RegistrarSettings:
     """The settings of a broker's registration.
 
     Attributes:
-        period_ms: pause between registrations (registerNameServerPeriod).
-        timeout_ms: how long a nameserver may take to answer (registerBrokerTimeoutMills).
-        is_compressed: send the topics compressed (compressedRegister).
-        is_forced: register even where nothing changed (forceRegister).
+        period_ms: Pause between registrations (registerNameServerPeriod).
+        timeout_ms: Timeout for a nameserver's answer (registerBrokerTimeoutMills).
+        is_compressed: Whether to compress the topics (compressedRegister).
+        is_forced: Whether to register even if nothing has changed (forceRegister).
     """
 
     period_ms: int = 30_000
@@ -80,15 +78,15 @@ class RegistrarSettings:
 
     @property
     def period_seconds(self) -> float:
-        """The pause, within the bounds that RocketMQ keeps."""
+        """The pause in seconds, within RocketMQ's bounds."""
         return min(max(self.period_ms, PERIOD_MS_MIN), PERIOD_MS_MAX) / 1000
 
 
 class KeepMachine(Protocol):
-    """Takes a machine's step again and again (`loop.on_loop.Machines.keep`)."""
+    """Runs a background job (`loop.on_loop.Machines.keep`)."""
 
     def __call__(self, name: str, step: Callable[[], Steps[float]]) -> KeptMachine:
-        """Begin at once; gives what wakes the machine."""
+        """Start the job at once; return it, so that it can be woken."""
         ...
 
 
@@ -96,10 +94,10 @@ class Registrar:
     """The broker's side of registration.
 
     Attributes:
-        master: what a nameserver last said about this slave's master; empty for a master.
-        order_topics: the order configuration by topic, as the nameservers last sent it.
-        on_master: each is told `master` when that has changed.
-        on_registered: each is called with a nameserver that has taken or refused a registration of all topics.
+        master: A slave's master as last named by a nameserver; empty for a master.
+        order_topics: The order configuration by topic, as last received from a nameserver.
+        on_master: Called with `master` when it has changed.
+        on_registered: Called with a nameserver that has accepted or refused a registration of all topics.
     """
 
     def __init__(
@@ -113,17 +111,16 @@ class Registrar:
         timers: Timers,
         settings: RegistrarSettings | None = None,
     ) -> None:
-        """Nothing is told yet; see `start`.
+        """Create the registrar; `start` begins to register.
 
         Args:
-            nameservers: addresses, "host:port" each.
-            identity: who this broker is.
-            topics: gives the topics and their version; its topics must not change under one
-                version.
-            ha_address: where slaves fetch from.
-            ask: connections; the registrar does not close them.
-            timers: all time.
-            settings: how to register.
+            nameservers: Addresses, "host:port" each.
+            identity: This broker.
+            topics: Returns the topics and their version; topics must not change without a new version.
+            ha_address: The address from which slaves copy the log.
+            ask: Sends requests to nameservers; not closed by the registrar.
+            timers: The clock.
+            settings: How to register.
         """
         self.master = RegisterBrokerResponse()
         self.order_topics: Mapping[str, str] = {}
@@ -137,39 +134,39 @@ class Registrar:
         self._ha_address = ha_address
         self._links = [_Link(address, self) for address in nameservers]
         self._body: tuple[DataVersion, RegistrationBody] | None = None
-        # Who waits for a body that is being made, by its version.
+        # Waiters for a body that is being encoded, by its version.
         self._making: dict[
             DataVersion, list[Callable[[object, BaseException | None], None]]
         ] = {}
 
     def start(self, keep: KeepMachine) -> Steps[None]:
-        """Register everywhere, and keep it so; over when each nameserver has answered or failed."""
+        """Register at all nameservers and start the jobs; done when each has answered or failed."""
         rounds = [link.ask_round() for link in self._links]
         for link in self._links:
             link.begin(keep)
         yield from self._all_of(rounds, seconds=self.settings.timeout_ms / 1000)
 
     def changed(self, topic: str | None = None) -> None:
-        """The topics changed, or just one of them: tell it soon."""
+        """Register soon, because one topic or (None) any topics have changed."""
         for link in self._links:
             link.note(topic)
             link.wake()
 
     def register_at(self, nameserver: str) -> None:
-        """Register at one nameserver soon, with all topics."""
+        """Register all topics at one nameserver soon."""
         for link in self._links:
             if link.address == nameserver:
                 link.note(None)
                 link.wake()
 
     def is_known(self) -> bool:
-        """Whether any nameserver took the last registration."""
+        """Return whether any nameserver accepted the last registration."""
         return any(link.is_up for link in self._links)
 
     def register(self) -> Steps[None]:
-        """Tell of a change now; over when the nameservers that are up know it.
+        """Register a change now; done when the reachable nameservers know it.
 
-        One that does not answer holds nobody up for more than CHANGE_SECONDS_MAX.
+        A nameserver that does not answer delays this by CHANGE_SECONDS_MAX at most.
         """
         rounds = [(link.is_up, link.ask_round()) for link in self._links]
         for link in self._links:
@@ -178,7 +175,7 @@ class Registrar:
         yield from self._all_of(up, seconds=CHANGE_SECONDS_MAX)
 
     def leave(self) -> Steps[None]:
-        """Leave every nameserver that is up, all at once; nothing is kept told any more."""
+        """Unregister from all reachable nameservers at once; the jobs must be stopped before."""
         rounds = []
         for link in self._links:
             if link.is_up:
@@ -188,17 +185,17 @@ class Registrar:
         yield from self._all_of(rounds, seconds=_UNREGISTER_TIMEOUT_MS / 1000)
 
     def _all_of(self, rounds: "Sequence[_Round]", *, seconds: float) -> Steps[None]:
-        """Wait until these registrations are over, or until a timeout."""
+        """Wait until these rounds are over, or until a timeout."""
         if any(not each.is_over for each in rounds):
             yield from called_back(partial(_call_back, rounds, self.timers, seconds))
 
-    # --- asked by links
+    # --- called by links
 
     def tell(self, address: str) -> Steps[None]:
         """Register at one nameserver.
 
         Raises:
-            CometError: it cannot be reached, does not answer or refuses.
+            CometError: It cannot be reached, does not answer or refuses.
         """
         table = self._topics()
         if not self.settings.is_forced and not (
@@ -228,7 +225,7 @@ class Registrar:
             self.order_topics = decode_kv_table(answer.body)
 
     def _master_told(self, master: RegisterBrokerResponse) -> None:
-        """A nameserver named the master; one that does not know it takes nothing back."""
+        """Note the master from an answer; an answer without one changes nothing."""
         known = self.master
         news = RegisterBrokerResponse(
             ha_server_addr=master.ha_server_addr or known.ha_server_addr,
@@ -240,7 +237,7 @@ class Registrar:
                 told(news)
 
     def _is_news(self, address: str, version: DataVersion) -> Steps[bool]:
-        """Ask a nameserver whether it has other topics of ours than we have; a sign of life, too."""
+        """Ask a nameserver whether its topics of this broker are outdated; this is also a heartbeat."""
         answer = yield from self._call(
             address,
             RequestCode.QUERY_DATA_VERSION,
@@ -251,7 +248,7 @@ class Registrar:
         return is_changed or not answer.body or decode_data_version(answer.body) != version
 
     def _encoded(self, table: TopicTable) -> Steps[RegistrationBody]:
-        """The body; made once for all nameservers, and in a thread where it is large."""
+        """Return the body; it is encoded once for all nameservers, and in a thread if it is large."""
         version = table.version
         if version in self._making:
             yield from called_back(self._making[version].append)
@@ -278,7 +275,7 @@ class Registrar:
         return body
 
     def singles(self, names: Collection[str]) -> list[TopicConfig] | None:
-        """The topics to register one by one; None where all have to be told."""
+        """Return the topics to register one by one; None if all must be sent."""
         if len(names) > SINGLES_MAX or not self.settings.is_forced:
             return None
         topics = self._topics().topics
@@ -287,10 +284,10 @@ class Registrar:
         return [topics[name] for name in names if name in topics]
 
     def tell_one(self, address: str, config: TopicConfig) -> Steps[None]:
-        """Tell one nameserver, which knows this broker, of one topic.
+        """Register one topic at a nameserver that knows this broker.
 
         Raises:
-            CometError: it cannot be reached, does not answer or refuses.
+            CometError: It cannot be reached, does not answer or refuses.
         """
         queues = QueueData(
             self.identity.broker_name,
@@ -309,10 +306,10 @@ class Registrar:
     def _call(
         self, address: str, code: RequestCode, fields: dict[str, str], body: bytes = b""
     ) -> Steps[PeerAnswer]:
-        """Ask a nameserver.
+        """Send a request to a nameserver.
 
         Raises:
-            CometError: it cannot be reached, does not answer or refuses.
+            CometError: It cannot be reached, does not answer or refuses.
         """
         timeout_ms = self.settings.timeout_ms
         answer: PeerAnswer = yield from called_back(
@@ -324,11 +321,11 @@ class Registrar:
 
 
 class _Round:
-    """A registration that is under way or asked for.
+    """A registration that is in progress or requested.
 
     Attributes:
-        is_over: whether it has ended, well or badly.
-        on_end: each is called then.
+        is_over: Whether it has ended, successfully or not.
+        on_end: Called when it has ended.
     """
 
     def __init__(self) -> None:
@@ -336,7 +333,7 @@ class _Round:
         self.on_end: list[Callable[[], None]] = []
 
     def end(self) -> None:
-        """Tell those who wait that the round is over."""
+        """Mark the round as over and notify its waiters."""
         self.is_over = True
         for tell in self.on_end:
             tell()
@@ -348,7 +345,7 @@ def _call_back(
     seconds: float,
     done: Callable[[None, None], None],
 ) -> None:
-    """Call `done` once these are over, or so many seconds later."""
+    """Call `done` once all rounds are over, or after `seconds`."""
     waits = True
 
     def end() -> None:
@@ -368,11 +365,11 @@ def _call_back(
 
 
 class _Link:
-    """Keeps one nameserver told; a machine.
+    """The background job that keeps the broker registered at one nameserver.
 
     Attributes:
-        address: of the nameserver.
-        is_up: whether it took our last registration.
+        address: The address of the nameserver.
+        is_up: Whether it accepted the last registration.
     """
 
     def __init__(self, address: str, registrar: Registrar) -> None:
@@ -380,36 +377,38 @@ class _Link:
         self.is_up = False
         self._registrar = registrar
         self._machine: KeptMachine | None = None
-        self._is_watching = False  # Told when the connection is lost.
-        self._next_round: _Round | None = None  # The one that begins next.
+        self._is_watching = (
+            False  # Whether `_lost` will be called when the connection is closed.
+        )
+        self._next_round: _Round | None = None  # The next round, if somebody waits for it.
         self._has_complained = False
-        self._changed: set[str] | None = None  # Since the last round; None: anything.
-        self._whole_at = 0.0  # When all topics were told last, monotonic seconds.
+        self._changed: set[str] | None = None  # Topics changed since the last round; None: any.
+        self._whole_at = 0.0  # Time of the last registration of all topics, monotonic seconds.
 
     def begin(self, keep: KeepMachine) -> None:
-        """Take the first step soon."""
+        """Start the job."""
         self._machine = keep(self.address, self._step)
 
     def note(self, topic: str | None) -> None:
-        """A topic changed; None is any."""
+        """Note that a topic, or (None) any topics, changed."""
         if topic is None:
             self._changed = None
         elif self._changed is not None and len(self._changed) <= SINGLES_MAX:
             self._changed.add(topic)
 
     def ask_round(self) -> _Round:
-        """The round that begins next."""
+        """Return the round that begins next."""
         if self._next_round is None:
             self._next_round = _Round()
         return self._next_round
 
     def wake(self) -> None:
-        """Begin a registration now, or behind the one that is under way."""
+        """Register now, or after the registration in progress."""
         if self._machine is not None:
             self._machine.wake()
 
     def _step(self) -> Steps[float]:
-        """Register; asked for, when the period is over, and when the nameserver was lost."""
+        """Register when requested, when the period is over, or after the nameserver was lost."""
         current, self._next_round = self._next_round, None
         try:
             yield from self._register()
@@ -419,7 +418,7 @@ class _Link:
         if not self.is_up:
             return _RETRY_SECONDS
         if not self._is_watching:
-            # One for as long as the connection stands, and not one for each period.
+            # One callback per connection, not one per period.
             self._is_watching = True
             self._registrar.ask.when_lost(self.address, self._lost)
         return self._registrar.settings.period_seconds
@@ -447,7 +446,7 @@ class _Link:
             self.is_up = True
 
     def _tell_singly(self, names: set[str]) -> Steps[bool]:
-        """Register these topics alone; False: all must be told."""
+        """Register these topics one by one; return False if all must be sent."""
         registrar = self._registrar
         due = self._whole_at + registrar.settings.period_seconds
         if not self.is_up or not names or registrar.timers.monotonic() >= due:
@@ -459,11 +458,11 @@ class _Link:
             for config in configs:
                 yield from registrar.tell_one(self.address, config)
         except BrokerRefused:
-            return False  # One of before 5.0 does not know the request.
+            return False  # Nameservers before 5.0 do not know the request.
         return True
 
     def leave(self, told: Callable[[], None]) -> None:
-        """Tell the nameserver that this broker goes."""
+        """Unregister from the nameserver."""
 
         def done(answer: PeerAnswer | None, error: BaseException | None) -> None:
             why: object = error
@@ -485,7 +484,7 @@ class _Link:
 
 
 def _is_large(table: TopicTable) -> bool:
-    """Whether making a body of the topics takes long."""
+    """Return whether encoding the topics takes long."""
     if len(table.topics) > WHOLE_MAX:
         return True
     attributes = (config.attributes for config in table.topics.values() if config.attributes)

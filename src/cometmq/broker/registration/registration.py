@@ -1,4 +1,4 @@
-"""The registrar on the loop: begun with the broker, asked by its services, and ended with a word to each nameserver."""
+"""Runs the registrar on the broker's loop: starts it, registers changes, and unregisters at the end."""
 
 from collections.abc import Awaitable, Callable
 
@@ -20,7 +20,7 @@ def registrar_of(
     ask: AskNameservers,
     timers: Timers,
 ) -> Registrar:
-    """The registrar of a broker with these settings, which clients reach at `address`."""
+    """Create the registrar of a broker with these settings, which clients reach at `address`."""
     return Registrar(
         settings.nameserver_addresses,
         BrokerIdentity(
@@ -42,26 +42,26 @@ def registrar_of(
 
 
 class Registration:
-    """Runs a registrar's machines.
+    """The running registrar of a broker.
 
     Attributes:
-        registrar: what it runs.
+        registrar: The registrar.
     """
 
     def __init__(self, registrar: Registrar, world: World) -> None:
-        """`world` has the time that the registrar goes by."""
+        """`world` provides the registrar's timers."""
         self.registrar = registrar
         self._machines = Machines(world, "registrar")
 
     async def start(self) -> None:
-        """Register everywhere; return when each nameserver has answered or failed."""
+        """Register at all nameservers; return when each has answered or failed."""
         await self._machines.run(self.registrar.start(self._machines.keep))
 
     def register(self) -> Awaitable[None]:
-        """Tell of a change now; done when the nameservers that are up know it."""
+        """Register a change now; done when the reachable nameservers know it."""
         return self._machines.run(self.registrar.register())
 
     async def close(self) -> None:
-        """Leave every nameserver that is up."""
+        """Stop and unregister from all reachable nameservers."""
         await self._machines.close()
         await self._machines.run(self.registrar.leave())

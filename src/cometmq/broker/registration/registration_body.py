@@ -1,9 +1,8 @@
-"""The body of a registration, such that it fits a frame whatever topics a broker has.
+"""Encodes the body of a registration so that it fits a frame, however many topics a broker has.
 
-A small table goes as JSON, as Java's does by default. A large one is compressed, which each nameserver
-since 4.0 reads, whatever `compressedRegister` says; and of one that is too large even then, which
-only files of before there were bounds can hold, as many topics are told as fit: those of
-users before those of retries and dead letters.
+A small table is sent as JSON, as Java does by default. A large one is compressed whatever `compressedRegister` says; every
+nameserver since 4.0 can read that. If it is still too large, which is only possible with files from before there were
+limits, only a part of the topics is sent: users' topics before retry and dead-letter topics.
 """
 
 from typing import NamedTuple
@@ -18,18 +17,18 @@ from cometmq.codec.bodies.register import (
 from cometmq.codec.bodies.topic_config import TopicTable
 from cometmq.model.names import is_derived_topic
 
-# As JSON a topic has some 150 bytes more than compressed: this is about 6,000 topics.
+# A topic has some 150 bytes more as JSON than compressed: this is about 6,000 topics.
 JSON_SIZE_MAX = 1 << 20
 _JSON_TOPIC_REST = 150
 
 
 class RegistrationBody(NamedTuple):
-    """A body.
+    """An encoded registration.
 
     Attributes:
-        content: its bytes.
-        is_compressed: what the header must say.
-        left_out: how many topics it does not name, since they do not fit.
+        content: The body.
+        is_compressed: Whether it is compressed, which the header must say.
+        left_out: Number of topics that did not fit.
     """
 
     content: bytes
@@ -38,7 +37,7 @@ class RegistrationBody(NamedTuple):
 
 
 def make_body(table: TopicTable, *, is_compressed: bool) -> RegistrationBody:
-    """The body that tells of a table, compressed where that is wanted or needed. Any thread."""
+    """Encode a topic table, compressed if wanted or needed. Callable in any thread."""
     count = len(table.topics)
     size = sum(map(topic_size, table.topics.values()))
     if not is_compressed and size + count * _JSON_TOPIC_REST <= JSON_SIZE_MAX:

@@ -1,4 +1,4 @@
-"""Requests of a broker to nameservers: calls become frames, over channels of ours."""
+"""Sends a broker's requests to nameservers over channels."""
 
 from collections.abc import Callable
 
@@ -9,20 +9,20 @@ from cometmq.net.tasks import Tasks
 
 
 class NameserverChannels:
-    """Calls nameservers, for coroutines and for machines (`nameserver_calls`)."""
+    """Sends requests to nameservers, for coroutines and for background jobs (`nameserver_calls`)."""
 
     def __init__(self, channels: Channels) -> None:
-        """The channels are closed by their owner, which ends each question."""
+        """The owner of the channels closes them, which ends all requests."""
         self._channels = channels
         self._tasks = Tasks("nameservers")
 
     async def call(
         self, address: str, code: int, fields: dict[str, str], body: bytes, *, timeout_ms: int
     ) -> Command:
-        """Ask a nameserver, and wait for its answer, whatever its code.
+        """Send a request to a nameserver and wait for its answer, whatever its code.
 
         Raises:
-            CometError: it cannot be reached, or does not answer.
+            CometError: It cannot be reached or does not answer.
         """
         command = Command(code, fields=fields, body=body)
         return await self._channels.call(address, command, timeout_ms=timeout_ms)
@@ -37,7 +37,7 @@ class NameserverChannels:
         timeout_ms: int,
         done: Callable[[PeerAnswer | None, BaseException | None], None],
     ) -> None:
-        """Ask; `done` is called with the answer, or why there is none."""
+        """Send a request; `done` is called with the answer or the error."""
         work = self._ask(address, Command(code, fields=fields, body=body), timeout_ms, done)
         self._tasks.spawn(work, f"{code} at {address}")
 
@@ -50,17 +50,17 @@ class NameserverChannels:
     ) -> None:
         try:
             answer = await self._channels.call(address, command, timeout_ms=timeout_ms)
-        except Exception as error:  # noqa: BLE001  Whoever asked decides.
+        except Exception as error:  # noqa: BLE001  The caller handles it.
             done(None, error)
         else:
             done(answer, None)
 
     def is_connected(self, address: str) -> bool:
-        """Whether the connection to a nameserver still stands."""
+        """Return whether the connection to a nameserver is open."""
         return self._channels.peek(address) is not None
 
     def when_lost(self, address: str, lost: Callable[[], None]) -> None:
-        """Call back, later, when the connection to a nameserver stands no more."""
+        """Call back, later, when the connection to a nameserver is closed."""
         self._tasks.spawn(self._wait_lost(address, lost), f"loss of {address}")
 
     async def _wait_lost(self, address: str, lost: Callable[[], None]) -> None:

@@ -1,1 +1,1 @@
-"""Requests between clients, and their replies, that pass through the broker."""
+"""Requests and replies between clients that pass through the broker."""

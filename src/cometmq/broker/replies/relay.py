@@ -1,8 +1,7 @@
-"""Questions that a console asks a broker and a consumer answers.
+"""Relays requests of administrators to consumers, and the answers back.
 
-The broker finds the client's connection, passes the question on with what only a broker can add,
-and gives the answer back as it comes. Follows AdminBrokerProcessor.callConsumer and Broker2Client
-of RocketMQ 5.3.3.
+The broker finds the client's connection, adds to the request what only a broker knows, and returns the answer unchanged.
+Follows AdminBrokerProcessor.callConsumer and Broker2Client of RocketMQ 5.3.3.
 """
 
 import asyncio
@@ -25,15 +24,15 @@ from cometmq.model.queue import MessageQueue
 from cometmq.model.rights import Action, topic_access
 from cometmq.store.message_store import MessageStore
 
-# Clients before V3_1_8_SNAPSHOT (ordinal in MQVersion) do not know these questions.
+# Clients before V3_1_8_SNAPSHOT (ordinal in MQVersion) do not know these requests.
 _VERSION_MIN = 62
 _SIGNER_FIELDS = frozenset({ACCESS_KEY, SIGNATURE, SECURITY_TOKEN})
-# Broker2Client.callClient waits so long.
+# The timeout of Broker2Client.callClient.
 _TIMEOUT_MS = 10_000
 
 
 class ClientRelay:
-    """Passes questions on to consumers."""
+    """The relay of requests to consumers."""
 
     def __init__(
         self,
@@ -45,7 +44,7 @@ class ClientRelay:
         members: Members,
         pool: Executor,
     ) -> None:
-        """In the `pool` records are read, and what a client may have made long."""
+        """The `pool` reads records, and decodes answers of clients, which may be long."""
         self._settings = settings
         self._store = store
         self._topics = topics
@@ -54,19 +53,19 @@ class ClientRelay:
         self._pool = pool
 
     async def running(self, request: RunningRequest, fields: dict[str, str]) -> PeerAnswer:
-        """Ask a consumer how it is; `fields` are the whole question, which it gets as it came.
+        """Return a consumer's running info; `fields` is the header of the request, which is sent to it unchanged.
 
         Raises:
-            RequestError: it is not here, is too old, goes away or does not answer in time.
+            RequestError: The consumer is not connected, too old, disconnects or does not answer in time.
         """
         client = self._client(request.consumer_group, request.client_id)
         return await _pass_on(client, RequestCode.GET_CONSUMER_RUNNING_INFO, fields)
 
     async def consume(self, request: DirectRequest, fields: dict[str, str]) -> PeerAnswer:
-        """Have a consumer consume a message, whose record goes along; `fields` are the whole question.
+        """Let a consumer consume a message, whose record is sent along; `fields` is the header of the request.
 
         Raises:
-            RequestError: as `running`; or there is no such message.
+            RequestError: As for `running`, or there is no such message.
         """
         client = self._client(request.consumer_group, request.client_id or "")
         fields = {**fields, "brokerName": self._settings.broker_name}
@@ -77,7 +76,7 @@ class ClientRelay:
         if group is not None:
             fields["groupSysFlag"] = str(group.sys_flag)
         record = await self._record(request.msg_id or "")
-        # Its topic is the record's, whatever the request names. A dead letter was the group's own message.
+        # The topic is that of the record, whatever the request names. A dead letter was a message of the group itself.
         name = decode_record(record).topic
         is_dead_letter = name == dead_letter_topic(request.consumer_group)
         wanted = () if is_dead_letter else (topic_access(name, frozenset({Action.SUB})),)
@@ -116,10 +115,10 @@ class ClientRelay:
     async def statuses(
         self, request: ClientStatusRequest
     ) -> dict[str, dict[MessageQueue, int]]:
-        """The offsets that each member of a group has in mind, by its id; those that do not answer are left out.
+        """Return the offsets in memory of each member of a group, by client id; members that do not answer are left out.
 
         Raises:
-            RequestError: SYSTEM_ERROR: the group has no members.
+            RequestError: SYSTEM_ERROR: The group has no members.
         """
         group = self._members.consumer_group(request.group)
         if group is None:
@@ -144,13 +143,13 @@ class ClientRelay:
     async def _status_of(
         self, client: Client, fields: dict[str, str]
     ) -> dict[MessageQueue, int] | None:
-        """A client's offsets; None when it does not answer: the others' are still worth having."""
+        """Return a client's offsets; None if it does not answer, so that the others' are still returned."""
         code = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
         try:
             answer = await _pass_on(client, code, dict(fields))
             if answer.code:
                 return None
-            # Java writes queues as keys, which is no strict JSON, and a client may answer what it likes.
+            # Java uses queues as keys, which is not strict JSON, and a client may answer anything.
             return await asyncio.get_running_loop().run_in_executor(
                 self._pool, decode_client_offsets, answer.body
             )
@@ -159,7 +158,7 @@ class ClientRelay:
 
 
 def _not_online(group: str, client_id: str) -> RequestError:
-    """The answer where a group has no such member, or none that may have what is asked of it."""
+    """Return the error for a group without such a member, or with one that lacks the rights."""
     return RequestError(
         ResponseCode.SYSTEM_ERROR, f"The Consumer <{group}> <{client_id}> not online"
     )
@@ -168,7 +167,7 @@ def _not_online(group: str, client_id: str) -> RequestError:
 async def _pass_on(
     client: Client, code: int, fields: dict[str, str], body: bytes = b""
 ) -> PeerAnswer:
-    # Whoever has the asker's signature could ask the same of this broker again.
+    # With the administrator's signature, the client could send the same request to this broker.
     fields = {name: text for name, text in fields.items() if name not in _SIGNER_FIELDS}
     try:
         return await client.peer.call(code, fields, body, timeout_ms=_TIMEOUT_MS)

@@ -1,12 +1,11 @@
-"""Replies to requests that are messages: they go straight to the client that asked.
+"""Request-reply: delivers a reply directly to the client that sent the request.
 
-    asker --(10/310: a message with CORRELATION_ID, REPLY_TO_CLIENT, TTL)--> broker --> responder
-    asker <--(326)-- broker <--(324/325: the reply)-- responder
+ requester --(10/310: a message with CORRELATION_ID, REPLY_TO_CLIENT, TTL)--> broker --> responder
+ requester <--(326)-- broker <--(324/325: the reply)-- responder
 
-The asker's id stands in the reply's REPLY_TO_CLIENT; it is connected here as a producer, since it
-greets all brokers before it asks. Unless storeReplyMessageEnable=false the reply is stored, too
-(`<cluster>_REPLY_TOPIC`, for those who look into it later). Follows ReplyMessageProcessor of
-RocketMQ 5.3.3.
+The reply's REPLY_TO_CLIENT has the requester's client id. The requester is connected here as a producer, because it
+sends heartbeats to all brokers before its request. Unless storeReplyMessageEnable=false the reply is also stored in
+`<cluster>_REPLY_TOPIC`, for later inspection. Follows ReplyMessageProcessor of RocketMQ 5.3.3.
 """
 
 import logging
@@ -32,17 +31,17 @@ from cometmq.model.topic import TopicConfig
 from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
-_NOT_STORED_ID = "0"  # What Java answers in place of a message id.
+_NOT_STORED_ID = "0"  # Java's answer instead of a message id.
 
 
 class ReplyResult(NamedTuple):
     """The result of a reply.
 
     Attributes:
-        fault: why its reader does not have it; None: it has.
-        queue_id: of the queue that it was for.
-        message_id: of the reply as it was stored; "0" where it was not.
-        queue_offset: and where.
+        fault: Why the requester did not get it; None if it did.
+        queue_id: The queue of the reply.
+        message_id: Id of the stored reply; "0" if it was not stored.
+        queue_offset: Queue offset of the stored reply.
     """
 
     fault: str | None
@@ -52,7 +51,7 @@ class ReplyResult(NamedTuple):
 
 
 class Replies:
-    """Passes replies on."""
+    """The handler of replies."""
 
     def __init__(
         self,
@@ -65,7 +64,7 @@ class Replies:
         inner: InnerPuts,
         clock: Clock,
     ) -> None:
-        """`address` is the broker's, which the reader is told."""
+        """`address` is the broker's, which is sent to the requester."""
         self._settings = settings
         self._address = address
         self._store = store
@@ -75,10 +74,10 @@ class Replies:
         self._clock = clock
 
     def reply(self, request: AnySend, body: bytes, sender: Sender) -> Awaitable[ReplyResult]:
-        """Pass a reply on; what came of it when its reader has answered.
+        """Deliver a reply; the result is available when the requester has answered.
 
         Raises:
-            RequestError: such a reply cannot be; the code says why.
+            RequestError: The reply is refused; the code says why.
         """
         topic = self._topic_of(request)
         if len(body) > self._settings.body_size_max:
@@ -137,7 +136,7 @@ class Replies:
     async def _push(
         self, body: bytes, request: AnySend, properties: dict[str, str], sender: Sender
     ) -> str | None:
-        """Give the reply to its reader; what went wrong, or None."""
+        """Send the reply to the requester; return the error, or None."""
         client_id = properties.get(keys_of.REPLY_TO_CLIENT)
         if client_id is None:
             return f"reply message properties[{keys_of.REPLY_TO_CLIENT}] is null"
@@ -176,7 +175,7 @@ class Replies:
         try:
             ((queue_offset, physical_offset, _),) = self._inner.put(message)
         except StoreError as error:
-            # Its reader has it; that it is not kept besides is no failure of the reply.
+            # The requester has it, so failing to store it does not fail the reply.
             _log.warning("a reply was not stored: %s", error)
             return ReplyResult(None, message.queue_id)
         message_id = encode_message_id(self._store.store_host, physical_offset)

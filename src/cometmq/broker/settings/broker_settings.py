@@ -1,8 +1,8 @@
-"""The broker's settings: RocketMQ's keys, so that an unmodified Java broker.conf is understood.
+"""The broker's settings: RocketMQ's keys, so that an unmodified broker.conf of a Java broker works.
 
-Every key that RocketMQ's documentation gives to users is known here. Those in
-`KEYS_WITHOUT_EFFECT` are taken and change nothing: thread pools that this design has not, and
-features that are not built yet (docs/operate/settings.md is made from this module).
+All keys in RocketMQ's user documentation are known. Those in `KEYS_WITHOUT_EFFECT` are accepted but change nothing: they
+belong to thread pools that this design does not have, or to features that are not implemented.
+docs/operate/settings.md is generated from this module.
 """
 
 import os
@@ -36,14 +36,14 @@ from cometmq.store.settings import StoreSettings
 
 LISTEN_PORT = 10911
 LOOPBACK = "127.0.0.1"
-# The fast port, which old clients use for sending ("VIP channel"), lies this far below.
+# Old clients send to a second port ("VIP channel"), this far below the main one.
 FAST_PORT_DISTANCE = 2
 
 _HOST_NAME = platform.node() or "broker-a"
 
 
 class BrokerRole(Enum):
-    """The part a broker plays in its group."""
+    """The role of a broker in its group."""
 
     ASYNC_MASTER = "ASYNC_MASTER"
     SYNC_MASTER = "SYNC_MASTER"
@@ -107,7 +107,7 @@ class BrokerSettings(MetricsKeys):
         is_registration_compressed: send the topics compressed.
     """
 
-    # --- who it is and where it listens
+    # --- identity and addresses
     cluster_name: str = setting("DefaultCluster", key="brokerClusterName")
     broker_name: str = setting(_HOST_NAME)
     broker_id: int = setting(0, least=0)
@@ -176,20 +176,20 @@ class BrokerSettings(MetricsKeys):
 
     @property
     def listen_host(self) -> str:
-        """The host on which it listens: loopback unless an address was given."""
+        """The host on which the broker listens: loopback unless an address is set."""
         return self.bind_address or self.broker_ip or LOOPBACK
 
     @property
     def nameserver_addresses(self) -> tuple[str, ...]:
-        """The nameservers, "host:port" each."""
+        """The addresses of the nameservers, "host:port" each."""
         return tuple(part.strip() for part in self.nameservers.split(";") if part.strip())
 
     def check_role(self) -> None:
-        """Refuse an id that is another role's, and a guarded master whose log any broker could copy.
+        """Refuse a broker id of another role, and a guarded master whose log any broker could copy.
 
         Raises:
-            SettingsError: it would be a second master of its name, or a slave that nobody takes for one; or nothing tells
-                its slaves from strangers.
+            SettingsError: The broker would be a second master of its name, or a slave that is taken for a master; or
+                nothing distinguishes its slaves from strangers.
         """
         role, number = self.broker_role.name, self.broker_id
         if self.is_slave and not number:
@@ -206,14 +206,14 @@ class BrokerSettings(MetricsKeys):
 
     @property
     def are_slaves_proven(self) -> bool:
-        """Whether a slave proves by a secret or a certificate that it belongs to the group, wherever it connects from."""
+        """Whether a slave must prove its membership with a secret or a certificate, wherever it connects from."""
         return self.ha_secret_file is not None or self.are_clients_certified
 
     def _check_copies(self) -> None:
-        """Refuse to guard messages and give copies of them to any broker that registers itself as a slave.
+        """Refuse access control if any broker that registers as a slave could copy the messages.
 
         Raises:
-            SettingsError: there is access control, and nothing tells a slave of the group from a stranger.
+            SettingsError: There is access control, and nothing distinguishes a slave of the group from a stranger.
         """
         if not self.is_guarded or self.is_slave or not self.nameserver_addresses:
             return
@@ -227,25 +227,25 @@ class BrokerSettings(MetricsKeys):
             )
 
     def store_settings(self) -> StoreSettings:
-        """Return the settings of the store; a slave's has no transientStorePool.
+        """Return the settings of the store; a slave has no transientStorePool.
 
-        A slave acknowledges what must survive its own death. RocketMQ 5.3.3 gives a slave no pool either
+        A slave must only acknowledge what survives its own death. RocketMQ 5.3.3 gives a slave no pool either
         (DefaultMessageStore.isTransientStorePoolEnable).
 
         Raises:
-            SettingsError: as `StoreKeys.store_settings`.
+            SettingsError: As for `StoreKeys.store_settings`.
         """
         settings = MetricsKeys.store_settings(self)
         return replace(settings, pool_buffers=0) if self.is_slave else settings
 
     @property
     def is_slave(self) -> bool:
-        """Whether the broker copies a master's log."""
+        """Whether the broker replicates a master's log."""
         return self.broker_role is BrokerRole.SLAVE
 
 
-# Keys that users set for parts this broker does not have; a warning would only be noise in a file that
-# works. What changes a promise is in `unsupported_keys`; docs/operate/settings.md lists both.
+# Keys of parts that this broker does not have; a warning would only be noise in a file that works. Keys that change a
+# promise are in `unsupported_keys`; docs/operate/settings.md lists both.
 KEYS_WITHOUT_EFFECT = frozenset(
     """
     storePathConsumeQueue storePathIndex storeCheckpoint abortFile
@@ -266,7 +266,7 @@ KEYS_WITHOUT_EFFECT = frozenset(
 
 
 def conf_file(path: str | None) -> ConfFile:
-    """A broker's file, beside which stands what was changed over the wire."""
+    """Return a broker's conf file, next to which changes made over the wire are stored."""
     return ConfFile(None if path is None else str(Path(path).absolute()), RealDisk())
 
 
@@ -276,12 +276,12 @@ def load_settings(
     environment: Mapping[str, str] | None = None,
     arguments: Sequence[str] = (),
 ) -> tuple[BrokerSettings, list[str]]:
-    """The settings of a broker from its conf file, environment and flags, and warnings.
+    """Read the settings of a broker from its conf file, environment and flags; return them with warnings.
 
-    Flags outrank COMETMQ_* variables, those the file, that NAMESRV_ADDR, that the defaults.
+    Flags take precedence over COMETMQ_* variables, then the file, then NAMESRV_ADDR, then the defaults.
 
     Raises:
-        SettingsError: the file cannot be read, or a value cannot be used.
+        SettingsError: The file cannot be read, or a value is invalid.
     """
     environ = os.environ if environment is None else environment
     layers = []
@@ -300,7 +300,7 @@ def load_settings(
 def changeable(
     settings: BrokerSettings, conf: ConfFile | None
 ) -> SettingsInForce[BrokerSettings]:
-    """The settings of a broker that runs; without a file changes hold until the next start."""
+    """Return the settings of a running broker, which can be changed; without a file, changes last until the next start."""
 
     def check(changed: BrokerSettings) -> None:
         changed.check_replicas()
@@ -310,10 +310,10 @@ def changeable(
 
 
 def settings_of(layers: Sequence[Layer]) -> tuple[BrokerSettings, list[str]]:
-    """The settings that these layers make, the last one first in rank, and warnings.
+    """Merge layers of settings, the last with the highest precedence; return the settings with warnings.
 
     Raises:
-        SettingsError: a value cannot be used, or asks for what would be missed.
+        SettingsError: A value is invalid, or requires a feature whose absence matters.
     """
     known = KEYS_WITHOUT_EFFECT.union(
         AUTH_KEYS_WITHOUT_EFFECT, *(each.keys for each in UNSUPPORTED_KEYS)
@@ -326,7 +326,7 @@ def settings_of(layers: Sequence[Layer]) -> tuple[BrokerSettings, list[str]]:
 
 
 def _nameserver_hints(settings: BrokerSettings) -> list[str]:
-    """Hints about nameservers whose address nobody can have; a start tries them all the same, as RocketMQ does."""
+    """Return warnings about invalid nameserver addresses; the broker starts all the same, as RocketMQ does."""
     hints = []
     for address in settings.nameserver_addresses:
         parts = re.split(r"[,\s]+", address)

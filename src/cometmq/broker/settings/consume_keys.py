@@ -1,4 +1,4 @@
-"""Settings of a broker that concern filters and pop: RocketMQ's keys."""
+"""Settings of a broker for filters and pop: RocketMQ's keys."""
 
 from enum import Enum
 
@@ -8,7 +8,7 @@ from cometmq.model.settings import setting
 
 
 class RequestMode(Enum):
-    """The way consumers of a group get messages of a topic where the broker shares out the queues."""
+    """The way consumers get messages of a topic if the broker assigns the queues."""
 
     PULL = "PULL"
     POP = "POP"

@@ -1,4 +1,4 @@
-"""Settings of a broker that concern delayed and timed messages: RocketMQ's keys."""
+"""Settings of a broker for delayed and timed messages: RocketMQ's keys."""
 
 from cometmq.access.keys import AccessKeys
 from cometmq.model.delay_levels import DELAY_LEVELS

@@ -1,4 +1,4 @@
-"""Settings of a broker that concern metrics and the log of the program: RocketMQ's keys."""
+"""Settings of a broker for metrics and spans: RocketMQ's keys."""
 
 from enum import Enum
 
@@ -8,7 +8,7 @@ from cometmq.model.settings import setting
 
 
 class MetricsExporter(Enum):
-    """The way metrics leave a broker."""
+    """The way a broker exports metrics."""
 
     DISABLE = "DISABLE"
     PROM = "PROM"

@@ -74,11 +74,10 @@ class ReplicaKeys(StoreKeys):
     is_need_adapted: bool = setting(default=False, key="enableAutoInSyncReplicas")
 
     def check_replicas(self) -> None:
-        """Refuse what cannot be kept.
+        """Refuse settings of replication that cannot work.
 
         Raises:
-            SettingsError: more members are wanted than there are, each connection would be closed, or an
-                address means nothing.
+            SettingsError: More members are required than exist, each connection would time out, or an address is invalid.
         """
         total, needed = self.replicas, self.replicas_needed
         if total is not None and needed is not None and needed > total:
@@ -115,6 +114,6 @@ class ReplicaKeys(StoreKeys):
 
 
 def split_addresses(text: str) -> list[str]:
-    """The parts of a list with commas or semicolons."""
+    """Split a list at commas or semicolons."""
     parts = (part.strip() for part in text.replace(";", ",").split(","))
     return [without_brackets(part) for part in parts if part]

@@ -1,4 +1,4 @@
-"""Settings of a broker that concern its files: RocketMQ's keys, and what the store makes of them."""
+"""Settings of a broker for its files: RocketMQ's keys, and their conversion to settings of the store."""
 
 from enum import Enum
 from pathlib import Path
@@ -19,7 +19,7 @@ _HOURS = 24
 
 
 class FlushDiskType(Enum):
-    """The moment at which a send is answered: once written, or once it is on the device."""
+    """The moment at which a send is answered: after it is written, or after it is flushed."""
 
     ASYNC_FLUSH = "ASYNC_FLUSH"
     SYNC_FLUSH = "SYNC_FLUSH"
@@ -155,15 +155,14 @@ class StoreKeys(DelayKeys):
 
     @property
     def store_directory(self) -> str:
-        """The root (storePathRootDir) with the home directory in place of ~."""
+        """The root (storePathRootDir), with ~ expanded."""
         return _absolute(self.store_path)
 
     def store_settings(self) -> StoreSettings:
-        """The settings of the store.
+        """Return the settings of the store.
 
         Raises:
-            SettingsError: a delay level or an hour that means nothing, or a log that may be
-                written nowhere.
+            SettingsError: A delay level or an hour is invalid, or no log directory is writable.
         """
         is_sync = self.flush_disk_type is FlushDiskType.SYNC_FLUSH
         paths = _paths(self.commitlog_path or "")
@@ -198,7 +197,7 @@ class StoreKeys(DelayKeys):
             read_ahead=self.is_read_ahead,
             append_property_crc=self.is_whole_crc_written,
             verify_property_crc=self.is_whole_crc_checked,
-            # As MessageStoreConfig.isTransientStorePoolEnable has it.
+            # As in MessageStoreConfig.isTransientStorePoolEnable.
             pool_buffers=0 if is_sync or not self.is_pool_used else self.pool_buffers,
             commit_interval_ms=self.commit_interval_ms,
             retention=self._retention(),
@@ -234,7 +233,7 @@ def _absolute(path: str) -> str:
 
 
 def _paths(text: str) -> tuple[str, ...]:
-    """Directories of a list with commas, as RocketMQ's MULTI_PATH_SPLITTER has it."""
+    """Return the directories of a comma-separated list, as RocketMQ's MULTI_PATH_SPLITTER does."""
     return tuple(_absolute(part.strip()) for part in text.split(",") if part.strip())
 
 

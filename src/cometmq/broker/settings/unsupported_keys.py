@@ -1,6 +1,6 @@
-"""Keys of RocketMQ's brokers (BrokerConfig and MessageStoreConfig of 5.3.3, some newer) that this one has nothing for.
+"""Keys of RocketMQ's brokers (BrokerConfig and MessageStoreConfig of 5.3.3, some newer) that this broker does not support.
 
-What RocketMQ has and is not here stands in docs/compatibility.md; here is what a file that asks for it is told.
+Missing features are listed in docs/compatibility.md; this has the messages for a file that requests them.
 """
 
 from cometmq.model.unsupported import TLS, Unsupported, is_set

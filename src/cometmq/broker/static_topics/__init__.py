@@ -1,1 +1,1 @@
-"""Static topics, whose queues keep their number while they move between brokers."""
+"""Static topics, whose queues keep their numbers when they move between brokers; not supported."""

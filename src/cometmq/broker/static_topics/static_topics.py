@@ -1,8 +1,7 @@
-"""Static topics (5.x), whose logical queues lie in queues of several brokers: refused by name.
+"""Refuses static topics (5.x), whose logical queues are stored in queues of several brokers.
 
-A broker that took a mapped queue for a plain one would give its messages under other offsets. So one
-that finds mappings in its directory (topicQueueMapping.json) does not start, and
-UPDATE_AND_CREATE_STATIC_TOPIC 513 says why it is refused.
+If a mapped queue were treated as an ordinary one, its messages would have other offsets. So a broker that finds mappings in
+its directory (topicQueueMapping.json) does not start, and UPDATE_AND_CREATE_STATIC_TOPIC 513 is refused with the reason.
 """
 
 from typing import NoReturn
@@ -14,17 +13,17 @@ from cometmq.model.errors import RequestError, SettingsError
 
 
 class StaticTopics(Feature):
-    """Says that there are none."""
+    """The feature that refuses static topics."""
 
     def __init__(self, parts: Parts) -> None:
         self._file = parts.config_file("topicQueueMapping.json")
 
     async def start(self) -> None:
-        """Look for mappings that a Java broker left.
+        """Check for mappings that a Java broker left.
 
         Raises:
-            SettingsError: there are some.
-            CodecError: their file means nothing.
+            SettingsError: There are some.
+            CodecError: Their file cannot be decoded.
         """
         topics = self._file.load(_mapped_topics)
         if topics:
@@ -34,7 +33,7 @@ class StaticTopics(Feature):
             )
 
     def create(self) -> NoReturn:
-        """Refuse to make one.
+        """Refuse to create a static topic.
 
         Raises:
             RequestError: REQUEST_CODE_NOT_SUPPORTED, always.

@@ -1,7 +1,7 @@
-"""Statistics of topics, groups and the broker in the last minute, hour and day, as BrokerStatsManager names them.
+"""Statistics of topics, groups and the broker in the last minute, hour and day, with BrokerStatsManager's names.
 
-Each name is a table of counters and one of its numbers; what a key looks like depends on the name. `mqadmin
-statsAll`, `clusterList` and consoles ask. Follows BrokerStatsManager of RocketMQ 5.3.3.
+Each name is a table of counters and one of its numbers; the format of keys depends on the name. `mqadmin statsAll`,
+`clusterList` and consoles use them. Follows BrokerStatsManager of RocketMQ 5.3.3.
 """
 
 from collections.abc import Callable
@@ -20,10 +20,10 @@ from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 
-_TALLIES_AT_ONCE = 500  # Then others have a turn.
+_TALLIES_AT_ONCE = 500  # Then other work runs.
 _SWEEP_SECONDS = 3_600.0
 
-# What a key names, in its order.
+# The components of keys, in order.
 _CLUSTER, _TOPIC, _OF_GROUP = ("cluster",), ("topic",), ("topic", "group")
 _QUEUE, _QUEUE_OF_GROUP = ("topic", "queue"), ("topic", "queue", "group")
 _QUEUE_FIRST, _QUEUE_FIRST_OF_GROUP = ("queue", "topic"), ("queue", "topic", "group")
@@ -40,23 +40,23 @@ def _size(growth: Growth) -> tuple[int, int]:
 
 
 def _time_each(growth: Growth) -> tuple[int, int]:
-    """Milliseconds, of so many messages."""
+    """Return milliseconds, and the number of messages."""
     return growth.time_us // 1000, growth.count
 
 
 def _time_of_calls(growth: Growth) -> tuple[int, int]:
-    """Milliseconds, of so many pulls."""
+    """Return milliseconds, and the number of pulls."""
     return growth.time_us // 1000, growth.times
 
 
 class StatsRow(NamedTuple):
-    """A statistic of BrokerStatsManager: its table of counters and its number.
+    """A statistic of BrokerStatsManager.
 
     Attributes:
-        table: which table of counters.
-        key: what its keys name.
-        pick: a growth -> the sum, and of how many.
-        is_users: without the system's topics.
+        table: Name of the table of counters.
+        key: The components of its keys.
+        pick: Returns the sum and the number of summands from a growth.
+        is_users: Whether system topics are excluded.
     """
 
     table: str
@@ -95,7 +95,7 @@ NAMES = {
 
 
 class BrokerStats:
-    """The growth of the counters."""
+    """The statistics of a broker, computed from the growth of its counters."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class BrokerStats:
         counters: Counters,
         clock: Clock,
     ) -> None:
-        """`cluster` is the name that the broker's own numbers go under."""
+        """`cluster` is the key of the broker's own numbers."""
         self._cluster = cluster
         self._topics = topics
         self._groups = groups
@@ -118,10 +118,10 @@ class BrokerStats:
     def windows(
         self, request: BrokerStatsRequest
     ) -> tuple[StatsWindow, StatsWindow, StatsWindow]:
-        """The growth of one number in the last minute, hour and day.
+        """Return the growth of a number in the last minute, hour and day.
 
         Raises:
-            RequestError: SYSTEM_ERROR: there is no such number.
+            RequestError: SYSTEM_ERROR: There is no such number.
         """
         name, key = request.stats_name, request.stats_key
         known = NAMES.get(name)
@@ -137,7 +137,7 @@ class BrokerStats:
         return minute, hour, day
 
     def _find(self, name: StatsRow, key: str) -> Tally | None:
-        """The tally of a key; a topic that is there has one, if it is 0."""
+        """Return the tally of a key, or None; each existing topic has one, even if it is 0."""
         table: TallyTable = getattr(self._counters, name.table)
         if name.key is _CLUSTER:
             if key != self._cluster:
@@ -158,7 +158,7 @@ class BrokerStats:
     # --- samples
 
     def sample(self) -> Steps[None]:
-        """Note what was counted since the last time, each 10 s while anything is."""
+        """Sample the tallies that have grown; called every 10 s while there are any."""
         fresh, now = self._counters.fresh, self._clock.monotonic()
         while fresh:
             for tally in fresh[:_TALLIES_AT_ONCE]:
@@ -170,7 +170,7 @@ class BrokerStats:
             yield from self._sweep()
 
     def _sweep(self) -> Steps[None]:
-        """Forget what was counted of groups that are gone."""
+        """Remove the tallies of deleted groups."""
         for table in self._counters.tables:
             for topic in table.topics():
                 self._forget(
@@ -179,7 +179,7 @@ class BrokerStats:
                 yield from turn_end()
 
     def forget_topic(self, topic: str) -> None:
-        """A topic changed: what was counted of one that is gone goes, too."""
+        """Remove the tallies of a topic that was deleted."""
         if self._topics.get(topic) is None:
             for table in self._counters.tables:
                 self._forget(table.forget(topic))

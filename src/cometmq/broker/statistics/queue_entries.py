@@ -1,4 +1,4 @@
-"""The entries of a queue as they lie there, for `mqadmin queryCq`.
+"""The raw entries of a queue, for `mqadmin queryCq`.
 
 Follows AdminBrokerProcessor.queryConsumeQueue of RocketMQ 5.3.3.
 """
@@ -15,22 +15,22 @@ from cometmq.model.errors import RequestError
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
 
-_COUNT_MAX = 10_000  # 200 kB of entries are 1 MB as JSON; Java gives as many as are asked for.
+_COUNT_MAX = 10_000  # 200 kB of entries are 1 MB as JSON; Java has no limit.
 
 
 class QueueEntries:
-    """Shows entries of queues."""
+    """The lookup of queue entries."""
 
     def __init__(self, store: MessageStore, members: Members) -> None:
-        """Members say what their groups want of a topic."""
+        """`members` has the groups' subscriptions."""
         self._store = store
         self._members = members
 
     def look(self, request: QueueEntriesRequest) -> Steps[QueueLook]:
-        """The queue's bounds, entries from an index on where there are any, and what a group wants of the topic.
+        """Return the queue's bounds, the entries from an index on, and a group's subscription to the topic.
 
         Raises:
-            RequestError: SYSTEM_ERROR: there is no such queue.
+            RequestError: SYSTEM_ERROR: There is no such queue.
         """
         entries: list[QueueEntry] = []
         while True:
@@ -43,7 +43,7 @@ class QueueEntries:
                 entries = yield from elsewhere(read)
                 break
             except FileNotFoundError:
-                # Its topic was deleted meanwhile, or its oldest files went; else it is damaged.
+                # The topic or its oldest files may have been deleted meanwhile; otherwise the queue is damaged.
                 if self._queue(request) is queue and _has(queue, request.index):
                     raise
         topic, group = request.topic, request.consumer_group

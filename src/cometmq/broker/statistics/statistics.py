@@ -1,8 +1,8 @@
-"""The progress of topics and groups: offsets, store times, rates, and who consumes what.
+"""The progress of topics and groups: offsets, store times and rates.
 
-Offsets are read from the tables as they are; store times need the log and are read in a thread of
-the pool. A topic's rate of puts is counted from store times, a group's from the growth of its
-offsets, so that no send and no pull counts for it. Follows AdminBrokerProcessor of RocketMQ 5.3.3.
+Offsets come from the tables; store times need the log and are read in a pool thread. The put rate of a topic is computed from
+store times, the rate of a group from the growth of its offsets, so sends and pulls count nothing for it. Follows
+AdminBrokerProcessor of RocketMQ 5.3.3.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ from cometmq.store.message_store import MessageStore
 # A group, one of its topics, and the group's position in each queue of the topic.
 _Work = tuple[str, str, dict[MessageQueue, Position]]
 
-# What is looked up on the loop before the rest of it has its turn: some 3 ms.
+# Number of queues that are looked up per loop iteration: some 3 ms.
 QUEUES_IN_A_TURN = 1_000
 
 
@@ -48,7 +48,7 @@ class ProgressStatistics:
         rates: ConsumeRateSamples,
         clock: Clock,
     ) -> None:
-        """`rates` are sampled by whoever owns this."""
+        """The owner of this samples the `rates`."""
         self._broker_name = broker_name
         self._store = store
         self._topics = topics
@@ -60,7 +60,7 @@ class ProgressStatistics:
     # --- topics
 
     def of_topic(self, name: str) -> Steps[TopicStats]:
-        """The bounds of a topic's queues, and how fast messages come.
+        """Return the bounds of a topic's queues, and its put rate.
 
         Raises:
             RequestError: TOPIC_NOT_EXIST.
@@ -88,7 +88,7 @@ class ProgressStatistics:
     def of_group(
         self, group: str, named: list[str] | None, *, only_ordered: bool = False
     ) -> Steps[list[ConsumeStats]]:
-        """The progress of a group in the named topics, or in all that it consumes."""
+        """Return the progress of a group in the named topics, or in all that it consumes."""
         in_flight = yield from self._positions.in_flight()
         topics = named
         if topics is None:
@@ -99,7 +99,7 @@ class ProgressStatistics:
     def of_groups(
         self, groups: Sequence[str], *, only_ordered: bool
     ) -> Steps[dict[str, list[ConsumeStats]]]:
-        """The progress of several groups, or of them in ordered topics only; some of them in each turn."""
+        """Return the progress of several groups, in all or only in ordered topics; some of them per loop iteration."""
         in_flight = yield from self._positions.in_flight()
         offsets = self._offsets.places()
         topics = yield from elsewhere(lambda: topics_by_group(key for key, _ in offsets))
@@ -130,7 +130,7 @@ class ProgressStatistics:
         *,
         only_ordered: bool,
     ) -> list[_Work]:
-        """The positions in the queues of each topic that is there."""
+        """Return the positions in the queues of each existing topic."""
         configs = [
             config
             for name in topics
@@ -151,7 +151,7 @@ class ProgressStatistics:
     ) -> ConsumeStats:
         table = {}
         for name, position in positions.items():
-            # Tools subtract: the end minus the consumer's offset is the lag, the puller's minus the consumer's is in flight.
+            # Tools subtract: end minus consumer offset is the lag, pull offset minus consumer offset is in flight.
             offset = position.next - position.in_flight
             consumed_ms = 0
             if position.queue is not None and position.is_committed and offset > 0:
@@ -162,7 +162,7 @@ class ProgressStatistics:
         return ConsumeStats(table, self._rates.rate(group, topic))
 
     def time_spans(self, topic: str, group: str) -> Steps[list[TimeSpan]]:
-        """From when the messages of each queue are, and how old the next one of a group is.
+        """Return the time span of the messages of each queue, and the age of a group's next one.
 
         Raises:
             RequestError: TOPIC_NOT_EXIST.
@@ -179,7 +179,7 @@ class ProgressStatistics:
         )
 
     def _span(self, name: MessageQueue, position: Position) -> TimeSpan:
-        """The times of a queue, and the age of the next message that a group is given."""
+        """Return the times of a queue, and the age of the next message for a group."""
         queue, offset = position.queue, position.next
         if queue is None:
             return TimeSpan(name, -1, -1, -1, 0)
@@ -196,7 +196,7 @@ class ProgressStatistics:
             delay_ms,
         )
 
-    # --- both
+    # --- common
 
     def _topic(self, name: str) -> TopicConfig:
         config = self._topics.get(name)

@@ -1,1 +1,1 @@
-"""The requests of administrators: one function a code."""
+"""The request handlers of administrators."""

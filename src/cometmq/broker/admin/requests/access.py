@@ -1,6 +1,6 @@
-"""Requests about those who ask, refused where access control is off: accounts are of ACL 1.0, users of Auth 2.0.
+"""Requests about accounts (ACL 1.0) and users (Auth 2.0); refused if access control is off.
 
-What answers them is imported where it is on: a start takes what its imports take (docs/design/0001).
+The handlers are imported only if they are needed, because imports slow down the start (docs/design/0001).
 """
 
 from cometmq.broker.parts import Feature, Parts
@@ -32,7 +32,7 @@ _NO_USERS = "there are no users: Auth 2.0 is off; set authenticationEnabled=true
 
 
 class AccessHandler(Feature):
-    """Answers what is asked of accounts and users, or says that they are off."""
+    """Handles requests about accounts and users, or answers that they are off."""
 
     def __init__(self, parts: Parts) -> None:
         self.answers = {**_of_accounts(parts), **_of_users(parts)}

@@ -1,6 +1,6 @@
-"""Requests 50 to 53: accounts of ACL 1.0, changed and asked for. None of them tells a secret.
+"""Requests 50 to 53: read and change accounts of ACL 1.0; no answer has a secret.
 
-Code 54, which answered the accounts with their secrets (CVE-2024-23321), is gone from RocketMQ 4.9.8, and is not answered.
+Code 54 returned the accounts with their secrets (CVE-2024-23321). RocketMQ 4.9.8 removed it, and it is not supported here.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ _UPDATE_FAILED, _DELETE_FAILED, _WHITE_FAILED = 209, 210, 211
 
 
 class AccountHandler:
-    """Handles what is asked of accounts."""
+    """Handles requests about accounts."""
 
     def __init__(self, parts: Parts, files: AccountFiles) -> None:
         self._parts = parts
@@ -50,7 +50,7 @@ class AccountHandler:
         }
 
     def change(self, command: Command, peer: Peer, asker: Asker) -> Coroutine[Any, Any, Answer]:
-        """UPDATE_AND_CREATE_ACL_CONFIG 50."""
+        """Create or change an account (UPDATE_AND_CREATE_ACL_CONFIG 50)."""
         request = decode_fields(UpdateAccount, command.fields)
         change = AccountChange(
             access_key=request.access_key,
@@ -67,7 +67,7 @@ class AccountHandler:
         )
 
     def delete(self, command: Command, peer: Peer, asker: Asker) -> Coroutine[Any, Any, Answer]:
-        """DELETE_ACL_CONFIG 51."""
+        """Delete an account (DELETE_ACL_CONFIG 51)."""
         access_key = decode_fields(DeleteAccount, command.fields).access_key
         return _done(
             lambda: self._edits.delete(access_key), _DELETE_FAILED, "an account", peer, asker
@@ -76,7 +76,7 @@ class AccountHandler:
     def set_white(
         self, command: Command, peer: Peer, asker: Asker
     ) -> Coroutine[Any, Any, Answer]:
-        """UPDATE_GLOBAL_WHITE_ADDRS_CONFIG 53."""
+        """Set the global white addresses (UPDATE_GLOBAL_WHITE_ADDRS_CONFIG 53)."""
         request = decode_fields(UpdateWhiteAddresses, command.fields)
         return _done(
             lambda: self._edits.set_white(
@@ -89,7 +89,7 @@ class AccountHandler:
         )
 
     def tell_versions(self, _command: Command, _peer: Peer) -> Answer:
-        """GET_BROKER_CLUSTER_ACL_INFO 52."""
+        """Return the versions of the account files (GET_BROKER_CLUSTER_ACL_INFO 52)."""
         files, settings = self._files, self._parts.settings
         return Answer(
             fields=encode_fields(

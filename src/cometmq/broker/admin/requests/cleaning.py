@@ -1,4 +1,4 @@
-"""DELETE_EXPIRED_COMMITLOG 329, CLEAN_UNUSED_TOPIC 316 and CLEAN_EXPIRED_CONSUMEQUEUE 306: who asks, to the log."""
+"""Requests DELETE_EXPIRED_COMMITLOG 329, CLEAN_UNUSED_TOPIC 316 and CLEAN_EXPIRED_CONSUMEQUEUE 306."""
 
 from cometmq.broker.admin.cleaning import Cleaning
 from cometmq.codec.remoting import Command
@@ -9,7 +9,7 @@ from cometmq.net.requests import Answers
 
 
 class CleaningHandler:
-    """Handles what operators have removed."""
+    """Handles requests to delete files."""
 
     def __init__(self, cleaning: Cleaning) -> None:
         self._cleaning = cleaning
@@ -20,16 +20,16 @@ class CleaningHandler:
         }
 
     def delete_expired(self, _command: Command, peer: Peer) -> Answer:
-        """DELETE_EXPIRED_COMMITLOG 329."""
+        """Delete expired log files (DELETE_EXPIRED_COMMITLOG 329)."""
         self._cleaning.delete_expired(peer.address)
         return Answer()
 
     def clean_topics(self, _command: Command, peer: Peer) -> Answer:
-        """CLEAN_UNUSED_TOPIC 316."""
+        """Delete the queues of deleted topics (CLEAN_UNUSED_TOPIC 316)."""
         self._cleaning.clean_topics(peer.address)
         return Answer()
 
     def clean_queues(self, _command: Command, peer: Peer) -> Answer:
-        """CLEAN_EXPIRED_CONSUMEQUEUE 306."""
+        """Delete empty surplus queues (CLEAN_EXPIRED_CONSUMEQUEUE 306)."""
         self._cleaning.clean_queues(peer.address)
         return Answer()

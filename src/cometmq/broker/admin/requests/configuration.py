@@ -1,4 +1,4 @@
-"""GET_BROKER_CONFIG 26, UPDATE_BROKER_CONFIG 25 and SET_COMMITLOG_READ_MODE 2004: frames to settings and back."""
+"""Requests GET_BROKER_CONFIG 26, UPDATE_BROKER_CONFIG 25 and SET_COMMITLOG_READ_MODE 2004."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ from cometmq.net.peer import Peer
 
 
 class ConfigurationHandler(Feature):
-    """Handles what is asked of the settings."""
+    """Handles requests about the settings."""
 
     def __init__(self, parts: Parts) -> None:
         self._configuration = Configuration(parts)
@@ -27,7 +27,7 @@ class ConfigurationHandler(Feature):
         }
 
     def read(self, _command: Command, _peer: Peer) -> Answer:
-        """GET_BROKER_CONFIG 26."""
+        """Return all settings (GET_BROKER_CONFIG 26)."""
         version = orjson.dumps(self._configuration.version.to_json()).decode()
         body = encode_properties_text(self._configuration.table())
         changed = ",".join(self._configuration.changed())
@@ -37,7 +37,7 @@ class ConfigurationHandler(Feature):
         return Answer(fields=fields, body=body)
 
     async def change(self, command: Command, peer: Peer) -> Answer:
-        """UPDATE_BROKER_CONFIG 25: all of the values, or none."""
+        """Change all of the settings in the request, or none (UPDATE_BROKER_CONFIG 25)."""
         try:
             values = decode_java_properties(command.body)
         except CodecError as error:
@@ -49,7 +49,7 @@ class ConfigurationHandler(Feature):
         return Answer()
 
     def set_reading(self, command: Command, peer: Peer) -> Answer:
-        """SET_COMMITLOG_READ_MODE 2004."""
+        """Set whether the log is read ahead (SET_COMMITLOG_READ_MODE 2004)."""
         mode = command.fields.get("READ_AHEAD_MODE")
         self._configuration.set_reading(mode, peer.address)
         return Answer(remark=f"set commitlog readahead mode success, mode: {mode}")

@@ -1,6 +1,6 @@
-"""Consumer groups (200, 201, 207, 225, 352), what they may not read (353), and where they stand beside each other (308, 314).
+"""Requests for consumer groups (200, 201, 207, 225, 352), read permissions (353), and comparing and copying offsets (308, 314).
 
-Frames to requests, results to answers; an answer comes when the change is on disk.
+A change is answered when it is on disk.
 """
 
 from cometmq.broker.admin.groups import GroupAdministration, GroupComparison
@@ -39,7 +39,7 @@ class GroupHandler:
         groups: Groups,
         machines: Machines,
     ) -> None:
-        """`groups` is the table that a copy is asked of; `machines` make the texts of large answers."""
+        """`groups` is the table that is listed; `machines` encode large answers in a thread."""
         self._administration = administration
         self._comparison = comparison
         self._groups = groups
@@ -56,34 +56,34 @@ class GroupHandler:
         }
 
     async def create(self, command: Command, _peer: Peer) -> Answer:
-        """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200."""
+        """Create or change a group (UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200)."""
         await self._administration.change([decode_group_config(command.body)])
         return Answer()
 
     async def create_many(self, command: Command, _peer: Peer) -> Answer:
-        """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST 225."""
+        """Create or change groups (UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST 225)."""
         await self._administration.change(decode_group_configs(command.body))
         return Answer()
 
     async def delete(self, command: Command, peer: Peer) -> Answer:
-        """DELETE_SUBSCRIPTIONGROUP 207."""
+        """Delete a group (DELETE_SUBSCRIPTIONGROUP 207)."""
         request = decode_fields(DeleteGroup, command.fields)
         await self._administration.delete(request, peer.address)
         return Answer()
 
     async def all(self, _command: Command, _peer: Peer) -> Answer:
-        """GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201."""
+        """Return all groups (GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201)."""
         table = self._groups.table()
         encoded = self._machines.run(elsewhere(lambda: encode_group_table(table)))
         return Answer(body=await encoded)
 
     def get(self, command: Command, _peer: Peer) -> Answer:
-        """GET_SUBSCRIPTIONGROUP_CONFIG 352."""
+        """Return a group (GET_SUBSCRIPTIONGROUP_CONFIG 352)."""
         name = decode_fields(GroupRequest, command.fields).group
         return Answer(body=encode_group_config(self._administration.find(name)))
 
     async def forbid(self, command: Command, _peer: Peer) -> Answer:
-        """UPDATE_AND_GET_GROUP_FORBIDDEN 353; it answers with what holds."""
+        """Permit or forbid a group to read a topic; return whether it may (UPDATE_AND_GET_GROUP_FORBIDDEN 353)."""
         request = decode_fields(ForbiddenRequest, command.fields)
         group, topic = request.group, request.topic
         is_readable = await self._administration.forbid(
@@ -93,12 +93,12 @@ class GroupHandler:
         return Answer(remark="", body=fastjson.dumps(held))
 
     def compare(self, command: Command, _peer: Peer) -> Answer:
-        """QUERY_CORRECTION_OFFSET 308."""
+        """Return the smallest offsets of all groups (QUERY_CORRECTION_OFFSET 308)."""
         request = decode_fields(CorrectionOffsetRequest, command.fields)
         smallest = self._comparison.least_of_all(request)
         return Answer(body=fastjson.dumps({"correctionOffsets": smallest}))
 
     def copy(self, command: Command, _peer: Peer) -> Answer:
-        """CLONE_GROUP_OFFSET 314."""
+        """Copy a group's offsets to another group (CLONE_GROUP_OFFSET 314)."""
         self._comparison.copy(decode_fields(CloneOffsetsRequest, command.fields))
         return Answer()

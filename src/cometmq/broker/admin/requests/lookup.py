@@ -1,4 +1,4 @@
-"""QUERY_MESSAGE 12 and VIEW_MESSAGE_BY_ID 33: frames to requests, results to answers."""
+"""Requests QUERY_MESSAGE 12 and VIEW_MESSAGE_BY_ID 33."""
 
 from collections.abc import Awaitable, Callable
 
@@ -22,7 +22,7 @@ class QueryHandler:
     """Handles requests for single messages."""
 
     def __init__(self, lookup: MessageLookup, machines: Machines) -> None:
-        """`machines` run what waits: any message may have to be waited for."""
+        """`machines` run the lookups, which may wait for the disk."""
         self._lookup = lookup
         self._machines = machines
         self.answers: Answers = {
@@ -31,7 +31,7 @@ class QueryHandler:
         }
 
     def query(self, command: Command, _peer: Peer, asker: Asker) -> Awaitable[Answer]:
-        """QUERY_MESSAGE 12."""
+        """Return messages with a key (QUERY_MESSAGE 12)."""
         return self._query(command, may_of(asker, Action.SUB, Action.GET))
 
     async def _query(self, command: Command, may: Callable[[str], bool]) -> Answer:
@@ -41,7 +41,7 @@ class QueryHandler:
         return Answer(fields=header, body=list(found.records))
 
     def view(self, command: Command, _peer: Peer, asker: Asker) -> Awaitable[Answer]:
-        """VIEW_MESSAGE_BY_ID 33."""
+        """Return the message at a physical offset (VIEW_MESSAGE_BY_ID 33)."""
         return self._view(command, may_of(asker, Action.GET, shows_messages=True))
 
     async def _view(self, command: Command, may: Callable[[str], bool]) -> Answer:

@@ -1,4 +1,4 @@
-"""Offsets of groups (14, 15, 43) and of queues (29, 30, 31, 32): frames to requests, results to answers."""
+"""Requests for offsets of groups (14, 15, 43) and of queues (29, 30, 31, 32)."""
 
 from cometmq.broker.admin.offsets import CommittedOffsets, QueueOffsets
 from cometmq.broker.loop.on_loop import Machines
@@ -32,7 +32,7 @@ class OffsetHandler:
         offsets: Offsets,
         machines: Machines,
     ) -> None:
-        """`offsets` is the table that a copy is asked of; `machines` run what waits."""
+        """`offsets` is the table that is listed; `machines` run the work that must wait."""
         self._committed = committed
         self._bounds = bounds
         self._offsets = offsets
@@ -50,18 +50,18 @@ class OffsetHandler:
     # --- of consumer groups
 
     async def query(self, command: Command, _peer: Peer) -> Answer:
-        """QUERY_CONSUMER_OFFSET 14."""
+        """Return a group's offset in a queue (QUERY_CONSUMER_OFFSET 14)."""
         request = decode_fields(QueryConsumerOffset, command.fields)
         return _offset(await self._machines.run(self._committed.find(request)))
 
     def update(self, command: Command, _peer: Peer) -> Answer:
-        """UPDATE_CONSUMER_OFFSET 15; clients send it oneway as a rule."""
+        """Commit a group's offset (UPDATE_CONSUMER_OFFSET 15); clients usually send this oneway."""
         request = decode_fields(UpdateConsumerOffset, command.fields)
         is_kept = self._committed.commit(request)
         return Answer(remark=None if is_kept else "Offset has been previously reset")
 
     async def all(self, _command: Command, _peer: Peer) -> Answer:
-        """GET_ALL_CONSUMER_OFFSET 43."""
+        """Return all offsets of all groups (GET_ALL_CONSUMER_OFFSET 43)."""
         table = self._offsets.table()
         encoded = self._machines.run(elsewhere(lambda: encode_offset_table(table)))
         return Answer(body=await encoded)
@@ -69,21 +69,21 @@ class OffsetHandler:
     # --- of queues
 
     def greatest(self, command: Command, _peer: Peer) -> Answer:
-        """GET_MAX_OFFSET 30."""
+        """Return the offset after a queue's last message (GET_MAX_OFFSET 30)."""
         return _offset(self._bounds.end(decode_fields(QueueRequest, command.fields)))
 
     def least(self, command: Command, _peer: Peer) -> Answer:
-        """GET_MIN_OFFSET 31."""
+        """Return a queue's first offset (GET_MIN_OFFSET 31)."""
         return _offset(self._bounds.beginning(decode_fields(QueueRequest, command.fields)))
 
     async def earliest_time(self, command: Command, _peer: Peer) -> Answer:
-        """GET_EARLIEST_MSG_STORETIME 32."""
+        """Return the store time of a queue's first message (GET_EARLIEST_MSG_STORETIME 32)."""
         request = decode_fields(QueueRequest, command.fields)
         time_ms = await self._machines.run(self._bounds.earliest_ms(request))
         return Answer(fields=encode_fields(TimestampResponse(time_ms)))
 
     async def search(self, command: Command, _peer: Peer) -> Answer:
-        """SEARCH_OFFSET_BY_TIMESTAMP 29."""
+        """Return a queue's offset at a time (SEARCH_OFFSET_BY_TIMESTAMP 29)."""
         request = decode_fields(SearchOffset, command.fields)
         return _offset(await self._machines.run(self._bounds.by_time(request)))
 

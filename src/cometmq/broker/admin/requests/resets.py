@@ -1,4 +1,4 @@
-"""INVOKE_BROKER_TO_RESET_OFFSET 222, and RESET_CONSUMER_CLIENT_OFFSET 220 to members that move themselves."""
+"""Request INVOKE_BROKER_TO_RESET_OFFSET 222, and the notification RESET_CONSUMER_CLIENT_OFFSET 220 of group members."""
 
 from cometmq.broker.admin.resets import GroupResets
 from cometmq.broker.loop.on_loop import Machines
@@ -19,7 +19,7 @@ from cometmq.net.peer import Peer
 
 
 class ResetHandler(Feature):
-    """Handles resets, and tells members."""
+    """Handles resets of offsets, and notifies group members."""
 
     def __init__(self, parts: Parts) -> None:
         self._members = parts.members
@@ -36,11 +36,11 @@ class ResetHandler(Feature):
         self.answers = {RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self.reset}
 
     async def close(self) -> None:
-        """Finish what is on its way."""
+        """Wait for resets in progress."""
         await self._machines.close()
 
     async def reset(self, command: Command, peer: Peer) -> Answer:
-        """INVOKE_BROKER_TO_RESET_OFFSET 222."""
+        """Reset a group's offsets in a topic (INVOKE_BROKER_TO_RESET_OFFSET 222)."""
         request = decode_fields(ResetOffsetRequest, command.fields)
         result = await self._machines.run(self._service.reset(request, peer.address))
         if result.is_for_members:
@@ -53,7 +53,7 @@ class ResetHandler(Feature):
     ) -> None:
         members = self._members.consumer_group(request.group)
         if members is None:
-            return  # They left between the steps and now.
+            return  # They left meanwhile.
         fields = {
             "topic": request.topic,
             "group": request.group,

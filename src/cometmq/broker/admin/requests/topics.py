@@ -1,4 +1,4 @@
-"""Topics (17, 18, 21, 215, 305, 351): frames to requests, results to answers."""
+"""Requests for topics (17, 18, 21, 215, 305, 351)."""
 
 from collections.abc import Callable
 
@@ -33,10 +33,9 @@ class TopicHandler:
         machines: Machines,
         log_end: Callable[[], int],
     ) -> None:
-        """`topics` is the table that lists are asked of; `machines` make the texts of large answers.
+        """`topics` is the table that is listed; `machines` encode large answers in a thread.
 
-        `log_end` gives the physical offset at which the log ends: a slave of ours learns up to where its
-        topics are known.
+        `log_end` returns the physical offset of the log's end, which tells a slave up to where its topics are known.
         """
         self._log_end = log_end
         self._administration = administration
@@ -52,32 +51,32 @@ class TopicHandler:
         }
 
     async def create(self, command: Command, _peer: Peer) -> Answer:
-        """UPDATE_AND_CREATE_TOPIC 17."""
+        """Create or change a topic (UPDATE_AND_CREATE_TOPIC 17)."""
         await self._administration.change(decode_fields(CreateTopic, command.fields))
         return Answer()
 
     async def create_many(self, command: Command, _peer: Peer) -> Answer:
-        """UPDATE_AND_CREATE_TOPIC_LIST 18."""
+        """Create or change topics (UPDATE_AND_CREATE_TOPIC_LIST 18)."""
         await self._administration.change_many(decode_topic_configs(command.body))
         return Answer()
 
     async def delete(self, command: Command, peer: Peer) -> Answer:
-        """DELETE_TOPIC_IN_BROKER 215."""
+        """Delete a topic (DELETE_TOPIC_IN_BROKER 215)."""
         name = decode_fields(TopicRequest, command.fields).topic
         await self._administration.delete(name, peer.address)
         return Answer()
 
     async def all(self, _command: Command, _peer: Peer) -> Answer:
-        """GET_ALL_TOPIC_CONFIG 21."""
+        """Return all topics (GET_ALL_TOPIC_CONFIG 21)."""
         table, fields = self._topics.table(), {LOG_END: str(self._log_end())}
         encoded = self._machines.run(elsewhere(lambda: encode_topic_table(table)))
         return Answer(fields=fields, body=await encoded)
 
     def get(self, command: Command, _peer: Peer) -> Answer:
-        """GET_TOPIC_CONFIG 351."""
+        """Return a topic (GET_TOPIC_CONFIG 351)."""
         name = decode_fields(TopicRequest, command.fields).topic
         return Answer(body=encode_topic_config(self._administration.find(name)))
 
     def system(self, _command: Command, _peer: Peer) -> Answer:
-        """GET_SYSTEM_TOPIC_LIST_FROM_BROKER 305."""
+        """Return the names of the system topics (GET_SYSTEM_TOPIC_LIST_FROM_BROKER 305)."""
         return Answer(body=encode_topic_list(self._topics.system_names()))

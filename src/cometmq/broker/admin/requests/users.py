@@ -1,7 +1,7 @@
-"""Requests 3001 to 3010: users and policies of Auth 2.0, changed and asked for. None of them tells a password.
+"""Requests 3001 to 3010: read and change users and policies of Auth 2.0; no answer has a password.
 
-The words of refusals are those of RocketMQ 5.3.3 (AdminBrokerProcessor, AuthenticationMetadataManagerImpl,
-AuthorizationMetadataManagerImpl) where there are some.
+The remarks of refusals are those of RocketMQ 5.3.3 (AdminBrokerProcessor, AuthenticationMetadataManagerImpl,
+AuthorizationMetadataManagerImpl) if it has any.
 """
 
 import asyncio
@@ -30,14 +30,14 @@ from cometmq.net.requests import Answers, WithAsker
 _audit = logging.getLogger("cometmq.audit")
 
 _BODY_MAX = 1 << 20
-# RocketMQ's clients take frames of 16 MiB.
+# RocketMQ's clients accept frames of up to 16 MiB.
 _LIST_MAX = 15 << 20
-# What stands for a password in answers: a tool that copies users would make it one.
+# Placeholder for a password in answers; refused as a password, because tools that copy users would send it back.
 _HIDDEN = "******"
 
 
 class UserHandler:
-    """Handles what is asked of users and their policies."""
+    """Handles requests about users and their policies."""
 
     def __init__(self, users: AuthFile) -> None:
         self._users = users
@@ -57,13 +57,13 @@ class UserHandler:
     def create_user(
         self, command: Command, peer: Peer, asker: Asker
     ) -> Coroutine[Any, Any, Answer]:
-        """AUTH_CREATE_USER 3001."""
+        """Create a user (AUTH_CREATE_USER 3001)."""
         return self._put_user(command, peer, asker, is_new=True)
 
     def update_user(
         self, command: Command, peer: Peer, asker: Asker
     ) -> Coroutine[Any, Any, Answer]:
-        """AUTH_UPDATE_USER 3002."""
+        """Change a user (AUTH_UPDATE_USER 3002)."""
         return self._put_user(command, peer, asker, is_new=False)
 
     def _put_user(
@@ -85,18 +85,18 @@ class UserHandler:
     def delete_user(
         self, command: Command, peer: Peer, asker: Asker
     ) -> Coroutine[Any, Any, Answer]:
-        """AUTH_DELETE_USER 3003."""
+        """Delete a user (AUTH_DELETE_USER 3003)."""
         users, name = self._users, _username(command)
         return _done(lambda: users.delete_user(name, asker=asker), f"user {name}", peer, asker)
 
     def get_user(self, command: Command, _peer: Peer) -> Answer:
-        """AUTH_GET_USER 3004."""
+        """Return a user (AUTH_GET_USER 3004)."""
         user = self._users.current.find(_username(command))
-        # RocketMQ answers SUCCESS without a body where there is none.
+        # As in RocketMQ, the answer is SUCCESS without a body if there is none.
         return Answer(body=b"" if user is None else orjson.dumps(user.to_json()))
 
     async def list_users(self, command: Command, _peer: Peer) -> Answer:
-        """AUTH_LIST_USER 3005."""
+        """Return users whose names contain a filter (AUTH_LIST_USER 3005)."""
         part, known = command.fields.get("filter") or "", self._users.current.users
         found = (user.to_json() for name, user in sorted(known.items()) if part in name)
         return await asyncio.to_thread(listed, found, "filter")
@@ -104,7 +104,7 @@ class UserHandler:
     def put_policies(
         self, command: Command, peer: Peer, asker: Asker
     ) -> Coroutine[Any, Any, Answer]:
-        """AUTH_CREATE_ACL 3006 and AUTH_UPDATE_ACL 3007."""
+        """Create or change a user's policies (AUTH_CREATE_ACL 3006 and AUTH_UPDATE_ACL 3007)."""
         users = self._users
         body = _json(command)
         name = _subject(command, body)
@@ -119,7 +119,7 @@ class UserHandler:
     def delete_policies(
         self, command: Command, peer: Peer, asker: Asker
     ) -> Coroutine[Any, Any, Answer]:
-        """AUTH_DELETE_ACL 3008."""
+        """Delete a user's policies (AUTH_DELETE_ACL 3008)."""
         users, name = self._users, _subject(command, {})
         policy = command.fields.get("policyType") or CUSTOM
         resource = command.fields.get("resource")
@@ -131,14 +131,14 @@ class UserHandler:
         )
 
     def get_policies(self, command: Command, _peer: Peer) -> Answer:
-        """AUTH_GET_ACL 3009."""
+        """Return a user's policies (AUTH_GET_ACL 3009)."""
         user = self._users.current.find(_subject(command, {}))
         if user is None:
             raise no_subject()
         return Answer(body=orjson.dumps(_acl(user)) if user.policies.entries else b"")
 
     async def list_policies(self, command: Command, _peer: Peer) -> Answer:
-        """AUTH_LIST_ACL 3010."""
+        """Return the policies of users by filters (AUTH_LIST_ACL 3010)."""
         subject = command.fields.get("subjectFilter") or ""
         resource = command.fields.get("resourceFilter") or ""
         known = self._users.current.users
@@ -184,7 +184,7 @@ def _acl(user: AuthUser, policies: UserPolicies | None = None) -> dict[str, Any]
 
 
 def listed(found: Iterable[dict[str, Any]], narrower: str) -> Answer:
-    """A list of very many, in a thread: 1,000 users with 20 entries each would hold the loop for 60 ms."""
+    """Encode a long list; call this in a thread, because 1,000 users with 20 entries each take 60 ms."""
     rows, size = [], 0
     with short_switch_interval():
         for each in found:
@@ -202,7 +202,7 @@ def _invalid(remark: str) -> RequestError:
 
 
 async def _done(work: Callable[[], bool | None], what: str, peer: Peer, asker: Asker) -> Answer:
-    """Change users in a thread, and note who did it; `work` returns False if there was nothing to change."""
+    """Change users in a thread, and log who did it; `work` returns False if there was nothing to change."""
     try:
         is_changed = await asyncio.to_thread(work) is not False
     except SettingsError as error:

@@ -1,1 +1,1 @@
-"""The requests of replies: one function a code."""
+"""The request handlers of replies and relayed requests."""

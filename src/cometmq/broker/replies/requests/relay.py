@@ -1,4 +1,4 @@
-"""Requests of a console to a consumer by way of the broker: 223, 307, 309."""
+"""Requests 223, 307 and 309 of an administrator to a consumer, relayed by the broker."""
 
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.replies.relay import ClientRelay
@@ -13,7 +13,7 @@ from cometmq.net.peer import Peer
 
 
 class RelayHandler(Feature):
-    """Handles questions that a consumer answers."""
+    """Handles requests that a consumer answers."""
 
     def __init__(self, parts: Parts) -> None:
         self._relay = ClientRelay(
@@ -31,17 +31,17 @@ class RelayHandler(Feature):
         }
 
     async def running(self, command: Command, _peer: Peer) -> Answer:
-        """GET_CONSUMER_RUNNING_INFO 307."""
+        """Return a consumer's running info (GET_CONSUMER_RUNNING_INFO 307)."""
         request = decode_fields(RunningRequest, command.fields)
         return _passed_back(await self._relay.running(request, command.fields))
 
     async def consume(self, command: Command, _peer: Peer) -> Answer:
-        """CONSUME_MESSAGE_DIRECTLY 309."""
+        """Let a consumer consume a message (CONSUME_MESSAGE_DIRECTLY 309)."""
         request = decode_fields(DirectRequest, command.fields)
         return _passed_back(await self._relay.consume(request, command.fields))
 
     async def statuses(self, command: Command, _peer: Peer) -> Answer:
-        """INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223."""
+        """Return the offsets in memory of a group's members (INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223)."""
         request = decode_fields(ClientStatusRequest, command.fields)
         tables = await self._relay.statuses(request)
         return Answer(body=encode_all_client_offsets(tables))

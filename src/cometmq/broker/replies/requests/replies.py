@@ -1,4 +1,4 @@
-"""SEND_REPLY_MESSAGE 324 and SEND_REPLY_MESSAGE_V2 325: frames to replies, what became of them to answers."""
+"""Requests SEND_REPLY_MESSAGE 324 and SEND_REPLY_MESSAGE_V2 325."""
 
 from collections.abc import Awaitable
 
@@ -14,7 +14,7 @@ from cometmq.net.peer import Peer
 
 
 class ReplyHandler(Feature):
-    """Handles replies to requests that are messages."""
+    """Handles replies of request-reply."""
 
     def __init__(self, parts: Parts) -> None:
         self._settings = parts.settings
@@ -33,7 +33,7 @@ class ReplyHandler(Feature):
         }
 
     def reply(self, command: Command, peer: Peer) -> Awaitable[Answer]:
-        """Pass a reply on; the answer comes when its reader has it."""
+        """Deliver a reply; answered when the requester has it."""
         is_long_form = command.code == RequestCode.SEND_REPLY_MESSAGE
         header: type[AnySend] = SendRequest if is_long_form else SendRequestV2
         request: AnySend = decode_fields(header, command.fields)

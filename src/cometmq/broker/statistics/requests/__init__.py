@@ -1,1 +1,1 @@
-"""The requests of statistics: one function a code."""
+"""The request handlers of statistics."""

@@ -1,7 +1,7 @@
-"""The runtime numbers of a broker (28) that consoles and mqadmin show.
+"""The runtime numbers of a broker (28), which consoles and mqadmin display.
 
-The keys are those of AdminBrokerProcessor.prepareRuntimeInfo and StoreStatsService of RocketMQ 5.3.3.
-What this design has not (thread pools and their queues) stands there with 0, for tools that expect it.
+The keys are those of AdminBrokerProcessor.prepareRuntimeInfo and StoreStatsService of RocketMQ 5.3.3. Numbers of parts that
+this design does not have (thread pools and their queues) are 0, for tools that expect them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ from cometmq.store.message_store import MessageStore
 
 _POOLS = ("send", "pull", "litePull", "query", "ack")
 _STEP, _POWERS = 1024, " KMGTPE"
-# What Java tells of buffers that are left where it has no pool of them: Integer.MAX_VALUE.
+# Java's number of free buffers if it has no pool: Integer.MAX_VALUE.
 _NO_POOL = 0x7FFFFFFF
 _GIB = 1 << 30
 
@@ -41,7 +41,7 @@ class RuntimeHandler:
         machines: Machines,
         facts: Sequence[Callable[[], Mapping[str, str]]] = (),
     ) -> None:
-        """`facts` are those of the broker's features."""
+        """`facts` return the numbers of the broker's features."""
         self._facts = facts
         self._body = SharedSteps(machines, self._make)
         self._settings, self._store = parts.settings, parts.store
@@ -55,7 +55,7 @@ class RuntimeHandler:
         }
 
     async def runtime(self, _command: Command, _peer: Peer) -> Answer:
-        """GET_BROKER_RUNTIME_INFO 28."""
+        """Return the runtime numbers (GET_BROKER_RUNTIME_INFO 28)."""
         return Answer(body=await self._body.result())
 
     def _make(self) -> Steps[bytes]:
@@ -71,7 +71,7 @@ class RuntimeHandler:
         }
         for facts in self._facts:
             table |= facts()
-        # Java's brokers report none of the following three.
+        # Java's brokers do not have the following three.
         table["messagesBehindReadQueues"] = dumps(unread)
         used = in_use()
         table |= {} if used is None else {"openFileDescriptors": str(used)}
@@ -100,7 +100,7 @@ class RuntimeHandler:
         put, got = counters.of_today
         average = counters.put_size / counters.put_count if counters.put_count else 0.0
         return {
-            # Totals begin with the process.
+            # Totals start with the process.
             "msgPutTotalYesterdayMorning": str(before[0]),
             "msgPutTotalTodayMorning": str(today[0]),
             "msgPutTotalTodayNow": str(put),
@@ -159,7 +159,7 @@ class RuntimeHandler:
 
 
 def earliest_time(store: MessageStore) -> Steps[int]:
-    """Store time of the oldest message that is there, ms since 1970; -1 without one."""
+    """Return the store time of the oldest message, epoch ms; -1 if there is none."""
     if store.min_offset >= store.dispatched_offset:
         return -1
     content = yield from elsewhere(lambda: store.read_record(store.min_offset))
@@ -170,12 +170,12 @@ def earliest_time(store: MessageStore) -> Steps[int]:
 
 
 def _ratio(space: Space) -> str:
-    """The used part of a disk, from 0 to 1."""
+    """Return the used part of a disk, from 0 to 1."""
     return f"{space.used / max(space.total, 1):.4f}"
 
 
 def _size(count: int) -> str:
-    """A count of bytes as Java's humanReadableByteCount writes it."""
+    """Format a number of bytes as Java's humanReadableByteCount does."""
     size, power = float(count), 0
     while size >= _STEP and power < len(_POWERS) - 1:
         size, power = size / _STEP, power + 1
@@ -183,7 +183,7 @@ def _size(count: int) -> str:
 
 
 def _three(values: tuple[float, ...]) -> str:
-    """Rates of 10, 60 and 600 seconds as Java writes them."""
+    """Format rates of 10, 60 and 600 seconds as Java does."""
     return " ".join(f"{value:.4f}" for value in values)
 
 

@@ -1,4 +1,4 @@
-"""Requests of consoles about progress: 202, 208, 300, 303, 315, 317, 321, 343, 345."""
+"""Requests for the progress of topics and groups: 202, 208, 300, 303, 315, 317, 321, 343, 345."""
 
 from cometmq.broker.loop.on_loop import Machines
 from cometmq.broker.loop.runner import NEVER
@@ -37,7 +37,7 @@ from cometmq.net.peer import Peer
 
 
 class StatisticsHandler(Feature):
-    """Answers what consoles ask about progress, and keeps the samples for it."""
+    """Handles requests for progress, and samples for them."""
 
     def __init__(self, parts: Parts) -> None:
         self._address, self._groups = parts.address, parts.groups
@@ -76,7 +76,7 @@ class StatisticsHandler(Feature):
         }
 
     async def start(self) -> None:
-        """Begin to sample."""
+        """Start to sample."""
         rates = self._machines.keep("rates", self._sample_rates, period_seconds=SAMPLE_SECONDS)
         growth = self._machines.keep(
             "growth",
@@ -88,7 +88,7 @@ class StatisticsHandler(Feature):
         self._counters.on_work.append(growth.wake)
 
     async def close(self) -> None:
-        """Sample no more, and finish what is on its way."""
+        """Stop sampling, and wait for requests in progress."""
         await self._machines.close()
 
     def _sample_rates(self) -> float:
@@ -101,19 +101,19 @@ class StatisticsHandler(Feature):
         return NEVER if is_over else SAMPLE_SECONDS
 
     async def topic(self, command: Command, _peer: Peer) -> Answer:
-        """GET_TOPIC_STATS_INFO 202."""
+        """Return the bounds of a topic's queues (GET_TOPIC_STATS_INFO 202)."""
         name = decode_fields(TopicRequest, command.fields).topic
         stats = await self._machines.run(self._statistics.of_topic(name))
         return Answer(body=encode_topic_stats(stats))
 
     def groups_of_topic(self, command: Command, _peer: Peer) -> Answer:
-        """QUERY_TOPIC_CONSUME_BY_WHO 300."""
+        """Return the groups that consume a topic (QUERY_TOPIC_CONSUME_BY_WHO 300)."""
         topic = decode_fields(TopicRequest, command.fields).topic
         groups = {*self._offsets.groups_of(topic), *self._members.groups_of(topic)}
         return Answer(body=encode_group_list(groups))
 
     async def group(self, command: Command, _peer: Peer) -> Answer:
-        """GET_CONSUME_STATS 208."""
+        """Return the progress of a group (GET_CONSUME_STATS 208)."""
         request = decode_fields(ConsumeStatsRequest, command.fields)
         listed = [name for name in (request.topic_list or "").split(";") if name]
         named = listed or ([request.topic] if request.topic else None)
@@ -125,19 +125,19 @@ class StatisticsHandler(Feature):
         return Answer(body=encode_consume_stats(total))
 
     async def all_groups(self, command: Command, _peer: Peer) -> Answer:
-        """GET_BROKER_CONSUME_STATS 317."""
+        """Return the progress of all groups (GET_BROKER_CONSUME_STATS 317)."""
         only_ordered = decode_fields(AllConsumeStatsRequest, command.fields).is_order
         body = await self._machines.run(self._progress_of_all(only_ordered=only_ordered))
         return Answer(body=body)
 
     def _progress_of_all(self, *, only_ordered: bool) -> Steps[bytes]:
-        """Encode the progress of all groups; it may have megabytes, so a thread writes them."""
+        """Encode the progress of all groups in a thread, because it may have megabytes."""
         names = list(self._groups.table().groups)
         groups = yield from self._statistics.of_groups(names, only_ordered=only_ordered)
         return (yield from elsewhere(lambda: encode_all_consume_stats(self._address, groups)))
 
     async def time_spans(self, command: Command, _peer: Peer) -> Answer:
-        """QUERY_CONSUME_TIME_SPAN 303."""
+        """Return the time spans of a topic's queues (QUERY_CONSUME_TIME_SPAN 303)."""
         request = decode_fields(TopicGroupRequest, command.fields)
         spans = await self._machines.run(
             self._statistics.time_spans(request.topic, request.group)
@@ -145,13 +145,13 @@ class StatisticsHandler(Feature):
         return Answer(body=encode_time_spans(spans))
 
     def broker_stats(self, command: Command, _peer: Peer) -> Answer:
-        """VIEW_BROKER_STATS_DATA 315."""
+        """Return a number in three windows (VIEW_BROKER_STATS_DATA 315)."""
         request = decode_fields(BrokerStatsRequest, command.fields)
         minute, hour, day = self._broker_stats.windows(request)
         return Answer(body=encode_stats_windows(minute=minute, hour=hour, day=day))
 
     async def entries(self, command: Command, _peer: Peer) -> Answer:
-        """QUERY_CONSUME_QUEUE 321; an index where nothing is has its answer with a remark."""
+        """Return entries of a queue (QUERY_CONSUME_QUEUE 321); if there are none at the index, a remark says so."""
         request = decode_fields(QueueEntriesRequest, command.fields)
         look = await self._machines.run(self._entries.look(request))
         is_there = look.min_offset <= request.index < look.max_offset
@@ -160,12 +160,12 @@ class StatisticsHandler(Feature):
         return Answer(remark=remark, body=encode_queue_look(look))
 
     def topics_of_group(self, command: Command, _peer: Peer) -> Answer:
-        """QUERY_TOPICS_BY_CONSUMER 343."""
+        """Return the topics in which a group has offsets (QUERY_TOPICS_BY_CONSUMER 343)."""
         group = decode_fields(GroupRequest, command.fields).group
         return Answer(body=encode_topic_list(self._offsets.topics_of(group)))
 
     def subscription(self, command: Command, _peer: Peer) -> Answer:
-        """QUERY_SUBSCRIPTION_BY_CONSUMER 345; without a subscription where there is none."""
+        """Return a group's subscription to a topic, or null (QUERY_SUBSCRIPTION_BY_CONSUMER 345)."""
         request = decode_fields(TopicGroupRequest, command.fields)
         found = self._members.subscription(request.group, request.topic)
         body = {
