@@ -201,9 +201,9 @@ def _without_waiting(item: Function) -> str:
         return ""
     returned = _returned(item).replace("asyncio.", "concurrent.futures.")
     text = (
-        f'        """`{item.name}` without waiting: the future gets its result or its error.\n\n'
-        f"        Raises:\n            ClientClosed: called from an async listener, or in a process "
-        f'forked since.\n        """\n'
+        f'        """Start `{item.name}` and return a concurrent future of its result or error, without waiting.\n\n'
+        f"        Raises:\n            ClientClosed: Called from an async listener, or in the child of a "
+        f'fork.\n        """\n'
     )
     return (
         f"    def {item.name}_async({_arguments(item)}) -> {returned}:\n{text}"

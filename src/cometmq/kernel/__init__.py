@@ -1,9 +1,9 @@
-"""Hot loops on bytes and ints: what they mean in plain Python, and a compiled twin.
+"""The hot loops over bytes and integers, in plain Python and as compiled twins.
 
-`reference`, `records`, `wanted`, `keys`, `sends`, `requests`, `messages`, `acks`, `reads`, `pulls`, `pull_answers`, `time_counts`, `turn_reads`, `pipelined_sends` and `calls` say what each function does, `declines` what the fast path of sends is without a compiler,
-`layouts` which bytes stand where, `queue_ends` and `mapped_files` what it knows of a queue and of a file of the log, `rows` which tuples go in and out;
-the modules with an underscore do the same, compiled, and run where the package was built with a C compiler.
-COMETMQ_KERNEL=reference or =fast chooses one for certain (docs/design/0017).
+`reference`, `records`, `wanted`, `keys`, `sends`, `requests`, `messages`, `acks`, `reads`, `pulls`, `pull_answers`,
+`time_counts`, `turn_reads`, `pipelined_sends` and `calls` define what each function does; `declines` is the send fast path
+without a compiler, `layouts` has byte layouts, `queue_ends` a queue's tail, `mapped_files` a log file, `rows` the tuples.
+Modules with an underscore are compiled twins, used if built; COMETMQ_KERNEL=reference or =fast selects (docs/design/0017).
 """
 
 import os
@@ -14,11 +14,11 @@ from cometmq.kernel.reference import WalkEnd, split_frames, walk_records, why_no
 from cometmq.kernel.sends import answers_of, as_one, ids_of
 
 KERNEL = os.environ.get("COMETMQ_KERNEL", "")
-WHY_PLAIN: str | None = None  # Why the plain kernel runs, where it does.
+WHY_PLAIN: str | None = None  # Why the plain kernel is used, if it is.
 try:
     if KERNEL == "reference":
         raise ImportError("COMETMQ_KERNEL=reference asks for it")  # noqa: TRY301
-    if not TYPE_CHECKING:  # Their types are those of their plain twins.
+    if not TYPE_CHECKING:  # The types are those of the plain twins.
         from cometmq.kernel._acks import plain_acks, take_acks
         from cometmq.kernel._answers import encode_answers, encode_requests
         from cometmq.kernel._calls import begin_writing
@@ -70,7 +70,7 @@ try:
 except ImportError as error:
     if KERNEL == "fast":
         raise
-    # None was compiled, or one of an older version lies there: who starts a broker is told.
+    # The modules are not compiled, or are of an older version: whoever starts a broker is notified.
     WHY_PLAIN = str(error)
     from cometmq.kernel.acks import plain_acks, take_acks
     from cometmq.kernel.calls import begin_writing

@@ -1,7 +1,7 @@
-"""Acknowledgements of popped messages: the requests of a turn to bits of check points and the frames that answer them.
+"""Acknowledgements of popped messages: from requests to bits of check points and the frames that answer them.
 
-A client that pops 32 messages acknowledges each with a request of its own; they come one behind the other, and their
-handles differ in the last word only. What a handle names is asked for once for such a run. Compiled: `_acks`.
+A client that pops 32 messages acknowledges each with its own request. These requests arrive one after the other, and their
+receipt handles differ only in the last word, so the check point is looked up once for such a run. Compiled: `_acks`.
 """
 
 from collections.abc import Callable
@@ -13,29 +13,29 @@ from cometmq.model.flags import ONEWAY
 
 ACK_MESSAGE = int(RequestCode.ACK_MESSAGE)
 PLACES_MAX = 64  # Java's check points have 32 bits.
-DIGITS_MAX = 18  # As many fit into 64 bits.
+DIGITS_MAX = 18  # The most that fit into 64 bits.
 _NAMES = ("extraInfo", "topic", "consumerGroup", "queueId", "offset")
-_MISSING = "\xa0"  # Other than ASCII.
+_MISSING = "\xa0"  # Not ASCII.
 
-# The handle without its last word, topic, group and queue, as a client says them, to the queue offsets of the check
-# point that is meant; None where there is none. With more offsets than PLACES_MAX, or larger ones, none of it is plain.
+# From the handle without its last word, topic, group and queue, as the client wrote them, to the queue offsets of the check
+# point; None if there is none. A check point with more than PLACES_MAX or larger offsets is not simple.
 Find = Callable[[str, str, str, str], tuple[int, ...] | None]
 
 
 def plain_acks(
     commands: list[RawCommand], find: Find, before: bytes, end: bytes
 ) -> tuple[list[int], bytes, list[RawCommand]]:
-    """Take acknowledgements as far as they are plain: texts of ASCII, a message of a check point that is known.
+    """Process simple acknowledgements: all texts are ASCII, and the message belongs to a known check point.
 
     Args:
-        commands: ACK_MESSAGE, as they came.
-        find: asked once for each run of them that name the same.
-        before: header of an answer up to its opaque.
-        end: the same behind it.
+        commands: ACK_MESSAGE requests in order of arrival.
+        find: Called once for each run of requests with the same check point.
+        before: Header of an answer before its opaque.
+        end: Header after the opaque.
 
     Returns:
-        For each check point that `find` gave, in order, which of its offsets are acknowledged (bits, the lowest for
-        the first); the answers of these requests, as frames; and the requests that are not plain.
+        For each check point that `find` returned, in order, a bit set of the acknowledged offsets (lowest bit for the
+            first); the frames of the answers; and the requests that are not simple.
     """
     run = _AckRun(find, before, end)
     others = [each for each in commands if not run.take(each[1], each[2], each[6])]
@@ -45,16 +45,16 @@ def plain_acks(
 def take_acks(
     data: bytes, position: int, count_max: int, find: Find, before: bytes, end: bytes
 ) -> tuple[int, int, list[int], bytes]:
-    """Take acknowledgements from a frame on, before they are commands, up to one that is not plain, or no acknowledgement; none without a compiler.
+    """Process acknowledgements in encoded frames, up to the first frame that is not a simple one; none without a compiler.
 
     Returns:
-        The place behind them, how many there are, and marks and answers as `plain_acks` gives them.
+        The position after them, their number, and bit sets and answers as from `plain_acks`.
     """
     return position, 0, [], b""
 
 
 class _AckRun:
-    """Acknowledgements that name the same check point, one behind the other; and what was made of those before."""
+    """Consecutive acknowledgements with the same check point, and the results of earlier ones."""
 
     def __init__(self, find: Find, before: bytes, end: bytes) -> None:
         self.marks: list[int] = []
@@ -65,7 +65,7 @@ class _AckRun:
         self._offsets: tuple[int, ...] = ()
 
     def take(self, flag: int, opaque: int, fields: dict[str, str]) -> bool:
-        """Mark the message of an acknowledgement and answer it; False where it is not plain."""
+        """Mark and answer an acknowledgement; return False if it is not simple."""
         texts = [fields.get(name, _MISSING) for name in _NAMES]
         if not (_are_plain(texts) and _is_32_bits(flag) and _is_32_bits(opaque)):
             return False

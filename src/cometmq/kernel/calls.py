@@ -8,9 +8,9 @@ _SYNC_FILE_RANGE_WRITE = 2  # linux/fs.h
 
 
 def begin_writing(fd: int, offset: int, size: int) -> None:
-    """Have the system begin to write what is dirty in a range of a file, `sync_file_range(2)`.
+    """Start writing dirty pages of a file range to the disk with `sync_file_range(2)`.
 
-    It waits for nothing and promises nothing: an error stays for the next `fdatasync`, and a system that
-    cannot do it does all of it then.
+    The call does not wait and guarantees nothing: errors are reported by the next `fdatasync`, which also does the work on
+    a system that does not support this call.
     """
     _sync_file_range(fd, offset, size, _SYNC_FILE_RANGE_WRITE)

@@ -1,7 +1,7 @@
-"""CRC-32 of bytes, by zlib-ng, which takes a fifth of zlib's time for a KiB.
+"""CRC-32 by zlib-ng, which takes a fifth of zlib's time for a KiB.
 
-Compiled: `_crc`, which calls zlib-ng's own function; of 128 bytes the way to it through Python takes twice as
-long as their CRC.
+The compiled twin `_crc` calls zlib-ng's function directly: for 128 bytes, the call through Python takes twice as long as
+the CRC.
 """
 
 import ctypes
@@ -11,7 +11,7 @@ try:
     from zlib_ng.zlib_ng import crc32
 
     _LIBRARY = zlib_ng.__file__
-except ImportError:  # Where CometMQ was brought as a zip, to a Spark cluster, say.
+except ImportError:  # For example if a Spark cluster received CometMQ as a zip file.
     from zlib import crc32
 
     _LIBRARY = ""
@@ -23,7 +23,7 @@ _Function = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_uint32, ctypes.c_char_p, 
 
 
 def crc_address() -> int:
-    """The address of zlib-ng's own CRC-32, (begun, bytes, size) -> CRC; 0: there is none, or it is hidden."""
+    """Return the address of zlib-ng's CRC-32 function (start value, bytes, size) -> CRC; 0 if it is not available."""
     if not _LIBRARY:
         return 0
     try:

@@ -1,10 +1,10 @@
-"""The fast path of sends, as it is without a compiler: it declines everything, and the slow path does it.
+"""The fast path of sends without a compiler: it declines everything, so that the slow path handles it.
 
     bytes of a connection -> `take_sends` -> rows of a `SendBatch` -> `pack_columns`: records; then queue entries, answers, keys
 
-A frame becomes a row of a `SendBatch`, a batch message one for each of its messages. Whatever is unusual ends it. What is
-taken is stored and answered as the slow path would (`broker.send.admission`), so a fast path may decline anything; in plain
-Python it would cost more than it saves. Each function stands here with what it does; what does it is compiled.
+A frame becomes a row of a `SendBatch`, a batch message a row for each of its messages. An unusual frame ends the batch.
+Accepted sends are stored and answered as by the slow path (`broker.send.admission`), so the fast path may decline any
+send; in plain Python it would cost more than it saves. The functions here document what their compiled twins do.
 """
 
 from typing import Any, Generic
@@ -24,31 +24,31 @@ from cometmq.kernel.turn_reads import OfPeer, TurnReads
 
 
 class LaneTable(Generic[End]):
-    """The lanes that sends take without asking, found by topic and queue; compiled in `_lane_table`."""
+    """Open queues, found by topic and queue id, to which sends need no checks; compiled in `_lane_table`."""
 
     def keep(self, topic: str, queue_id: int, lane: Lane[End]) -> None:
-        """Have sends to a queue find its lane from now on."""
+        """Let sends to a queue find its lane from now on."""
 
     def forget(self, topic: str) -> None:
-        """Have sends to a topic find none."""
+        """Remove the lanes of a topic."""
 
     def clear(self) -> None:
-        """Forget all topics."""
+        """Remove all lanes."""
 
 
 class KnownSigner:
-    """A user who must have signed the sends that are taken, and the topics to which the user may send; compiled in `_signatures`.
+    """A user whose signature the accepted sends must have, with the permitted topics; compiled in `_signatures`.
 
-    What the signature of a request is stands in `cometmq.codec.signature`. Here are sends alone, as official clients write and
-    sign them: their fields, `AccessKey` and `Signature`. Whatever else there is ends what is taken.
+    For the signature of a request see `cometmq.codec.signature`. This class accepts only sends as official clients write
+    and sign them: with their fields, `AccessKey` and `Signature`.
 
     Attributes:
-        topics: their names; who asks for rights adds them.
-        asked: of the send that ended a taking, and that the user has signed, the topic that is none of them; None where it ended otherwise.
+        topics: Topics that the user may send to; added after each check of the user's rights.
+        asked: If parsing ended at a validly signed send to a topic not in `topics`, that topic; otherwise None.
     """
 
     def __init__(self, user: bytes, secret: bytes) -> None:
-        """No topic is known; `user` is the access key."""
+        """Start with no permitted topics; `user` is the access key."""
         self.topics: set[bytes] = set()
         self.asked: bytes | None = None
 
@@ -56,49 +56,48 @@ class KnownSigner:
 class SendBatch(Generic[End]):
     """Sends that are stored together; compiled in `_columns`.
 
-    A row names bytes that lie elsewhere: the body in what was read, the properties in the batch's text, where they stand
-    without the escapes of JSON (docs/design/0046-columns.md). A batch message is a row for each of its messages, and one
-    request, which has one answer.
+    A row refers to bytes elsewhere: the body in the received bytes, the properties without JSON escapes in a text of the
+    batch (docs/design/0046-columns.md). A batch message has a row for each of its messages, and one request with one answer.
 
     Attributes:
-        count: how many there are.
-        request_count: how many requests they came with; a batch message is one.
-        start: physical offset of the first; 0 where none is packed.
+        count: Number of rows.
+        request_count: Number of requests; a batch message is one.
+        start: Physical offset of the first record; 0 if none is packed.
     """
 
     count = request_count = start = 0
 
     def __init__(self, suffix: bytes) -> None:
-        """Begin without sends; `suffix` is what the broker adds to each message's properties."""
+        """Start empty; `suffix` is appended to each message's properties by the broker."""
 
     def __len__(self) -> int:
         return 0
 
     def puts(self) -> list[Put[End]]:
-        """The sends as puts, an object for each."""
+        """Return the sends as puts, with an object for each."""
         return []
 
     def requests(self, first: int, last: int) -> list[tuple[int, int]]:
-        """Of each request that begins with one of some sends: which is its first, and how many it has."""
+        """Return the index of the first send and the number of sends of each request that starts within a range of sends."""
         return []
 
     def pending(self, first: int, last: int) -> list[Pending]:
-        """The fields needed to answer a range of requests, an object for each."""
+        """Return the fields for answering a range of requests, with an object for each."""
         return []
 
     def results(self, first: int, last: int) -> list[PutResult]:
-        """The places of a range of packed sends, an object for each."""
+        """Return the places of a range of packed sends, with an object for each."""
         return []
 
     def arrivals(self) -> list[Arrival[End]]:
-        """The queue entries of those that are packed, an object for each."""
+        """Return the queue entries of the packed sends, with an object for each."""
         return []
 
     def end_of(self, last: int) -> int:
-        """Physical offset behind the first `last` of them.
+        """Return the physical offset after the first `last` sends.
 
         Raises:
-            IndexError: they are not packed.
+            IndexError: They are not packed.
         """
         raise IndexError(last)
 
@@ -113,20 +112,20 @@ def take_sends(
     limits: TakeLimits,
     signer: KnownSigner | None = None,
 ) -> int:
-    """Take sends from a connection's bytes, up to the first frame that is another or in any way unusual.
+    """Parse sends from a connection's bytes, up to the first frame that is no send or unusual.
 
     Args:
-        batch: gets a row of each message.
-        data: what was read; it is kept, for the bodies stay in it.
-        position: where the first frame begins.
-        count_max: most sends.
-        host: the client, as records hold it.
-        straight: the lanes that are found without asking.
-        limits: what a longer or larger send is no plain one by.
-        signer: who must have signed each; None: nobody.
+        batch: Receives a row for each message.
+        data: Received bytes; kept, because the bodies remain in them.
+        position: Start of the first frame.
+        count_max: Maximum number of sends.
+        host: Client's address in the format of records.
+        straight: Lanes of queues that need no checks.
+        limits: Maximum sizes; a larger send is declined.
+        signer: User whose signature each send must have; None: none.
 
     Returns:
-        The position behind the last that was taken.
+        The position after the last accepted send.
     """
     return position
 
@@ -140,26 +139,26 @@ def take_reads(
     straight: LaneTable[End],
     limits: TakeLimits,
 ) -> None:
-    """Take the sends of those who brought one send each, up to the first who brought anything else.
+    """Parse the sends of connections that delivered one send each, up to the first connection with anything else.
 
     Args:
-        turn: who is taken waits there no more.
-        batch: gets a row of each message.
-        ends: gets who is taken, and the index behind the last send of each.
-        count_max: most sends.
-        size_min: when no more bytes wait than this, it is enough.
-        straight: as in `take_sends`.
-        limits: the same.
+        turn: Read batch, from which accepted connections are removed.
+        batch: Receives a row for each message.
+        ends: Receives the accepted connections, each with the index after its last send.
+        count_max: Maximum number of sends.
+        size_min: Stop when no more than this number of bytes is waiting.
+        straight: As in `take_sends`.
+        limits: As in `take_sends`.
     """
 
 
 def answer_reads(batch: SendBatch[End], ends: list[tuple[OfPeer, int]], host: str) -> None:
-    """Answer the sends of each connection, all of which are packed, with one write.
+    """Answer the packed sends of each connection with one write.
 
     Args:
-        batch: the sends.
-        ends: whose they are.
-        host: this broker as message ids have it.
+        batch: The sends.
+        ends: Connections of the sends, as from `take_reads`.
+        host: Address of this broker in the format of message ids.
     """
 
 
@@ -173,30 +172,30 @@ def pack_columns(
     store_host: bytes,
     content: list[Buffer],
 ) -> tuple[int, int]:
-    """Lay records out, as many as there is room for; the batch knows then where they lie.
+    """Encode records, as many as there is room for, and store their places in the batch.
 
     Args:
-        batch: the sends.
-        first: where to begin: all before it are packed.
-        position: physical offset of the first record.
-        end: physical offset that no record may pass.
-        layouts: by the size of the born host.
-        store_ms: the time of them all.
-        store_host: this broker.
-        content: gets the records' bytes.
+        batch: The sends.
+        first: Index of the first send to encode; all before it are packed.
+        position: Physical offset of the first record.
+        end: Physical offset that no record may exceed.
+        layouts: Record layouts by the size of the born host.
+        store_ms: Store time of all records, ms since 1970.
+        store_host: Address of this broker in the format of records.
+        content: Receives the records' bytes.
 
     Returns:
-        The index of the first send that was not laid out, and the physical offset behind the last. All messages of
-        a request lie in one file.
+        The index of the first send that was not encoded, and the physical offset after the last record. All messages of a
+            request are in one file.
 
     Raises:
-        struct.error, OverflowError: a queue offset that is none; `take_back` puts right what was packed.
+        struct.error, OverflowError: A queue offset is invalid; `take_back` undoes what was packed.
     """
     return first, position
 
 
 def take_back(batch: SendBatch[End]) -> None:
-    """Give back the queue offsets of what was packed and could not be written; nothing is packed then."""
+    """Undo the queue offsets of records that were packed but could not be written; no record is packed afterwards."""
 
 
 def show_columns(
@@ -206,30 +205,30 @@ def show_columns(
     full: list[End],
     watched: dict[End, list[int]],
 ) -> None:
-    """Append the queue entries of what is packed to the tails of their queues; see `sends.show_entries`."""
+    """Append the queue entries of packed records to the tails of their queues; see `sends.show_entries`."""
 
 
 def answer_columns(batch: SendBatch[End], first: int, last: int, host: str) -> bytes:
-    """The frames that answer the requests that begin with some of those that are packed, one behind the other.
+    """Return the frames that answer the requests starting within a range of packed sends, concatenated.
 
     Args:
-        batch: the sends.
-        first: the first of those.
-        last: behind the last.
-        host: this broker as message ids have it.
+        batch: The sends.
+        first: Index of the first send of the range.
+        last: Index after the last send.
+        host: Address of this broker in the format of message ids.
 
     Raises:
-        IndexError: they are not packed.
+        IndexError: They are not packed.
     """
     return b""
 
 
 def count_columns(batch: SendBatch[Any], first: int, last: int, time_us: int) -> None:
-    """Add sends that are packed to the tallies of their queues, each run of a queue at once.
+    """Add packed sends to the tallies of their queues, one addition for each run of sends to the same queue.
 
     Args:
-        batch: the sends.
-        first: the first that is counted.
-        last: behind the last.
-        time_us: how long each took.
+        batch: The sends.
+        first: Index of the first send to count.
+        last: Index after the last.
+        time_us: Duration of each send, microseconds.
     """

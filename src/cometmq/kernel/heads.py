@@ -1,10 +1,10 @@
-"""Headers as official clients and brokers write them, for those who look at a frame before it is a command.
+"""Headers in the form in which official clients and brokers write them, for code that reads frames before decoding.
 
-JSON of ASCII without a blank and without an escape, each name once, the values of its fields texts. Any other is read with care, as
-a command. Compiled: `_scan.pxd`.
+The form is ASCII JSON without blanks and escapes, with distinct names and only texts as field values. Any other header is
+decoded by the slow path, as a command. Compiled: `_scan.pxd`.
 """
 
 from cometmq.model.codes import Language
 
-HEADER_SIZE_PLAIN = 4096  # Bytes; none of those who are asked here is as long.
+HEADER_SIZE_PLAIN = 4096  # Bytes; requests that are parsed this way have shorter headers.
 LANGUAGES = tuple(language.name.encode() for language in Language)

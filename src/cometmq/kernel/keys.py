@@ -1,7 +1,7 @@
-"""The keys of a message that the index has, and their hashes: its unique key, then each word of its KEYS.
+"""The keys under which the index has a message, and their hashes: its unique key, then each word of its KEYS.
 
-Follows IndexService.buildIndex of RocketMQ 5.3.3: half messages are indexed, under the topic they
-are stored in, and records of the kind "rollback" are not.
+Follows IndexService.buildIndex of RocketMQ 5.3.3: half messages are indexed under the topic in which they are stored, and
+records of the kind "rollback" are not indexed.
 """
 
 from array import array
@@ -21,19 +21,19 @@ _NAME_END = b"\1"
 _VALUE_END = b"\2"
 _VALUE_END_BYTE = 2
 _INT_MAX = (1 << 31) - 1
-KEY_NUMBERS = 3  # Of each key in `Keys`.
+KEY_NUMBERS = 3  # Per key in `Keys`.
 
 
 def keys_of(hashes: Sequence[int], offsets: Sequence[int], times: Sequence[int]) -> Keys:
-    """Keys whose hashes are known.
+    """Combine keys with known hashes.
 
     Args:
         hashes: Java's hash of each "topic#key".
-        offsets: physical offset of each key's record, bytes.
-        times: store time of each key's record, ms.
+        offsets: Physical offset of each key's record, bytes.
+        times: Store time of each key's record, ms.
 
     Raises:
-        ValueError: these are not as many of each.
+        ValueError: The lengths differ.
     """
     found = array("q", bytes(3 * len(hashes) * 8))
     found[0::3], found[1::3], found[2::3] = (
@@ -43,13 +43,10 @@ def keys_of(hashes: Sequence[int], offsets: Sequence[int], times: Sequence[int])
 
 
 def index_keys(waiting: Sequence[PutBatch[End]]) -> Keys:
-    """The keys of new messages.
+    """Return the keys of new messages, in the order of the messages.
 
     Args:
-        waiting: batches, in a list.
-
-    Returns:
-        In the order of the messages.
+        waiting: A list of batches.
     """
     texts: list[bytes] = []
     places: list[tuple[int, int]] = []
@@ -63,18 +60,18 @@ def index_keys(waiting: Sequence[PutBatch[End]]) -> Keys:
 
 
 def joined_keys(texts: list[bytes], places: list[tuple[int, int]]) -> Keys:
-    """Keys of texts, each with its record's physical offset and store time."""
+    """Return the keys for texts, each with its record's physical offset and store time."""
     hashes = java_hash_many(texts)
     return keys_of(hashes, [offset for offset, _ in places], [time for _, time in places])
 
 
 def _topic_of(block: bytes) -> bytes:
-    """The topic in a topic block, behind its size."""
+    """Return the topic in a topic block, which starts with the topic's size."""
     return block[1 if len(block) <= TOPIC_BLOCK_V1_MAX else 2 :]
 
 
 def record_keys(records: Sequence[tuple[Any, ...]]) -> Keys:
-    """The keys and their places of records in the log (`codec.record.Record`)."""
+    """Return the keys of records in the log (`codec.record.Record`), with their places."""
     texts: list[bytes] = []
     places: list[tuple[int, int]] = []
     for record in records:
@@ -94,19 +91,19 @@ def insert_keys(
     before: int,
     a_page: int,
 ) -> tuple[bytes, int]:
-    """Enter keys into an index file, as `reference.index_insert` does.
+    """Insert keys into an index file, like `reference.index_insert`.
 
     Args:
-        slots: the newest entry of each slot, 0 where there is none; changed.
-        number: the number of the first entry to be made.
-        keys: them.
-        begin_ms: the file's first store time, which its entries count from; 0: there is none yet.
-        changed: of each page of the file that slots stand in, whether one of them was changed; set to 1.
-        before: for how many slots there would be room in the file before the first.
-        a_page: how many a page has.
+        slots: Newest entry of each slot, 0 if there is none; modified.
+        number: Number of the first new entry.
+        keys: The keys.
+        begin_ms: First store time of the file, relative to which entries store time, ms; 0: none yet.
+        changed: A byte for each page of the slots, set to 1 if the page is modified.
+        before: Number of slots that would fit into the file before the first one.
+        a_page: Number of slots per page.
 
     Returns:
-        The entries' bytes (docs/format/index-file.md), and how many slots had none before.
+        The bytes of the entries (docs/format/index-file.md), and the number of slots that had no entry before.
     """
     for java_hash in keys[0::3]:
         slot = (abs(java_hash) & _INT_MAX) % len(slots)
@@ -119,11 +116,11 @@ def insert_keys(
 
 
 def hashed_texts(topic: bytes, block: Buffer) -> list[bytes]:
-    """The texts that are hashed for a message, "topic#key" for each key, in the index's order.
+    """Return the texts to hash for a message, "topic#key" for each key, in the index's order.
 
     Args:
-        topic: its topic with the mark behind it, "topic#".
-        block: its properties as the record stores them.
+        topic: Topic followed by the separator, "topic#".
+        block: Properties as stored in the record.
     """
     block = bytes(block)  # No copy if it is bytes already.
     unique = find_value(block, _UNIQUE)
@@ -136,11 +133,11 @@ def hashed_texts(topic: bytes, block: Buffer) -> list[bytes]:
 
 
 def find_value(block: bytes, name: bytes) -> bytes | None:
-    """The value of one property of a block as it stands there, never empty; the last one counts.
+    """Return the value of a property in a block; None if it is missing or empty. The last occurrence counts.
 
     Args:
-        block: properties (docs/format/properties.md).
-        name: of the property.
+        block: Properties (docs/format/properties.md).
+        name: Name of the property.
     """
     wanted = name + _NAME_END
     end = len(block)
@@ -149,6 +146,6 @@ def find_value(block: bytes, name: bytes) -> bytes | None:
             value = block[start + len(wanted) :].partition(_VALUE_END)[0]
             if value:
                 return value
-        # The end of a longer name, a piece of a value, or an empty value: look before it.
+        # This is the end of a longer name, a part of a value, or an empty value: continue before it.
         end = start + len(wanted) - 1
     return None

@@ -1,16 +1,16 @@
-"""One file of the log as a pull reads it: where its bytes begin and end, and they themselves where they are mapped.
+"""A log file as seen by a pull: the range of its physical offsets, and its bytes if they are mapped.
 
-A store's file is one of these and more (`store.log_file`). Compiled: `_mapped_files`.
+The files of a store are subclasses (`store.log_file`). Compiled: `_mapped_files`.
 """
 
 
 class MappedFile:
-    """A part of the log.
+    """A file of the log.
 
     Attributes:
-        start: physical offset of its first byte.
-        end: physical offset behind its last.
-        mapped: its bytes; None where they are not mapped.
+        start: Physical offset of its first byte.
+        end: Physical offset after its last byte.
+        mapped: Its bytes; None if they are not mapped.
     """
 
     __slots__ = ("end", "mapped", "start")

@@ -1,6 +1,6 @@
-"""Messages of a consumer, straight from the records of a broker's answer; what a pull spends its time on.
+"""Conversion of the records in a broker's answer to a consumer's messages, where a pull spends most of its time.
 
-A message gets its body, its offset and its record without the body; what else it says is read when somebody asks
+A message gets its body, its offset and its record without the body; other attributes are decoded on access
 (`record_parts`). Compiled: `_messages`.
 """
 
@@ -16,7 +16,7 @@ _VALUE_END = "\2"
 
 Queue = TypeVar("Queue")
 Message = TypeVar("Message")
-# How an attribute is given to an object that lets nobody change it.
+# Sets an attribute of an immutable object.
 _put = object.__setattr__
 
 
@@ -28,21 +28,21 @@ def plain_messages(
     new: Callable[[], Message],
     messages: list[Message],
 ) -> int:
-    """Take messages from plain records, as far as they go.
+    """Convert consecutive simple records to messages, up to the first other record.
 
-    Plain is a whole record of version 1 and of the topic, whose sysFlag is 0 (IPv4 hosts, not
-    compressed, no transaction) and whose properties are plain.
+    A simple record is complete, of version 1 and of the topic, has sysFlag 0 (IPv4 hosts, uncompressed, no transaction),
+    and has simple properties.
 
     Args:
-        body: records, one behind the other.
-        position: where in it to begin, bytes.
-        queue: where they were pulled from.
-        topic: its name as records hold it.
-        new: makes an empty message, which gets `queue`, `queue_offset`, `body` and, in `_record`, head and properties of the record.
-        messages: they are appended here.
+        body: Concatenated records.
+        position: Position of the first record, bytes.
+        queue: Queue from which they were pulled.
+        topic: Topic as encoded in records.
+        new: Creates an empty message, which gets `queue`, `queue_offset`, `body`, and `_record` (head and properties).
+        messages: The messages are appended to this list.
 
     Returns:
-        The place in the body where they end.
+        The position after the last of these records.
     """
     for start, body_end, block_start, after in _plain_places(body, position, topic):
         head = body[start : start + _HEAD_SIZE]
@@ -59,7 +59,7 @@ def plain_messages(
 def _plain_places(
     body: bytes, position: int, topic: bytes
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Places where plain records begin, their bodies end, their properties begin and they end, one by one."""
+    """Yield for each simple record its start, the end of its body, the start of its properties, and its end."""
     if len(topic) > TOPIC_SIZE_V1_MAX:
         return
     topic_block = bytes((len(topic),)) + topic
@@ -88,14 +88,14 @@ def _plain_places(
 
 
 def record_parts(record: bytes) -> tuple[tuple[Any, ...], bytes]:
-    """The fields of a record's head (`records.HEAD`), and the block of its properties, of what a plain message keeps."""
+    """Return the fields of the head (`records.HEAD`) and the property block in a message's `_record`."""
     return HEAD.unpack_from(record), record[_HEAD_SIZE:]
 
 
 def plain_properties(block: bytes) -> dict[str, str] | None:
-    """The properties of a block such as all clients and brokers write it; None of any other.
+    """Decode a property block in the form in which all clients and brokers write it; return None for any other.
 
-    Such a block is UTF-8, and nothing or whole pieces: a name, one separator, a value, the end's mark.
+    Such a block is UTF-8 and consists of complete entries: a name, one separator, a value, the end mark. It may be empty.
     """
     try:
         text = str(block, "utf-8")

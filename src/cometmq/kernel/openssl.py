@@ -1,6 +1,6 @@
-"""Finds the SHA-1 functions of OpenSSL for the compiled kernel: in the library that `hashlib` is linked to.
+"""Finds OpenSSL's SHA-1 functions for the compiled kernel, in the library that `hashlib` is linked to.
 
-A call of `hashlib` for a message takes three times as long as what it computes.
+Calling `hashlib` for each message takes three times as long as the computation.
 """
 
 import ctypes
@@ -9,11 +9,11 @@ _FUNCTIONS = ("SHA1_Init", "SHA1_Update", "SHA1_Final")
 
 
 def sha1_addresses() -> list[int] | None:
-    """The addresses of what begins, goes on with and ends a hash; None where Python has OpenSSL built in, or has none."""
+    """Return the addresses of SHA1_Init, SHA1_Update and SHA1_Final; None if Python has OpenSSL built in, or has none."""
     try:
         import _hashlib
 
-        library = ctypes.CDLL(_hashlib.__file__)  # With what it is linked to.
+        library = ctypes.CDLL(_hashlib.__file__)  # Includes the libraries that it is linked to.
         functions = [getattr(library, name) for name in _FUNCTIONS]
     except (ImportError, AttributeError, OSError):
         return None

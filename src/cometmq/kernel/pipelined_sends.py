@@ -1,11 +1,11 @@
-"""Plain sends that leave together, and the answers to them: one call for each of both, whatever their number.
+"""Simple sends that are written together, and their answers: one call for all sends, and one for all answers.
 
     frames = pack_pipelined_sends(sends, waiting, 0, head, limits, awaited, deadline)
     position, sends, settled, size = plain_answers(data, 0, awaited, 32)
 
-Plain is a message that has a body of bytes, and nothing else but a tag, a key (neither long), and whether a flush is waited for. Plain is an
-answer of success, as official brokers and ours write it, to one of these. Whatever is not ends the call, and its caller goes on
-with it in the way that is there for all. Compiled: `_pipelined_sends`.
+A simple message has only a body of bytes, a short tag, one short key, and WAIT. A simple answer is a success in the form
+in which official brokers and ours write it. Any other message or answer ends the call, and the caller handles it in the
+general way. Compiled: `_pipelined_sends`.
 """
 
 import re
@@ -19,27 +19,27 @@ from cometmq.kernel.rows import Awaited, PipelinedLimits, SendHead, Settled, Tar
 from cometmq.model.message import Message
 
 OPAQUE_MAX = 0x7FFFFFFF
-# What a message has, in the order in which `_properties` looks at it.
+# The attributes of a message, in the order in which `_properties` reads them.
 parts_of = attrgetter(
     "topic", "body", "tag", "keys", "properties", "flag", "delay_level", "wait_store_ok", "deliver"
 )  # fmt: skip
-# Of a tag and of a key, characters: with both the properties still are far from the most that a record has room for.
+# Maximum characters of a tag and of a key: with both, the properties are still far from the limit of a record.
 TEXT_SIZE_PLAIN = 4096
-# Text that JSON writes as it is, of ASCII.
+# ASCII text that JSON writes without escapes.
 _PLAIN = re.compile(rf"[ !#-\[\]-~]{{1,{TEXT_SIZE_PLAIN}}}")
 
 
 class PipelinedSends:
-    """Plain sends to one broker that left together, and what their results have in common.
+    """Simple sends to one broker that were written together, with the common data of their results.
 
     Attributes:
-        first: opaque of the first; those of the others follow it.
-        targets: the queues that they went to, one after the other.
-        turn: which of these the first one went to.
-        sent: message, who waits, bytes of its body and its id of each; None of one that was answered.
-        size: bytes of their bodies.
-        status: of each result.
-        make: makes a result of its values.
+        first: Opaque of the first send; the others follow consecutively.
+        targets: Queues, used in turn.
+        turn: Index of the first send's queue.
+        sent: Message, waiter, body size in bytes and message id of each send; None once it is answered.
+        size: Total size of the bodies, bytes.
+        status: Status of each result.
+        make: Makes a result from its values.
     """
 
     __slots__ = ("first", "make", "sent", "size", "status", "targets", "turn")
@@ -70,16 +70,16 @@ def pack_pipelined_sends(
     awaited: dict[int, Awaited],
     deadline: float,
 ) -> bytes:
-    """Make frames of plain sends to one topic and broker, as far as they go.
+    """Encode frames of consecutive simple sends to one topic and broker, up to the first other message.
 
     Args:
-        sends: its `sent` and `size` are filled.
-        waiting: messages, each with who waits for its result.
-        start: the first of them.
-        head: what their headers have in common.
-        limits: how many, and of which sizes.
-        awaited: each is entered here by its opaque, which nobody else may have.
-        deadline: of their answers.
+        sends: Its `sent` and `size` are filled.
+        waiting: Messages, each with the waiter for its result.
+        start: Index of the first message.
+        head: Common parts of the headers.
+        limits: Maximum number and sizes.
+        awaited: Receives each send by its opaque; opaques in use are not reused.
+        deadline: Deadline of the answers.
     """
     topic, front, born, back, end, id_front, numbers = head
     count_max, body_size_max, room = limits
@@ -112,7 +112,7 @@ def pack_pipelined_sends(
 
 
 def _plain_body(message: object, topic: str, size_max: int) -> bytes | None:
-    """The body of a plain message to this topic; None of any other."""
+    """Return the body of a simple message to this topic; None for any other."""
     if type(message) is not Message:
         return None
     of, body, _, _, properties, flag, delay_level, _, deliver = parts_of(message)
@@ -122,7 +122,7 @@ def _plain_body(message: object, topic: str, size_max: int) -> bytes | None:
 
 
 def _properties(message: Message) -> bytes | None:
-    """The properties of a plain message as JSON writes them, up to its id; None where they are not plain."""
+    """Return the JSON-encoded properties of a simple message, up to its id; None if they are not simple."""
     _, _, tag, keys, _, _, _, wait, _ = parts_of(message)
     written = '"'
     if tag:
@@ -141,16 +141,16 @@ def _properties(message: Message) -> bytes | None:
 def plain_answers(
     data: bytes, position: int, awaited: dict[int, Awaited], count_max: int
 ) -> tuple[int, PipelinedSends | None, list[Settled], int]:
-    """Take plain answers to sends that left together, as far as they go; they are awaited no more. None without a compiler.
+    """Decode consecutive simple answers to sends that were written together, and stop awaiting them; none without a compiler.
 
     Args:
-        data: what was received.
-        position: where a frame begins in it.
-        awaited: who waits, by opaque.
-        count_max: answers at most.
+        data: Received bytes.
+        position: Start of a frame.
+        awaited: Waiters by opaque.
+        count_max: Maximum number of answers.
 
     Returns:
-        The place where they end, whose they are (None: there is none), who waited for each with its result, and bytes of
-        the bodies that were sent.
+        The position after them, their sends (None if there are no answers), each waiter with its result, and the total size
+            of the sent bodies in bytes.
     """
     return position, None, [], 0

@@ -1,8 +1,8 @@
-"""A pull that finds messages at a glance, from its offset to the frame that answers it.
+"""Fast path of pulls that find messages in memory: from the offset to the frame of the answer.
 
-What is asked has the same terms from pull to pull, and so it is looked at once (broker.pull.found_pulls); here the
-entries are taken where they are at hand, in the queue's tail or in what its reader keeps, and the records from the
-log's map. All of it, the answer's head and the records, is one piece. A fast path: compiled in `_pull_answers`, and without a compiler each pull is left to the slow path.
+The terms of repeated pulls are the same and are checked once (broker.pull.found_pulls). The entries come from the queue's
+tail or its reader's cache, the records from the mapped log; the answer is a single block of bytes. Compiled in
+`_pull_answers`; without a compiler each pull is left to the slow path.
 """
 
 from cometmq.kernel.queue_ends import QueueEnd
@@ -10,7 +10,7 @@ from cometmq.kernel.rows import AnswerTerms, KeptEntries, LogReach, PulledAnswer
 
 ANSWERED_SIZE_MAX = (
     1 << 20
-)  # A larger answer is written as others are, in its turn; bytes of records.
+)  # Bytes of records; larger answers are written in their turn, like others.
 
 
 def pull_answer(
@@ -25,17 +25,17 @@ def pull_answer(
     """Answer a pull.
 
     Args:
-        terms: what it asks, but for its queue and offset; no number has more than 64 bits.
-        queue: where it reads.
-        offset: queue offset from which on.
-        opaque: the request's number.
-        kept: entries of the queue that stand before its tail.
-        entry_count: most entries that are looked at.
-        log: what of the log may be read.
+        terms: Terms of the pull except queue and offset; no number has more than 64 bits.
+        queue: Queue to read.
+        offset: First queue offset.
+        opaque: Number of the request.
+        kept: Cached entries of the queue before its tail.
+        entry_count: Maximum number of entries to check.
+        log: Readable parts of the log.
 
     Returns:
-        The frame, bytes of its messages, and how many these are. None where nothing was found, more than
-        ANSWERED_SIZE_MAX was, the entries are not at hand, the log file of the first is not mapped or may have to be waited for, or
-        one is not plain (`plain_read`).
+        The frame, the size of its messages in bytes and their number. None if nothing was found, the answer exceeds
+            ANSWERED_SIZE_MAX, the entries are not in memory, the log file of the first record is not mapped or may require
+            waiting, or an entry is not simple (`plain_read`).
     """
     return None

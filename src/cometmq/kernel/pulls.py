@@ -1,25 +1,25 @@
-"""The header of a pull, split into what changes from pull to pull and the rest.
+"""Splitting of a pull's header into the parts that change from pull to pull and the rest.
 
-A consumer writes the same header again and again, but for four numbers. What is left without them says all else that it
-asks, and is known when it has been seen once (broker.pull.fast_path). A fast path: compiled in `_pulls`, and without a compiler each pull is left to the slow path.
+A consumer repeats the same header except for four numbers. The rest contains all other parameters and needs to be decoded
+only once (broker.pull.fast_path). Compiled in `_pulls`; without a compiler each pull is left to the slow path.
 """
 
 from cometmq.kernel.rows import SplitPull
 
-# How the header of PULL_MESSAGE (11) begins where JSON's keys are sorted, as Java and our client write them.
+# Start of a PULL_MESSAGE (11) header with sorted JSON keys, as Java and our client write it.
 PULL_BEGIN = b'{"code":11,'
-PULL_SIZE_MAX = 1_024  # Of a header; with a longer subscription it is not plain.
+PULL_SIZE_MAX = 1_024  # Of a header; one with a longer subscription is not simple.
 
 
 def split_pull(data: bytes) -> SplitPull | None:
     """Split the header of a pull.
 
     Args:
-        data: what came from a connection.
+        data: Received bytes.
 
     Returns:
-        The header without the four numbers, the queue's number, its offset, the offset to commit, and the request's number.
-        None where `data` is not one whole frame with a JSON header that begins as PULL_BEGIN, has no body, at most PULL_SIZE_MAX
-        bytes and no backslash, or does not have each of the four once, as JSON writes it.
+        The header without the four numbers, the queue id, the offset, the offset to commit, and the request's number. None
+            unless `data` is exactly one frame with a JSON header that begins with PULL_BEGIN, has no body, at most
+            PULL_SIZE_MAX bytes, no backslash, and each of the four numbers once, as JSON writes it.
     """
     return None

@@ -1,7 +1,7 @@
-"""The end of a queue, and its newest entries: all that the kernel reads and writes of a queue.
+"""The tail of a queue: the part of its state that the kernel reads and writes.
 
-A store's queue is one of these and more (`store.consume_queue`); what more it is the kernel does not know. Compiled:
-`_queue_ends`, where a field is a place in memory and no look-up by name.
+The queues of a store are subclasses (`store.consume_queue`). Compiled: `_queue_ends`, where fields are accessed by position
+and not by name.
 """
 
 from cometmq.kernel.layouts import QUEUE_ENTRY
@@ -9,20 +9,20 @@ from cometmq.kernel.tallies import Tally
 
 
 class QueueEnd:
-    """Numbers and bytes of the end of one queue.
+    """The state of the tail of one queue.
 
-    Compiled, its offsets are numbers in it and no objects: of 80,000 queues each would be one more way to memory. What a
-    damaged record says of its queue is looked at before it comes here (`store.derived_queues`).
+    In the compiled twin, offsets are plain numbers and not objects, which saves a memory access per field for 80,000
+    queues. Offsets from damaged records are checked before they reach this class (`store.derived_queues`).
 
     Attributes:
-        queue_id: its number in the topic.
-        min_offset: of the oldest message still there.
-        tail_start: queue offset of the first entry of the tail.
-        next_offset: what the next message gets.
-        max_offset: behind the newest that consumers may see.
-        tail: entries that are not in a file yet.
-        watched: whether it is wanted what comes here.
-        tally: counts what is put here; None: nobody does.
+        queue_id: Id of the queue within the topic.
+        min_offset: Offset of the oldest existing message.
+        tail_start: Queue offset of the first entry in the tail.
+        next_offset: Offset that the next message will get.
+        max_offset: Offset after the newest message that consumers may see.
+        tail: Entries that are not in a file yet.
+        watched: Whether new entries must be reported.
+        tally: Counts the messages; None: they are not counted.
     """
 
     __slots__ = (
@@ -45,5 +45,5 @@ class QueueEnd:
 
 
 def has_filled(size: int, size_max: int) -> bool:
-    """Whether with its last entry the tail of a queue, which has `size` bytes by now, has filled up, or once more as much."""
+    """Return whether the last entry filled the tail of `size` bytes to `size_max` bytes or a multiple of it."""
     return size >= size_max and size % size_max < QUEUE_ENTRY.size

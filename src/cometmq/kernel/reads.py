@@ -1,7 +1,7 @@
-"""Reads requests for messages: fields of a header to values, entries of a queue to records.
+"""Fast decoding of read requests: from header fields to values, and from queue entries to records.
 
-Both take what is plain and give None for the rest, which is read with more care (codec.fields, store.reader).
-Compiled: `_reads`.
+Both functions handle the simple cases and return None otherwise; the slow path then takes over (codec.fields,
+store.reader). Compiled: `_reads`.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,22 +19,22 @@ from cometmq.kernel.layouts import (
 from cometmq.kernel.rows import FieldRow, PlacedEntries
 
 _ENTRY = QUEUE_ENTRY.struct
-ENTRIES_MAX = 1_024  # Looked at in one read; RocketMQ looks at 800 for a filter.
+ENTRIES_MAX = 1_024  # Per read; RocketMQ checks 800 for a filter.
 
 
 def plain_fields(
     values: Mapping[str, str], rows: tuple[FieldRow, ...]
 ) -> tuple[Any, ...] | None:
-    """The values of a header's fields, in the order of `rows`.
+    """Decode the fields of a header to values, in the order of `rows`.
 
     Args:
-        values: text by name, as it came; a field that is missing has its default.
-        rows: the fields that the header has.
+        values: Texts by name; a missing field gets its default.
+        rows: Fields of the header.
 
     Returns:
-        None where one that is required is missing, or one is not plain: a value that is no text, a number that is not
-        written as JSON writes it or has more than 18 digits, a truth value other than true and false. Without a compiler always: in
-        Python it gained a tenth over the careful way (codec.fields).
+        None if a required field is missing or one is not simple: a value that is not a text, a number that is not in JSON's
+            form or has more than 18 digits, a boolean other than true and false. Always None without a compiler: in plain
+            Python it would save only a tenth compared with codec.fields.
     """
     return None
 
@@ -48,22 +48,22 @@ def plain_read(
     view: memoryview,
     base: int,
 ) -> tuple[bytes, int, int, int] | None:
-    """The records that entries of a queue name, in one piece: what `choose_entries`, `gather` and `count_records` give.
+    """Read the records of queue entries in one piece, like `choose_entries`, `gather` and `count_records` together.
 
     Args:
-        entries: of a queue, whole ones.
-        count_max: most messages.
-        size_max: most bytes of records; the first is taken whatever its size.
-        log_start: physical offset of the log's first byte.
-        match: which tags codes are wanted; None: all.
-        view: the log file in which they are.
-        base: physical offset of its first byte.
+        entries: Complete entries of a queue.
+        count_max: Maximum number of messages.
+        size_max: Maximum size of the records, bytes; the first one may exceed it.
+        log_start: Physical offset of the log's first byte.
+        match: Returns whether a tags code is subscribed; None: all are.
+        view: The log file that contains the records.
+        base: Physical offset of its first byte.
 
     Returns:
-        The records, how many they are, how many entries were looked at, and the physical offset behind the last
-        record. None where nothing was found, there are no whole entries, or more than ENTRIES_MAX,
-        or an entry is not plain: its message is deleted, or not within the
-        file, or what stands there is no record of its size and place, or comes before the one of the entry before.
+        The records, their number, the number of checked entries, and the physical offset after the last record. None if
+            nothing was found, there are incomplete or more than ENTRIES_MAX entries, or an entry is not simple: its message
+            is deleted, or is not within the file, or there is no record of this size and offset, or it is before the
+            previous one.
     """
     content, start, stop = entries
     if not 0 <= start <= stop <= min(len(content), start + ENTRIES_MAX * QUEUE_ENTRY.size):

@@ -1,7 +1,7 @@
-"""Steps over plain records of the log: what recovery and verification spend their time on.
+"""Steps over simple records of the log, where recovery and verification spend most of their time.
 
-A record is taken apart, its sizes are added up, its place compared, its CRC computed, all in one
-turn of a loop. Compiled: `_walk`.
+Decoding a record, adding up its sizes, comparing its offset and computing its CRC happen in one iteration. Compiled:
+`_walk`.
 """
 
 from array import array
@@ -20,10 +20,10 @@ from cometmq.kernel.rows import Buffer
 from cometmq.model.flags import BORN_HOST_V6, STORE_HOST_V6
 
 HEAD = RECORD_HEAD.struct
-SIZE = Struct(">i")  # A record begins with its size.
+SIZE = Struct(">i")  # The first field of a record.
 HOSTS_V6 = BORN_HOST_V6 | STORE_HOST_V6
-RECORD_FIELDS = 17  # of codec.record.Record
-_BITS = (1 << 32) - 1  # Of a sysFlag, which has a sign.
+RECORD_FIELDS = 17  # Number of fields of codec.record.Record.
+_BITS = (1 << 32) - 1  # Mask for a sysFlag, which is signed.
 
 Parts = tuple[tuple[Any, ...], bytes, bytes, bytes]
 RecordType = TypeVar("RecordType", bound=tuple[Any, ...])
@@ -40,21 +40,21 @@ def plain_records(
     record_type: type[RecordType],
     records: list[RecordType],
 ) -> int:
-    """Take plain records from a piece of the log, as far as they go.
+    """Decode consecutive simple records of a piece of the log, up to the first other record.
 
-    Plain is a whole and valid record of version 1, with IPv4 hosts, of a known topic, and without a
-    zero byte in its properties.
+    A simple record is complete and valid, of version 1, with IPv4 hosts, of a known topic, and without a zero byte in its
+    properties.
 
     Args:
-        chunk: the piece.
-        position: where in it the first record begins, bytes.
-        offset: physical offset of the piece, bytes.
-        topics: the known ones, by their bytes in a record.
-        record_type: what the records become, `codec.record.Record`.
-        records: they are appended here.
+        chunk: The piece.
+        position: Position of the first record in the piece, bytes.
+        offset: Physical offset of the piece, bytes.
+        topics: Known topics by their encoding in records.
+        record_type: Type of the results, `codec.record.Record`.
+        records: The records are appended to this list.
 
     Returns:
-        The place in the piece where they end.
+        The position in the piece after the last of these records.
     """
     append, new = records.append, _new
     for head, topic_bytes, body, block in plain_parts(chunk, position, offset):
@@ -67,18 +67,18 @@ def plain_records(
 
 
 def check_records(chunk: Buffer, position: int, offset: int) -> tuple[int, int, int]:
-    """Pass over plain records of a piece of the log, as far as they go; nothing is made of them.
+    """Check consecutive simple records of a piece of the log, up to the first other record, without decoding them.
 
-    Plain is what `plain_parts` gives, with a topic of ASCII.
+    A simple record is one that `plain_parts` yields, with an ASCII topic.
 
     Args:
-        chunk: the piece.
-        position: where in it the first record begins, bytes.
-        offset: physical offset of the piece, bytes.
+        chunk: The piece.
+        position: Position of the first record in the piece, bytes.
+        offset: Physical offset of the piece, bytes.
 
     Returns:
-        The place in the piece where they end, all bits of their sysFlags, and the store time of the last, ms; -1:
-        there is none.
+        The position in the piece after these records, the union of their sysFlags, and the store time of the last one, ms;
+            -1 if there are none.
     """
     kinds, store_ms = 0, -1
     for head, topic, _, _ in plain_parts(chunk, position, offset):
@@ -91,16 +91,16 @@ def check_records(chunk: Buffer, position: int, offset: int) -> tuple[int, int, 
 
 
 def record_places(chunk: Buffer, position: int, last: int) -> tuple[bytes, int]:
-    """Find where records start, by their sizes alone; nothing else of them is looked at.
+    """Find the starts of records by their sizes alone, without any other check.
 
     Args:
-        chunk: a piece of the log.
-        position: where in it the first record begins, bytes.
-        last: the last place where one may begin, bytes.
+        chunk: A piece of the log.
+        position: Position of the first record in the piece, bytes.
+        last: Last position at which a record may start, bytes.
 
     Returns:
-        The places of whole records, as native int64 end to end, and the place behind the last of them:
-        beyond `last`, or where no size of a whole record stands.
+        The positions of complete records, as concatenated native int64, and the position after the last of them: beyond
+            `last`, or where there is no size of a complete record.
     """
     places = array("q")
     append, size_at, end = places.append, SIZE.unpack_from, len(chunk)
@@ -115,16 +115,16 @@ def record_places(chunk: Buffer, position: int, last: int) -> tuple[bytes, int]:
 
 
 def crcs_match(chunk: bytes, places: bytes, parts: bytes, said: bytes) -> bytes:
-    """Whether pieces have the CRCs that their records say, a byte of 0 or 1 for each.
+    """Return a byte for each piece, 1 if the piece has the CRC of its record and 0 otherwise.
 
     Args:
-        chunk: what the pieces are of.
-        places: where each begins, native int64 end to end.
-        parts: where each ends, the same.
-        said: the CRCs without their highest bit, the same.
+        chunk: Bytes that contain the pieces.
+        places: Start of each piece, concatenated native int64.
+        parts: End of each piece, likewise.
+        said: Expected CRCs without their highest bit, likewise.
 
     Raises:
-        ValueError: a piece does not lie in the chunk, or the lists differ in length.
+        ValueError: A piece is not within the chunk, or the lists differ in length.
     """
     rows = [memoryview(each).cast("q").tolist() for each in (places, parts, said)]
     if len({len(row) for row in rows}) > 1:
@@ -138,17 +138,16 @@ def crcs_match(chunk: bytes, places: bytes, parts: bytes, said: bytes) -> bytes:
 
 
 def copy_pieces(source: Buffer, places: bytes, parts: bytes, target: memoryview) -> None:
-    """Copy pieces one behind the other, in the order in which they are named.
+    """Copy pieces consecutively, in the given order.
 
     Args:
-        source: what they are pieces of.
-        places: where each begins, native int64 end to end.
-        parts: where each ends, the same.
-        target: as many bytes as all pieces have, writable.
+        source: Bytes that contain the pieces.
+        places: Start of each piece, concatenated native int64.
+        parts: End of each piece, likewise.
+        target: Writable, with the total size of all pieces.
 
     Raises:
-        ValueError: a piece does not lie in the source, all of them do not fill the target, or the lists
-            differ in length.
+        ValueError: A piece is not within the source, the pieces do not fill the target, or the lists differ in length.
     """
     starts, ends = (memoryview(each).cast("q").tolist() for each in (places, parts))
     if len(starts) != len(ends):
@@ -166,12 +165,12 @@ def copy_pieces(source: Buffer, places: bytes, parts: bytes, target: memoryview)
 
 
 def is_plain_topic(topic: bytes) -> bool:
-    """Whether a topic is ASCII without a zero."""
+    """Return whether a topic is ASCII without a zero byte."""
     return topic.isascii() and b"\0" not in topic
 
 
 def plain_parts(chunk: Buffer, position: int, offset: int) -> Iterator[Parts]:
-    """(head, topic, body, properties) of records that are plain but for their topic, one by one."""
+    """Yield (head, topic, body, properties) of records that are simple except for their topic."""
     for parts in parts_of(chunk, position, offset):
         head, _, body, block = parts
         if b"\0" in block or crc32(body) & CRC_MASK != head[2]:
@@ -180,8 +179,8 @@ def plain_parts(chunk: Buffer, position: int, offset: int) -> Iterator[Parts]:
 
 
 def parts_of(chunk: Buffer, position: int, offset: int) -> Iterator[Parts]:
-    """(head, topic, body, properties) of records with the heads and sizes of plain ones; what parts hold is not looked at."""
-    chunk = bytes(chunk)  # No copy where it is bytes.
+    """Yield (head, topic, body, properties) of records with simple heads and sizes, without checking their contents."""
+    chunk = bytes(chunk)  # Copies only if it is not bytes.
     unpack = HEAD.unpack_from
     end = len(chunk)
     last = end - _HEAD_SIZE

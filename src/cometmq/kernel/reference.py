@@ -1,13 +1,13 @@
-"""The loops that run once a frame, record or tag, in plain Python.
+"""The loops over frames, records and tags, in plain Python.
 
-They take bytes and give tuples of ints, so that a compiled twin can take their place without
-anybody noticing. Nothing here copies a payload: positions go out, the caller slices.
+They convert bytes to tuples of ints, so that a compiled twin can replace them. They return positions, from which the
+caller slices, and copy no payload.
 
 A frame on the wire (docs/format/remoting.md):
 
 | length 4 | kind 1 | header size 3 | header | body |
 
-The length counts everything behind itself.
+The length is that of everything after it.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,24 +40,24 @@ _PLACE_AT = layouts.RECORD_HEAD.at["physical_offset"]
 
 
 def split_frames(buffer: Buffer, position: int, limit: int) -> tuple[list[Frame], int]:
-    """Find every whole frame from `position` on.
+    """Find every complete frame from `position` on.
 
-    A length is judged as soon as it is there, before memory is spent on the rest. Good frames in
-    front of a bad one are given first; the next call, which starts at the bad one, raises: so the
-    same bytes mean the same in whatever pieces they arrive. A header longer than its frame is the
-    reader's to refuse (its body starts behind its end): the frames behind it can still be found.
+    A length is checked as soon as it is received, before memory is used for the rest. Valid frames before an invalid one
+    are returned first, and the next call, which starts at the invalid one, raises; so the result does not depend on how the
+    bytes were split. A header longer than its frame must be refused by the caller (its body starts after the frame's end),
+    because the following frames can still be found.
 
     Args:
-        buffer: what has been received.
-        position: where the first frame starts in it.
-        limit: most bytes of a whole frame, its length field counted (as Netty's decoder counts).
+        buffer: Received bytes.
+        position: Start of the first frame.
+        limit: Maximum size of a frame including its length field, bytes (as Netty's decoder counts).
 
     Returns:
-        (kind, header start, body start, end) of each frame, and the position behind the last.
+        (kind, header start, body start, end) of each frame, and the position after the last.
 
     Raises:
-        FrameTooLarge: the frame at `position` announces more than `limit`.
-        CodecError: its length is under 4.
+        FrameTooLarge: The frame at `position` is longer than `limit`.
+        CodecError: Its length is less than 4.
     """
     frames: list[Frame] = []
     append = frames.append
@@ -86,31 +86,30 @@ def split_frames(buffer: Buffer, position: int, limit: int) -> tuple[list[Frame]
 def read_commands(
     buffer: bytes, position: int, limit: int, header_size_max: int, languages: dict[str, int]
 ) -> tuple[list[Any], int, bool]:
-    """Find every whole frame, and decode what is plain.
+    """Find every complete frame, and decode the simple ones.
 
-    An item is a frame as `split_frames` gives it, to be decoded by the caller, or the command
-    itself (a `RawCommand`). Which of both is the kernel's choice: this one decodes nothing, the
-    compiled twin decodes the JSON headers of official clients.
+    An item of the result is either a frame as in `split_frames`, to be decoded by the caller, or a decoded command
+    (`RawCommand`). This kernel decodes nothing; the compiled twin decodes the JSON headers of official clients.
 
     Args:
-        buffer: what has been received.
-        position: where the first frame starts in it.
-        limit: most bytes of a whole frame.
-        header_size_max: bytes of the longest header that is decoded here.
-        languages: the numbers of the languages that a header may name.
+        buffer: Received bytes.
+        position: Start of the first frame.
+        limit: Maximum size of a frame, bytes.
+        header_size_max: Maximum size of a header to decode here, bytes.
+        languages: Numbers of the languages that a header may name.
 
     Returns:
-        The items, the position behind the last of them, and whether all of them are commands.
+        The items, the position after the last of them, and whether all of them are commands.
 
     Raises:
-        FrameTooLarge, CodecError: as `split_frames`.
+        FrameTooLarge, CodecError: As in `split_frames`.
     """
     del header_size_max, languages
     frames, end = split_frames(buffer, position, limit)
     return frames, end, not frames
 
 
-# How peers begin that took this port for another's: a TLS handshake, a gRPC client, a browser.
+# The first bytes of peers that use another protocol on this port: a TLS handshake, a gRPC client, a browser.
 _OTHER_PROTOCOLS = {
     "TLS": (b"\x16\x03",),
     "HTTP/2": (b"PRI ",),
@@ -119,7 +118,7 @@ _OTHER_PROTOCOLS = {
 
 
 def length_error(length: int, limit: int) -> CodecError:
-    """Say what is wrong with a frame of this length; where it is another protocol's first word, which one."""
+    """Return the error for an invalid frame length; it names the protocol if the length is the start of another one."""
     word = (length & 0xFFFFFFFF).to_bytes(4, "big")
     for spoken, begins in _OTHER_PROTOCOLS.items():
         if word.startswith(begins):
@@ -134,25 +133,25 @@ def length_error(length: int, limit: int) -> CodecError:
 class WalkEnd(IntEnum):
     """The reason why a walk over records stopped."""
 
-    WHOLE = 0  # Exactly at the end of what was given.
-    SHORT = 1  # The next record is not all there.
-    BLANK = 2  # The mark at a log file's end: go on in the next file.
-    EMPTY = 3  # Zeros, where nothing has been written yet.
-    UNKNOWN = 4  # No record starts here: wrong magic, or a size no record can have.
+    WHOLE = 0  # Exactly at the end of the piece.
+    SHORT = 1  # The next record is incomplete.
+    BLANK = 2  # The mark at the end of a log file: continue in the next file.
+    EMPTY = 3  # Zeros: nothing has been written yet.
+    UNKNOWN = 4  # Not a record: wrong magic, or an impossible size.
 
 
 def walk_records(
     buffer: Buffer, position: int, end: int
 ) -> tuple[list[tuple[int, int, int]], int, WalkEnd]:
-    """Step over whole records by their sizes; the contents are not looked at.
+    """Step over complete records by their sizes, without reading their contents.
 
     Args:
-        buffer: a piece of a log.
-        position: where a record starts in it.
-        end: where the piece ends.
+        buffer: A piece of a log.
+        position: Start of a record in it.
+        end: End of the piece.
 
     Returns:
-        (position, size, magic) of each record, the position where the walk stopped, and why.
+        (position, size, magic) of each record, the position where the walk stopped, and the reason.
     """
     records: list[tuple[int, int, int]] = []
     append = records.append
@@ -171,7 +170,7 @@ def walk_records(
 
 
 def why_no_record(size: int, magic: int) -> WalkEnd:
-    """Name what stands where a record was expected."""
+    """Classify the bytes at a position where a record was expected."""
     if magic == MAGIC_BLANK:
         return WalkEnd.BLANK
     return WalkEnd.EMPTY if size == 0 and magic == 0 else WalkEnd.UNKNOWN
@@ -184,18 +183,18 @@ def choose_entries(
     log_start: int,
     match: Callable[[int], bool] | None,
 ) -> Chosen:
-    """Take queue entries until a limit is reached, joining neighbours in the log.
+    """Select queue entries until a limit is reached, and join neighbours in the log.
 
     Args:
-        entries: of a queue, one behind the other (docs/format/queue-entry.md).
-        count_max: most messages.
-        size_max: most bytes of records; the first is taken whatever its size.
-        log_start: physical offset of the log's first byte.
-        match: which tags codes are wanted; None: all.
+        entries: Concatenated entries of a queue (docs/format/queue-entry.md).
+        count_max: Maximum number of messages.
+        size_max: Maximum size of the records, bytes; the first one may exceed it.
+        log_start: Physical offset of the log's first byte.
+        match: Returns whether a tags code is subscribed; None: all are.
 
     Returns:
-        (start, end) of pieces of the log, how many messages they hold, their bytes, the number of entries
-        looked at, and whether a message was missing from the log.
+        (start, end) of pieces of the log, the number of their messages, their size in bytes, the number of checked entries,
+            and whether a message was missing from the log.
     """
     runs: list[Run] = []
     count = total = looked = 0
@@ -223,13 +222,13 @@ def choose_entries(
 
 
 def gather(view: memoryview, base: int, runs: list[Run]) -> bytes:
-    """Pieces of a mapped log file, one behind the other.
+    """Return pieces of a mapped log file, concatenated.
 
     Args:
-        view: the file.
-        base: physical offset of its first byte.
-        runs: (start, end) of each piece, physical offsets; one that is not within the file (a
-            damaged queue entry) is left out.
+        view: The file.
+        base: Physical offset of its first byte.
+        runs: (start, end) of each piece, physical offsets; a piece that is not within the file (from a damaged queue entry)
+            is left out.
     """
     limit = base + len(view)
     return b"".join(
@@ -242,14 +241,11 @@ def gather(view: memoryview, base: int, runs: list[Run]) -> bytes:
 
 
 def count_records(piece: Buffer) -> int:
-    """Count the records in a piece of the log, by their sizes.
+    """Count the records in a piece of the log by their sizes; return -1 if it contains anything else.
 
     Args:
-        piece: records, one behind the other, in the order of the log.
-
-    Returns:
-        -1 where something else stands in it: a mark that is none, a size that leads beyond the end, or
-        a physical offset that is not behind the one before.
+        piece: Concatenated records in the order of the log; a wrong mark, a size beyond the end, or a physical offset not
+            after the previous one is an error.
     """
     position = count = 0
     end, before = len(piece), -1
@@ -268,12 +264,11 @@ def count_records(piece: Buffer) -> int:
 
 
 def java_hash_many(texts: Sequence[bytes]) -> list[int]:
-    """Java's `String.hashCode` of each text, which is given as UTF-8; 32 bits with a sign.
+    """Return Java's `String.hashCode` of each text, as a signed 32-bit number; texts are given as UTF-8.
 
-    ASCII texts are hashed many at a time, as lanes of one long int. A hash is a polynomial in 31,
-    and zeros in front do not change it: so each text is a lane of bytes, filled up in front, and
-    log2(width) steps turn two neighbours a, b of n units into 31**n * a + b. That takes a sixth
-    of the time of a loop over characters.
+    ASCII texts are hashed many at a time, as lanes of one long int. A hash is a polynomial in 31, and leading zeros do not
+    change it. So each text is a lane of bytes with leading zeros, and log2(width) steps combine two neighbours a, b of n
+    units into 31**n * a + b. That takes a sixth of the time of a loop over characters.
     """
     longest = max(map(len, texts), default=0)
     width = _WIDTH_SHORT if longest <= _WIDTH_SHORT else _WIDTH_LONG
@@ -292,7 +287,7 @@ def java_hash_many(texts: Sequence[bytes]) -> list[int]:
         number = int.from_bytes(lanes)
         for bits, mask, power in steps:
             number = (number >> bits & mask) * power + (number & mask)
-        # Little end first, so the last text's lane comes first.
+        # In little-endian order the last text's lane comes first.
         found = [
             unit for (unit,) in low_unit.iter_unpack(number.to_bytes(len(lanes), "little"))
         ]
@@ -301,7 +296,7 @@ def java_hash_many(texts: Sequence[bytes]) -> list[int]:
 
 
 def _java_hash(text: bytes) -> int:
-    """Java's hash of one text of any kind, by its UTF-16 units; a broken one as Java decodes it."""
+    """Return Java's hash of one arbitrary text, from its UTF-16 units; invalid UTF-8 is decoded as in Java."""
     if text.isascii():
         units: Sequence[int] = text
     else:
@@ -312,7 +307,7 @@ def _java_hash(text: bytes) -> int:
 
 
 def _lane_steps(width: int) -> list[tuple[int, int, int]]:
-    """(bits of a lane, mask of every second lane, power of 31) until a lane is `width` bytes."""
+    """Return (bits of a lane, mask of every second lane, power of 31) for each step until a lane has `width` bytes."""
     steps, bits, power = [], 8, 31
     while bits < width * 8:
         lane = (1 << bits) - 1
@@ -329,17 +324,17 @@ def index_insert(
     offsets: Sequence[int],
     seconds: Sequence[int],
 ) -> tuple[bytes, int]:
-    """Enter keys into an index file's slots, each at the head of its slot's chain.
+    """Insert keys into an index file's slots, each as the first of its slot's chain.
 
     Args:
-        slots: the newest entry of each slot, 0 where there is none; changed.
-        number: the number of the first entry to be made.
+        slots: Newest entry of each slot, 0 if there is none; modified.
+        number: Number of the first new entry.
         hashes: Java's hash of each "topic#key".
-        offsets: physical offset of each key's record, bytes.
-        seconds: each entry's time field, s.
+        offsets: Physical offset of each key's record, bytes.
+        seconds: Time field of each entry, s.
 
     Returns:
-        The entries' bytes (docs/format/index-file.md), and how many slots had none before.
+        The bytes of the entries (docs/format/index-file.md), and the number of slots that had no entry before.
     """
     count = len(slots)
     pack = _INDEX_ENTRY.pack
@@ -347,7 +342,7 @@ def index_insert(
     append = entries.append
     fresh = 0
     for java_hash, offset, second in zip(hashes, offsets, seconds, strict=True):
-        # Math.abs, and 0 for the one number that has none (IndexFile.indexKeyHashMethod).
+        # Math.abs, or 0 for the one number without an absolute value (IndexFile.indexKeyHashMethod).
         key_hash = abs(java_hash) & 0x7FFFFFFF
         slot = key_hash % count
         previous = slots[slot]
@@ -361,12 +356,12 @@ def index_insert(
 
 
 def _powers(count: int) -> Sequence[int]:
-    """31**(count-1), ..., 31, 1, each wrapped to 32 bits."""
+    """Return 31**(count-1), ..., 31, 1, each modulo 2**32."""
     return _POWERS[-count:] if count <= len(_POWERS) else _powers_of_31(count)
 
 
 def _powers_of_31(count: int) -> tuple[int, ...]:
-    """The powers of 31, computed: 31 has period 2**29 or less, so this is for long texts only."""
+    """Compute the powers of 31; only needed at import and for long texts."""
     powers = [1]
     for _ in range(count - 1):
         powers.append(powers[-1] * 31 & 0xFFFFFFFF)
@@ -375,6 +370,6 @@ def _powers_of_31(count: int) -> tuple[int, ...]:
 
 _POWERS = _powers_of_31(256)  # Topics and most tags and keys are shorter.
 
-_LANES_SIZE = 16_384  # Bytes hashed at a time; longer ints gain nothing.
-_WIDTH_SHORT, _WIDTH_LONG = 64, 256  # Room for a topic and a unique id; for most keys.
+_LANES_SIZE = 16_384  # Bytes hashed at a time; longer ints do not gain anything.
+_WIDTH_SHORT, _WIDTH_LONG = 64, 256  # Sufficient for a topic and a unique id; for most keys.
 _STEPS = {width: _lane_steps(width) for width in (_WIDTH_SHORT, _WIDTH_LONG)}

@@ -1,14 +1,14 @@
-"""Frames of requests that leave together, in plain Python; `_answers` has the compiled twin."""
+"""Encoding of frames that are written together, in plain Python; the compiled twin is in `_answers`."""
 
 from cometmq.kernel.reference import FRAME_HEAD
 from cometmq.kernel.rows import Outgoing
 
 
 def encode_requests(items: list[Outgoing]) -> bytes:
-    """Frames, one behind the other.
+    """Concatenate frames, encoding those that are given as sends.
 
     Args:
-        items: each either a frame, or a send.
+        items: Frames or sends.
     """
     if len(items) == 1 and isinstance(items[0], bytes):
         return items[0]

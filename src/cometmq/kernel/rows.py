@@ -1,8 +1,8 @@
-"""The tuples that go between kernel, store, wire and broker: each is declared here, once.
+"""The tuples that are passed between kernel, store, wire and broker, each declared once.
 
-On the way of a message a tuple is made for each, and a tuple costs what a class would cost several times; the
-compiled kernel takes and makes the same ones, by the numbers of their fields. Who adds a field looks for its number in
-the `.pyx` files. What else goes in and out is bytes, whole numbers and text.
+A tuple is made for each message, and a class would cost several times as much. The compiled kernel uses the same tuples by
+the numbers of their fields: to add a field, update these numbers in the `.pyx` files. Otherwise only bytes, integers and
+texts are passed.
 """
 
 from array import array
@@ -14,47 +14,47 @@ from cometmq.kernel.queue_ends import QueueEnd
 
 Buffer = bytes | bytearray | memoryview
 
-# A store's queue is a queue's end and more; here nothing else of it is known.
+# The queues of a store are subclasses; the kernel knows nothing else of them.
 End = TypeVar("End", bound=QueueEnd)
 
 # --- the wire
 
-# kind, header start, body start, end: where a frame stands.
+# A frame: kind, header start, body start, end.
 Frame = tuple[int, int, int, int]
 
-# code, flag, opaque, language, version, remark, fields, body, header coding: a command.
+# A command: code, flag, opaque, language, version, remark, fields, body, header coding.
 RawCommand = tuple[int, int, int, int, int, str | None, dict[str, str], bytes, int]
 
-# front, queue id, middle, back, opaque, end, body: five texts and two numbers are the JSON header of a send.
+# A send: front, queue id, middle, back, opaque and end make up its JSON header, followed by the body.
 SendRow = tuple[str, int, str, str, int, str, bytes]
-# What becomes a frame: a frame, or a send.
+# An encoded frame, or a send to encode.
 Outgoing = bytes | SendRow
 
-# name, kind ("s" text, "i" whole number, "b" truth value), whether it is required, default: a field of a header.
+# A field of a header: name, kind ("s" text, "i" integer, "b" boolean), whether it is required, default.
 FieldRow = tuple[str, str, bool, Any]
 
-# header without its numbers, queue, queue offset, offset to commit, opaque: a pull.
+# A pull: header without its numbers, queue, queue offset, offset to commit, opaque.
 SplitPull = tuple[bytes, int, int, int, int]
 
-# Bytes, and where in them the first entry of a queue begins and the last one ends.
+# Bytes, with the start of a queue's first entry in them and the end of its last.
 PlacedEntries = tuple[Buffer, int, int]
 
 # --- pulls that are answered at a glance
 
 
 class AnswerTerms(NamedTuple):
-    """The terms by which pulls with one header are answered, wherever they read.
+    """The terms for answering pulls that have the same header, for any queue.
 
     Attributes:
-        pieces: the header of their answer, with a place for a number between each two: the next broker, the next, least and
-            largest offset, the group's and the topic's flag, the request's number.
-        count_max: most messages.
-        size_max: most bytes.
-        match: which tags codes are wanted; None: all.
-        near_broker: to pull from next.
-        far_broker: the same where what was found is old.
-        group_flag: of the group's configuration.
-        topic_flag: of the topic's.
+        pieces: Header of the answer, in pieces between these numbers: the next broker, the next, least and largest offset,
+            the group's and the topic's flag, the request's number.
+        count_max: Maximum number of messages.
+        size_max: Maximum size, bytes.
+        match: Returns whether a tags code is subscribed; None: all are.
+        near_broker: Broker to pull from next.
+        far_broker: Broker to pull from next if the messages found are old.
+        group_flag: Flag of the group's configuration.
+        topic_flag: Flag of the topic's configuration.
     """
 
     pieces: tuple[bytes, ...]
@@ -67,44 +67,45 @@ class AnswerTerms(NamedTuple):
     topic_flag: int
 
 
-# Queue offsets of the first and behind the last, and the bytes: entries that are kept.
+# Cached entries: queue offset of the first, queue offset after the last, bytes.
 KeptEntries = tuple[int, int, Buffer]
 
-# The log's files from the oldest on, how far it is written, from which offset on this process wrote it, how much before its
-# end is warm, how much of that counts as near, and most messages and bytes of a pull of what is near, and of what is not.
+# The log's files from the oldest on, the end of the written log, the offset from which this process wrote it, how many
+# bytes before its end are warm, how many of these count as near, and the maximum number and size of messages of a pull that
+# is near, and of one that is not.
 LogReach = tuple[
     Sequence[MappedFile], int, int, int, int, tuple[tuple[int, int], tuple[int, int]]
 ]
 
-# A frame, bytes of the messages in it, and how many these are.
+# A frame, the size of its messages in bytes, and their number.
 PulledAnswer = tuple[bytes, int, int]
 
 # --- our client's sends
 
-# A queue, its number, its broker: where a send may go.
+# A possible target of a send: queue, queue id, broker.
 Target = tuple[Any, int, str]
 
-# On the clock of its owner, seconds, and who is told: one who waits for an answer.
+# Deadline on its owner's clock, seconds, and the waiter to notify.
 Awaited = tuple[float, Any]
 
-# Who waits for a result, and the result.
+# A waiter and its result.
 Settled = tuple[Any, Any]
 
-# Most messages, most bytes of one's body, and bytes of bodies after which no more is begun: what leaves together.
+# Limits of sends that are written together: number of messages, size of a body, total size after which no more is added.
 PipelinedLimits = tuple[int, int, int]
 
 
 class SendHead(NamedTuple):
-    """The parts of the headers that sends of one turn to one topic and broker have in common.
+    """The header parts that the sends of one iteration to one topic and broker share.
 
     Attributes:
-        topic: whose messages they are.
-        front: up to the queue's number (`codec.send_text`).
-        born: behind it, up to the properties.
-        back: behind these, up to the opaque.
-        end: behind the opaque.
-        id_front: of their unique ids, without the count.
-        numbers: the counts.
+        topic: Topic of the messages.
+        front: Part before the queue id (`codec.send_text`).
+        born: Part between queue id and properties.
+        back: Part between properties and opaque.
+        end: Part after the opaque.
+        id_front: Unique ids without the counter.
+        numbers: Counters of the unique ids.
     """
 
     topic: str
@@ -118,18 +119,18 @@ class SendHead(NamedTuple):
 
 # --- sends
 
-# Most bytes of a body, of a frame and of a header, most messages of a batch message: what is taken as columns.
+# Limits of sends that are parsed as columns: size of a body, of a frame and of a header, messages of a batch message.
 TakeLimits = tuple[int, int, int, int]
 
 
 class Lane(NamedTuple, Generic[End]):
-    """A queue as the hot path wants it.
+    """The data of a queue for the fast path of sends.
 
     Attributes:
-        queue: where entries go.
-        topic_block: the topic as records hold it.
-        answer_start: header of an answer, up to the physical offset in its message id.
-        sys_flag: bits that each record of this topic gets.
+        queue: Queue of the entries.
+        topic_block: Topic as encoded in records.
+        answer_start: Header of an answer up to the physical offset in its message id.
+        sys_flag: Bits for each record of the topic.
     """
 
     queue: End
@@ -138,40 +139,39 @@ class Lane(NamedTuple, Generic[End]):
     sys_flag: int
 
 
-# queue, topic block, body, properties, tags code, flag, sysFlag, born time in ms, born host, reconsume times,
-# prepared offset, transaction bits of the sysFlag: a message for the log. A tags code of None stands for the
-# due time of a message in the delay topic.
+# A message for the log: queue, topic block, body, properties, tags code, flag, sysFlag, born time in ms, born host,
+# reconsume times, prepared offset, transaction bits of the sysFlag. For a message in the delay topic the tags code is None,
+# which stands for its due time.
 Put = tuple[End, bytes, Buffer, Buffer, int | None, int, int, int, bytes, int, int, int]
 
-# queue offset, physical offset, record size in bytes: where it lies.
+# The place of a record: queue offset, physical offset, record size in bytes.
 PutResult = tuple[int, int, int]
 
-# queue, queue offset, physical offset, record size, tags code: a queue entry that is due.
+# A queue entry to be written: queue, queue offset, physical offset, record size, tags code.
 Arrival = tuple[End, int, int, int, int]
 
-# opaque, the answer's header up to the physical offset (None when nobody waits for an answer), the unique
-# key: a send whose record is being written.
+# A send whose record is being written: opaque, the answer's header up to the physical offset (None if no answer is
+# expected), the unique key.
 Pending = tuple[int, str | None, str]
 
-# How a record's head is packed, its bytes beside the parts, host bits of its sysFlag.
+# The function that packs a record's head, the record's size without variable parts, host bits of its sysFlag.
 HeadRow = tuple[Callable[..., bytes], int, int]
 
 # --- reads, keys
 
-# Physical offsets of a piece of the log: its start, its end.
+# A piece of the log: physical offsets of its start and end.
 Run = tuple[int, int]
 
-# Pieces of the log, how many messages they hold, their bytes, how many entries were looked at, and whether
-# a message was missing from the log.
+# Pieces of the log, the number of their messages, their bytes, the number of checked entries, and whether a message was
+# missing from the log.
 Chosen = tuple[list[Run], int, int, int, bool]
 
-# physical offset behind the last, store time in ms, where each lies, messages, what the kernel does not look at (two),
-# columns: what was put at once. Where there are columns (a `SendBatch`), these know the messages and where they lie.
+# Messages that were stored together: physical offset after the last, store time in ms, their places, the messages, two
+# values that the kernel does not use, columns. If there are columns (a `SendBatch`), these contain the messages and places.
 PutBatch = tuple[int, int, Sequence[PutResult], Sequence[Put[End]], Any, Any, Any]
 
 # Three numbers for each key: Java's hash of "topic#key", its record's physical offset, store time in ms.
 Keys: TypeAlias = "array[int]"
 
-# For each topic, for each of its queues by number: [queue offset of the next record, the entries of those
-# before it as a bytearray].
+# By topic and queue id: [queue offset of the next record, the entries of the records before it as a bytearray].
 Wanted = dict[bytes, dict[int, list[Any]]]

@@ -1,7 +1,7 @@
-"""The loops of the send path, in plain Python: what each send, record, queue entry and answer costs.
+"""The loops of the send path over sends, records, queue entries and answers, in plain Python.
 
-They work on tuples, bytes and ints, so that the compiled twin (`_packing.pyx` and others) can take their place;
-this is what it means. The tuples are those of `cometmq.kernel.rows`.
+They work on tuples (`cometmq.kernel.rows`), bytes and ints, so that compiled twins (`_packing.pyx` and others) can replace
+them; this module defines what they do.
 """
 
 import json
@@ -32,19 +32,19 @@ from cometmq.model.flags import TRANSACTION_COMMIT
 if TYPE_CHECKING:
     from cometmq.kernel.declines import SendBatch
 
-_IN_A_QUEUE = (0, TRANSACTION_COMMIT)  # Half and rolled-back messages have no place in one.
+_IN_A_QUEUE = (0, TRANSACTION_COMMIT)  # Half and rolled-back messages are not in a queue.
 
-# What stands between the parts of an answer that change: queue offset, unique key, opaque.
+# The constant parts of an answer between queue offset, unique key and opaque.
 OFFSET = '","queueOffset":"'
 KEY = '","transactionId":"'
 MIDDLE = '"},"flag":1,"language":"PYTHON","opaque":'
 END = ',"serializeTypeCurrentRPC":"JSON","version":479}'
 
-# Prefixes of frames without a body, by the size of the header.
+# Start of a frame without a body, by the size of the header.
 _PREFIX_SIZE_MAX = 1024
 
-# A message id ends with the physical offset in 16 hex digits: 13 that change every 4 KiB of log, and
-# three that are looked up, which takes half the time of formatting all of them.
+# A message id ends with the physical offset in 16 hex digits: 13 that change every 4 KiB of log, and three that are looked
+# up, which takes half the time of formatting all of them.
 _LOW_BITS = 12
 _LOW_MASK = (1 << _LOW_BITS) - 1
 _LOW_DIGITS = tuple(f"{low:03X}" for low in range(1 << _LOW_BITS))
@@ -63,28 +63,28 @@ def pack_records(
     arrivals: list[Arrival[End]],
     results: list[PutResult],
 ) -> tuple[int, int]:
-    """Lay records out, as many as there is room for.
+    """Encode records, as many as there is room for.
 
     Args:
-        puts: the messages.
-        first: where to begin.
-        position: physical offset of the first record.
-        end: physical offset that no record may pass.
-        layouts: by the size of the born host.
-        store_ms: the time of them all.
-        store_host: this broker.
-        due_ms: when a message in a queue of the delay topic is due; its tags code.
-        content: gets the records' bytes, in one piece or many.
-        arrivals: gets the queue entries that are due.
-        results: gets where each lies.
+        puts: The messages.
+        first: Index of the first message to encode.
+        position: Physical offset of the first record.
+        end: Physical offset that no record may exceed.
+        layouts: Record layouts by the size of the born host.
+        store_ms: Store time of all records, ms since 1970.
+        store_host: Address of this broker in the format of records.
+        due_ms: Returns the due time of a message in a queue of the delay topic, which is its tags code.
+        content: Receives the records' bytes, in one piece or many.
+        arrivals: Receives the queue entries to be written.
+        results: Receives the places of the records.
 
     Returns:
-        The index of the first put that was not laid out, and the physical offset behind the last.
+        The index of the first put that was not encoded, and the physical offset after the last record.
 
     Raises:
-        struct.error, OverflowError: a number that does not fit its field. The arrivals are those whose
-            queues have moved on.
-        KeyError: a born host that is no host.
+        struct.error, OverflowError: A number does not fit its field. `arrivals` then contains the entries of the queues
+            whose next offset has already changed.
+        KeyError: A born host has an invalid size.
     """
     add, arrive, note = content.extend, arrivals.append, results.append
     in_a_queue, v1_max = _IN_A_QUEUE, TOPIC_BLOCK_V1_MAX
@@ -124,11 +124,11 @@ def show_entries(
     """Append queue entries to the tails of their queues.
 
     Args:
-        arrivals: the entries.
-        dirty: gets queues whose tail was empty.
-        tail_size_max: bytes.
-        full: gets a queue for each `tail_size_max` bytes that its tail reaches with an entry.
-        watched: gets the tags codes of queues that somebody waits for.
+        arrivals: The entries.
+        dirty: Receives queues whose tail was empty.
+        tail_size_max: Size of a full tail, bytes.
+        full: Receives a queue for each `tail_size_max` bytes that its tail reaches with an entry.
+        watched: Receives the tags codes of queues with waiting pulls.
     """
     pack = QUEUE_ENTRY.struct.pack
     for queue, queue_offset, physical_offset, size, tags_code in arrivals:
@@ -144,11 +144,11 @@ def show_entries(
 
 
 def encode_answers(pending: list[Pending], results: list[PutResult]) -> bytes:
-    """The frames of the answers to sends, one behind the other: one text, made bytes at once.
+    """Encode the frames of the answers to sends, concatenated; all are formatted as one text and encoded at once.
 
     Args:
-        pending: what each send still waits for.
-        results: where each message lies.
+        pending: Data for the answer to each send.
+        results: Place of each message.
     """
     keys = pending[0][2] if len(pending) == 1 else "".join([key for _, _, key in pending])
     if not keys.encode("utf-8", "replace").isalnum():
@@ -176,12 +176,12 @@ def encode_answers(pending: list[Pending], results: list[PutResult]) -> bytes:
 def as_one(
     one: Pending, results: list[PutResult], host: str
 ) -> tuple[list[Pending], list[PutResult]]:
-    """A batch is answered as one send, whose message id is those of its records with commas.
+    """Convert a batch to a single send for the answer; its message id is those of its records, separated by commas.
 
     Args:
-        one: the batch.
-        results: of its records.
-        host: the store host as message ids have it.
+        one: The batch.
+        results: Places of its records.
+        host: Store host in the format of message ids.
     """
     opaque, start, key = one
     _, last_offset, size = results[-1]
@@ -192,14 +192,14 @@ def as_one(
 
 
 def ids_of(results: list[PutResult], host: str) -> str:
-    """The message ids of records in front of the last one."""
+    """Return the message ids of records, each followed by a comma, as a prefix of the last record's id."""
     return "".join([f"{physical_offset:016X},{host}" for _, physical_offset, _ in results])
 
 
 def answers_of(
     batch: "SendBatch[End]", first: int, last: int, host: str
 ) -> tuple[list[Pending], list[PutResult]]:
-    """The answers to a range of requests, as `encode_answers` takes them."""
+    """Return the answers to a range of requests in the form that `encode_answers` needs."""
     pending: list[Pending] = []
     results: list[PutResult] = []
     for one, (index, count) in zip(

@@ -1,29 +1,29 @@
-"""Tallies: counts of messages, bytes and times that a turn adds to.
+"""Tallies: counters of messages, bytes and times, updated for each read batch.
 
-A tally adds to all that are above it, too: a queue's to its topic's, and that to the broker's. Compiled: `_tallies`.
+An addition to a tally is also made to its parents: from a queue to its topic and to the broker. Compiled: `_tallies`.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
-# Upper ends of the classes of message sizes, bytes (BrokerMetricsManager of RocketMQ 5.3.3); the last class has none.
+# Upper bounds of the classes of message sizes, bytes (BrokerMetricsManager of RocketMQ 5.3.3); the last class has none.
 SIZE_BOUNDS = (1 << 10, 4 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20)
 
 
 class Tally:
-    """Numbers that only grow.
+    """Counters that only grow.
 
     Attributes:
-        above: is added to with this one.
-        of: what it counts; the kernel does not look at it.
-        count: messages.
-        size: bytes.
-        time_us: the time that each took, together, microseconds.
-        times: how often it was added to.
-        sizes: messages by the size of their records: how many are in each class; empty before the first is sized.
-        kept: what its owner keeps beside it.
-        fresh: where it goes when it is added to.
-        is_fresh: whether it is there.
+        above: Parent tally, to which additions are also made.
+        of: The counted object; the kernel does not use it.
+        count: Number of messages.
+        size: Total size, bytes.
+        time_us: Total duration of all messages, microseconds.
+        times: Number of additions.
+        sizes: Number of messages in each class of record sizes; empty before the first message with a size.
+        kept: Data of the owner; the kernel does not use it.
+        fresh: List that receives this tally at an addition.
+        is_fresh: Whether it is in that list.
     """
 
     __slots__ = (
@@ -40,7 +40,7 @@ class Tally:
     )
 
     def __init__(self, of: Any, above: "Tally | None", fresh: "list[Tally]") -> None:
-        """Begin at 0; the first addition puts the tally at the end of `fresh`, and once more after each `looked_at`."""
+        """Start at 0; the first addition, and the first after each `looked_at`, appends the tally to `fresh`."""
         self.of, self.above, self.fresh = of, above, fresh
         self.count = self.size = self.time_us = self.times = 0
         self.sizes: tuple[int, ...] = ()
@@ -48,11 +48,11 @@ class Tally:
         self.is_fresh = False
 
     def add(self, count: int, size: int, time_us: int) -> None:
-        """Add messages, their bytes, and the time that each took."""
+        """Add `count` messages with `size` bytes in total, and the duration of each."""
         self._add(count, size, count * time_us, ())
 
     def looked_at(self) -> None:
-        """Note that the owner has seen the tally."""
+        """Record that the owner has read the tally."""
         self.is_fresh = False
 
     def _add(self, count: int, size: int, time_us: int, sizes: Sequence[int]) -> None:
@@ -81,13 +81,13 @@ def _add_run(tally: "Tally | None", sizes: list[int], time_us: int) -> None:
     classes = [0] * (len(SIZE_BOUNDS) + 1)
     for size in sizes:
         classes[_class_of(size)] += 1
-    tally._add(len(sizes), sum(sizes), len(sizes) * time_us, classes)  # noqa: SLF001  Of this module.
+    tally._add(len(sizes), sum(sizes), len(sizes) * time_us, classes)  # noqa: SLF001  Same module.
 
 
 def count_puts(
     puts: Sequence[tuple[Any, ...]], results: Sequence[tuple[int, int, int]], time_us: int
 ) -> None:
-    """Count puts that are objects; `results` say where each lies."""
+    """Count messages given as puts; `results` has their places."""
     queue: Any = None
     sizes: list[int] = []
     for put, (_, _, size) in zip(puts, results, strict=True):

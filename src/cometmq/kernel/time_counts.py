@@ -1,39 +1,39 @@
-"""Counts of durations in classes of time, to which each turn and each pull adds once. Compiled: `_time_counts`."""
+"""Counts of durations by classes of time, updated once for each read batch and each pull. Compiled: `_time_counts`."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
 
 
 class TimeCounts:
-    """Counts by classes of time.
+    """Counts of durations by classes of time.
 
     Attributes:
-        counts: how many are in each class, as a list of its own; the last is of what took longer than all bounds.
-        max_us: the longest.
-        total_us: of all.
-        count: of all.
+        counts: Number in each class, as a new list; the last class is above all bounds.
+        max_us: Longest duration, microseconds.
+        total_us: Sum of all durations, microseconds.
+        count: Number of all durations.
     """
 
     def __init__(self, bounds: Sequence[int]) -> None:
-        """Begin at 0; `bounds` are the upper ends of the classes, us, in order."""
+        """Start at 0; `bounds` are the upper bounds of the classes in ascending order, us."""
         self._bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
         self.max_us = self.total_us = self.count = 0
 
     @property
     def counts(self) -> list[int]:
-        """The counts of the classes, the last of all that took longer than every bound."""
+        """Return the number of durations in each class; the last class is above all bounds."""
         return self._counts[:]
 
     def add(self, time_us: int, count: int = 1) -> None:
-        """Count `count` events that took `time_us` each."""
+        """Count `count` events with a duration of `time_us` each."""
         self._counts[bisect_left(self._bounds, time_us)] += count
         self.count += count
         self.total_us += time_us * count
         self.max_us = max(self.max_us, time_us)
 
     def add_all(self, other: "TimeCounts") -> None:
-        """Add what another one with the same bounds has counted."""
+        """Add the counts of another object with the same bounds."""
         self._counts = [
             one + more for one, more in zip(self._counts, other.counts, strict=True)
         ]

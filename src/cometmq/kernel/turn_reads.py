@@ -1,71 +1,70 @@
-"""Keeps what connections bring in a turn of the loop, and writes to their sockets, without a call of Python for each.
+"""Collects the bytes that connections receive during a read batch, and writes to their sockets, without Python calls.
 
-A client that waits for each answer brings one send a read. Of very many such connections the calls between the loop, the batch of
-the turn and the sockets took longer than the sends. What is anything else, or is not answered by one write, goes to whoever the
-connection is to others (`net.peer`, `net.turn`). Compiled: `_turn_reads`.
+A client that waits for each answer sends one request per read. With very many such connections, the calls between the loop,
+the read batch and the sockets took longer than the sends. Other reads, and answers that take more than one write, are
+handled by the subclass (`net.peer`, `net.turn`). Compiled: `_turn_reads`.
 """
 
 import os
 from collections import deque
 from typing import Any, Generic, TypeVar
 
-# Larger answers go to the socket in a way that lets other threads run meanwhile, bytes.
+# Size in bytes above which answers are written with a call that lets other threads run.
 DIRECT_SIZE_MAX = 64 << 10
-# Whoever the connections are to others.
+# The type of the connections: a subclass with a full implementation.
 OfPeer = TypeVar("OfPeer", bound="PeerEnd")
 
 
 class TurnReads(Generic[OfPeer]):
-    """The connections that brought something, and how much.
+    """The connections with unhandled bytes, and the number of bytes.
 
     Attributes:
-        fresh: those that had nothing yet of what they brought.
-        size: bytes that wait for a turn.
-        size_max: more are worked on as they come.
-        lone_reads: so many small reads need not wait for others of their turn, since there were none lately.
-        is_due: whether the turn will begin by itself.
+        fresh: Connections that had no unhandled bytes before.
+        size: Number of bytes that wait for the read batch.
+        size_max: Limit on `size`; further bytes are handled as they arrive.
+        lone_reads: Number of small reads that are handled immediately, because recent batches had only one.
+        is_due: Whether the next read batch is scheduled.
     """
 
     __slots__ = ("fresh", "is_due", "lone_reads", "size", "size_max")
 
     def __init__(self, size_max: int) -> None:
-        """Nothing came yet."""
         self.fresh: deque[OfPeer] = deque()
         self.size_max = size_max
         self.size = self.lone_reads = 0
         self.is_due = False
 
     def begin_soon(self) -> None:
-        """Have the turn begin when all reads of it are here."""
+        """Schedule the read batch to start when all reads of this iteration have arrived."""
         raise NotImplementedError
 
     def answer_ahead(self, data: bytes, peer: OfPeer) -> bool:
-        """Have a read answered before its turn, of one who gains nothing by others; False: it waits as theirs do, and nothing was done."""
+        """Answer a read before the batch if waiting for others gains nothing; return False, having done nothing, otherwise."""
         raise NotImplementedError
 
     def take_alone(self) -> None:
-        """Handle a read that waits for no others: the only one that is here."""
+        """Handle a read immediately: the only one in this batch."""
         raise NotImplementedError
 
     def work_off(self) -> None:
-        """Work on what waits, until that is no more than may wait."""
+        """Process queued bytes until their number is below the limit."""
         raise NotImplementedError
 
 
 class PeerEnd:
-    """All that the kernel reads and writes of a connection; a server's peer is one of these and more.
+    """The part of a connection that the kernel reads and writes; a server's peer is a subclass.
 
     Attributes:
-        turn: what it brought waits there.
-        host: the client, as records hold it.
-        unread: what came and nobody has looked at.
-        has_read: whether bytes came since somebody looked.
-        is_in_turn: whether it waits for its share of a turn.
-        is_paused: whether it reads slower than we answer.
-        sends_alone: whether all that it brought last was taken as sends, and nothing of it waits: no begin of a frame, no answers.
-        asks_alone: whether all that it brought last was one request that is answered without waiting for others of its turn, and
-            nothing of it waits; whoever takes such a request says so, and the next read that is none ends it.
-        direct_fd: the number of its socket while that gets at once what is written; -1: something may come first.
+        turn: Read batch that handles its bytes.
+        host: Client's address in the format of records.
+        unread: Received bytes that were not handled yet.
+        has_read: Whether bytes were received since the last check.
+        is_in_turn: Whether it waits for its share of a read batch.
+        is_paused: Whether it reads answers more slowly than they are written.
+        sends_alone: Whether its last bytes were all parsed as sends, with nothing left over: no partial frame, no answers.
+        asks_alone: Whether its last bytes were a single request that is answered before the batch, with nothing left over.
+            Set by the handler of such a request, and cleared by the next read that is not one.
+        direct_fd: Its socket's file descriptor while data can be written directly; -1 if other data must be written first.
     """
 
     __slots__ = (
@@ -74,14 +73,13 @@ class PeerEnd:
     )  # fmt: skip
 
     def __init__(self, turn: TurnReads[Any], host: bytes) -> None:
-        """Nothing came yet."""
         self.turn, self.host, self.unread = turn, host, b""
         self.has_read = self.is_in_turn = self.is_paused = False
         self.sends_alone = self.asks_alone = False
         self.direct_fd = -1
 
     def data_received(self, data: bytes) -> None:
-        """Keep what came for this turn of the loop."""
+        """Keep received bytes for the read batch of this iteration."""
         self.has_read = True
         turn = self.turn
         if self.asks_alone:
@@ -105,21 +103,21 @@ class PeerEnd:
             turn.work_off()
 
     def read_otherwise(self, data: bytes) -> None:
-        """Keep or handle what came, in whatever state the connection is."""
+        """Keep or handle received bytes in any state of the connection."""
         raise NotImplementedError
 
     def write_at_once(self, data: bytes | memoryview) -> None:
-        """Send bytes to somebody who has waited: not at the end of the loop's turn, but now, behind all that comes first."""
+        """Send bytes immediately after those already queued, not at the end of the iteration, to a client that has waited."""
         sent = 0
         if self.direct_fd >= 0 and type(data) is bytes and len(data) <= DIRECT_SIZE_MAX:
             try:
                 sent = os.write(self.direct_fd, data)
-            except OSError:  # Who writes the rest finds the same, and knows what to do.
+            except OSError:  # `write_otherwise` gets the same error and handles it.
                 sent = 0
             if sent == len(data):
                 return
         self.write_otherwise(data[sent:])
 
     def write_otherwise(self, data: bytes | memoryview) -> None:
-        """Send bytes, or keep them, in whatever state the connection is."""
+        """Send or keep bytes in any state of the connection."""
         raise NotImplementedError

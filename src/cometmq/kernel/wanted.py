@@ -1,7 +1,7 @@
-"""The entries that the log asks for in queues and index: what verification, slaves and starts spend their time on.
+"""The queue entries and index keys that the log requires, for verification, slaves and starts.
 
-Of each plain record its queue entry and its index keys are made from its bytes; nothing else of it is kept.
-Compiled: `_walk`, and for those that are shown and entered `_entries` and `_index`.
+They are computed from the bytes of each simple record; nothing else of the record is kept. Compiled: `_walk`, and for
+entries and keys that are stored `_entries` and `_index`.
 """
 
 from collections.abc import Callable
@@ -27,20 +27,20 @@ _HASH_MAX = 0x7FFFFFFF
 def wanted_entries(
     chunk: bytes, position: int, offset: int, queues: Wanted, keys: bytearray
 ) -> tuple[int, int]:
-    """Take plain records from a piece of the log, as far as they go, and note what they ask for.
+    """Compute the queue entries and index keys of consecutive simple records of a piece of the log.
 
-    Plain is what `plain_parts` gives, of a known topic, where all that is hashed is ASCII, and which
-    asks for its own queue's next entry at most: no batch, no message for further queues.
+    A simple record is one that `plain_parts` yields, of a known topic, with only ASCII in all hashed texts, and with at
+    most the next entry of its own queue: no batch, no message for further queues.
 
     Args:
-        chunk: the piece.
-        position: where in it the first record begins, bytes.
-        offset: physical offset of the piece, bytes.
-        queues: the known ones; entries are appended there.
-        keys: index keys are appended here, each as `KEY` packs it.
+        chunk: The piece.
+        position: Position of the first record in the piece, bytes.
+        offset: Physical offset of the piece, bytes.
+        queues: Known queues; receives the entries.
+        keys: Receives the index keys, each packed with `KEY`.
 
     Returns:
-        The place in the piece where plain records end, and how many there were.
+        The position in the piece after the simple records, and their number.
     """
     texts: list[bytes] = []
     places: list[int] = []
@@ -78,25 +78,25 @@ def show_records(
     full: list[End],
     watched: dict[End, list[int]],
 ) -> tuple[int, int]:
-    """Append the queue entries of usual records to their queues' tails, as far as they go.
+    """Append the queue entries of consecutive usual records to the tails of their queues.
 
-    Usual is a record with a plain topic and plain parts that is the next of its queue and has one entry, of its own queue, with
-    a tag of ASCII. Neither its body nor its properties are checked again.
+    A usual record has a simple topic and simple parts, is the next of its queue, and has one entry, in its own queue, with
+    an ASCII tag. Its body and properties are not checked again.
 
     Args:
-        chunk: a piece of the log which `check_records` has passed over, or found a record in that is not plain.
-        position: where in it the first record begins, bytes.
-        offset: physical offset of the piece, bytes.
-        unusual: bits of a sysFlag, the begin of a property, and a topic, which no usual record has.
-        queues_of: a topic's queues by their numbers; None: it has none.
-        queue_type: of a usual record's queue.
-        dirty: gets queues whose tail was empty.
-        tail_size_max: bytes.
-        full: gets a queue for each `tail_size_max` bytes that its tail reaches with an entry.
-        watched: gets the tags codes of queues that somebody waits for.
+        chunk: A piece of the log that `check_records` has checked, or in which it found a record that is not simple.
+        position: Position of the first record in the piece, bytes.
+        offset: Physical offset of the piece, bytes.
+        unusual: Bits of a sysFlag, the start of a property, and a topic, which no usual record has.
+        queues_of: Returns a topic's queues by id; None if it has none.
+        queue_type: Type of a usual record's queue.
+        dirty: Receives queues whose tail was empty.
+        tail_size_max: Size of a full tail, bytes.
+        full: Receives a queue for each `tail_size_max` bytes that its tail reaches with an entry.
+        watched: Receives the tags codes of queues with waiting pulls.
 
     Returns:
-        The place in the piece where usual records end, and how many there were.
+        The position in the piece after the usual records, and their number.
     """
     kinds, begin, other_topic = unusual
     pack, count = QUEUE_ENTRY.struct.pack, 0
@@ -126,9 +126,9 @@ def show_records(
 
 
 def raw_keys(chunk: Buffer, position: int, offset: int) -> tuple[Keys, int]:
-    """The keys of records of a piece of the log, as far as topic and parts are plain, and the place in it where these end.
+    """Return the keys of consecutive records of a piece of the log with simple topic and parts, and the position after them.
 
-    The arguments are those of `check_records`, which has passed over the piece: neither bodies nor properties are checked again.
+    Arguments as in `check_records`, which has checked the piece: bodies and properties are not checked again.
     """
     texts: list[bytes] = []
     places: list[tuple[int, int]] = []
@@ -144,7 +144,7 @@ def raw_keys(chunk: Buffer, position: int, offset: int) -> tuple[Keys, int]:
 
 
 def _usual_tag(block: bytes, begin: bytes) -> bytes | None:
-    """A message's tag, empty where it has none; None where it is not ASCII, or a property begins as no usual one does."""
+    """Return a message's tag (empty if it has none); None if it is not ASCII or a property has an unusual start."""
     if block.startswith(begin) or _PROPERTY_END + begin in block:
         return None
     tag = find_value(block, _TAGS) or b""
@@ -157,26 +157,26 @@ def _tag_code(tag: bytes) -> int:
 
 
 def index_hash(code: int) -> int:
-    """Math.abs, and 0 for the one number that has none (IndexFile.indexKeyHashMethod)."""
+    """Return Math.abs, or 0 for the one number without an absolute value (IndexFile.indexKeyHashMethod)."""
     return abs(code) & _HASH_MAX
 
 
 def stored_keys(
     slots: "memoryview[int]", number: int, entries: bytes
 ) -> tuple[bytes, int, bool]:
-    """The keys of an index file's entries, and whether their chains are what they must be.
+    """Return the keys of an index file's entries, and whether their chains are correct.
 
     Args:
-        slots: the newest entry of each slot before these, 0 where there is none; changed.
-        number: of the first of these.
-        entries: their bytes.
+        slots: Newest entry of each slot before these, 0 if there is none; modified.
+        number: Number of the first entry.
+        entries: Bytes of the entries.
 
     Returns:
-        The keys, each as `KEY` packs it; how many slots had no entry before; and whether each entry
-        leads to the one before it.
+        The keys, each packed with `KEY`; the number of slots that had no entry before; and whether each entry refers to the
+            previous one of its chain.
 
     Raises:
-        ValueError: it is not a number of whole entries.
+        ValueError: `entries` contains an incomplete entry.
     """
     if len(entries) % INDEX_ENTRY.size:
         raise ValueError("whole entries of an index file")

@@ -1,4 +1,4 @@
-"""Requests that a client sends, as typed methods: the one place where a client makes commands.
+"""The requests of clients as typed methods; no other part of a client encodes commands.
 
-Begin reading at `asking`; the design is docs/design/0053-client-request-layer.md.
+Start with `asking`; for the design see docs/design/0053-client-request-layer.md.
 """

@@ -1,4 +1,4 @@
-"""The layer below every typed request: the protocol of a client, and many requests side by side."""
+"""The basis of all typed requests: the interface of a client that sends them, and helpers for concurrent requests."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -22,7 +22,7 @@ Subject = TypeVar("Subject")
 Value = TypeVar("Value")
 Header = TypeVar("Header")
 
-# Requests under way at once: 1,000 queues are two waves, and a broker sees no more than 512 x 300 bytes in a turn.
+# Concurrent requests: 1,000 queues take two rounds, and a broker receives at most 512 x 300 bytes at a time.
 AT_ONCE = 512
 
 
@@ -32,42 +32,42 @@ class BrokerAsker(Protocol):
     async def ask(
         self, address: str, command: Command, *, timeout_ms: float | None = None
     ) -> Command:
-        """Send a request to a broker, and give its answer.
+        """Send a request to a broker and return its answer.
 
         Raises:
-            BrokerRefused: it is an error.
-            NetError, CodecError: there is none.
+            BrokerRefused: The answer is an error.
+            NetError, CodecError: There is no valid answer.
         """
         ...
 
 
 class QueueAsker(BrokerAsker, Protocol):
-    """A client that can send requests, and knows the brokers of queues."""
+    """A client that can send requests and find the brokers of queues."""
 
     async def broker_of(self, queue: MessageQueue) -> str:
-        """The address of the broker that has a queue.
+        """Return the address of a queue's broker.
 
         Raises:
-            TopicNotFound, BrokerNotFound: nobody knows it.
-            NetError, BrokerRefused, CodecError: the nameservers cannot be asked.
+            TopicNotFound, BrokerNotFound: The topic or the broker has no route.
+            NetError, BrokerRefused, CodecError: The nameservers cannot be queried.
         """
         ...
 
     async def tell(self, address: str, command: Command) -> None:
-        """Send a request that nobody answers.
+        """Send a request that is not answered.
 
         Raises:
-            NetError: there is nobody.
+            NetError: The broker cannot be reached.
         """
         ...
 
     async def channel_of(self, queue: MessageQueue) -> Channel:
-        """The connection to the broker that has a queue; raises what `broker_of` raises."""
+        """Return the connection to a queue's broker; raises the errors of `broker_of`."""
         ...
 
     @property
     def request_timeout_ms(self) -> int:
-        """The longest wait for an answer, ms."""
+        """The timeout for an answer, ms."""
         ...
 
 
@@ -75,7 +75,7 @@ def read_fields(header: type[Header], answer: Command, what: str) -> Header:
     """Decode the fields of an answer.
 
     Raises:
-        CodecError: one is missing or wrong; `what` says of which answer.
+        CodecError: A field is missing or malformed; `what` names the answer in the message.
     """
     try:
         return decode_fields(header, answer.fields)
@@ -90,16 +90,16 @@ async def first_answer(
     seconds: float,
     failed: Callable[[str], None] | None = None,
 ) -> Value:
-    """Ask one server after the other until one answers; one that hangs takes a part of the time.
+    """Query one server after the other until one answers; an unresponsive server uses only a part of the time.
 
     Args:
-        ask: Asks the server at an address.
-        addresses: The servers, at least one; any of them will do.
-        seconds: The time for all of them, if there are several.
+        ask: Queries the server at an address.
+        addresses: Equivalent servers, at least one.
+        seconds: Time for all of them together, if there are several.
         failed: Called with the address of each server that did not answer.
 
     Raises:
-        NetError: None answered; the reason of the last one.
+        NetError: None answered; with the reason of the last one.
     """
     now = asyncio.get_running_loop().time
     deadline = now() + seconds
@@ -122,14 +122,14 @@ async def first_answer(
 async def side_by_side(
     ask: Callable[[Subject], Awaitable[Value]], subjects: Iterable[Subject]
 ) -> list[Value | CometError]:
-    """Ask about each subject, at most `AT_ONCE` at a time; the answers in order, errors in their place.
+    """Query each subject, at most `AT_ONCE` concurrently; return the answers or errors in order.
 
     Args:
-        ask: about one.
-        subjects: what is asked about.
+        ask: Queries one subject.
+        subjects: The subjects.
 
     Raises:
-        BaseException: one that is none of ours.
+        BaseException: An error other than CometError.
     """
     answers: list[Value | CometError] = []
     wanted = list(subjects)
@@ -143,10 +143,10 @@ async def side_by_side(
 
 
 def all_of(answers: Iterable[Value | CometError]) -> list[Value]:
-    """The answers, where none is an error.
+    """Return the answers if none of them is an error.
 
     Raises:
-        CometError: the first that stands in the place of an answer.
+        CometError: The first error among the answers.
     """
     values: list[Value] = []
     for answer in answers:
@@ -159,11 +159,11 @@ def all_of(answers: Iterable[Value | CometError]) -> list[Value]:
 async def ask_each(
     finds: QueueAsker, asked: Sequence[tuple[MessageQueue, Command]]
 ) -> list[Command | CometError]:
-    """Ask the broker of each queue; the answers, errors in their place.
+    """Send a request to the broker of each queue, at most `AT_ONCE` concurrently; return the answers or errors in order.
 
-    `AT_ONCE` are under way; each is a future of its channel and no task.
+    Each request in flight is a future of its channel, without a task.
     """
-    # One queue stands for all of its topic at its broker.
+    # One queue represents all queues of its topic at its broker.
     places = {(queue.topic, queue.broker_name): queue for queue, _ in asked}
     found = await side_by_side(finds.channel_of, places.values())
     channels = dict(zip(places, found, strict=True))

@@ -1,6 +1,6 @@
-"""Requests of an administrator to one broker: topics, groups, connections, progress.
+"""Administrative requests to one broker: topics, groups, connections, progress.
 
-Each method takes the address of the broker and raises what `BrokerAsker.ask` raises: BrokerRefused, NetError and CodecError.
+Each method takes the address of the broker and raises the errors of `BrokerAsker.ask`: BrokerRefused, NetError and CodecError.
 """
 
 import asyncio
@@ -69,21 +69,21 @@ from cometmq.model.names import TRANS_CHECK_MAX_TIME_TOPIC
 from cometmq.model.queue import MessageQueue
 from cometmq.model.topic import TopicConfig
 
-# Making and deleting topics touches files and tells nameservers: mqadmin allows 5 s.
+# Creating and deleting topics accesses files and notifies nameservers: mqadmin allows 5 s.
 _CHANGE_TIMEOUT_MS = 10_000
-# The answer of a Java broker that has not counted for a second yet: StoreStatsService of 5.3.3 takes the last of its samples.
+# Error of a Java broker in its first second: StoreStatsService of 5.3.3 reads the last of its samples, and has none yet.
 _TOO_YOUNG = "java.util.NoSuchElementException"
 _TOO_YOUNG_PAUSES = 20
 _TOO_YOUNG_SECONDS = 0.25
 
 
 class SettingsReport(NamedTuple):
-    """The settings of a broker, as its answer tells them.
+    """The settings of a broker.
 
     Attributes:
-        values: in force, by their keys.
-        changed: keys that were changed over the wire since its start; a Java broker does not tell them.
-        set_keys: keys whose value is not the default of that broker; None: a Java broker does not tell them.
+        values: Effective values, by key.
+        changed: Keys that were changed by requests since the broker's start; a Java broker does not report them.
+        set_keys: Keys whose value is not that broker's default; None: a Java broker does not report them.
     """
 
     values: Mapping[str, str]
@@ -92,16 +92,15 @@ class SettingsReport(NamedTuple):
 
 
 class BrokerApi:
-    """Sends requests of an administrator, to one broker each."""
+    """Sends administrative requests, each to one broker."""
 
     def __init__(self, asks: BrokerAsker) -> None:
-        """Use these connections."""
         self._asks = asks
 
     # --- itself
 
     async def runtime(self, address: str) -> dict[str, str]:
-        """The runtime numbers of a broker, under RocketMQ's names; one that has just started is asked again."""
+        """Return the runtime values of a broker, under RocketMQ's names; retry if the broker has just started."""
         for _ in range(_TOO_YOUNG_PAUSES):
             try:
                 return await self._runtime(address)
@@ -116,7 +115,7 @@ class BrokerApi:
         return await read_body(decode_kv_table, answer.body, f"the numbers of {address}")
 
     async def settings(self, address: str) -> SettingsReport:
-        """The settings that are in force at a broker."""
+        """Return the effective settings of a broker."""
         answer = await self._asks.ask(address, Command(RequestCode.GET_BROKER_CONFIG))
         changed, told = answer.fields.get(CHANGED_KEYS, ""), answer.fields.get(SET_KEYS)
         return SettingsReport(
@@ -126,13 +125,13 @@ class BrokerApi:
         )
 
     async def change_settings(self, address: str, values: Mapping[str, str]) -> None:
-        """Change all of these settings, or none."""
+        """Change either all of these settings or none."""
         body = encode_properties_text(values)
         command = Command(RequestCode.UPDATE_BROKER_CONFIG, body=body)
         await self._asks.ask(address, command, timeout_ms=_CHANGE_TIMEOUT_MS)
 
     async def stats(self, address: str, name: str, key: str) -> StatsWindows:
-        """The sums of one of RocketMQ's statistics, by its name and key."""
+        """Return the sums of a RocketMQ statistic, by its name and key."""
         header = BrokerStatsRequest(name, key)
         answer = await self._ask(address, RequestCode.VIEW_BROKER_STATS_DATA, header)
         return decode_stats_windows(answer.body)
@@ -140,13 +139,13 @@ class BrokerApi:
     # --- topics
 
     async def topic_stats(self, address: str, topic: str) -> TopicStats:
-        """The offsets and last store time of each queue of a topic at this broker."""
+        """Return the offsets and last store time of each queue of a topic at this broker."""
         answer = await self._ask(address, RequestCode.GET_TOPIC_STATS_INFO, TopicRequest(topic))
         what = f"the queues of {topic} at {address}"
         return await read_body(decode_topic_stats, answer.body, what)
 
     async def groups_of_topic(self, address: str, topic: str) -> tuple[str, ...]:
-        """The consumer groups that have offsets in a topic, or members that subscribe to it."""
+        """Return the consumer groups that have offsets in a topic or members that subscribe to it."""
         header = TopicRequest(topic)
         answer = await self._ask(address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header)
         return decode_group_list(answer.body)
@@ -160,19 +159,20 @@ class BrokerApi:
         attributes: Mapping[str, str] | None = None,
         is_made: bool = False,
     ) -> TopicConfig | None:
-        """Change fields of a topic's settings; the settings then, None where the broker has no such topic.
+        """Change fields of a topic's settings and return the resulting ones; None if the broker does not have the topic.
 
-        The request says all fields but attributes, of which it says what is added: so those of the topic that is there are asked for.
+        The request contains all fields except attributes, of which it contains the additions; so the topic's current
+        settings are fetched first.
 
         Args:
-            address: of the broker.
-            topic: its name.
-            changes: fields of `TopicConfig`; the others stay as they are.
-            attributes: added to those that it has.
-            is_made: whether it is made where the broker has none, or may not be read by this user.
+            address: Address of the broker.
+            topic: Name of the topic.
+            changes: Fields of `TopicConfig`; the others are kept.
+            attributes: Added to the topic's attributes.
+            is_made: Whether to create the topic if the broker does not have it, or does not permit this user to read it.
 
         Raises:
-            SettingsError: There is no such field.
+            SettingsError: `changes` has an unknown field.
         """
         if odd := changes.keys() - TopicConfig.__dataclass_fields__.keys():
             raise SettingsError(
@@ -210,11 +210,13 @@ class BrokerApi:
         await self._change(address, RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequest(topic))
 
     async def topic_config(self, address: str, topic: str) -> TopicConfig:
-        """The settings of a topic."""
+        """Return the settings of a topic."""
         try:
             answer = await self._ask(address, RequestCode.GET_TOPIC_CONFIG, TopicRequest(topic))
         except BrokerRefused as error:
-            if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:  # Of 5.x.
+            if (
+                error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+            ):  # Only 5.x supports the request.
                 raise
             return await self._topic_config_of_4(address, topic)
         return decode_topic_config(answer.body)
@@ -233,12 +235,12 @@ class BrokerApi:
     async def create_group(
         self, address: str, group: GroupConfig, *, known: Mapping[str, str] | None = None
     ) -> None:
-        """Make a consumer group, or change it.
+        """Create a consumer group, or change its settings.
 
         Args:
-            address: Of the broker.
-            group: Its settings; each attribute is sent as a change, with a sign before its key.
-            known: The attributes that the group has there; those that `group` does not have are removed.
+            address: Address of the broker.
+            group: New settings; each attribute is sent as a change, with a sign before its key.
+            known: Current attributes of the group at the broker; those that are missing in `group` are removed.
         """
         code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
         known = known or {}
@@ -254,7 +256,7 @@ class BrokerApi:
     async def change_group(
         self, address: str, group: str, changes: Mapping[str, Any]
     ) -> GroupConfig | None:
-        """Change fields of a group's settings; the settings then, None where the broker has no such group."""
+        """Change fields of a group's settings and return the resulting ones; None if the broker does not have the group."""
         known = (await self.groups(address)).get(group)
         if known is None:
             return None
@@ -263,31 +265,31 @@ class BrokerApi:
         return changed
 
     async def delete_group(self, address: str, group: str, *, offsets: bool) -> None:
-        """Delete a consumer group, and its offsets where `offsets` is true."""
+        """Delete a consumer group, and its offsets if `offsets`."""
         header = DeleteGroup(group, clean_offset=offsets)
         await self._change(address, RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
 
     async def groups(self, address: str) -> dict[str, GroupConfig]:
-        """All consumer groups by name."""
+        """Return all consumer groups by name."""
         command = Command(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
         answer = await self._asks.ask(address, command)
         table = await read_body(decode_group_table, answer.body, f"the groups of {address}")
         return dict(table.groups)
 
     async def ha_status(self, address: str) -> HaStatus:
-        """The state of replication: a master's slaves, or how far a slave is."""
+        """Return the replication status: the slaves of a master, or the progress of a slave."""
         answer = await self._asks.ask(address, Command(RequestCode.GET_BROKER_HA_STATUS))
         return await read_body(decode_ha_status, answer.body, f"the copies of {address}")
 
     async def set_request_mode(self, address: str, config: RequestModeConfig) -> None:
-        """Set how a group consumes a topic whose queues brokers share out."""
+        """Set the mode in which a group consumes a topic whose queues are assigned by brokers."""
         command = Command(
             RequestCode.SET_MESSAGE_REQUEST_MODE, body=encode_request_mode(config)
         )
         await self._asks.ask(address, command, timeout_ms=_CHANGE_TIMEOUT_MS)
 
     async def topics_of_group(self, address: str, group: str) -> tuple[str, ...]:
-        """The topics in which a group has offsets."""
+        """Return the topics in which a group has offsets."""
         header = ConsumerGroupRequest(group)
         answer = await self._ask(address, RequestCode.QUERY_TOPICS_BY_CONSUMER, header)
         return decode_topic_list(answer.body).topics
@@ -295,18 +297,18 @@ class BrokerApi:
     async def progress(
         self, address: str, group: str, topic: str | None
     ) -> Mapping[MessageQueue, QueueProgress]:
-        """The offsets and times of a group, by queue of one topic, or of all where `topic` is None."""
+        """Return the offsets and times of a group, by queue of one topic, or of all if `topic` is None."""
         return (await self.consume_stats(address, group, topic)).queues
 
     async def consume_stats(self, address: str, group: str, topic: str | None) -> ConsumeStats:
-        """`progress`, and how many messages the group consumes a second."""
+        """Return the progress of a group and its rate of consumed messages per second."""
         header = ConsumeStatsRequest(group, topic)
         answer = await self._ask(address, RequestCode.GET_CONSUME_STATS, header)
         what = f"the progress of {group} at {address}"
         return await read_body(decode_consume_stats, answer.body, what)
 
     async def all_consume_stats(self, address: str) -> dict[str, tuple[ConsumeStats, ...]]:
-        """The progress of every group at a broker, a part for each of its topics."""
+        """Return the progress of every group at a broker, with a part for each of its topics."""
         header = AllConsumeStatsRequest()
         answer = await self._ask(address, RequestCode.GET_BROKER_CONSUME_STATS, header)
         what = f"the progress of all groups at {address}"
@@ -315,10 +317,10 @@ class BrokerApi:
     async def reset_offsets(
         self, address: str, group: str, topic: str, timestamp_ms: int
     ) -> dict[MessageQueue, int] | None:
-        """Move a group to the first message of each queue stored at a time or later; -1: to the ends.
+        """Move a group to the first message of each queue stored at or after a time, ms since 1970; -1: to the ends.
 
         Returns:
-            Where it goes on; None where its members would have to move themselves and none is there.
+            The new offsets; None if only members could apply the reset and none is connected.
         """
         header = ResetOffsetRequest(topic, group, timestamp_ms)
         try:
@@ -334,7 +336,7 @@ class BrokerApi:
     ) -> None:
         """Move a group to an offset of one queue.
 
-        A broker of 4.9, or one with useServerSideResetOffset=false, takes it for a reset of all queues to their ends.
+        A broker of 4.9, or one with useServerSideResetOffset=false, instead resets all queues to their ends.
         """
         header = ResetOffsetRequest(queue.topic, group, queue_id=queue.queue_id, offset=offset)
         await self._ask(address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
@@ -344,7 +346,7 @@ class BrokerApi:
     async def consumer_connections(
         self, address: str, group: str
     ) -> ConsumerConnections | None:
-        """The members of a consumer group that are connected; None where nobody is."""
+        """Return the connected members of a consumer group; None if there are none."""
         header = ConsumerGroupRequest(group)
         try:
             answer = await self._ask(address, RequestCode.GET_CONSUMER_CONNECTION_LIST, header)
@@ -357,7 +359,7 @@ class BrokerApi:
     async def producer_connections(
         self, address: str, group: str
     ) -> tuple[ClientConnection, ...]:
-        """The members of a producer group that are connected."""
+        """Return the connected members of a producer group."""
         header = ProducerGroupRequest(group)
         answer = await self._ask(address, RequestCode.GET_PRODUCER_CONNECTION_LIST, header)
         return decode_producer_connections(answer.body)
@@ -365,7 +367,7 @@ class BrokerApi:
     async def running_state(
         self, address: str, group: str, client_id: str, *, stacks: bool = False
     ) -> RunningState:
-        """The state that a member of a group reports, by way of its broker; `stacks` adds its threads."""
+        """Return the state that a member of a group reports through its broker; `stacks` adds its thread stacks."""
         header = RunningRequest(group, client_id, jstack_enable=stacks)
         answer = await self._ask(address, RequestCode.GET_CONSUMER_RUNNING_INFO, header)
         return decode_running(answer.body)
@@ -373,7 +375,7 @@ class BrokerApi:
     async def consume_directly(
         self, address: str, group: str, client_id: str, offset_message_id: str
     ) -> DirectOutcome:
-        """Have a member of a group consume one message now; nothing is committed for it."""
+        """Have a member of a group consume one message now, without committing anything."""
         header = DirectRequest(group, client_id, offset_message_id)
         command = Command(RequestCode.CONSUME_MESSAGE_DIRECTLY, fields=encode_fields(header))
         answer = await self._asks.ask(address, command, timeout_ms=_CHANGE_TIMEOUT_MS)
@@ -382,7 +384,7 @@ class BrokerApi:
     # --- what only our brokers answer
 
     async def conflicts(self, address: str, group: str | None) -> tuple[Conflict, ...]:
-        """Members that contradict each other, of one group or of all."""
+        """Return contradictions between members, of one group or of all."""
         header = MaybeGroupRequest(group)
         answer = await self._ask(address, RequestCode.GET_GROUP_CONFLICTS, header)
         return decode_conflicts(answer.body)
@@ -390,13 +392,13 @@ class BrokerApi:
     async def queue_locks(
         self, address: str, group: str | None
     ) -> dict[tuple[str, MessageQueue], str]:
-        """The client ids that hold queues in order, by group and queue; of one group or of all."""
+        """Return the client ids that hold queue locks, by group and queue; of one group or of all."""
         header = MaybeGroupRequest(group)
         answer = await self._ask(address, RequestCode.GET_QUEUE_LOCKS, header)
         return decode_locks_file(answer.body)
 
     async def resume_check(self, address: str, offset_message_id: str) -> None:
-        """Have a half message checked again that was put aside after too many checks."""
+        """Have a half message checked again that was discarded after too many checks."""
         header = ResumeCheck(offset_message_id, TRANS_CHECK_MAX_TIME_TOPIC)
         await self._ask(address, RequestCode.RESUME_CHECK_HALF_MESSAGE, header)
 

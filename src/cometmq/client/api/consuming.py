@@ -21,9 +21,9 @@ from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import BrokerRefused
 
-_MARGIN_MS = 10_000  # What an answer may take beyond the wait.
+_MARGIN_MS = 10_000  # Timeout of an answer beyond the wait at the broker.
 _SEND_BACK_TIMEOUT_MS = (
-    5000  # consumerSendMessageBack of DefaultMQPushConsumerImpl, RocketMQ 5.3.3.
+    5000  # As in consumerSendMessageBack of DefaultMQPushConsumerImpl, RocketMQ 5.3.3.
 )
 _NOTHING = (
     ResponseCode.POLLING_TIMEOUT, ResponseCode.POLLING_FULL, ResponseCode.PULL_NOT_FOUND,
@@ -31,21 +31,20 @@ _NOTHING = (
 
 
 class PoppedRecords(NamedTuple):
-    """The answer to a pop: the records, and the fields of which their handles are made."""
+    """The answer to a pop: the records, and the fields that make up their receipt handles."""
 
     fields: PopResponse
     records: Sequence[Record]
 
 
 class ConsumeApi:
-    """Sends the requests of a consumer to one broker; raises BrokerRefused, NetError and CodecError."""
+    """Sends requests of a consumer to one broker; raises BrokerRefused, NetError and CodecError."""
 
     def __init__(self, asks: BrokerAsker) -> None:
-        """Use these connections."""
         self._asks = asks
 
     async def pop(self, address: str, header: PopRequest) -> PoppedRecords | None:
-        """The next messages that a group may have; None where none came within `poll_time`."""
+        """Pop the next messages for a group; return None if none arrived within `poll_time`."""
         command = Command(RequestCode.POP_MESSAGE, fields=encode_fields(header))
         try:
             answer = await self._asks.ask(
@@ -59,7 +58,7 @@ class ConsumeApi:
         return PoppedRecords(fields, decode_records(answer.body, most=header.max_msg_nums))
 
     async def notified(self, address: str, header: NotificationRequest) -> bool:
-        """Whether a broker has something to pop within `poll_time`."""
+        """Return whether a broker has messages to pop, waiting at most `poll_time` ms."""
         command = Command(RequestCode.NOTIFICATION, fields=encode_fields(header))
         answer = await self._asks.ask(address, command, timeout_ms=_waiting(header.poll_time))
         return answer.fields.get("hasMsg") == "true"
@@ -70,30 +69,30 @@ class ConsumeApi:
         await self._asks.ask(address, command)
 
     async def ack_many(self, address: str, broker_name: str, acks: Iterable[BatchAck]) -> None:
-        """Acknowledge popped messages, those of one check point in one part."""
+        """Acknowledge popped messages, grouped by check point."""
         body = encode_batch_ack(broker_name, acks)
         await self._asks.ask(address, Command(RequestCode.BATCH_ACK_MESSAGE, body=body))
 
     async def change_invisibility(
         self, address: str, header: ChangeInvisibleTimeRequest
     ) -> ChangeInvisibleTimeResponse:
-        """Hide a popped message for another time; gives the parts of its new handle."""
+        """Hide a popped message for another period, and return the parts of its new receipt handle."""
         code = RequestCode.CHANGE_MESSAGE_INVISIBLETIME
         command = Command(code, fields=encode_fields(header))
         answer = await self._asks.ask(address, command)
         return read_fields(ChangeInvisibleTimeResponse, answer, f"the answer to {code.name}")
 
     async def send_back(self, address: str, header: SendBackRequest) -> None:
-        """Have a message delivered again later, or put into the dead letters."""
+        """Have a message redelivered later, or make it a dead letter."""
         command = Command(RequestCode.CONSUMER_SEND_MSG_BACK, fields=encode_fields(header))
         await self._asks.ask(address, command, timeout_ms=_SEND_BACK_TIMEOUT_MS)
 
 
 def pull_command(header: PullRequest) -> Command:
-    """Make the request PULL_MESSAGE 11; who pulls in a loop sends it and reads the answer itself."""
+    """Make the request PULL_MESSAGE 11; pull loops send it and decode the answer themselves."""
     return Command(RequestCode.PULL_MESSAGE, fields=encode_fields(header))
 
 
 def _waiting(wait_ms: int) -> int | None:
-    """The timeout of a request that may wait at the broker, ms; None: the timeout of any request."""
+    """Return the timeout of a request that the broker may hold, ms; None: the default timeout."""
     return wait_ms + _MARGIN_MS if wait_ms else None

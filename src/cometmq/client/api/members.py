@@ -1,4 +1,4 @@
-"""Requests of a member of a group: heartbeats, leaving, other members, shares of queues, locks."""
+"""Requests of a group member: heartbeats, leaving, other members, queue assignment, locks."""
 
 from collections.abc import Iterable
 
@@ -19,25 +19,24 @@ from cometmq.model.codes import RequestCode
 from cometmq.model.errors import CometError
 from cometmq.model.queue import MessageQueue
 
-# 65,536 queues with a name of 127 bytes each.
+# 65,536 queues with names of 127 bytes.
 _LOCKED_SIZE_MAX = 16 << 20
 
 
 class MemberApi:
-    """Sends the requests of a group's member to one broker; raises BrokerRefused, NetError and CodecError."""
+    """Sends requests of a group member to one broker; raises BrokerRefused, NetError and CodecError."""
 
     def __init__(self, asks: BrokerAsker) -> None:
-        """Use these connections."""
         self._asks = asks
 
     async def beat(self, address: str, heartbeat: bytes) -> None:
-        """Send a heartbeat, as `encode_heartbeat` made it."""
+        """Send a heartbeat, encoded with `encode_heartbeat`."""
         await self._asks.ask(address, Command(RequestCode.HEART_BEAT, body=heartbeat))
 
     async def leave(
         self, addresses: Iterable[str], client_id: str, group: str, *, is_producer: bool
     ) -> dict[str, CometError | None]:
-        """Tell brokers that a producer or a consumer of a group is gone; the error of each that refused it."""
+        """Notify brokers that a producer or consumer has left its group; return each broker's error or None."""
         header = UnregisterClient(
             client_id,
             producer_group=group if is_producer else None,
@@ -52,7 +51,7 @@ class MemberApi:
         }
 
     async def members(self, address: str, group: str) -> tuple[str, ...]:
-        """The client ids of a consumer group's members."""
+        """Return the client ids of a consumer group's members."""
         header = ConsumerGroupRequest(group)
         command = Command(RequestCode.GET_CONSUMER_LIST_BY_GROUP, fields=encode_fields(header))
         answer = await self._asks.ask(address, command)
@@ -60,14 +59,14 @@ class MemberApi:
         return await read_body(decode_consumer_ids, answer.body, what, size_max=OWN_SIZE_MAX)
 
     async def assignment(self, address: str, query: AssignmentQuery) -> list[Assignment] | None:
-        """The queues of a member, where the broker shares them out; None where it does not know the group yet."""
+        """Return a member's queues if the broker assigns them; None if it does not know the group yet."""
         command = Command(RequestCode.QUERY_ASSIGNMENT, body=encode_assignment_query(query))
         answer = await self._asks.ask(address, command)
         what = f"the share of {query.group} in {query.topic}"
         return await read_body(decode_assignments, answer.body, what, size_max=OWN_SIZE_MAX)
 
     async def lock(self, address: str, request: LockRequest) -> set[MessageQueue]:
-        """Lock queues for a member, or renew its locks; gives the queues that it has now."""
+        """Lock queues for a member, or renew its locks; return the queues that it now holds."""
         command = Command(RequestCode.LOCK_BATCH_MQ, body=encode_lock_request(request))
         answer = await self._asks.ask(address, command)
         what = f"the answer of {address} to LOCK_BATCH_MQ"

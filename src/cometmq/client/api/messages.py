@@ -1,4 +1,4 @@
-"""Requests about single messages: find by key or id, read at a place, recall a delayed one."""
+"""Requests about single messages: find by key or id, read at an offset, cancel a delayed one."""
 
 from dataclasses import dataclass
 
@@ -10,17 +10,16 @@ from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import BrokerRefused, CodecError
 
-ALL_TIME = (1 << 63) - 1  # Long.MAX_VALUE: until now, and whatever clocks say.
+ALL_TIME = (1 << 63) - 1  # Long.MAX_VALUE: no upper limit, regardless of clocks.
 
 
 @dataclass(frozen=True, slots=True)
 class FoundRecords:
-    """The records that a broker's index gave for a key.
+    """The records that a broker's index has for a key.
 
     Attributes:
-        records: bytes of the messages, one behind the other; some may be of another key with its hash.
-        indexed_until_ms: messages stored later, ms since 1970, may not be in the index yet; 0 where
-            the broker does not say it.
+        records: Concatenated records; some may belong to another key with the same hash.
+        indexed_until_ms: Messages stored after this time, ms since 1970, may not be in the index yet; 0 if not reported.
     """
 
     records: bytes
@@ -31,7 +30,6 @@ class MessageApi:
     """Sends requests about messages to one broker; raises BrokerRefused, NetError and CodecError."""
 
     def __init__(self, asks: BrokerAsker) -> None:
-        """Use these connections."""
         self._asks = asks
 
     async def find(
@@ -45,16 +43,16 @@ class MessageApi:
         end_ms: int = ALL_TIME,
         is_id: bool = False,
     ) -> FoundRecords | None:
-        """Look a key, or a unique id, up in the index of a broker; None where nothing is found.
+        """Search the index of a broker for a key or a unique id; return None if nothing is found.
 
         Args:
-            address: the broker's.
-            topic: of the messages.
-            key: one of their keys, or their unique id.
-            count_max: most messages; a broker gives at most 64 (`maxMsgsNumBatch`).
-            begin_ms: stored at that time or later, ms since 1970.
-            end_ms: stored at that time or earlier.
-            is_id: whether `key` is a unique id.
+            address: Address of the broker.
+            topic: Topic of the messages.
+            key: A key of the messages, or their unique id.
+            count_max: Maximum number of messages; a broker returns at most 64 (`maxMsgsNumBatch`).
+            begin_ms: Only messages stored at or after this time, ms since 1970.
+            end_ms: Only messages stored at or before this time.
+            is_id: Whether `key` is a unique id.
         """
         unique = "true" if is_id else None
         header = QueryMessageRequest(topic, key, count_max, begin_ms, end_ms, unique)
@@ -74,13 +72,13 @@ class MessageApi:
             ) from None
 
     async def view(self, address: str, commitlog_offset: int) -> bytes:
-        """The record at a place of a broker's log."""
+        """Return the record at a physical offset of a broker's log."""
         header = ViewMessageRequest(commitlog_offset)
         command = Command(RequestCode.VIEW_MESSAGE_BY_ID, fields=encode_fields(header))
         return (await self._asks.ask(address, command)).body
 
     async def recall(self, address: str, topic: str, handle: str) -> str:
-        """Take back a message that waits for its time; gives its message id."""
+        """Cancel a message that waits for its delivery time, and return its message id."""
         fields = encode_fields(RecallRequest(topic, handle))
         command = Command(RequestCode.RECALL_MESSAGE, fields=fields)
         return (await self._asks.ask(address, command)).fields.get("msgId", "")

@@ -34,17 +34,16 @@ from cometmq.model.route import MASTER_ID, TopicRoute
 
 
 class NameserverApi:
-    """Sends requests to whichever nameserver answers; raises NetError, BrokerRefused and CodecError."""
+    """Sends requests to a nameserver that answers; raises NetError, BrokerRefused and CodecError."""
 
     def __init__(self, nameservers: Nameservers) -> None:
-        """Use these connections."""
         self._nameservers = nameservers
 
     async def route(self, topic: str) -> TopicRoute:
-        """The route of a topic.
+        """Return the route of a topic.
 
         Raises:
-            TopicNotFound: the nameserver knows none.
+            TopicNotFound: The nameserver has no route of the topic.
         """
         fields = encode_fields(RouteRequest(topic, accept_standard_json_only=True))
         command = Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields=fields)
@@ -68,19 +67,19 @@ class NameserverApi:
             )
             check_route(topic, route)
         except CodecError:
-            self._nameservers.turn_to_next()  # Another one may know better.
+            self._nameservers.turn_to_next()  # Another nameserver may have a valid route.
             raise
         return route
 
     async def cluster(self, *, size_max: int | None = None) -> ClusterInfo:
-        """All brokers that are registered, and their clusters; `size_max` bounds the answer, bytes."""
+        """Return all registered brokers and their clusters; `size_max` limits the size of the answer in bytes."""
         command = Command(RequestCode.GET_BROKER_CLUSTER_INFO)
         answer = await self._nameservers.ask(command)
         what = "the cluster's brokers"
         return await read_body(decode_cluster_info, answer.body, what, size_max=size_max)
 
     async def each_cluster(self) -> dict[str, ClusterInfo | CometError]:
-        """The brokers and clusters that each nameserver knows, by its address, or the error in their place."""
+        """Return the brokers and clusters that each nameserver knows, or its error, by address."""
         answers = await self._nameservers.ask_each(Command(RequestCode.GET_BROKER_CLUSTER_INFO))
         found: dict[str, ClusterInfo | CometError] = {}
         for address, answer in answers.items():
@@ -97,14 +96,14 @@ class NameserverApi:
         return found
 
     def turn_to(self, address: str) -> None:
-        """Ask this nameserver first from now on."""
+        """Try this nameserver first from now on."""
         self._nameservers.turn_to(address)
 
     async def masters(self, cluster: str | None = None) -> dict[str, str]:
-        """Addresses of the masters of a cluster, or of all, by broker name.
+        """Return the addresses of the masters of a cluster, or of all, by broker name.
 
         Raises:
-            BrokerNotFound: there is none.
+            BrokerNotFound: There is none.
         """
         known = await self.cluster()
         names = (
@@ -124,10 +123,10 @@ class NameserverApi:
         return masters
 
     async def member(self, broker_name: str, broker_id: int = MASTER_ID) -> str:
-        """The address of a member of a broker group, the master where no other is meant.
+        """Return the address of a member of a broker group; by default of the master.
 
         Raises:
-            BrokerNotFound: it is not registered.
+            BrokerNotFound: The member is not registered.
         """
         brokers = (await self.cluster()).brokers
         if broker_name not in brokers:
@@ -142,31 +141,31 @@ class NameserverApi:
         return addresses[broker_id]
 
     async def readable_brokers(self) -> dict[str, str]:
-        """An address of each broker group by its name: the master's, or any where it is away."""
+        """Return an address of each broker group by name: the master's, or another member's if there is no master."""
         brokers = (await self.cluster()).brokers.values()
         found = {broker.broker_name: broker.master_or_any() for broker in brokers}
         return {name: address for name, address in found.items() if address is not None}
 
     async def topics(self) -> list[str]:
-        """Names of all topics, sorted, the system's among them."""
+        """Return the names of all topics, including system topics, sorted."""
         command = Command(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
         answer = await self._nameservers.ask(command)
         topics = await read_body(decode_topic_list, answer.body, "the list of topics")
         return sorted(topics.topics)
 
     async def missing_brokers(self) -> tuple[MissingBroker, ...]:
-        """Brokers that the nameserver remembers and that are away.
+        """Return the brokers that the nameserver remembers but that have left.
 
         Raises:
-            BrokerRefused: a nameserver of RocketMQ's own tells nothing.
+            BrokerRefused: RocketMQ's own nameserver does not support the request.
         """
         answer = await self._nameservers.ask(Command(RequestCode.GET_MISSING_BROKERS))
         return decode_missing_brokers(answer.body)
 
     async def claims(self) -> set[tuple[str, int, str]]:
-        """Return name, id and address of each broker that any nameserver has, or that claims the id of one that it has.
+        """Return name, id and address of each broker that is registered at any nameserver, or claims the id of one that is.
 
-        A nameserver that does not answer, or is RocketMQ's own, tells of no claims.
+        A nameserver that does not answer, or is RocketMQ's own, reports no claims.
         """
         found = {
             (name, broker_id, address)
@@ -183,20 +182,20 @@ class NameserverApi:
         return found
 
     async def delete_topic(self, topic: str, cluster: str | None) -> None:
-        """Have every nameserver forget a topic, of one cluster or of all."""
+        """Delete the routes of a topic at every nameserver, for one cluster or for all."""
         header = DeleteTopicInNameserver(topic, cluster)
         command = Command(RequestCode.DELETE_TOPIC_IN_NAMESRV, fields=encode_fields(header))
         await self._nameservers.ask_all(command)
 
     async def wipe_write_perm(self, broker_name: str) -> int:
-        """Have every nameserver take write permission from a broker's routes; the number of topics, at most."""
+        """Remove write permission from a broker's routes at every nameserver; return the largest number of topics."""
         answers = await self._of_broker(RequestCode.WIPE_WRITE_PERM_OF_BROKER, broker_name)
         what = "the answer to WIPE_WRITE_PERM_OF_BROKER"
         told = [read_fields(WipeWritePermResponse, answer, what) for answer in answers]
         return max(each.wipe_topic_count for each in told)
 
     async def add_write_perm(self, broker_name: str) -> int:
-        """Have every nameserver give write permission back to a broker's routes; the number of topics, at most."""
+        """Restore write permission in a broker's routes at every nameserver; return the largest number of topics."""
         answers = await self._of_broker(RequestCode.ADD_WRITE_PERM_OF_BROKER, broker_name)
         what = "the answer to ADD_WRITE_PERM_OF_BROKER"
         told = [read_fields(AddWritePermResponse, answer, what) for answer in answers]

@@ -1,4 +1,4 @@
-"""Requests about offsets of one queue or many: first, last, by time, and committed by a group."""
+"""Requests about the offsets of one queue or many: first, last, by time, and committed by a group."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -19,52 +19,50 @@ from cometmq.model.codes import RequestCode, ResponseCode, request_name
 from cometmq.model.errors import BrokerRefused, CometError
 from cometmq.model.queue import MessageQueue
 
-# What is said about many queues: an offset, or why there is none.
+# Results for many queues: an offset or an error for each.
 Offsets = dict[MessageQueue, int | CometError]
 
 
 class OffsetBounds(NamedTuple):
-    """The first offset that a queue still holds, and the one that its next message will get."""
+    """The offset of a queue's first message, and the one that its next message will get."""
 
     first: int
     end: int
 
 
 class OffsetApi:
-    """Asks the brokers of queues about offsets; raises what `QueueAsker` raises.
+    """Queries the brokers of queues for offsets; raises the errors of `QueueAsker`.
 
-    A plural asks about all its queues side by side and gives, for each, an offset or the error that stands in
-    its place: a broker that is away takes nothing from the queues of others.
+    Plural methods query all queues concurrently and return an offset or an error for each: an unreachable broker does not
+    affect queues of others.
     """
 
     def __init__(self, finds: QueueAsker) -> None:
-        """Use these connections and routes."""
         self._finds = finds
-        # Where a group has stored an offset: (group, topic, broker).
+        # (group, topic, broker) for which an offset has been committed.
         self._begun: set[tuple[str, str, str]] = set()
 
     # --- of a queue
 
     async def min_offset(self, queue: MessageQueue) -> int:
-        """The offset of the queue's first message; 0 of a queue without any."""
+        """Return the offset of a queue's first message; 0 if it has none."""
         return max(await self._ask(queue, _min_offset(queue)), 0)
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        """The offset that the queue's next message will get."""
+        """Return the offset that the queue's next message will get."""
         return await self._ask(queue, _max_offset(queue))
 
     async def offset_by_time(
         self, queue: MessageQueue, timestamp_ms: int, *, upper: bool = False
     ) -> int:
-        """The offset of the first message stored at that time or later, ms since 1970.
+        """Return the offset of the first message stored at or after a time, ms since 1970; the queue's end if there is none.
 
-        The queue's end where there is none. With `upper`: of the last message stored at that
-        time or earlier, which a broker of 5.x knows.
+        With `upper`, return that of the last message stored at or before the time (brokers of 5.x).
         """
         return await self._ask(queue, _by_time(queue, timestamp_ms, upper=upper))
 
     async def first_stored_ms(self, queue: MessageQueue) -> int:
-        """Return the store time of the first message that is still there, ms since 1970; -1 without one."""
+        """Return the store time of the first message in a queue, ms since 1970; -1 if it has none."""
         header = QueueRequest(queue.topic, queue.queue_id)
         command = Command(RequestCode.GET_EARLIEST_MSG_STORETIME, fields=encode_fields(header))
         answer = await self._finds.ask(await self._finds.broker_of(queue), command)
@@ -74,7 +72,7 @@ class OffsetApi:
     # --- of many
 
     async def min_offsets(self, queues: Iterable[MessageQueue]) -> Offsets:
-        """The offset of the first message of each queue, or the error in its place."""
+        """Return the offset of the first message of each queue, or an error."""
         found = await self._ask_each(queues, _min_offset)
         return {
             queue: max(offset, 0) if isinstance(offset, int) else offset
@@ -82,13 +80,13 @@ class OffsetApi:
         }
 
     async def max_offsets(self, queues: Iterable[MessageQueue]) -> Offsets:
-        """The offset that the next message of each queue will get, or the error in its place."""
+        """Return the offset that the next message of each queue will get, or an error."""
         return await self._ask_each(queues, _max_offset)
 
     async def bounds(
         self, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, OffsetBounds | CometError]:
-        """The smallest and the next offset of each queue, or the error in its place."""
+        """Return the smallest and the next offset of each queue, or an error."""
         queues = list(queues)
         firsts, ends = await asyncio.gather(self.min_offsets(queues), self.max_offsets(queues))
         return {queue: _bounds(firsts[queue], ends[queue]) for queue in queues}
@@ -96,7 +94,7 @@ class OffsetApi:
     async def offsets_by_time(
         self, times_ms: Mapping[MessageQueue, int], *, upper: bool = False
     ) -> Offsets:
-        """The offset of the first message at a time or later in each queue, or the error in its place."""
+        """Return the offset of the first message stored at or after a time in each queue, or an error."""
         return await self._ask_each(
             times_ms, lambda queue: _by_time(queue, times_ms[queue], upper=upper)
         )
@@ -104,10 +102,10 @@ class OffsetApi:
     # --- where a group stands
 
     async def committed(self, group: str, queue: MessageQueue) -> int | None:
-        """The next offset that a group will consume; None when it never committed any.
+        """Return the committed offset of a group; None if there is none.
 
-        A broker answers 0 for a queue whose first message it still has in memory, so a new group
-        begins a young queue at its start (ConsumerManageProcessor of RocketMQ 5.3.3).
+        For a queue whose first message is still in memory, a broker returns 0, so that a new group starts a young queue at
+        its beginning (ConsumerManageProcessor of RocketMQ 5.3.3).
         """
         try:
             return await self._ask(queue, _committed(group, queue))
@@ -119,7 +117,7 @@ class OffsetApi:
     async def committed_offsets(
         self, group: str, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, int | CometError | None]:
-        """The offset that a group has committed in each queue, None for none, or the error in its place."""
+        """Return the committed offset of a group in each queue, None if there is none, or an error."""
         found = await self._ask_each(queues, lambda queue: _committed(group, queue))
         return {
             queue: None
@@ -131,7 +129,7 @@ class OffsetApi:
     async def commit(
         self, group: str, queue: MessageQueue, offset: int, *, oneway: bool = False
     ) -> None:
-        """Store the next offset that a group will consume."""
+        """Commit the next offset that a group will consume."""
         header = UpdateConsumerOffset(group, queue.topic, queue.queue_id, offset)
         command = Command(RequestCode.UPDATE_CONSUMER_OFFSET, fields=encode_fields(header))
         address = await self._finds.broker_of(queue)
@@ -143,12 +141,12 @@ class OffsetApi:
     async def commit_all(
         self, group: str, offsets: Mapping[MessageQueue, int], *, answered: bool = True
     ) -> None:
-        """Commit a group's offsets of several queues; the failure of one broker stops no other.
+        """Commit a group's offsets of several queues; the failure of one broker does not affect the others.
 
         Args:
-            group: the consumer group.
-            offsets: the next offset to consume, by queue.
-            answered: return when the brokers have stored them all; else when they are told.
+            group: The consumer group.
+            offsets: Next offset to consume, by queue.
+            answered: Whether to wait until the brokers have stored all offsets.
         """
         shares: dict[tuple[str, str, str], list[tuple[MessageQueue, int]]] = {}
         for queue, offset in offsets.items():
@@ -168,9 +166,9 @@ class OffsetApi:
     ) -> None:
         group, _, _ = place
         if place not in self._begun:
-            # The first is stored before the others are sent. A Java broker handles commits in several
-            # threads, and two that both find nothing of the group in this topic each make a table for
-            # it, of which one is lost (ConsumerOffsetManager.commitOffset of RocketMQ 5.3.3).
+            # The first commit must be stored before the others are sent. A Java broker handles commits in several threads;
+            # if two of them find no table for the group and topic, each creates one and one is lost
+            # (ConsumerOffsetManager.commitOffset of RocketMQ 5.3.3).
             await self.commit(group, *pairs.pop())
             self._begun.add(place)
         if answered:
@@ -234,7 +232,7 @@ def _bounds(first: int | CometError, end: int | CometError) -> OffsetBounds | Co
 
 
 async def _all(works: Iterable[Awaitable[None]]) -> None:
-    """Wait for all of them, then raise what the first that failed raised."""
+    """Wait for all of them, then raise the first error."""
     for result in await asyncio.gather(*works, return_exceptions=True):
         if isinstance(result, BaseException):
             raise result

@@ -1,4 +1,4 @@
-"""The request that ends a transaction: sent with an answer, or as the answer to a check."""
+"""The request that ends a transaction, sent either with an answer or as the answer to a check."""
 
 from typing import NamedTuple
 
@@ -13,15 +13,15 @@ from cometmq.net.channel import Channel
 
 
 class HalfMessage(NamedTuple):
-    """A half message, as the answer to its send tells of it.
+    """A half message, identified by the result of its send.
 
     Attributes:
-        message_id: the id that its producer gave it.
-        topic: where it is to go.
-        broker_name: of the broker that has it.
-        queue_offset: in the queue of half messages.
-        commitlog_offset: where it lies, bytes.
-        transaction_id: as the broker named it; None: the message id.
+        message_id: Id that its producer assigned.
+        topic: Topic to which it will be delivered.
+        broker_name: Broker that stores it.
+        queue_offset: Offset in the queue of half messages.
+        commitlog_offset: Physical offset in the broker's log, bytes.
+        transaction_id: Transaction id of the broker; None: the message id.
     """
 
     message_id: str
@@ -33,10 +33,10 @@ class HalfMessage(NamedTuple):
 
     @classmethod
     def of(cls, sent: SendResult) -> "HalfMessage":
-        """The half message of which the answer to its send tells.
+        """Return the half message of a send's result.
 
         Raises:
-            CodecError: the answer does not say where it lies.
+            CodecError: The result contains no valid offset message id.
         """
         _, commitlog_offset = decode_message_id(sent.offset_message_id)
         return cls(
@@ -49,7 +49,6 @@ class TransactionApi:
     """Ends the transactions of one producer group."""
 
     def __init__(self, asks: BrokerAsker, group: str) -> None:
-        """Use these connections."""
         self._asks = asks
         self._group = group
 
@@ -62,18 +61,18 @@ class TransactionApi:
         is_late: bool = False,
         remark: str = "",
     ) -> None:
-        """Commit a half message or roll it back.
+        """Commit or roll back a half message.
 
         Args:
-            address: of its broker.
-            half: the message.
-            state: as `TransactionState` numbers it.
-            is_late: as if it were the answer to a check, which a broker takes at any time.
-            remark: why, for the broker's log.
+            address: Address of its broker.
+            half: The half message.
+            state: Number of a `TransactionState`.
+            is_late: Whether to send it like the answer to a check, which a broker accepts at any time.
+            remark: Reason, for the broker's log.
 
         Raises:
-            BrokerRefused: it has ended otherwise, or the broker has lost it.
-            NetError, CodecError: there is no answer.
+            BrokerRefused: The transaction has ended otherwise, or the broker has lost it.
+            NetError, CodecError: There is no valid answer.
         """
         header = EndTransaction(
             self._group,
@@ -96,10 +95,10 @@ class TransactionApi:
         message_id: str,
         remark: str = "",
     ) -> None:
-        """Answer a broker's check of a half message; the broker answers nothing.
+        """Answer a broker's check of a half message; the broker does not confirm it.
 
         Raises:
-            ConnectionLost: the broker is gone.
+            ConnectionLost: The connection to the broker is closed.
         """
         header = EndTransaction(
             self._group,

@@ -1,4 +1,4 @@
-"""Requests without a signature, which show whether a server asks for one."""
+"""Unsigned requests, to find out whether servers require signatures."""
 
 from collections.abc import Iterable
 
@@ -17,12 +17,12 @@ NO_PERMISSION = ResponseCode.NO_PERMISSION
 async def unsigned_answers(
     clock: Clock, settings: ClientSettings, nameservers: Iterable[str], brokers: Iterable[str]
 ) -> tuple[list[str], list[str]]:
-    """Return the nameservers that answer a request without a signature, and the brokers that refuse one."""
+    """Return the nameservers that answer an unsigned request, and the brokers that refuse one."""
     channels = Channels(clock, tls=settings.tls or environment_tls())
 
     async def code_of(address: str, command: Command) -> int:
         answer = await channels.call(address, command, timeout_ms=_TIMEOUT_MS)
-        # Java's ACL 1.0 has no code of its own.
+        # Java's ACL 1.0 has no error code of its own.
         return NO_PERMISSION if "AclException" in (answer.remark or "") else answer.code
 
     async def those_with(code: int, addresses: Iterable[str], command: Command) -> list[str]:

@@ -1,6 +1,6 @@
 """Requests about users and their policies (Auth 2.0) to one broker: 3001 to 3010.
 
-Each method takes the address of the broker and raises what `BrokerAsker.ask` raises: BrokerRefused, NetError and CodecError.
+Each method takes the address of the broker and raises the errors of `BrokerAsker.ask`: BrokerRefused, NetError and CodecError.
 """
 
 from collections.abc import Sequence
@@ -17,10 +17,10 @@ _SUBJECT = "User:"
 
 
 class UserReport(NamedTuple):
-    """A user as brokers tell of him; never with his password.
+    """A user as reported by a broker, without the password.
 
     Attributes:
-        name: his access key.
+        name: Name (access key).
         kind: "Super" or "Normal".
         status: "enable" or "disable".
     """
@@ -31,14 +31,13 @@ class UserReport(NamedTuple):
 
 
 class UserApi:
-    """Sends requests about users and policies, to one broker each."""
+    """Sends requests about users and policies, each to one broker."""
 
     def __init__(self, asks: BrokerAsker) -> None:
-        """Use these connections."""
         self._asks = asks
 
     async def users(self, address: str) -> list[UserReport]:
-        """All users of a broker."""
+        """Return all users of a broker."""
         answer = await self._asks.ask(address, Command(RequestCode.AUTH_LIST_USER))
         return [
             UserReport(
@@ -50,7 +49,7 @@ class UserApi:
         ]
 
     async def policies(self, address: str) -> dict[str, Sequence[Any]]:
-        """The policies of every user who has some, by his name: RocketMQ's JSON."""
+        """Return the policies of every user that has any, by user name, as RocketMQ's JSON."""
         answer = await self._asks.ask(address, Command(RequestCode.AUTH_LIST_ACL))
         return {
             part.text("subject").removeprefix(_SUBJECT): part.raw().get("policies") or []
@@ -58,7 +57,7 @@ class UserApi:
         }
 
     async def create(self, address: str, name: str, password: str, kind: str) -> None:
-        """Make a user."""
+        """Create a user at one broker."""
         values = {"username": name, "password": password, "userType": kind}
         await self._user(RequestCode.AUTH_CREATE_USER, address, name, values)
 
@@ -68,12 +67,12 @@ class UserApi:
         await self._user(RequestCode.AUTH_UPDATE_USER, address, name, values)
 
     async def delete(self, address: str, name: str) -> None:
-        """Delete a user, and his policies."""
+        """Delete a user and its policies."""
         command = Command(RequestCode.AUTH_DELETE_USER, fields={"username": name})
         await self._asks.ask(address, command)
 
     async def put_entry(self, address: str, name: str, entry: dict[str, Any]) -> None:
-        """Allow or deny a user something: sets the entry of a resource in his Custom policy."""
+        """Set the entry of a resource in a user's Custom policy, which allows or denies actions on it."""
         policy = {"policyType": "Custom", "entries": [entry]}
         body = fastjson.dumps({"subject": _SUBJECT + name, "policies": [policy]})
         command = Command(
@@ -82,7 +81,7 @@ class UserApi:
         await self._asks.ask(address, command)
 
     async def put_policies(self, address: str, name: str, policies: Sequence[Any]) -> None:
-        """Add all entries of policies, RocketMQ's JSON; an entry of the same resource is replaced."""
+        """Add all entries of policies (RocketMQ's JSON) to a user; an existing entry of the same resource is replaced."""
         body = fastjson.dumps({"subject": _SUBJECT + name, "policies": list(policies)})
         fields = {"subject": _SUBJECT + name}
         await self._asks.ask(
@@ -90,7 +89,7 @@ class UserApi:
         )
 
     async def delete_entry(self, address: str, name: str, resource: str) -> None:
-        """Delete the entry of a resource from a policy."""
+        """Delete the entry of a resource from a user's Custom policy."""
         fields = {"subject": _SUBJECT + name, "policyType": "Custom", "resource": resource}
         await self._asks.ask(address, Command(RequestCode.AUTH_DELETE_ACL, fields=fields))
 
@@ -102,7 +101,7 @@ class UserApi:
 
 
 def _objects(content: bytes, what: str) -> list[JsonObject]:
-    """The objects of an array that is the whole body; an empty one stands for an empty array."""
+    """Return the objects of a JSON array; an empty body is treated as an empty array."""
     value = fastjson.loads(content) if content else []
     if not isinstance(value, list):
         raise CodecError(f"{what}: it must be a list, not {value!r:.60}")

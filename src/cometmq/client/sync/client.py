@@ -1,4 +1,4 @@
-"""The life of a blocking client: that of its asyncio client, on the loop's thread (`client/lifecycle.py`)."""
+"""The base of blocking clients, which run an asyncio client on the loop's thread (`client/lifecycle.py`)."""
 
 from types import TracebackType
 from typing import Generic, Self, TypeVar
@@ -11,7 +11,7 @@ GroupClient = TypeVar("GroupClient", bound=AsyncGroupClient)
 
 
 class BlockingClient(Generic[Client]):
-    """A blocking client; the base of all of them.
+    """The base of all blocking clients.
 
     Args:
         client: The asyncio client that does the work.
@@ -27,25 +27,24 @@ class BlockingClient(Generic[Client]):
         self._client = client
 
     def __repr__(self) -> str:
-        """The class, the client id and the nameservers."""
         return repr(self._client)
 
     @property
     def client_id(self) -> str:
-        """The id by which brokers know this client."""
+        """The id under which brokers list this client."""
         return self._client.client_id
 
     @property
     def _portal(self) -> Portal:
-        """The portal on which the client lives; one that was only constructed before a fork lives on that of the child."""
+        """The portal of the client; a client that was made but not started before a fork uses the child's portal."""
         if self._home.is_lost and not self._is_begun:
             self._home = portal()
         return self._home
 
     def start(self) -> None:
-        """Start the client; one that runs already is left as it is.
+        """Start the client; do nothing if it is running.
 
-        If it fails, nothing is left of it, and it can be tried again.
+        If the start fails, all parts are closed and the start can be repeated.
 
         Raises:
             ClientClosed: The client was closed, make a new one; or it was started before a fork.
@@ -55,10 +54,10 @@ class BlockingClient(Generic[Client]):
         home.call(self._client.start)
 
     def close(self) -> None:
-        """Close the client; one that is not running is left as it is.
+        """Close the client; do nothing unless it is running.
 
-        A call that was broken off has not closed all of it; the next call goes on there. In the child of a fork, and when
-        the interpreter exits, it does nothing.
+        If a call is interrupted, the next call continues with the parts that are still open. In the child of a fork, and
+        when the interpreter exits, it does nothing.
         """
         self._portal.end(self._client.close)
 
@@ -78,9 +77,9 @@ class BlockingClient(Generic[Client]):
 
 
 class BlockingGroupClient(BlockingClient[GroupClient]):
-    """A blocking client of a group."""
+    """The base of blocking clients that are members of a group."""
 
     @property
     def group(self) -> str:
-        """The group, as brokers know it."""
+        """The group name with its namespace, as brokers list it."""
         return self._client.group

@@ -92,10 +92,10 @@ class EncodedProducer(BlockingGroupClient[AsyncEncodedProducer]):
         *,
         queue: MessageQueue | None = None,
     ) -> concurrent.futures.Future[list[SendResult | CometError]]:
-        """`send_each` without waiting: the future gets its result or its error.
+        """Start `send_each` and return a concurrent future of its result or error, without waiting.
 
         Raises:
-            ClientClosed: called from an async listener, or in a process forked since.
+            ClientClosed: Called from an async listener, or in the child of a fork.
         """
         result: concurrent.futures.Future[list[SendResult | CometError]] = self._portal.start(
             self._client.send_each, messages, queue=queue

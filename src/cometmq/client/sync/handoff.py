@@ -1,4 +1,4 @@
-"""One call of a blocking client on its way to the loop's thread and back."""
+"""A call of a blocking client that is passed to the loop's thread and back."""
 
 import asyncio
 import concurrent.futures
@@ -14,12 +14,12 @@ Value = TypeVar("Value")
 
 
 class Handoff:
-    """A function to run there, and what became of it.
+    """A function to run on the loop, and its outcome.
 
     Attributes:
-        finished: held until it is; `value` and `error` count from then on.
-        value: what it gave.
-        error: what it raised.
+        finished: Held until the outcome is available in `value` or `error`.
+        value: Result of the function.
+        error: Exception of the function, or None.
     """
 
     __slots__ = ("_function", "_under_way", "error", "finished", "value")
@@ -35,18 +35,18 @@ class Handoff:
         self.finished.acquire()
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """On the loop: run the function, and await what it gives."""
+        """Run the function and await its result; called on the loop."""
         function, args, kwargs = self._function
         try:
             given = function(*args, **kwargs)
-        except BaseException as error:  # noqa: BLE001  It belongs to the caller.
+        except BaseException as error:  # noqa: BLE001  The caller gets it.
             self.error = error
             self.finished.release()
             return
         if asyncio.isfuture(given):
             self._under_way = given
         elif asyncio.iscoroutine(given):
-            # Itself: one in another coroutine is never awaited if the call is cut off before its first step.
+            # Not wrapped: if cancelled before its first step, a coroutine inside another one is never awaited.
             self._under_way = loop.create_task(given)
         elif isinstance(given, Awaitable):
             self._under_way = loop.create_task(_wait(given))
@@ -59,12 +59,12 @@ class Handoff:
     def _settle(self, future: asyncio.Future[Any]) -> None:
         try:
             self.value = future.result()
-        except BaseException as error:  # noqa: BLE001  It belongs to the caller.
+        except BaseException as error:  # noqa: BLE001  The caller gets it.
             self.error = error
         self.finished.release()
 
     def cancel(self) -> None:
-        """On the loop: nobody waits any more."""
+        """Cancel the call because its caller has stopped waiting; called on the loop."""
         if self._under_way is not None:
             self._under_way.cancel()
 
@@ -72,7 +72,7 @@ class Handoff:
 def begin(
     result: "concurrent.futures.Future[Any]", work: "partial[asyncio.Future[Any]]"
 ) -> None:
-    """On the loop: run a function that gives a future, and have `result` become what that becomes."""
+    """Run a function that returns a future, and copy its outcome to `result`; called on the loop."""
 
     def fail(error: BaseException) -> None:
         result.set_exception(explain(work.func, work.args, work.keywords, error))
@@ -90,7 +90,7 @@ def begin(
 
     try:
         given = work()
-    except BaseException as error:  # noqa: BLE001  It belongs to the caller.
+    except BaseException as error:  # noqa: BLE001  The caller gets it.
         fail(error)
         return
     given.add_done_callback(settle)

@@ -1,8 +1,8 @@
-"""The one thread on whose loop all blocking clients of a process live.
+"""The thread and event loop that all blocking clients of a process share.
 
-A blocking method passes a function to `Portal.call`; the thread runs it, awaits what it gives, and
-the caller sleeps until then: about 30 us a call. The thread is made with the first client, never at
-import. Design note: docs/design/0003-sync-facade.md.
+A blocking method passes a function to `Portal.call`; the thread runs it and awaits its result while the caller sleeps,
+which takes about 30 us per call. The thread is started with the first client, never at import. Design note:
+docs/design/0003-sync-facade.md.
 """
 
 import atexit
@@ -30,14 +30,16 @@ _log = logging.getLogger(__name__)
 Value = TypeVar("Value")
 
 _STOP_SECONDS_MAX = 5.0
-_AT_ONCE = 256  # What was started, run in one turn of the loop: some ms of sends.
+_AT_ONCE = (
+    256  # Maximum number of started functions per iteration of the loop: some ms of sends.
+)
 
 
 class Portal:
-    """A loop on a thread of its own.
+    """An event loop in its own thread.
 
     Attributes:
-        is_lost: Whether this is the child of a fork, which has this object, but not its thread.
+        is_lost: Whether this is the child of a fork, in which the thread does not exist.
     """
 
     def __init__(self) -> None:
@@ -65,22 +67,22 @@ class Portal:
                 _log.exception("an error on the loop of the blocking clients; the loop goes on")
 
     def end(self, function: Callable[..., Any], *args: Any) -> None:
-        """Run a function that closes something of a client, if the loop still exists.
+        """Run a function that closes a part of a client, if the loop still exists.
 
-        A child of a fork does not own the connections of its parent, and at the interpreter's exit they are cut.
+        A child of a fork does not own the connections of its parent, and when the interpreter exits they are cut off.
 
         Raises:
-            BaseException: whatever the function raises.
+            BaseException: Any error of the function.
         """
         if not (self.is_lost or self._is_stopped):
             self.call(function, *args)
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Run a function on the loop and await what it gives; cancelled if the wait is broken off.
+        """Run a function on the loop and return its awaited result; the call is cancelled if the wait is interrupted.
 
         Raises:
-            ClientClosed: called from the loop itself, in a process forked since, or while the interpreter exits.
-            BaseException: whatever the function raises.
+            ClientClosed: Called from the loop itself, in the child of a fork, or while the interpreter exits.
+            BaseException: Any error of the function.
         """
         self._check_usable()
         call = Handoff(function, args, kwargs)
@@ -98,10 +100,10 @@ class Portal:
             raise
 
     def wait(self, function: Callable[[], Awaitable[None]]) -> None:
-        """Run a function that waits, until it ends or until SIGTERM or SIGINT comes, as `stop_signals` has it.
+        """Run a function that waits, until it ends or until SIGTERM or SIGINT (see `stop_signals`).
 
         Raises:
-            BaseException: whatever the function raises, or as `call`.
+            BaseException: Any error of the function, or as in `call`.
         """
         self._check_usable()
         call, is_asked = Handoff(function, (), {}), False
@@ -132,24 +134,23 @@ class Portal:
             )
 
     def _lose(self) -> None:
-        """Note that this is the child of a fork."""
         self.is_lost = True
 
     def start(
         self, function: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> "concurrent.futures.Future[Any]":
-        """Run a function on the loop and give the future of what it gives; nobody waits here.
+        """Run a function on the loop and return the future of its result, without waiting.
 
-        Those that are started while the loop is busy are run in one turn of it, in their order. A future can be
-        cancelled until its turn has come.
+        Functions that are started while the loop is busy run in one iteration, in order. A future can be cancelled until
+        its function runs.
 
         Raises:
-            ClientClosed: called from the loop itself, or in a process forked since.
+            ClientClosed: Called from the loop itself, or in the child of a fork.
         """
         self._check_usable()
         result: concurrent.futures.Future[Any] = concurrent.futures.Future()
         work = partial(function, *args, **kwargs)
-        # One turn of the loop runs those of several callers; a span goes below that of its own caller.
+        # One iteration runs functions of several callers; the context makes a span a child of its own caller's.
         self._started.append(partial(copy_context().run, begin, result, work))
         if not self._is_woken:
             self._is_woken = True
@@ -157,7 +158,7 @@ class Portal:
         return result
 
     def _run_started(self) -> None:
-        # Before it looks: what is added from now on wakes the loop again.
+        # Cleared before checking: functions added from now on wake the loop again.
         self._is_woken = False
         for _ in range(min(len(self._started), _AT_ONCE)):
             self._started.popleft()()
@@ -168,7 +169,7 @@ class Portal:
     def iterate(
         self, function: Callable[..., AsyncIterator[Value]], *args: Any, **kwargs: Any
     ) -> Generator[Value, None, None]:
-        """Run an async iterator on the loop, one call for each value that it yields."""
+        """Run an async iterator on the loop, with one call for each value."""
         source = cast("AsyncGenerator[Value]", function(*args, **kwargs))
         try:
             while True:
@@ -182,7 +183,7 @@ class Portal:
     def iterate_ahead(
         self, function: Callable[..., AsyncIterator[RawPull]], *args: Any, **kwargs: Any
     ) -> Generator[RawPull, None, None]:
-        """Run an async iterator of answers on the loop, ahead of the caller: many come with one call."""
+        """Run an async iterator of pull answers on the loop, ahead of the caller: one call returns many answers."""
         source = cast("AsyncGenerator[RawPull]", function(*args, **kwargs))
         ahead = ReadAhead(source)
         try:
@@ -197,7 +198,7 @@ class Portal:
             self.end(ahead.close)
 
     def stop(self) -> None:
-        """End the thread; clients that were not closed are cut off."""
+        """Stop the thread; clients that are not closed are cut off."""
         if not (self.is_lost or self._is_stopped):
             self._is_stopped = True
             self._loop.call_soon_threadsafe(self._loop.stop)
@@ -206,12 +207,12 @@ class Portal:
 
 @cache
 def portal() -> Portal:
-    """The portal of this process, made now if there is none."""
+    """Return the portal of this process; the first call creates it."""
     return Portal()
 
 
 def _check_real_threads() -> None:
-    """Refuse a process whose threads are greenlets: the loop would never get a turn beside its caller."""
+    """Raise an error if threads are greenlets: the loop would block its callers forever."""
     gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
     if gevent is not None and gevent.is_module_patched("threading"):
         raise SettingsError(
@@ -226,10 +227,10 @@ def _check_real_threads() -> None:
 
 
 def _after_fork(call: Callable[[], None]) -> None:
-    """Call this in each child of a fork; Windows has none."""
+    """Register a function to run in each child of a fork; Windows has no fork."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=call)
 
 
-# The child of a fork makes its own.
+# The child of a fork creates its own portal.
 _after_fork(portal.cache_clear)

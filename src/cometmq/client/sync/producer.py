@@ -90,10 +90,10 @@ class Producer(BlockingGroupClient[AsyncProducer]):
         selector: Selector | None = None,
         timeout_ms: int | None = None,
     ) -> concurrent.futures.Future[SendResult]:
-        """`send` without waiting: the future gets its result or its error.
+        """Start `send` and return a concurrent future of its result or error, without waiting.
 
         Raises:
-            ClientClosed: called from an async listener, or in a process forked since.
+            ClientClosed: Called from an async listener, or in the child of a fork.
         """
         result: concurrent.futures.Future[SendResult] = self._portal.start(
             self._client.send, message, queue=queue, selector=selector, timeout_ms=timeout_ms
@@ -165,10 +165,10 @@ class Producer(BlockingGroupClient[AsyncProducer]):
         queue: MessageQueue | None = None,
         timeout_ms: int | None = None,
     ) -> concurrent.futures.Future[SendResult]:
-        """`send_batch` without waiting: the future gets its result or its error.
+        """Start `send_batch` and return a concurrent future of its result or error, without waiting.
 
         Raises:
-            ClientClosed: called from an async listener, or in a process forked since.
+            ClientClosed: Called from an async listener, or in the child of a fork.
         """
         result: concurrent.futures.Future[SendResult] = self._portal.start(
             self._client.send_batch, messages, queue=queue, timeout_ms=timeout_ms
@@ -216,10 +216,10 @@ class Producer(BlockingGroupClient[AsyncProducer]):
         properties: str = "",
         timeout_ms: int | None = None,
     ) -> concurrent.futures.Future[SendResult]:
-        """`send_encoded` without waiting: the future gets its result or its error.
+        """Start `send_encoded` and return a concurrent future of its result or error, without waiting.
 
         Raises:
-            ClientClosed: called from an async listener, or in a process forked since.
+            ClientClosed: Called from an async listener, or in the child of a fork.
         """
         result: concurrent.futures.Future[SendResult] = self._portal.start(
             self._client.send_encoded,
@@ -304,10 +304,10 @@ class Producer(BlockingGroupClient[AsyncProducer]):
         properties: Mapping[str, str] | None = None,
         timeout_ms: int | None = None,
     ) -> concurrent.futures.Future[SendResult]:
-        """`reply` without waiting: the future gets its result or its error.
+        """Start `reply` and return a concurrent future of its result or error, without waiting.
 
         Raises:
-            ClientClosed: called from an async listener, or in a process forked since.
+            ClientClosed: Called from an async listener, or in the child of a fork.
         """
         result: concurrent.futures.Future[SendResult] = self._portal.start(
             self._client.reply, request, body, properties=properties, timeout_ms=timeout_ms

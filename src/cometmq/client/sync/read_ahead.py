@@ -1,4 +1,4 @@
-"""Answers read ahead on the loop, many for one crossing between threads."""
+"""Pull answers that are read ahead on the loop, so that one crossing between threads returns many."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -6,16 +6,16 @@ from collections.abc import AsyncGenerator
 from cometmq.client.results import RawPull
 from cometmq.model.errors import CometError
 
-# What is gathered at once: a caller that works with one such lot holds two.
+# Limits of one batch; while a caller works with a batch, a second one is in memory.
 AHEAD_PULLS = 256
 AHEAD_BYTES = 8 << 20
 
 
 class ReadAhead:
-    """The next answers of a range, gathered while the caller works with those before them.
+    """Collects the next answers of a range while the caller works with the previous ones.
 
     Args:
-        answers: where they come from.
+        answers: Source of the answers.
     """
 
     def __init__(self, answers: AsyncGenerator[RawPull, None]) -> None:
@@ -23,7 +23,7 @@ class ReadAhead:
         self._gathering: asyncio.Task[tuple[list[RawPull], CometError | None]] | None = None
 
     async def take(self) -> tuple[list[RawPull], CometError | None]:
-        """The next answers, none at the end, and the error that came behind them; gathers on meanwhile."""
+        """Return the next answers (none at the end) and the error that followed them; then continue collecting."""
         task = self._gathering or asyncio.ensure_future(self._gather())
         self._gathering = task
         pulls, error = await task
@@ -45,9 +45,9 @@ class ReadAhead:
         return pulls, None
 
     async def close(self) -> None:
-        """Ask for no more."""
+        """Stop collecting."""
         if self._gathering is not None:
             self._gathering.cancel()
-            # Gathering it takes its error, which nobody else will look at.
+            # This also retrieves its error, which asyncio would otherwise report.
             await asyncio.gather(self._gathering, return_exceptions=True)
         await self._answers.aclose()

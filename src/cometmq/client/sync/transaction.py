@@ -1,4 +1,4 @@
-"""The blocking `Transaction`: of a blocking producer; written by hand, since its end knows its exception."""
+"""The blocking `Transaction` of a blocking producer; written by hand, because its `__exit__` needs the exception."""
 
 from types import TracebackType
 from typing import Self
@@ -9,7 +9,7 @@ from cometmq.client.sync.portal import Portal
 
 
 class Transaction:
-    """One transaction, from its half message to its end. Made by `Producer.transaction`."""
+    """A transaction, from its half message to its commit or rollback; made by `Producer.transaction`."""
 
     def __init__(self, portal: Portal, transaction: AsyncTransaction) -> None:
         self._portal = portal
@@ -17,27 +17,27 @@ class Transaction:
 
     @property
     def half(self) -> SendResult:
-        """The result of sending the half message; its `message_id` is the transaction's.
+        """The result of the half message; its `message_id` identifies the transaction.
 
         Raises:
-            MessageError: it was not sent yet.
+            MessageError: The half message was not sent yet.
         """
         return self._transaction.half
 
     def commit(self) -> None:
-        """Commit: consumers get the message; the block's end does so, too.
+        """Commit, so that consumers receive the message; the end of the block also commits.
 
         Raises:
-            MessageError: it has ended already.
-            BrokerRefused: the broker has ended it otherwise.
+            MessageError: The transaction has ended already.
+            BrokerRefused: The transaction was rolled back already, or the broker has lost it.
         """
         self._portal.call(self._transaction.commit)
 
     def rollback(self) -> None:
-        """Roll back: nobody gets the message; an exception that leaves the block does so, too.
+        """Roll back, so that no consumer receives the message; an exception in the block also rolls back.
 
         Raises:
-            MessageError, BrokerRefused: as `commit`.
+            MessageError, BrokerRefused: As in `commit`.
         """
         self._portal.call(self._transaction.rollback)
 
@@ -52,5 +52,5 @@ class Transaction:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Commit, or roll back after an exception, unless you did."""
+        """Commit, or roll back after an exception, unless the block has done so."""
         self._portal.call(self._transaction.__aexit__, kind, error, trace)
