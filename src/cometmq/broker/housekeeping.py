@@ -64,7 +64,6 @@ class Housekeeping:
         return NEVER if self._counters.is_quiet else self._sample_at
 
     def _expire(self, now: float) -> float:
-        """Remove clients that have been silent for too long."""
         if now >= self._expire_at:
             due = min(self._members.expire(), self._locks.expire())
             self._expire_at = max(due, now + MEMBERS_SECONDS) if due < NEVER else now

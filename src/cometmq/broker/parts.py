@@ -48,8 +48,6 @@ class Parts:
         in_force: Changes settings, and notifies of changes.
         address: The broker's address, "ip:port".
         store: The messages; to be used on the loop only.
-        clock: The clock.
-        disk: The file system.
         pool: Threads for work that waits for the disk.
         chance: Random numbers for choosing queues; not for security.
         world: The environment of background jobs (docs/design/0040).

@@ -12,18 +12,13 @@ Result = TypeVar("Result", bound=tuple[Any, ...])
 
 
 class RequestCaller(Generic[Result]):
-    """A connection and a request on it (`loop.caller.Caller`).
-
-    Attributes:
-        owner: The connection.
-    """
+    """A connection and a request on it (`loop.caller.Caller`)."""
 
     __slots__ = ("_command", "_encode", "owner")
 
     def __init__(
         self, command: Command, peer: Peer, encode: Callable[[Result], Answer]
     ) -> None:
-        """`encode` makes an answer from a result."""
         self._command = command
         self._encode = encode
         self.owner = peer

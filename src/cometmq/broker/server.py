@@ -84,7 +84,6 @@ class Broker:
     """A broker: `await start()`, then it serves until `await close()`.
 
     Attributes:
-        settings: The current settings.
         port: The port that it listens on, also if the settings say 0.
         fast_port: The second port, for old clients' sends.
         ha_port: The port from which slaves copy the log; 0 if none.
@@ -382,7 +381,6 @@ class Broker:
         return server
 
     def _make_metadata(self, parts: Parts) -> MasterMetadata:
-        """Create the job that copies the master's tables to a slave."""
         return metadata_of(
             parts,
             [table for feature in self._features for table in feature.master_tables],
@@ -393,7 +391,6 @@ class Broker:
         )
 
     def _open_replicas(self) -> MasterPort | LogCopier:
-        """Create the port from which slaves copy the log, or the copier of the master's log."""
         opening = ReplicasOpening(
             self._in_force,
             self._store,
@@ -494,7 +491,6 @@ class Broker:
         return registrar
 
     def _make_watch(self) -> GroupWatch:
-        """Create the watch of this broker's group at the nameservers."""
         registrar, is_slave = self._registrar, self.settings.is_slave
         watch = GroupWatch(
             self.settings.nameserver_addresses,
@@ -517,7 +513,6 @@ class Broker:
             self._registrar.changed()
 
     def _keep_house(self) -> None:
-        """Start the periodic work."""
         housekeeping = Housekeeping(
             self._clock,
             polls=self._polls,

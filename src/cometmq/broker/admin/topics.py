@@ -42,14 +42,9 @@ class TopicAdministration:
         announce: Callable[[], Awaitable[None]],
         copied: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
-        """Create the administration of these tables.
+        """`announce` registers a change at the reachable nameservers and returns when they know it.
 
-        Args:
-            topics: The table of topics.
-            offsets: The table of offsets.
-            store: The messages.
-            announce: Registers a change at the reachable nameservers and returns when they know it.
-            copied: Waits until the slaves know of a deletion; None if there can be no slaves.
+        `copied` waits until the slaves know of a deletion; None if there can be no slaves.
         """
         self._copied = copied
         self._topics = topics
@@ -102,7 +97,6 @@ class TopicAdministration:
             await self._settled(saving)
 
     async def _settled(self, saving: "asyncio.Future[Any]") -> None:
-        """Wait until a change is on disk and nameservers return it."""
         await asyncio.gather(asyncio.shield(saving), self._announce())
 
     def _check(self, config: TopicConfig) -> None:

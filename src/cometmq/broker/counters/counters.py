@@ -160,7 +160,6 @@ class Counters:
             latencies.add(time_ns // 1_000)
 
     def _places_of(self, code: int, oneway: int, answer_code: int) -> tuple[Latencies, ...]:
-        """Return the latencies in which requests with this code and outcome are counted."""
         result = "oneway" if oneway else "success"
         answer = response_name(answer_code).lower()
         labels = "remoting", _request_word(code), answer, "false", result

@@ -156,7 +156,6 @@ class DelayedDelivery:
         return max(min(map(self._pause_seconds, self._levels), default=NEVER), LOOK_SECONDS)
 
     def _pause_seconds(self, level: DelayLevel) -> float:
-        """Return the seconds until a level has something to deliver."""
         rest = level.rests_until - self._clock.monotonic()
         if rest > 0:
             return rest

@@ -145,9 +145,6 @@ class KeptMachine:
 
     Whoever adds work for a job that may be asleep must wake it. A wake during a step leads to another step, because the
     current one may have missed the new work.
-
-    Attributes:
-        name: Name for the log.
     """
 
     def __init__(

@@ -43,7 +43,6 @@ class _Told:
     """The last heartbeat of a member.
 
     Attributes:
-        client_id: Its client id.
         says: Its model and subscriptions as text, in a fixed order.
         since: Time of its first heartbeat on this connection, monotonic seconds.
     """

@@ -108,7 +108,6 @@ def _labels_text(labels: Mapping[str, str]) -> str:
 
 
 def _lines(name: str, metric: Metric, common: str, samples: Sequence[Sample]) -> str:
-    """Format one line per sample."""
     begin, gaps = _begin_and_gaps(metric, common)
     begin, rest = f"{name}{{{begin}", f"{gaps}}} %s\n"
     texts = [rest % (*_safe(values), value) for values, value in samples]

@@ -68,7 +68,6 @@ class StoredSpans:
         return found
 
     def _records(self, start: int, end: int) -> SpanScan:
-        """Scan a piece record by record."""
         piece = self._read(start, min(PIECE_SIZE, end - start))
         if piece is None:
             return SpanScan(end, 0, 0)  # Deleted meanwhile.

@@ -47,7 +47,6 @@ class Assignments:
     """The assignment of queues to the members of groups."""
 
     def __init__(self, parts: Parts, ask_route: AskRoute) -> None:
-        """`ask_route` asks a nameserver."""
         self._parts = parts
         self._ask_route = ask_route
         self._file = parts.config_file("messageRequestMode.json")

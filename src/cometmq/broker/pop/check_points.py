@@ -69,7 +69,6 @@ class CheckPoint:
         acknowledged: Bits of the messages that are acknowledged or retried; the lowest is the first message.
         handed_on: Bits of the messages that were retried, not acknowledged.
         recorded: Bits of the acknowledged messages whose acknowledgement is recorded.
-        state: Its current state.
         place: Queue offset of its record; -1 if it has none yet.
         end: Physical offset after the last of its records that must be flushed.
         is_said: Whether the group's committed offset has passed it; until then a start needs its record.

@@ -21,11 +21,7 @@ NOT_FOUND, OUTDATED = -1, -2
 
 
 class Orders:
-    """The queues that are popped in order.
-
-    Attributes:
-        saver: Saves them to disk.
-    """
+    """The queues that are popped in order."""
 
     def __init__(self, parts: Parts) -> None:
         self._clock = parts.clock

@@ -72,7 +72,6 @@ class Peeking:
         return PeekResult(code, status, left, pieces)
 
     def _places(self, request: PeekRequest) -> list[tuple[str, int]]:
-        """Return the queues in the order in which they are read."""
         topic = self._popping.topic_of(request.topic, request.queue_id)
         first = self._chance.randrange(100)
         count = topic.read_queues

@@ -133,7 +133,6 @@ class Popping:
     def _begin(
         self, request: PopRequest, caller: Caller[PopResult], topic: TopicConfig
     ) -> PopOutcome:
-        """Read messages for a pop that has passed its checks."""
         subscription = self._filters.subscription(request.topic, request.exp, request.exp_type)
         wanted = self._filters.filter_of(subscription, request.consumer_group, is_asked=True)
         pop = Pop(request, wanted, topic)
@@ -294,7 +293,6 @@ class Popping:
         return None
 
     def _again(self, pop: Pop, waiter: HeldPop) -> PopOutcome:
-        """Try a waiting pop again."""
         if pop.wanted.passes is None:
             return self._try(pop, waiter)
         return self._parts.turns.run(waiter.caller.owner, partial(self._try, pop, waiter), 0)

@@ -39,9 +39,7 @@ class Pop(NamedTuple):
     """A pop that has passed its checks.
 
     Attributes:
-        request: The decoded request.
         wanted: The filter of its messages.
-        topic: The topic that is popped.
     """
 
     request: PopRequest

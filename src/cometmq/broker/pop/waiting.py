@@ -54,7 +54,6 @@ class HeldPop:
         text_size: Bytes of its expression and of its tag hashes.
         is_unfinished: Whether its last attempt found nothing but did not examine all messages.
         is_woken: Whether messages arrived during its attempt, which may have missed them.
-        state: Its current state.
     """
 
     key: Key
@@ -188,7 +187,6 @@ class PopLongPolls:
             self._late.add(gone)
 
     def _release(self, waiter: HeldPop) -> None:
-        """Return the quota that a pop took from its connection."""
         self._bounds.give_back(waiter.caller.owner, _SIZE + waiter.text_size)
 
     # --- running
@@ -227,7 +225,6 @@ class PopLongPolls:
         self._keep(key, waiters or deque())
 
     def _try_again(self, waiter: HeldPop) -> None:
-        """Try a pop again and set its state."""
         # Default, because an error is an answer, too.
         waiter.state = HeldState.ANSWERED
         waiter.caller.answer(partial(self._attempt, waiter))

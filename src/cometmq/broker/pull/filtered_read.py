@@ -44,8 +44,6 @@ class ReadRequest(NamedTuple):
     """A request for messages of a queue that pass a filter on their properties.
 
     Attributes:
-        topic: The topic of the queue.
-        queue_id: The number of the queue.
         offset: Queue offset at which to start.
         count_max: Largest number of messages.
         size_max: Largest size in bytes; the first message is returned whatever its size.

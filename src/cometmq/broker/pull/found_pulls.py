@@ -31,7 +31,6 @@ class AdmittedPulls(NamedTuple):
         topics: Version of the topic table at the check; None if not checked yet.
         groups: Version of the group table at the check.
         members: Change count of the groups' subscriptions at the check.
-        group: The group that pulls.
         queue_count: Number of queues that the topic has.
         queues: The queues of the topic that have had a message, by number.
         terms: The limits and answer header of these pulls.
@@ -57,7 +56,6 @@ class KnownPull:
     """A parsed header of pulls, without queue and offsets.
 
     Attributes:
-        request: The decoded request.
         subscription: The subscription in the request; None if the group's own is used.
         admitted: The result of the last check against the tables.
         is_committing: Whether the request carries an offset to commit.

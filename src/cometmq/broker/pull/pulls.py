@@ -93,10 +93,7 @@ class Pull(NamedTuple):
     """A pull that has passed its checks.
 
     Attributes:
-        request: The decoded request.
         caller: The client, for the answer.
-        group: The group that pulls.
-        topic: The topic that is pulled from.
         may_hold: Whether the pull may be held and may commit; False once it has been held.
         deadline: For a pull that was held: until when it may wait on, monotonic seconds.
         began: When the pull arrived or was run again, monotonic seconds.
@@ -112,11 +109,7 @@ class Pull(NamedTuple):
 
 
 class Pulls:
-    """The pulls of push, pull and lite consumers.
-
-    Attributes:
-        admission: The checks of pulls.
-    """
+    """The pulls of push, pull and lite consumers."""
 
     def __init__(
         self,
@@ -135,22 +128,10 @@ class Pulls:
         cold: ColdReaders,
         has_master: Callable[[], bool] | None = None,
     ) -> None:
-        """Create the handler of pulls.
+        """`lend` runs a read that must wait for the disk in a thread, and `cold` limits such reads; `turns` schedules slow filters.
 
-        Args:
-            settings: The broker's settings, for example whether and how long pulls are held.
-            store: The messages.
-            topics: The table of topics.
-            groups: The table of groups.
-            members: The consumers and their subscriptions.
-            offsets: The table of offsets, which pulls commit to.
-            polls: The held pulls.
-            counters: Updated with the number and size of messages returned.
-            turns: Schedules pulls whose filters may be slow.
-            clock: The clock.
-            lend: Runs a read that must wait for the disk in a thread.
-            cold: Limits reads from the disk.
-            has_master: For a slave, which never moves a consumer for messages that it lacks: is it connected to its master?
+        `has_master`, given on a slave, returns whether it is connected to its master: a slave never moves a consumer for
+        messages that it lacks.
         """
         self._settings = settings
         self.admission = PullAdmission(settings, topics=topics, groups=groups, members=members)

@@ -81,15 +81,10 @@ class GroupWatch:
         has_master: Callable[[], bool],
         register_at: Callable[[str], None],
     ) -> None:
-        """Create the watch of a master (with `fence`) or of a slave.
+        """Create the watch of a master (with `fence`, which stops it from accepting messages) or of a slave.
 
-        Args:
-            nameservers: Addresses, "host:port" each.
-            identity: This broker.
-            ask: Sends requests to nameservers.
-            fence: Stops a master from accepting messages; None for a slave.
-            has_master: Returns whether a slave copies from a master; while it does, it asks nobody.
-            register_at: Schedules a slave's registration at a nameserver.
+        `nameservers` are "host:port" each; `has_master` returns whether a slave copies from a master, and while it does it
+        asks nobody; `register_at` schedules a slave's registration at a nameserver.
         """
         self._identity = identity
         self._ask = ask

@@ -111,16 +111,10 @@ class Registrar:
         timers: Timers,
         settings: RegistrarSettings | None = None,
     ) -> None:
-        """Create the registrar; `start` begins to register.
+        """Register at `nameservers` ("host:port" each) from `start` on.
 
-        Args:
-            nameservers: Addresses, "host:port" each.
-            identity: This broker.
-            topics: Returns the topics and their version; topics must not change without a new version.
-            ha_address: The address from which slaves copy the log.
-            ask: Sends requests to nameservers; not closed by the registrar.
-            timers: The clock.
-            settings: How to register.
+        `topics` returns the topics and their version, and must not change topics without a new version; `ha_address` is the
+        address from which slaves copy the log; `ask` sends requests, and is not closed by the registrar.
         """
         self.master = RegisterBrokerResponse()
         self.order_topics: Mapping[str, str] = {}
@@ -368,7 +362,6 @@ class _Link:
     """The background job that keeps the broker registered at one nameserver.
 
     Attributes:
-        address: The address of the nameserver.
         is_up: Whether it accepted the last registration.
     """
 
@@ -484,7 +477,6 @@ class _Link:
 
 
 def _is_large(table: TopicTable) -> bool:
-    """Return whether encoding the topics takes long."""
     if len(table.topics) > WHOLE_MAX:
         return True
     attributes = (config.attributes for config in table.topics.values() if config.attributes)

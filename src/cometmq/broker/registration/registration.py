@@ -42,14 +42,9 @@ def registrar_of(
 
 
 class Registration:
-    """The running registrar of a broker.
-
-    Attributes:
-        registrar: The registrar.
-    """
+    """The running registrar of a broker."""
 
     def __init__(self, registrar: Registrar, world: World) -> None:
-        """`world` provides the registrar's timers."""
         self.registrar = registrar
         self._machines = Machines(world, "registrar")
 

@@ -26,7 +26,6 @@ class RegistrationBody(NamedTuple):
     """An encoded registration.
 
     Attributes:
-        content: The body.
         is_compressed: Whether it is compressed, which the header must say.
         left_out: Number of topics that did not fit.
     """

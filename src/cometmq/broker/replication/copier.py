@@ -45,17 +45,9 @@ class LogCopier:
         on_written: Callable[[], None],
         tls: TlsSettings | None = None,
     ) -> None:
-        """Create the copier.
+        """Nothing else may be written to `store`; `own_ip` is the local address of connections, None: any.
 
-        Args:
-            store: Receives the log; nothing else may be written to it.
-            broker_id: The id of this slave.
-            own_ip: Local address of the connection; None: any.
-            terms: Timeouts, frame size and secret of connections.
-            clock: The clock.
-            pool: Threads for reading this broker's log.
-            on_written: Called to flush what was appended.
-            tls: TLS settings for the connection; None: no TLS.
+        `pool` reads this broker's log; `on_written` is called to flush what was appended; without `tls` there is no TLS.
         """
         self._store = store
         self._side = store.replica_side

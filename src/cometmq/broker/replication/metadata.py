@@ -80,16 +80,10 @@ class MasterMetadata:
         is_joined: Callable[[], bool],
         clock: Clock,
     ) -> None:
-        """Create the job.
+        """Copy `tables`, in this order, from `master()` (None: not known yet); consumer `offsets` are also sent to it.
 
-        Args:
-            tables: The tables, in the order of their requests.
-            master: Returns the master's address; None if not known yet.
-            ask: Sends requests to the master.
-            offsets: The consumer offsets, which are also sent to the master.
-            log_end: Returns the end of the log here, physical offset.
-            is_joined: Returns whether the log here is known to be the master's; otherwise nothing is deleted.
-            clock: The clock.
+        `log_end` returns the physical offset of the log's end here, and `is_joined` whether this log is known to be the
+        master's; otherwise nothing is deleted.
         """
         self.copied_ms = 0
         self.error: str | None = None

@@ -184,7 +184,6 @@ class SlaveLink(asyncio.Protocol):
 
     @property
     def _is_busy(self) -> bool:
-        """Whether nothing can be sent now."""
         transport = self._transport
         is_held = self._is_paused or self._is_reading
         return is_held or transport is None or transport.is_closing()

@@ -136,7 +136,6 @@ class Replies:
     async def _push(
         self, body: bytes, request: AnySend, properties: dict[str, str], sender: Sender
     ) -> str | None:
-        """Send the reply to the requester; return the error, or None."""
         client_id = properties.get(keys_of.REPLY_TO_CLIENT)
         if client_id is None:
             return f"reply message properties[{keys_of.REPLY_TO_CLIENT}] is null"

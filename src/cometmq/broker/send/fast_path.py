@@ -62,16 +62,10 @@ class SendIntake:
         written: Callable[[], None],
         pulls: PullIntake | None = None,
     ) -> None:
-        """Create the fast path.
+        """`lanes` are the queues that may be written without checks; `admission` has the broker's properties and size limit.
 
-        Args:
-            store: Stores the records.
-            lanes: The queues that may be written without further checks.
-            admission: Provides the broker's properties and the body size limit.
-            counters: Updated for each stored batch.
-            refuse: Called with sends that could not be stored; answers them.
-            written: Called after the answers have been written.
-            pulls: The fast path of pulls, if any.
+        `refuse` answers sends that could not be stored; `written` is called after the answers have been written; `pulls`
+        is the fast path of pulls, if any.
         """
         self.count = 0
         self.codes = frozenset(SEND_CODES) | (frozenset() if pulls is None else pulls.codes)
@@ -196,5 +190,4 @@ class SendIntake:
 
 
 def _nothing(_data: bytes, _write: Write) -> int:
-    """Answer no pull."""
     return 0

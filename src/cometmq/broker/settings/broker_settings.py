@@ -52,58 +52,58 @@ class BrokerRole(Enum):
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings(MetricsKeys):
-    """BrokerConfig and NettyServerConfig of RocketMQ 5.3.3, as far as used; the rest: MetricsKeys.
+    """BrokerConfig and NettyServerConfig of RocketMQ 5.3.3 as far as supported; other keys are in the base classes.
 
     Attributes:
-        cluster_name: the cluster it belongs to.
-        broker_name: one name for a master and its slaves.
-        broker_id: 0 is the master; its slaves have 1 and more.
+        cluster_name: the cluster that the broker belongs to.
+        broker_name: the name that a master and its slaves share.
+        broker_id: 0 for the master; slaves have 1 and more.
         broker_role: ASYNC_MASTER, SYNC_MASTER, or SLAVE.
-        nameservers: where it registers, `host:port;host:port`.
-        broker_ip: the address that clients are told, of a host's name its IP; differs: without it
-            and without `bindAddress` that is loopback.
-        ha_ip: the address that slaves are told, an IP or a name, without a port.
-        bind_address: where it listens; differs: `brokerIP1`, or everywhere if no interface has that,
-            else loopback, where Java listens everywhere.
-        listen_port: 0 takes a free one; old clients' second port lies 2 below.
-        connections_max: beyond it the one that is silent longest goes, else the newcomer; not a
-            key of RocketMQ.
-        idle_seconds_max: a connection that is silent for longer is closed, s.
+        nameservers: the nameservers to register at, `host:port;host:port`.
+        broker_ip: the address that clients are given; a host name is resolved; differs: without it and without
+            `bindAddress` the address is loopback.
+        ha_ip: the address that slaves are given, an IP or a host name without a port.
+        bind_address: the address to listen on; differs: the default is `brokerIP1`, or all interfaces if none has that
+            address, otherwise loopback; Java listens on all interfaces.
+        listen_port: the port; 0 for any free one; old clients' second port is 2 below.
+        connections_max: most connections; beyond it the one that was idle longest is closed, or the new one if none is
+            idle; not a key of RocketMQ.
+        idle_seconds_max: idle connections are closed after this time, s.
         perm: 6 read and write, 4 read only, 2 write only.
-        is_topic_auto_created: the first send to an unknown topic makes it.
-        is_group_auto_created: the first use of an unknown consumer group makes it.
-        default_topic_queues: most queues of a topic that is made so.
-        topics_max: most topics, beside the system's; as many retry and dead-letter topics may be
-            there; not a key of RocketMQ.
+        is_topic_auto_created: the first send to an unknown topic creates it.
+        is_group_auto_created: the first use of an unknown consumer group creates it.
+        default_topic_queues: most queues of a topic that is created automatically.
+        topics_max: most topics besides the system's; the same number of retry and dead-letter topics is allowed; not a
+            key of RocketMQ.
         groups_max: most consumer groups; not a key of RocketMQ.
-        is_cluster_topic: the topic named like the cluster may be inherited from.
-        is_broker_topic: the topic named like the broker may be inherited from.
-        is_trace_topic: make the topic for message traces.
-        trace_topic: its name.
-        is_trace_on: tell producers to trace.
-        region_id: told to producers and kept with each message.
-        is_light_read: topics %LMQ%... can be consumed; differs: nothing new comes into them.
-        is_multi_dispatch: what names light queues is refused; differs: RocketMQ stores it there.
-        body_size_max: bytes of the largest body.
+        is_cluster_topic: new topics may inherit from the topic named like the cluster.
+        is_broker_topic: new topics may inherit from the topic named like the broker.
+        is_trace_topic: create the topic for message traces.
+        trace_topic: the name of the topic for message traces.
+        is_trace_on: ask producers to write message traces.
+        region_id: sent to producers and stored with each message.
+        is_light_read: topics %LMQ%... can be consumed; differs: they get no new messages.
+        is_multi_dispatch: sends to light queues are refused; differs: RocketMQ stores them there.
+        body_size_max: largest message body, bytes.
         accept_sends_from_ms: sends are refused before this time, ms since 1970.
-        is_long_polling: a pull that finds nothing waits as long as its client says.
-        short_polling_ms: how long it waits where that is off, ms.
+        is_long_polling: a pull that finds nothing waits as long as its client asks for.
+        short_polling_ms: how long a pull waits without long polling, ms.
         is_lite_pull: lite pull consumers of 5.x are served.
-        notify_changes: the members of a group are told when members change.
-        is_reset_by_broker: a reset of offsets is the broker's work; else clients are told to do it.
+        notify_changes: group members are notified when members join or leave.
+        is_reset_by_broker: the broker resets offsets itself; otherwise it asks the clients to do so.
         is_reply_stored: replies of request-reply are also stored.
-        is_fast_failure: requests that waited too long are refused with SYSTEM_BUSY.
+        is_fast_failure: requests that have waited too long are refused with SYSTEM_BUSY.
         pull_wait_ms_max: longest wait of a pull of old messages for a thread, ms.
-        busy_timeout_ms: what was sent while the broker stood still for longer is refused, ms.
-        is_slave_read: of a master: consumers that are far behind are sent to a slave; of a slave: it is read.
-        is_offset_checked: of a slave: who pulls from an offset that it lacks is sent to one that it has.
-        client_timeout_ms: a client without heartbeats for longer is dropped, ms.
+        busy_timeout_ms: sends that arrive while the broker is blocked for longer than this are refused, ms.
+        is_slave_read: on a master: consumers that are far behind are sent to a slave; on a slave: consumers may read.
+        is_offset_checked: on a slave: a consumer whose offset the slave lacks is moved to one that it has.
+        client_timeout_ms: clients without heartbeats are removed after this time, ms.
         is_transaction_refused: half messages are refused.
-        transaction_timeout_ms: producers are asked about half messages that are older, ms.
-        transaction_check_interval_ms: pause between rounds of asking, ms.
-        transaction_check_max: how often a half message is asked about before it is discarded.
+        transaction_timeout_ms: half messages older than this are checked at their producers, ms.
+        transaction_check_interval_ms: pause between rounds of checks, ms.
+        transaction_check_max: number of checks after which a half message is discarded.
         register_period_ms: pause between registrations, 10 to 60 s, ms.
-        register_timeout_ms: how long a nameserver may take to answer, ms.
+        register_timeout_ms: timeout for a nameserver's answer, ms.
         is_registration_compressed: send the topics compressed.
     """
 

@@ -16,24 +16,23 @@ class RequestMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConsumeKeys(ReplicaKeys):
-    """Of BrokerConfig of RocketMQ 5.3.3.
+    """BrokerConfig of RocketMQ 5.3.3 for filters and pop.
 
     Attributes:
-        is_sql92: consumers may filter by SQL92; differs: RocketMQ has it off.
-        is_retry_filtered: an SQL92 subscription to a retry topic is replaced by the group's
-            subscription to the topic that a message came from.
-        revive_queues: queues of the topic in which pop keeps its check points.
-        retry_share: of 100 pops so many look into the retry topic first, the others last.
+        is_sql92: consumers may filter by SQL92; differs: off in RocketMQ.
+        is_retry_filtered: retried messages are filtered by the group's SQL92 subscription to their original topic.
+        revive_queues: number of queues of the topic in which pop stores its check points.
+        retry_share: per cent of pops that read the retry topic first; the others read it last.
         is_retry_topic_v2: retry topics of pop are `%RETRY%group+topic`, which is never ambiguous.
-        is_retry_topic_v1_read: with these, the older ones are read too.
+        is_retry_topic_v1_read: with `enableRetryTopicV2`, retry topics of the old form are read, too.
         polling_max: most pops that wait for one group, topic and queue.
-        polling_total_max: most pops that wait at all.
-        request_mode: of groups for which nothing was set.
-        share_queues: queues of how many other members a member pops, too; -1: of all.
-        is_shared_by_broker: the broker shares queues out; else each member is given all.
-        is_cold_limited: groups that read much of what is not in memory wait.
-        cold_group_max: bytes of that, of a group without a threshold of its own, in 5 s.
-        cold_max: of all groups.
+        polling_total_max: most pops that wait in total.
+        request_mode: whether a group pulls or pops if nothing else was set.
+        share_queues: of how many other members a member also pops the queues; -1: of all.
+        is_shared_by_broker: the broker assigns queues to members; otherwise each member gets all queues.
+        is_cold_limited: groups that read much from the disk are slowed down.
+        cold_group_max: most bytes read from the disk in 5 s by a group without a threshold of its own.
+        cold_max: most bytes read from the disk in 5 s by all groups together.
     """
 
     is_sql92: bool = setting(default=True, key="enablePropertyFilter")

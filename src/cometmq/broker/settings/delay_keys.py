@@ -8,21 +8,20 @@ from cometmq.model.settings import setting
 
 @dataclass(frozen=True, slots=True)
 class DelayKeys(AccessKeys):
-    """Of MessageStoreConfig and BrokerConfig of RocketMQ 5.3.3.
+    """MessageStoreConfig and BrokerConfig of RocketMQ 5.3.3 for delayed and timed messages.
 
     Attributes:
         delay_levels: the delay levels, from level 1.
         flush_delay_offset_interval_ms: pause between saves of delayOffset.json, ms.
-        is_timer_on: messages may ask for any time; else such sends are refused.
-        timer_precision_ms: what a slot of the wheel stands for, ms; a store keeps the one it
-            was begun with.
-        timer_max_delay_seconds: sends for a later time are refused, s.
-        timer_roll_window_slots: a message beyond so many slots goes through the wheel again.
+        is_timer_on: messages may have any delivery time; otherwise such sends are refused.
+        timer_precision_ms: length of a slot of the timer wheel, ms; a store keeps the value that it was created with.
+        timer_max_delay_seconds: sends with a longer delay are refused, s.
+        timer_roll_window_slots: messages with more slots ahead pass through the wheel several times.
         timer_flush_interval_ms: pause between saves of the timer's files, ms.
-        timer_log_file_size: bytes of a file of timerlog.
+        timer_log_file_size: size of a timerlog file, bytes.
         is_timer_enqueue_stopped: messages stay in the timer's queue and do not enter the wheel.
-        is_timer_dequeue_stopped: the wheel stands still.
-        is_recall_on: producers may take timed messages back.
+        is_timer_dequeue_stopped: the wheel delivers nothing.
+        is_recall_on: producers may recall timed messages.
     """
 
     delay_levels: str = setting(DELAY_LEVELS, key="messageDelayLevel")

@@ -18,20 +18,20 @@ class MetricsExporter(Enum):
 
 @dataclass(frozen=True, slots=True)
 class MetricsKeys(ConsumeKeys):
-    """Of BrokerConfig of RocketMQ 5.3.3.
+    """BrokerConfig of RocketMQ 5.3.3 for metrics.
 
     Attributes:
-        metrics_exporter: PROM serves /metrics, /healthz and /readyz; differs: RocketMQ has DISABLE.
-            OTLP_GRPC serves the same, and sends metrics to a collector. LOG is warned of.
-        metrics_host: where; differs: RocketMQ listens at brokerIP1.
-        metrics_port: 0 takes a free one, which the log names.
-        metrics_series_max: label values of one metric; what is beyond is one line.
+        metrics_exporter: PROM serves /metrics, /healthz and /readyz; differs: the default is DISABLE in RocketMQ.
+            OTLP_GRPC serves the same and also sends metrics to a collector. LOG causes a warning.
+        metrics_host: the address of /metrics and the health pages; differs: RocketMQ uses brokerIP1.
+        metrics_port: the port of /metrics and the health pages; 0 for any free one, which is logged.
+        metrics_series_max: most label sets per metric; the rest is summed in one line.
         metrics_grpc_target: the collector, http://HOST:PORT; without a scheme it is https, as in RocketMQ.
-        metrics_grpc_header: what goes with each request to it, `name:value,name:value`.
-        metrics_grpc_timeout_ms: how long a request to it may take.
-        metrics_grpc_interval_ms: from one export to the next.
-        spans_exporter_enable: messages with a `traceparent` have a span here, which goes to the collector; CometMQ's own.
-        metrics_labels: further labels of every line, `name:value,name:value`.
+        metrics_grpc_header: headers of each request to the collector, `name:value,name:value`.
+        metrics_grpc_timeout_ms: timeout of a request to the collector, ms.
+        metrics_grpc_interval_ms: interval between exports, ms.
+        spans_exporter_enable: create a span for each message with a `traceparent` and send it to the collector; CometMQ's own.
+        metrics_labels: additional labels of every line, `name:value,name:value`.
     """
 
     metrics_exporter: MetricsExporter = setting(MetricsExporter.PROM, key="metricsExporterType")

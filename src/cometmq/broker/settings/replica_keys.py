@@ -1,4 +1,4 @@
-"""Settings of a broker that concern its copies: RocketMQ's keys, and three of our own."""
+"""Settings of a broker for replication: RocketMQ's keys, and three of our own."""
 
 from ipaddress import ip_network
 
@@ -12,36 +12,33 @@ from cometmq.model.settings import setting
 
 @dataclass(frozen=True, slots=True)
 class ReplicaKeys(StoreKeys):
-    """HA of MessageStoreConfig of RocketMQ 5.3.3, as far as used.
+    """HA settings in MessageStoreConfig of RocketMQ 5.3.3, as far as supported.
 
     Attributes:
-        ha_port: where slaves fetch the log; 0: listenPort + 1; differs: not taken where no slave can be
-            known, without `namesrvAddr` and `haAllowedAddresses`.
-        ha_master: a slave's master, `ip:port` of its HA port; without it what a nameserver says.
-        ha_allowed: addresses and networks (10.0.0.0/8) that may fetch the log besides the members that
-            a nameserver knows, with commas between; with access control instead of these, unless they prove more
-            than their address; not a key of RocketMQ.
-        ha_secret_file: a file with a secret that members prove to know, readable by its owner alone;
-            Java members cannot; not a key of RocketMQ.
-        ha_heartbeat_ms: a member that has nothing to say says so, ms.
-        ha_silence_ms: a connection of which nothing came for longer is closed, ms; more than
-            `haSendHeartbeatInterval`.
-        ha_frame_size: most bytes of the log that are sent at once; differs: 32 KiB in RocketMQ.
-        is_ha_rate_bound: a slave is sent `maxHaTransferByteInSecond` bytes of the log in a second at most;
-            differs: 5.3.3 counts the 12 bytes before each frame alone, and so holds nobody back.
-        ha_rate_max: so many, each slave's; evenly, not at the beginning of each second.
-        ha_catch_up_rate: so many bytes a second a slave that lacks more than 32 MiB is sent while others send to an ASYNC_MASTER, or
-            a quarter of it more than the log grew by in the mean of the last minute, where that is more; 0: as many as it takes; not a key of RocketMQ.
-        ha_gap_max: a slave that lacks so many bytes is not in sync.
-        slave_timeout_ms: after this long a send is answered FLUSH_SLAVE_TIMEOUT, ms.
-        replicas: how many members the group has, the master counted; only compared with
-            `inSyncReplicas`.
-        replicas_needed: with SYNC_MASTER a send is answered when so many members have it, the
-            master counted; differs: 2 where the file does not say (4.9 promised it, 5.3.3 has 1), and a
-            member is counted once.
-        replicas_least: with fewer in sync nothing that waits is stored.
-        is_need_adapted: `inSyncReplicas` falls to the members that are in sync, down to
-            `minInSyncReplicas`.
+        ha_port: the port from which slaves copy the log; 0: listenPort + 1; differs: not opened if no slave could be
+            accepted, that is without `namesrvAddr` and `haAllowedAddresses`.
+        ha_master: a slave's master, `ip:port` of its HA port; without it the nameservers are asked.
+        ha_allowed: addresses and networks (10.0.0.0/8), separated by commas, that may copy the log in addition to the
+            members known to a nameserver; with access control only these may, unless members prove more than their
+            address; not a key of RocketMQ.
+        ha_secret_file: a file with a secret that members must prove to know, readable by its owner only; Java members
+            cannot; not a key of RocketMQ.
+        ha_heartbeat_ms: interval of heartbeats on an idle connection, ms.
+        ha_silence_ms: a connection that is silent for longer is closed, ms; must exceed `haSendHeartbeatInterval`.
+        ha_frame_size: most bytes of the log per frame; differs: 32 KiB in RocketMQ.
+        is_ha_rate_bound: limit the rate to each slave to `maxHaTransferByteInSecond`; differs: 5.3.3 only counts the 12
+            bytes before each frame, so its limit has no effect.
+        ha_rate_max: most bytes of the log per second for each slave; applied evenly, not at the start of each second.
+        ha_catch_up_rate: rate limit for a slave that lacks more than 32 MiB while producers send to an ASYNC_MASTER, bytes per
+            second; if that is more, the log's mean growth in the last minute plus a quarter of this value; 0: no limit; not a
+            key of RocketMQ.
+        ha_gap_max: a slave that lacks this many bytes is not in sync.
+        slave_timeout_ms: a send that waits longer for slaves is answered FLUSH_SLAVE_TIMEOUT, ms.
+        replicas: number of members of the group, including the master; only compared with `inSyncReplicas`.
+        replicas_needed: with SYNC_MASTER, number of members, including the master, that must have a send before it is
+            answered; differs: the default is 2 (promised by 4.9; 5.3.3 has 1), and a member is counted once.
+        replicas_least: if fewer members are in sync, sends that wait for them are refused.
+        is_need_adapted: `inSyncReplicas` falls to the number of members in sync, down to `minInSyncReplicas`.
     """
 
     ha_port: int = setting(0, key="haListenPort", least=0, most=PORT_MAX)

@@ -27,63 +27,60 @@ class FlushDiskType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StoreKeys(DelayKeys):
-    """MessageStoreConfig of RocketMQ 5.3.3, as far as used.
+    """MessageStoreConfig of RocketMQ 5.3.3, as far as supported.
 
     Attributes:
         store_path: the store directory.
-        commitlog_path: the log, where it is not `commitlog` in the store directory; several
-            directories with commas between, files go to them in turn.
-        read_only_commitlog_paths: further directories of the log that get no new file.
-        commitlog_file_size: bytes of a log file.
-        queue_file_size: bytes of a queue file, 20 an entry.
-        flush_disk_type: ASYNC_FLUSH, or SYNC_FLUSH: a send is answered when it is on the device.
+        commitlog_path: the log, if it is not `commitlog` in the store directory; several directories are separated by
+            commas and get new files in turn.
+        read_only_commitlog_paths: further directories of the log that get no new files.
+        commitlog_file_size: size of a log file, bytes.
+        queue_file_size: size of a queue file, bytes; 20 per entry.
+        flush_disk_type: ASYNC_FLUSH, or SYNC_FLUSH: a send is answered when it is flushed.
         flush_interval_ms: pause between asynchronous flushes, ms.
-        flush_least_pages: pages of 4 KiB that make one worth it.
-        is_flush_timed: asynchronous flushes keep that pause; else enough pages are flushed at
-            once.
-        flush_thorough_interval_ms: after this long any dirty byte is flushed, ms.
-        sync_flush_timeout_ms: after this long a send is answered FLUSH_DISK_TIMEOUT, ms.
+        flush_least_pages: least number of dirty pages (4 KiB) for a flush.
+        is_flush_timed: asynchronous flushes keep their pause; otherwise enough dirty pages are flushed at once.
+        flush_thorough_interval_ms: after this time any dirty byte is flushed, ms.
+        sync_flush_timeout_ms: a send that waits longer for a flush is answered FLUSH_DISK_TIMEOUT, ms.
         checkpoint_interval_ms: least pause between checkpoints, ms.
         flush_offsets_interval_ms: pause between saves of consumer offsets, ms.
         is_warmed: write every page of a log file before it is used, and keep it in memory.
-        warm_flush_pages: with SYNC_FLUSH so many pages of it are flushed at once.
-        is_read_ahead: let the system read more of the log than is asked for; without it old
-            messages take less of the page cache, and reading many of them takes longer.
+        warm_flush_pages: with SYNC_FLUSH, number of pages to flush at once while a file is warmed.
+        is_read_ahead: let the system read the log ahead; without it old messages use less of the page cache, but
+            reading many of them takes longer.
         is_whole_crc_written: each record gets a CRC of all its bytes, as its last property.
-        is_whole_crc_checked: after an unclean stop a record that has one must fit it; differs: in
-            RocketMQ one that has none is not valid either.
-        is_pool_used: with ASYNC_FLUSH a send is answered before it is written: faster where the page
-            cache is busy, and the death of the process loses what was sent last; a slave has none.
-        pool_buffers: memory in which sends wait then, in buffers of 4 MiB; differs: RocketMQ's have
-            the size of a log file.
-        commit_interval_ms: how long they wait at most, ms.
-        disk_warning_ratio: per cent of the disk used above which sends are refused, until it is
-            2 below.
-        reserved_hours: a log file that was last written longer ago has expired, hours.
-        delete_when: hours of the day, local time, at which expired files go; `04;16` is both.
-        disk_max_ratio: per cent of the disk used above which expired files go at once.
-        disk_forced_ratio: per cent above which others go, too, where `cleanFileForciblyEnable`
-            is true; a log directory above it gets no file while another has room.
-        is_clean_forced: delete what has not expired when the disk is full; differs: RocketMQ does.
-        delete_batch_max: most log files deleted in a round.
-        clean_interval_ms: pause between rounds, ms.
-        delete_pause_ms: pause between two log files that are deleted, ms.
-        queue_delete_pause_ms: the same of queue files, 256 queues at a time, ms.
-        delete_retry_ms: a file that could not be deleted is tried again after this, ms.
-        is_archive_guarded: delete only log files that an archive of `cometmq store archive` or
-            `pipeline archive` still holds, even when the disk is full; differs: RocketMQ has nothing like it.
-        access_in_memory_ratio: per cent of the memory that recent messages are taken to fill.
+        is_whole_crc_checked: after an unclean stop a record's CRC must match, if it has one; differs: in RocketMQ a
+            record without one is invalid, too.
+        is_pool_used: with ASYNC_FLUSH a send is answered before it is written: faster if the page cache is busy, but
+            the death of the process loses the latest sends; not on a slave.
+        pool_buffers: memory for answered sends that are not written yet, in buffers of 4 MiB; differs: RocketMQ's have the size of a log file.
+        commit_interval_ms: longest time until an answered send is written from that memory, ms.
+        disk_warning_ratio: per cent of the disk used above which sends are refused, until it is 2 below.
+        reserved_hours: a log file expires this long after its last write, hours.
+        delete_when: hours of the day, local time, at which expired files are deleted; `04;16` is both.
+        disk_max_ratio: per cent of the disk used above which expired files are deleted at once.
+        disk_forced_ratio: per cent of the disk used above which other files are deleted, too, if `cleanFileForciblyEnable` is true; a log
+            directory above it gets no new files while another has room.
+        is_clean_forced: delete files that have not expired when the disk is full; differs: true in RocketMQ.
+        delete_batch_max: most log files deleted per round.
+        clean_interval_ms: pause between rounds of deleting files, ms.
+        delete_pause_ms: pause between the deletions of two log files, ms.
+        queue_delete_pause_ms: pause between deletions of queue files, 256 queues at a time, ms.
+        delete_retry_ms: a failed deletion is retried after this time, ms.
+        is_archive_guarded: only delete log files that an archive of `cometmq store archive` or `pipeline archive` has,
+            even when the disk is full; differs: RocketMQ has nothing like it.
+        access_in_memory_ratio: per cent of the memory that recent messages are assumed to fill.
         transfer_bytes_in_memory: most bytes of a pull of recent messages.
-        transfer_count_in_memory: most messages of it.
+        transfer_count_in_memory: most messages of a pull of recent messages.
         transfer_bytes_on_disk: most bytes of a pull of older messages.
-        transfer_count_on_disk: most messages of it.
-        is_index_built: the keys of new messages go to the index.
-        is_index_safe: after an unclean stop of a Java broker recovery begins as early as the index
-            needs; after one of ours the index lacks nothing.
-        index_slots: slots of an index file.
-        index_entries: entries of an index file, the first of which is not used.
-        query_count_max: most messages that a query gives.
-        query_count_unique: as many, for a query by unique key, whatever it asks for.
+        transfer_count_on_disk: most messages of a pull of older messages.
+        is_index_built: the keys of new messages are indexed.
+        is_index_safe: after an unclean stop of a Java broker, recovery begins as early as the index needs; after one of
+            this broker, the index lacks nothing.
+        index_slots: number of slots of an index file.
+        index_entries: number of entries of an index file, the first of which is not used.
+        query_count_max: most messages that a query returns.
+        query_count_unique: most messages that a query by unique key returns, whatever it requests.
     """
 
     store_path: str = setting("~/store", key="storePathRootDir")

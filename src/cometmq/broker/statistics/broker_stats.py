@@ -170,7 +170,6 @@ class BrokerStats:
             yield from self._sweep()
 
     def _sweep(self) -> Steps[None]:
-        """Remove the tallies of deleted groups."""
         for table in self._counters.tables:
             for topic in table.topics():
                 self._forget(

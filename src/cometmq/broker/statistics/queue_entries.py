@@ -22,7 +22,6 @@ class QueueEntries:
     """The lookup of queue entries."""
 
     def __init__(self, store: MessageStore, members: Members) -> None:
-        """`members` has the groups' subscriptions."""
         self._store = store
         self._members = members
 

@@ -73,7 +73,6 @@ class ByteQuotas:
             span.end += len(sizes)
 
     def _shrink(self, queue: ConsumeQueue, span: _QueueSpan, most: int) -> None:
-        """Remove the oldest messages from the span until the rest fits."""
         last = span.end - 1
         while span.size > most and span.first < last:
             for size in self._sizes(queue, span.first, min(last - span.first, _PIECE)):

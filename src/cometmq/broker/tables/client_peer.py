@@ -13,8 +13,6 @@ class PeerAnswer(Protocol):
     Attributes:
         code: `model.codes.ResponseCode`.
         remark: An explanation for people.
-        fields: The header fields of the answer.
-        body: The body of the answer.
     """
 
     @property

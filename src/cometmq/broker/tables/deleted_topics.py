@@ -28,11 +28,7 @@ def deleted_group(group: str) -> str:
 
 
 class DeletedTopics:
-    """The topics and groups that were deleted while the log still holds records of them.
-
-    Attributes:
-        saver: Saves the table to disk.
-    """
+    """The topics and groups that were deleted while the log still holds records of them."""
 
     def __init__(self, file: ConfigFile, *, pool: Executor) -> None:
         self._file = file

@@ -192,5 +192,4 @@ def _decode(text: str) -> dict[tuple[str, MessageQueue], str] | int:
 
 
 def _size_of(group: str, queue: MessageQueue, client_id: str) -> int:
-    """Estimate the bytes of a lock, in memory or in the file."""
     return _LOCK_SIZE + len(group) + len(queue.topic) + len(client_id)

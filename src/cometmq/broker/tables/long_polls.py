@@ -32,7 +32,6 @@ class HeldPull:
     """A pull that waits.
 
     Attributes:
-        request: The decoded request.
         caller: The client that is to be answered.
         codes: The tag hashes that it wants; None for all.
         deadline: Monotonic seconds at which it is answered in any case.

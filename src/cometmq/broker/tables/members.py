@@ -46,7 +46,6 @@ class Client:
 
     Attributes:
         client_id: The id that the client gave itself.
-        peer: Its connection.
         language: `model.codes.Language`.
         version: Ordinal of its RocketMQ version.
         seen: Time of its last heartbeat, monotonic seconds.
@@ -434,7 +433,6 @@ def _tell_some(clients: Sequence[Client], first: int, group: str) -> None:
 
 
 def _size_of(part: ConsumerPart) -> int:
-    """Estimate the bytes kept for a consumer's part in a group."""
     size = _MEMBERSHIP_SIZE + len(part.group)
     for wish in part.subscriptions:
         # The comparison of members stores topic and expression once more.

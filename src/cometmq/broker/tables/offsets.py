@@ -52,14 +52,9 @@ class Offsets:
         other_file: ConfigFile | None = None,
         is_light: bool = False,
     ) -> None:
-        """Create the table; `load` reads it.
+        """`other_file` is read if `file` does not exist, because enableLmq was set differently before.
 
-        Args:
-            file: The file of the table.
-            clock: Provides the time for the version.
-            pool: Threads for writing the file.
-            other_file: Read if `file` does not exist, because enableLmq was set differently before.
-            is_light: Whether `file` is lmqConsumerOffset.json.
+        `is_light`: `file` is lmqConsumerOffset.json.
         """
         self._file = file
         self._other_file = other_file
@@ -367,7 +362,6 @@ class Offsets:
 
 
 def _size_of(key: str, queues: Mapping[int, int]) -> int:
-    """Estimate the bytes of the offsets of a group in a topic."""
     return _GROUP_IN_TOPIC_SIZE + 2 * len(key) + len(queues) * _OFFSET_SIZE
 
 

@@ -22,11 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class Timer(Feature):
-    """The feature that delivers messages at arbitrary times.
-
-    Attributes:
-        recall: The handler of recalls.
-    """
+    """The feature that delivers messages at arbitrary times."""
 
     def __init__(self, parts: Parts) -> None:
         settings = parts.settings
@@ -86,7 +82,6 @@ class Timer(Feature):
         ).wake
 
     def _tables(self) -> tuple[MasterTable, ...]:
-        """Return the tables that a slave copies from its master's timer."""
         return (
             MasterTable(
                 RequestCode.GET_TIMER_METRICS,
@@ -138,7 +133,6 @@ class Timer(Feature):
             await self._counts.close()
 
     def _count_waiting(self, topics: Iterable[str], step: int) -> None:
-        """Count one message more or less for each of these topics."""
         topics = list(topics)
         self._counts.add(topics, step)
         way = "enqueue" if step > 0 else "dequeue"

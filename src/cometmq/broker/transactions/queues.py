@@ -49,7 +49,6 @@ class _End:
     """An end that is being written.
 
     Attributes:
-        transaction: The transaction that ends.
         message: The committed message; None for a rollback, or if only the op is missing.
         results: Positions from the write that contained it.
         error: Why the write failed.

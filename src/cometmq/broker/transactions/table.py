@@ -83,7 +83,6 @@ class PreparedCopy(NamedTuple):
 
     Attributes:
         offset: Its offset in the half queue.
-        key: Its transaction.
         born_ms: When the producer created it, epoch ms.
         stored_ms: When it was stored, epoch ms.
         immunity_seconds: CHECK_IMMUNITY_TIME_IN_SECONDS, or None.
@@ -103,12 +102,10 @@ class OpenTransaction:
     """A transaction whose end is not in the log.
 
     Attributes:
-        key: Its identity.
         offsets: Offsets of its copies in the half queue; producers are asked about the last one.
         born_ms: When the producer created it, epoch ms.
         stored_ms: When the last copy was stored, epoch ms.
         immunity_seconds: CHECK_IMMUNITY_TIME_IN_SECONDS, or None.
-        state: Its current state.
     """
 
     key: TransactionKey

@@ -19,11 +19,7 @@ SAVE_SECONDS = 10.0  # transactionMetricFlushInterval.
 
 
 class WaitingCounts:
-    """The counts of timed messages or of transactions.
-
-    Attributes:
-        saver: Saves them to disk.
-    """
+    """The counts of timed messages or of transactions."""
 
     def __init__(self, parts: Parts, file_name: str, member: str) -> None:
         """`member` is TIMER or TRANSACTION of the codec."""

@@ -22,7 +22,6 @@ class QueryHandler:
     """Handles requests for single messages."""
 
     def __init__(self, lookup: MessageLookup, machines: Machines) -> None:
-        """`machines` run the lookups, which may wait for the disk."""
         self._lookup = lookup
         self._machines = machines
         self.answers: Answers = {

@@ -31,7 +31,6 @@ class PopHandler:
     def __init__(
         self, popping: Popping, peeking: Peeking, acks: Acks, machines: Machines
     ) -> None:
-        """`machines` run peeks, which may have to wait for the disk."""
         self._popping = popping
         self._peeking = peeking
         self._acks = acks

@@ -170,7 +170,6 @@ def earliest_time(store: MessageStore) -> Steps[int]:
 
 
 def _ratio(space: Space) -> str:
-    """Return the used part of a disk, from 0 to 1."""
     return f"{space.used / max(space.total, 1):.4f}"
 
 
