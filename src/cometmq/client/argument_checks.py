@@ -142,7 +142,6 @@ _NAMES = {
 
 
 def _words(kind: Any) -> str:
-    """Describe an annotated type in words."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         return " or ".join(dict.fromkeys(map(_words, inner)))

@@ -68,7 +68,7 @@ class AsyncClient:
         """The id under which brokers list this client."""
         return self._instance.client_id
 
-    # --- life
+    # --- life cycle
 
     async def start(self) -> None:
         """Start the client; do nothing if it is running.
@@ -111,12 +111,10 @@ class AsyncClient:
                 self._state = ClientState.CLOSED
 
     async def __aenter__(self) -> Self:
-        """Start the client."""
         await self.start()
         return self
 
     async def __aexit__(self, *_error: object) -> None:
-        """Close the client."""
         await self.close()
 
     async def _open(self) -> None:

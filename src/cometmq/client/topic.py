@@ -241,7 +241,6 @@ class Topic(Generic[Value]):
 
 
 def _reason(error: Exception) -> str:
-    """Return a codec's error as one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split()):.500}"
 
 

@@ -17,7 +17,7 @@ Buffer = bytes | bytearray | memoryview
 # The queues of a store are subclasses; the kernel knows nothing else of them.
 End = TypeVar("End", bound=QueueEnd)
 
-# --- the wire
+# --- wire
 
 # A frame: kind, header start, body start, end.
 Frame = tuple[int, int, int, int]
@@ -39,7 +39,7 @@ SplitPull = tuple[bytes, int, int, int, int]
 # Bytes, with the start of a queue's first entry in them and the end of its last.
 PlacedEntries = tuple[Buffer, int, int]
 
-# --- pulls that are answered at a glance
+# --- fast path of pulls
 
 
 class AnswerTerms(NamedTuple):
@@ -80,7 +80,7 @@ LogReach = tuple[
 # A frame, the size of its messages in bytes, and their number.
 PulledAnswer = tuple[bytes, int, int]
 
-# --- our client's sends
+# --- sends of the client
 
 # A possible target of a send: queue, queue id, broker.
 Target = tuple[Any, int, str]

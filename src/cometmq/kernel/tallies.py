@@ -16,7 +16,6 @@ class Tally:
     Attributes:
         above: Parent tally, to which additions are also made.
         of: The counted object; the kernel does not use it.
-        count: Number of messages.
         size: Total size, bytes.
         time_us: Total duration of all messages, microseconds.
         times: Number of additions.

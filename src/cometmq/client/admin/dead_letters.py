@@ -24,7 +24,6 @@ class DeadLetterCount(NamedTuple):
     """The number of dead letters of a group.
 
     Attributes:
-        group: Name of the group.
         letters: Number of stored dead letters.
         last_ms: Time of the latest one, ms since 1970; 0 if unknown.
     """

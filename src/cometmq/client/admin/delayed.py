@@ -221,7 +221,6 @@ def _real_queue(message: StoredMessage) -> MessageQueue:
 
 
 def _size(message: StoredMessage) -> int:
-    """Return the approximate size of a message in memory, bytes."""
     texts = sum(len(key) + len(text) for key, text in message.properties.items())
     return _FIXED_BYTES + len(message.body) + texts
 

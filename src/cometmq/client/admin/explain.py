@@ -97,8 +97,6 @@ class _Case:
     """A message and the group that should consume it.
 
     Attributes:
-        message: The message as stored in its topic.
-        group: The consumer group.
         address: Address of the message's broker.
         members: Connected members of the group.
     """
@@ -161,7 +159,7 @@ class Explainer:
             yield await self._owner(case)
             yield await self._lock(case)
 
-    # --- where it is
+    # --- finding the message
 
     async def _find(self, message_id: str, topics: list[str]) -> StoredMessage | None:
         for topic in topics:
@@ -230,7 +228,7 @@ class Explainer:
             f"index does not know it{hint}",
         )
 
-    # --- who wants it
+    # --- group and filter
 
     async def _members(self, group: str) -> ConsumerConnections:
         """Return the group's members according to the broker that has most of them."""
@@ -267,7 +265,7 @@ class Explainer:
             return _stops("agreement", f"members contradict each other: {sides}")
         return _fine("agreement", "all members want the same")
 
-    # --- how far the group is
+    # --- committed offset
 
     async def _offset(self, case: _Case) -> ExplainFinding:
         message = case.message
@@ -306,7 +304,7 @@ class Explainer:
             return _stops("offset", f"it was consumed at try {again.reconsume_times + 1}")
         return _stops("offset", f"it was consumed: the group is at {committed}")
 
-    # --- who has its queue
+    # --- queue assignment and lock
 
     async def _owner(self, case: _Case) -> ExplainFinding:
         clients = [each.client_id for each in case.members.connections][:_MEMBERS_ASKED_MAX]

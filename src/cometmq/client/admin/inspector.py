@@ -178,7 +178,7 @@ class AsyncInspector(AsyncClient):
         """
         return await self._states.running(group, client_id, stacks=stacks)
 
-    # --- what does not move
+    # --- diagnosis
 
     async def examine(self, *, lag_max: int = LAG_DEFAULT) -> list[Symptom]:
         """Find all problems of the cluster, the worst first, with advice; takes 2 s longer if a queue has no reader.

@@ -42,7 +42,6 @@ class LedgerTopic:
         state: State after the entries that were read.
 
     Args:
-        instance: Routes and connections.
         group: Group of the dead letters.
         only: Keep only the state of these dead letters; None: of all.
     """

@@ -84,7 +84,6 @@ class Replay:
     """A run of a replay.
 
     Args:
-        instance: Routes and connections.
         plan: Parameters of the replay.
         say: Called with a text when the run waits.
     """

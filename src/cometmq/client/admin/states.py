@@ -351,7 +351,6 @@ class States:
     async def _stats(
         self, addresses: Mapping[str, str], only: str | None, absent: dict[str, AbsentBroker]
     ) -> dict[str, dict[str, tuple[ConsumeStats, ...]]]:
-        """Return the consumption progress of groups, by broker and group."""
 
         async def ask(address: str) -> dict[str, tuple[ConsumeStats, ...]]:
             if only is None:

@@ -97,7 +97,7 @@ class BrokerApi:
     def __init__(self, asks: BrokerAsker) -> None:
         self._asks = asks
 
-    # --- itself
+    # --- broker
 
     async def runtime(self, address: str) -> dict[str, str]:
         """Return the runtime values of a broker, under RocketMQ's names; retry if the broker has just started."""
@@ -341,7 +341,7 @@ class BrokerApi:
         header = ResetOffsetRequest(queue.topic, group, queue_id=queue.queue_id, offset=offset)
         await self._ask(address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
 
-    # --- who is there
+    # --- members
 
     async def consumer_connections(
         self, address: str, group: str
@@ -381,7 +381,7 @@ class BrokerApi:
         answer = await self._asks.ask(address, command, timeout_ms=_CHANGE_TIMEOUT_MS)
         return decode_direct(answer.body)
 
-    # --- what only our brokers answer
+    # --- only CometMQ brokers
 
     async def conflicts(self, address: str, group: str | None) -> tuple[Conflict, ...]:
         """Return contradictions between members, of one group or of all."""
@@ -402,7 +402,7 @@ class BrokerApi:
         header = ResumeCheck(offset_message_id, TRANS_CHECK_MAX_TIME_TOPIC)
         await self._ask(address, RequestCode.RESUME_CHECK_HALF_MESSAGE, header)
 
-    # --- asking
+    # --- sending
 
     async def _ask(self, address: str, code: RequestCode, header: object) -> Command:
         return await self._asks.ask(address, Command(code, fields=encode_fields(header)))

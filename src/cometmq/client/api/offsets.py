@@ -42,7 +42,7 @@ class OffsetApi:
         # (group, topic, broker) for which an offset has been committed.
         self._begun: set[tuple[str, str, str]] = set()
 
-    # --- of a queue
+    # --- one queue
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """Return the offset of a queue's first message; 0 if it has none."""
@@ -69,7 +69,7 @@ class OffsetApi:
         what = f"the answer to {request_name(command.code)} of {queue}"
         return read_fields(TimestampResponse, answer, what).timestamp
 
-    # --- of many
+    # --- many queues
 
     async def min_offsets(self, queues: Iterable[MessageQueue]) -> Offsets:
         """Return the offset of the first message of each queue, or an error."""
@@ -99,7 +99,7 @@ class OffsetApi:
             times_ms, lambda queue: _by_time(queue, times_ms[queue], upper=upper)
         )
 
-    # --- where a group stands
+    # --- committed offsets
 
     async def committed(self, group: str, queue: MessageQueue) -> int | None:
         """Return the committed offset of a group; None if there is none.
@@ -177,7 +177,7 @@ class OffsetApi:
         for pair in pairs:
             await self.commit(group, *pair, oneway=True)
 
-    # --- asking
+    # --- sending
 
     async def _ask(self, queue: MessageQueue, command: Command) -> int:
         answer = await self._finds.ask(await self._finds.broker_of(queue), command)

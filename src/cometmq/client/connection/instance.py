@@ -165,7 +165,7 @@ class ClientInstance:
     def __repr__(self) -> str:
         return f"<ClientInstance {self.client_id} of {';'.join(self.nameservers.addresses)}>"
 
-    # --- life
+    # --- life cycle
 
     async def start(self) -> None:
         """Start refreshing routes and sending heartbeats; requires the running loop."""
@@ -459,7 +459,7 @@ class ClientInstance:
         is_asked_for = self._is_cluster_known or not self._everywhere
         return not is_asked_for or not wanted.issubset(self.channels.open_addresses())
 
-    # --- what brokers ask of us
+    # --- requests of brokers
 
     def _take_request(self, command: Command, channel: Channel) -> Answer | None:
         group = command.fields.get("consumerGroup") or command.fields.get("group")

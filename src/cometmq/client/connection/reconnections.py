@@ -15,11 +15,7 @@ _PAUSE_SECONDS_MAX = 0.5
 
 
 class Reconnections:
-    """The unreachable brokers that callers wait for.
-
-    Args:
-        instance: Makes the connections.
-    """
+    """The unreachable brokers that callers wait for."""
 
     def __init__(self, instance: ClientInstance) -> None:
         self._instance = instance

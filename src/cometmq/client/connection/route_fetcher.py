@@ -28,7 +28,6 @@ class RouteFetcher:
 
     Args:
         routes: The route table.
-        api: Requests to nameservers.
         on_new: Called when a new route was stored.
     """
 

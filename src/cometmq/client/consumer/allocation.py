@@ -75,7 +75,6 @@ class FixedQueues:
     """A strategy with a fixed list of queues; it does not check that every queue has a consumer."""
 
     def __init__(self, queues: Iterable[MessageQueue]) -> None:
-        """Set the queues, which may be of any topics."""
         self._queues = frozenset(queues)
 
     def __call__(

@@ -30,8 +30,6 @@ class BrokerAssignment:
         loops: Pop loops of the assigned queues.
 
     Args:
-        instance: Routes and connections.
-        group: The consumer group.
         popping: Context that the loops share.
         want: Called with a topic that must also be pulled.
         unwant: Called with a topic that must no longer be pulled.

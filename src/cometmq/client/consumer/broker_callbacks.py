@@ -58,7 +58,6 @@ class BrokerCallbacks:
 
     Args:
         member: Member whose loops, progress and counts are reported.
-        instance: Client instance of the member.
         settings: Settings of the member, which are also reported.
     """
 
@@ -205,7 +204,6 @@ def _pop_state(loop: PopLoop) -> PopState:
 
 
 def _stacks() -> str:
-    """Return the stacks of all threads of this process, one paragraph per thread."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     frames = sys._current_frames()  # noqa: SLF001  Documented; there is no other way.
     return "\n\n".join(

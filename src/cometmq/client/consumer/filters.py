@@ -46,7 +46,6 @@ class Tag:
         object.__setattr__(self, "tags", parse_subscription("", expression).tags)
 
     def __str__(self) -> str:
-        """Return the expression in the protocol's syntax."""
         return " || ".join(self.tags) or EVERY_TAG
 
 

@@ -86,18 +86,13 @@ class GroupMember:
     """A member of a consumer group.
 
     Attributes:
-        group: The consumer group.
         loops: Pull loops of the assigned queues.
         is_assigned: Whether the user assigned the queues with `assign`.
         progress: Consumed offsets.
-        counts: Counts of messages and calls by topic.
         callbacks: Answers queries of brokers on behalf of consoles.
         admission: Locks queues for orderly consumption; None: queues need no lock.
 
     Args:
-        instance: Routes and connections.
-        group: The consumer group.
-        settings: Times and sizes.
         is_push: Whether the consumer has a listener, and therefore a retry topic.
         deliver: Called with pulled messages and their loop.
         discard: Called with a record that cannot be decoded.
@@ -182,7 +177,7 @@ class GroupMember:
             discard,
         )
 
-    # --- life
+    # --- life cycle
 
     async def start(self) -> None:
         """Join the group and start pulling."""
@@ -297,7 +292,7 @@ class GroupMember:
         await self._instance.beat()
         self._wake.set()
 
-    # --- shares
+    # --- rebalance
 
     async def _rebalance_forever(self) -> None:
         while True:
@@ -376,7 +371,7 @@ class GroupMember:
     def _subscription_of(self, topic: str) -> Subscription:
         return self._subscriptions.get(topic) or Subscription(topic)
 
-    # --- progress
+    # --- committed offsets
 
     async def _count_forever(self) -> None:
         while True:
@@ -393,7 +388,7 @@ class GroupMember:
         else:
             self._instance.outages.worked(_STORING, self.group)
 
-    # --- for the instance
+    # --- called by the instance
 
     def heartbeat_part(self) -> ConsumerPart:
         """Return the part of a heartbeat that announces this member to brokers."""

@@ -209,7 +209,6 @@ def _is_for_the_worker(error: BaseException) -> bool:
 
 
 def _verdict_of_error(error: BaseException, messages: list[StoredMessage]) -> ListenerVerdict:
-    """Log the exception of a listener and return the resulting verdict."""
     if isinstance(error, RetryLater):
         return ListenerVerdict(is_consumed=False, delay_ms=error.delay_ms, error=error)
     if isinstance(error, DeadLetter | BodyError):

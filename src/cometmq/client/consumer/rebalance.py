@@ -29,8 +29,6 @@ class Rebalance:
         assigned: Queries brokers for the assignment; None: members compute it.
 
     Args:
-        instance: Routes and connections.
-        group: The consumer group.
         settings: Allocation strategy, and whether every member consumes every queue.
     """
 

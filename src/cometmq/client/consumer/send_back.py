@@ -33,8 +33,6 @@ class SendBack:
     """Returns messages of one group to their brokers for redelivery.
 
     Args:
-        instance: Routes and connections.
-        group: The consumer group.
         retries_max: Retries before a message becomes a dead letter; -1: 16.
     """
 

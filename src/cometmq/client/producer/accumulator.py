@@ -26,8 +26,6 @@ class Accumulator:
     """The batches of one producer that are being filled.
 
     Args:
-        encoder: Encodes messages.
-        sender: Sends them.
         settings: Maximum delay and size of a batch.
     """
 

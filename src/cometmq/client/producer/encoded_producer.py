@@ -91,7 +91,7 @@ class AsyncEncodedProducer(AsyncGroupClient):
         """A function that returns a new unique message id; may be called from any thread."""
         return self._ids.next_id
 
-    # --- life
+    # --- life cycle
 
     async def _open(self) -> None:
         """Join the group; with `judge`, send a heartbeat to all brokers immediately."""
@@ -225,13 +225,11 @@ class AsyncEncodedProducer(AsyncGroupClient):
 
 
 def _id_of(properties: str) -> str:
-    """Return the message id in a property block, or an empty text."""
     _, found, rest = f"{keys_of.PROPERTY_SEPARATOR}{properties}".partition(_ID_NAME)
     return rest.partition(keys_of.PROPERTY_SEPARATOR)[0] if found else ""
 
 
 def _has_committed(records: bytes, message_id: str) -> bool:
-    """Return whether the found messages include a committed one with this id."""
     return any(
         record.sys_flag & TRANSACTION_MASK == TRANSACTION_COMMIT
         and record.properties().get(keys_of.UNIQ_KEY) == message_id

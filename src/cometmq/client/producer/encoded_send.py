@@ -86,7 +86,6 @@ class SendEncoder:
         plain_size_max: Bodies up to this size are neither too long nor compressed, bytes.
 
     Args:
-        group: Group of the producer.
         settings: Limits for compression and body size.
         clock: Provides the time at which a message is born.
         ids: Generates the message ids.
@@ -312,7 +311,6 @@ def _no_message(given: object) -> MessageError:
 def _property_text(
     message: Message, message_id: str, extra: Mapping[str, str] | None = None
 ) -> str:
-    """Return the property block of a message in the format of brokers."""
     tag = message.tag or ""
     if _is_bare(message) and not extra and tag.isascii():
         # The common case, in a third of the time; `Message` has checked the tag.
@@ -327,7 +325,6 @@ def _property_text(
 
 
 def _is_bare(message: Message) -> bool:
-    """Return whether a message has no properties except its tag."""
     return not (
         message.properties or message.keys or message.delay_level or message.deliver is not None
     )

@@ -90,7 +90,7 @@ class AsyncProducer(AsyncGroupClient):
         check_code = RequestCode.CHECK_TRANSACTION_STATE
         self._membership.takers[check_code] = self._transactions.take_check
 
-    # --- life
+    # --- life cycle
 
     async def _open(self) -> None:
         """Join the group; connect to brokers at the first send, or immediately with a `transaction_listener`."""
@@ -433,7 +433,6 @@ class AsyncProducer(AsyncGroupClient):
 
 
 def _failed(error: BaseException) -> asyncio.Future[SendResult]:
-    """Return a future that already holds the error of a send."""
     result: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
     result.set_exception(error)
     return result

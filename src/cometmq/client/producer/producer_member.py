@@ -17,7 +17,6 @@ class ProducerMember:
     """The membership of a producer in its group.
 
     Attributes:
-        group: The producer group.
         takers: Handlers for requests of brokers, by request code.
     """
 

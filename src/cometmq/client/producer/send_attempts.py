@@ -65,12 +65,8 @@ def header_pieces(
 class PendingSend:
     """A send in progress.
 
-    Attributes:
-        encoded: The encoded message.
-
     Args:
         sender: Sender of the producer.
-        encoded: The encoded message.
         pick: Chooses the queue; None: round robin, with retries.
         result: Future for the caller.
         began: Start of the current attempt, monotonic seconds.
@@ -204,7 +200,7 @@ class PendingSend:
             else:
                 self.attempt()
 
-    # --- told by the channel (net.waiters.Waiter)
+    # --- called by the channel (net.waiters.Waiter)
 
     def answered(self, answer: RawCommand, /) -> None:
         """Handle the broker's answer; a send that its caller cancelled is counted as completed, too."""

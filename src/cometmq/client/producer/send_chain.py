@@ -40,8 +40,6 @@ class SendChain:
         interceptors: Called for each send and for the ends of transactions.
 
     Args:
-        encoder: Encodes messages.
-        sender: Sends them.
         interceptors: Called for each send.
         accumulator: Makes batches; None: no batching.
     """

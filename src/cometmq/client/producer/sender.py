@@ -26,16 +26,12 @@ class EncodedSender:
     """Sends the encoded messages of one producer.
 
     Attributes:
-        instance: Routes and connections.
-        settings: Attempts and times.
-        clock: Clock of the instance.
         faults: Brokers to avoid; None without `latency_fault`.
         turn: Round robin over the queues of each topic.
         returns: Waits for brokers that are unreachable.
         is_closed: Whether no further attempt may start.
 
     Args:
-        instance: Routes and connections.
         settings: Attempts, times and limits.
     """
 

@@ -114,9 +114,6 @@ class ProducerTransactions:
     """The transactions of one producer.
 
     Args:
-        group: Producer group.
-        instance: Routes and connections.
-        encoder: Encodes messages.
         listener: Knows the outcome of transactions of other processes; None: nobody does.
         namespace: Namespace to remove from topics before the listener sees them.
         body_size_max: Maximum length of a body after decompression, bytes.
@@ -165,7 +162,7 @@ class ProducerTransactions:
         """Cancel the answers to checks that are in progress."""
         await self._checks.close()
 
-    # --- the way of one
+    # --- begin and end
 
     async def begin(
         self, sender: EncodedSender, message: Message, pick: Pick | None, timeout_ms: int | None
@@ -260,7 +257,7 @@ class ProducerTransactions:
         for ended in ends:
             ended(None)
 
-    # --- what brokers ask
+    # --- checks by brokers
 
     def take_check(self, command: Command, channel: Channel) -> bool:
         """Handle CHECK_TRANSACTION_STATE 39; return False if it does not concern this group."""
@@ -391,7 +388,6 @@ class AsyncTransaction:
         return self._end
 
     async def __aenter__(self) -> Self:
-        """Send the half message."""
         self._half = await self._begin()
         return self
 

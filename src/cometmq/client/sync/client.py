@@ -62,7 +62,6 @@ class BlockingClient(Generic[Client]):
         self._portal.end(self._client.close)
 
     def __enter__(self) -> Self:
-        """Start the client."""
         self.start()
         return self
 
@@ -72,7 +71,6 @@ class BlockingClient(Generic[Client]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close the client."""
         self._portal.end(self._client.__aexit__, kind, error, trace)
 
 

@@ -24,8 +24,6 @@ class CacheGauge:
     """The gauge values of one push consumer, exported until `close`.
 
     Args:
-        instance: Client instance of the consumer.
-        group: Group of the consumer.
         cached: Returns the cached messages; called in any thread.
     """
 

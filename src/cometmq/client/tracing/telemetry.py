@@ -34,12 +34,7 @@ _MS_OF_CALLS = (1, 5, 10, 100, 1_000, 10_000, 60_000)
 
 
 class Telemetry:
-    """The OpenTelemetry spans and durations of one producer or consumer.
-
-    Args:
-        instance: Client instance.
-        group: Group of the producer or consumer.
-    """
+    """The OpenTelemetry spans and durations of one producer or consumer."""
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
         self._instance = instance

@@ -50,8 +50,6 @@ class Tracer:
         dropped: Number of records that were lost, because the queue was full or they could not be sent.
 
     Args:
-        instance: Routes and connections.
-        group: Group of the producer or consumer.
         topic: Topic for the traces.
     """
 
@@ -72,7 +70,7 @@ class Tracer:
         self._bunch_ready = asyncio.Event()
         self._tasks.spawn(self._send_forever(), "send")
 
-    # --- what is watched
+    # --- interceptor methods
 
     def sending(self, messages: Messages, kind: TracedMessage) -> tuple[Messages, SendEnded]:
         """Record a send when it is acknowledged, with one record for each message of a batch.
@@ -179,7 +177,7 @@ class Tracer:
 
         return ended
 
-    # --- on their way
+    # --- sending
 
     def _note(self, trace: Trace) -> None:
         if len(self._waiting) >= WAITING_MAX:

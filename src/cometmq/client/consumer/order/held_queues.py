@@ -24,8 +24,6 @@ class HeldQueues:
     """The queue locks of one member of a group.
 
     Args:
-        instance: Routes and connections.
-        group: The consumer group.
         settings: Interval of renewals and duration of locks.
         lost: Called with queues that another client has locked.
     """

@@ -63,12 +63,10 @@ class Lines:
     """The lines of one consumer.
 
     Args:
-        call: The listener.
         settings: Concurrency, pauses and retries.
         held: Queue locks; None: none are needed (broadcasting).
         give_back: Called with a message after its last retry.
         halt: Called when the listener returns an invalid result; no further call may start.
-        clock: Provides the time.
     """
 
     def __init__(
@@ -95,7 +93,7 @@ class Lines:
         self._tasks = Tasks("listener")
         self._is_closed = False
 
-    # --- what comes in
+    # --- jobs
 
     def submit(self, job: ListenerJob) -> None:
         """Append messages to their lines."""
@@ -162,7 +160,7 @@ class Lines:
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
-    # --- a line
+    # --- calls of a line
 
     async def _run(self, line: _Line, queue: MessageQueue) -> None:
         while not line.is_stopped:
@@ -238,7 +236,6 @@ class Lines:
         return False
 
     async def _pause(self, line: _Line, seconds: float) -> None:
-        """Sleep, but no longer than until the line stops."""
         deadline = self._clock.monotonic() + seconds
         while not line.is_stopped and (left := deadline - self._clock.monotonic()) > 0:
             line.arrived.clear()
@@ -280,7 +277,6 @@ class Lines:
 def _by_key(
     messages: list[StoredMessage], order_key: Callable[[StoredMessage], str]
 ) -> dict[str, list[StoredMessage]]:
-    """Return the messages of each key, in order."""
     found: dict[str, list[StoredMessage]] = {}
     for message in messages:
         try:

@@ -21,10 +21,6 @@ class Orderly:
     """Locks and unlocks queues, and runs the listener in order.
 
     Args:
-        call: The listener.
-        instance: Routes and connections.
-        group: The consumer group.
-        settings: Settings of the consumer.
         give_back: Called with a message after its last retry.
         halt: Called when the listener returns an invalid result.
         lost: Called with queues that another client has locked.
@@ -76,7 +72,7 @@ class Orderly:
             # At the end, this includes queues of former subscriptions.
             await self._held.give_back(self._held.queues if self._is_closed else queues)
 
-    # --- messages: as other workers
+    # --- jobs, as in other workers
 
     def submit(self, job: ListenerJob) -> None:
         """Append messages to the lines of their queue."""

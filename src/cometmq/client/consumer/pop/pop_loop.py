@@ -46,10 +46,7 @@ class PopContext:
     Attributes:
         popper: Pops and acknowledges messages.
         back: Sends messages to the dead letters.
-        settings: Sizes and times.
         gate: Set while the member may pop.
-        counts: Counts by topic.
-        clock: Provides the time.
         outages: Logs failing pops.
         tasks: Runs acknowledgements.
         deliver: Called with popped messages and their loop.
@@ -75,7 +72,6 @@ class PopLoop:
         queue: The queue; id -1 means any queue of its broker.
         process_queue: Required by jobs as in a pull loop; not used, because pop has no offset to commit.
         is_dropped: Whether popping has ended; popped messages still belong to this member until their invisible time ends.
-        counts: Counts of the topic.
         popped_ms: Time of the last pop request, ms since 1970.
     """
 
@@ -183,7 +179,7 @@ class PopLoop:
             for message in messages
         )
 
-    # --- what becomes of messages
+    # --- acknowledgement and retry
 
     def settle(self, messages: Sequence[StoredMessage], verdict: ListenerVerdict) -> None:
         """Acknowledge the messages of a listener call, or hide them for a retry, or make them dead letters."""

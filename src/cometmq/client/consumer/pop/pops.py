@@ -181,7 +181,7 @@ class Popper:
         """Return the topic in which a message is stored; for a retry that is the pop retry topic."""
         return real_topic(self.namespace.wrap(message.topic), self._group, receipt.kind)
 
-    # --- messages and their handles
+    # --- messages and receipt handles
 
     async def _messages(
         self, broker_name: str, ask: PopTerms, given: PoppedRecords
@@ -206,7 +206,6 @@ class Popper:
     def _batches(
         self, messages: Sequence[StoredMessage], receipts: Sequence[Receipt]
     ) -> list[BatchAck]:
-        """Return the acknowledgements grouped by check point."""
         offsets: dict[tuple[str, Receipt], list[int]] = {}
         for message, receipt in zip(messages, receipts, strict=True):
             topic = self.namespace.wrap(message.topic)

@@ -113,7 +113,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
         if self._subscriptions.pop(self._namespace.wrap(topic), None) is None:
             raise SubscriptionError(f"{topic!r:.80} is not subscribed by {self!r}")
 
-    # --- life
+    # --- life cycle
 
     async def _open(self) -> None:
         """Join the group; messages are requested only by `receive`."""
@@ -187,7 +187,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
         self._check_running()
         return await self._popper.change_invisibility(message, invisible_ms)
 
-    # --- where to ask
+    # --- choice of broker
 
     async def _places(self) -> list[_Place]:
         """Return the subscribed topics with their brokers, starting with a different pair each time."""

@@ -99,7 +99,6 @@ class BrokerGroupMembers:
                     return
 
     def _chosen(self, queue: MessageQueue) -> int:
-        """Return the id of the member to read from first."""
         if self.read_from is ReadFrom.MASTER or not self.replicas:
             return MASTER_ID
         if self.read_from is ReadFrom.SLAVE or not self.has_master:

@@ -81,7 +81,7 @@ class AsyncPullConsumer(AsyncGroupClient):
         for topic, expression in each_of(subscriptions):
             self.subscribe(topic, expression)
 
-    # --- life
+    # --- life cycle
 
     async def _open(self) -> None:
         """Join the group; without subscriptions, connect only at the first call."""

@@ -58,12 +58,8 @@ class PullContext:
     """Dependencies that all pull loops of a member share.
 
     Attributes:
-        puller: Sends pulls.
         progress: Consumed offsets of the group.
-        settings: Sizes and times.
         gate: Set while the member may pull.
-        counts: Counts by topic.
-        clock: Provides the time.
         outages: Logs failing pulls.
         start: Finds the first offset of a queue, from the committed one or by the group's rule.
         deliver: Called with matching messages and their loop.
@@ -102,17 +98,13 @@ class PullLoop:
     """Pulls one queue.
 
     Attributes:
-        queue: The queue.
         process_queue: Pulled and unconsumed messages; replaced after each seek, so that messages from before the seek
             cannot change the new position.
         is_dropped: Whether the queue was revoked; late results are then ignored.
-        counts: Counts of the topic.
         pulled_ms: Time of the last pull, ms since 1970; 0: none.
         consumed_ms: Time at which a message was last consumed, ms since 1970.
 
     Args:
-        queue: The queue.
-        subscription: Filter for its messages.
         reading: Dependencies that all loops of a member share.
     """
 

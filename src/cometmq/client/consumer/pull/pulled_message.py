@@ -40,7 +40,6 @@ class PulledMessage(StoredMessage):
 
 
 def _properties(message: StoredMessage) -> Mapping[str, str]:
-    """Return the properties of a message, decoded once."""
     record = _record_of(
         message
     )  # Read first: a thread that clears it has set the properties before.
@@ -83,7 +82,6 @@ def _read(message: StoredMessage) -> StoredMessage:
 
 
 def _attribute(name: str) -> property:
-    """Return a property that decodes the attribute on access."""
     if name == "properties":
         return property(_properties)
     if name == "message_id":

@@ -59,12 +59,7 @@ class PullTerms:
 
 
 class Puller:
-    """Sends pulls for one consumer group.
-
-    Args:
-        instance: Routes and connections.
-        group: The consumer group.
-    """
+    """Sends pulls for one consumer group."""
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
         self._instance = instance
@@ -223,10 +218,7 @@ class RepeatedPull:
     """Sends pulls of one queue that differ only in their offsets; the common header text is encoded once.
 
     Args:
-        puller: Sends the pulls.
-        queue: The queue.
         ask: Parameters; `commit_offset` is given with each pull.
-        clock: Provides the time.
         came: Called with each result immediately, before the task that awaits it continues.
     """
 

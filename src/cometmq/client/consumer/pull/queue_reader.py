@@ -81,7 +81,7 @@ class AsyncQueueReader(AsyncGroupClient):
         self._messages = MessageApi(self._instance)
         self._suggested: dict[MessageQueue, int] = {}
 
-    # --- what there is
+    # --- topics, brokers and queues
 
     async def topics(self) -> list[str]:
         """Return the names of all topics of the namespace, including system topics.
@@ -145,7 +145,7 @@ class AsyncQueueReader(AsyncGroupClient):
         ordered = known.route.write_queues(topic) if known.route.order_config else ()
         return TopicQueues(readable, tuple(ordered))
 
-    # --- where queues and the group stand
+    # --- offsets
 
     async def min_offsets(
         self, queues: Iterable[MessageQueue]

@@ -23,8 +23,6 @@ class RangeReader:
     """Reads one range of one queue.
 
     Args:
-        puller: Sends the pulls.
-        queue: The queue.
         start: First queue offset.
         end: Queue offset after the last message.
         ask: Parameters of the pulls; `max_count` is the initial number of messages per pull.

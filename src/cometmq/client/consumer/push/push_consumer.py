@@ -160,7 +160,7 @@ class AsyncPushConsumer(AsyncGroupClient):
         del self._subscribed[topic]
         self._member.unsubscribe(self._namespace.wrap(topic))
 
-    # --- life
+    # --- life cycle
 
     async def _open(self) -> None:
         """Join the group and start consuming.
@@ -192,7 +192,6 @@ class AsyncPushConsumer(AsyncGroupClient):
         await self._member.start()
 
     def _cached(self) -> dict[str, tuple[int, int]]:
-        """Return the number and bytes of cached messages, by topic without the namespace."""
         return self._short(self._member.cached())
 
     def _short(self, by_topic: Mapping[str, Value]) -> dict[str, Value]:
@@ -243,7 +242,7 @@ class AsyncPushConsumer(AsyncGroupClient):
         if self._fault is not None:
             raise self._fault
 
-    # --- while it runs
+    # --- control
 
     def pause(self) -> None:
         """Stop pulling until `resume`; messages that were pulled are still passed to the listener."""
@@ -266,7 +265,7 @@ class AsyncPushConsumer(AsyncGroupClient):
         replace(self._settings, concurrency=concurrency)  # Checks the value.
         self._workers.resize(concurrency)
 
-    # --- what it tells of itself
+    # --- statistics
 
     def statistics(self) -> dict[str, TopicCounts]:
         """Return the number of messages pulled, consumed and refused since the start, by topic."""
@@ -303,7 +302,6 @@ class AsyncPushConsumer(AsyncGroupClient):
             self._consume_timeout.begin(job)
 
     def _done(self, job: AnyJob, verdict: ListenerVerdict, seconds: float) -> None:
-        """Count a finished job and settle its messages."""
         is_consumed = verdict.is_consumed
         job.loop.counts.called(seconds, len(job.messages), is_consumed=is_consumed)
         if (
