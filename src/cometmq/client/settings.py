@@ -221,7 +221,7 @@ class ConsumerSettings(ClientSettings):
         pull_count: pullBatchSize; maximum number of messages per pull (a broker returns at most 32).
         pull_bytes: pullBatchSizeInBytes; maximum size of a pull's messages, bytes; 0: the broker's limit.
         suspend_ms: brokerSuspendMaxTimeMillis; how long a broker may hold a pull that finds no message (long polling), ms.
-        suspended_timeout_ms: consumerTimeoutMillisWhenSuspend; client-side timeout of such a pull, ms.
+        suspended_timeout_ms: consumerTimeoutMillisWhenSuspend; has no effect: such a pull times out after `suspend_ms` + 15 s.
         allocation: allocateMessageQueueStrategy; assigns queues to the members of the group: a function of
             `cometmq.client.consumer.allocation` or your own. Must be the same in all members.
         rebalance_interval_ms: rocketmq.client.rebalance.waitInterval; time between two rebalances, ms.
@@ -260,7 +260,7 @@ class ConsumerSettings(ClientSettings):
 
     def __post_init__(self) -> None:
         ClientSettings.__post_init__(self)
-        # As in DefaultLitePullConsumerImpl: otherwise the client would time out before the broker answers.
+        # Checked as in DefaultLitePullConsumerImpl, where the client would otherwise time out before the broker answers.
         if self.suspended_timeout_ms <= self.suspend_ms:
             raise refused(self, "suspended_timeout_ms", f"over suspend_ms ({self.suspend_ms})")
 

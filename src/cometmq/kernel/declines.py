@@ -24,13 +24,13 @@ from cometmq.kernel.turn_reads import OfPeer, TurnReads
 
 
 class LaneTable(Generic[End]):
-    """Open queues, found by topic and queue id, to which sends need no checks; compiled in `_lane_table`."""
+    """The open queues (lanes), to which sends need no checks, by topic and queue id; compiled in `_lane_table`."""
 
     def keep(self, topic: str, queue_id: int, lane: Lane[End]) -> None:
-        """Let sends to a queue find its lane from now on."""
+        """Let later sends to a queue find its lane, so that they skip the checks."""
 
     def forget(self, topic: str) -> None:
-        """Remove the lanes of a topic."""
+        """Remove the lanes of a topic, so that its next sends are checked again."""
 
     def clear(self) -> None:
         """Remove all lanes."""
@@ -172,7 +172,7 @@ def pack_columns(
     store_host: bytes,
     content: list[Buffer],
 ) -> tuple[int, int]:
-    """Encode records, as many as there is room for, and store their places in the batch.
+    """Encode sends as records, as many as fit before `end`, and store their places in the batch.
 
     Args:
         batch: The sends.

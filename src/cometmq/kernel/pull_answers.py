@@ -22,7 +22,7 @@ def pull_answer(
     entry_count: int,
     log: LogReach,
 ) -> PulledAnswer | None:
-    """Answer a pull.
+    """Answer a pull from memory; return None if the slow path must answer it.
 
     Args:
         terms: Terms of the pull except queue and offset; no number has more than 64 bits.

@@ -63,7 +63,7 @@ def pack_records(
     arrivals: list[Arrival[End]],
     results: list[PutResult],
 ) -> tuple[int, int]:
-    """Encode records, as many as there is room for.
+    """Encode messages as records, as many as fit before `end`.
 
     Args:
         puts: The messages.

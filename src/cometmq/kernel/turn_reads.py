@@ -1,4 +1,4 @@
-"""Collects the bytes that connections receive during a read batch, and writes to their sockets, without Python calls.
+"""Collects the bytes that connections receive during a read batch, and writes to their sockets, without a Python call each.
 
 A client that waits for each answer sends one request per read. With very many such connections, the calls between the loop,
 the read batch and the sockets took longer than the sends. Other reads, and answers that take more than one write, are

@@ -47,7 +47,7 @@ _WAITING = {
 
 
 class ExplainFinding(NamedTuple):
-    """The result of one check.
+    """The result of one check of why a message was not consumed.
 
     Attributes:
         check: Name of the check.

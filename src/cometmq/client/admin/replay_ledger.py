@@ -223,6 +223,6 @@ def _list(value: Any) -> Sequence[Any]:
 
 
 def places_of(letters: Sequence[LetterId], some: Iterable[LetterId]) -> tuple[int, ...]:
-    """Return the indexes of some letters in a list."""
+    """Return the indexes of some dead letters in a claim's list."""
     wanted = set(some)
     return tuple(place for place, letter in enumerate(letters) if letter in wanted)

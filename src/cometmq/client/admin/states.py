@@ -313,7 +313,7 @@ class States:
     async def _groups(
         self, addresses: Mapping[str, str] | None, only: str | None
     ) -> list[GroupState]:
-        """Return the groups at these brokers, or at all; only one of the groups, or all."""
+        """Return the consumer groups at these brokers, or at all; only the group `only`, or all."""
         absent = {each.name: each for each in await self.missing()}
         if addresses is None:
             api = self._instance.nameserver_api

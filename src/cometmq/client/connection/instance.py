@@ -341,7 +341,7 @@ class ClientInstance:
         return answer
 
     async def tell(self, address: str, command: Command) -> None:
-        """Send a request that is not answered.
+        """Send a one-way request, which is not answered.
 
         Raises:
             NetError: The broker cannot be reached.

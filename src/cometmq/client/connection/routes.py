@@ -152,7 +152,7 @@ def known_topic(topic: str, route: TopicRoute, *, is_inherited: bool = False) ->
 
 
 def check_route(topic: str, route: TopicRoute) -> None:
-    """Check the number of queues in a route, and return the route.
+    """Raise an error if a route has too many queues to list.
 
     Raises:
         CodecError: The route has more than QUEUES_MAX queues.

@@ -113,7 +113,7 @@ class BrokerCallbacks:
         self._direct.spawn(self._consume_one(command, channel, consume), "direct", size)
 
     async def close(self) -> None:
-        """Cancel direct consumption."""
+        """Cancel the direct consumption of messages."""
         await self._direct.close()
 
     def running(self, *, is_with_stacks: bool = False) -> RunningState:

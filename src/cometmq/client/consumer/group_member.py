@@ -83,7 +83,7 @@ Discard = Callable[[PullLoop, Record], None]
 
 
 class GroupMember:
-    """A member of a consumer group.
+    """A member of a consumer group, with its assigned queues, their pull loops and the committed offsets.
 
     Attributes:
         loops: Pull loops of the assigned queues.

@@ -116,7 +116,7 @@ class LocalOffsets:
 
 
 class QueuePlace:
-    """The consumed offset of a member in one queue, and the part of it that is stored.
+    """The consumed offset of a member in one queue, and the last stored offset.
 
     Attributes:
         offset: Next offset to consume; None: nothing was consumed yet.

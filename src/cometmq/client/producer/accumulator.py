@@ -95,7 +95,7 @@ class Accumulator:
 
 
 class _Accumulation:
-    """Messages and the futures of their results."""
+    """A batch that is being filled: messages and the futures of their results."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []

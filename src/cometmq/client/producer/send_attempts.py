@@ -63,7 +63,7 @@ def header_pieces(
 
 
 class PendingSend:
-    """A send in progress.
+    """A send from its first attempt to its result, with retries.
 
     Args:
         sender: Sender of the producer.

@@ -84,7 +84,7 @@ def make_chain(
     group: str,
     settings: ProducerSettings,
 ) -> SendChain | None:
-    """Make the steps that the settings enable; None if there are none."""
+    """Make the optional steps of sends (interceptors, batching) that the settings enable; None if there are none."""
     interceptors = make_interceptors(instance, group, settings)
     accumulator = Accumulator(encoder, sender, settings) if settings.auto_batch else None
     if not interceptors and accumulator is None:

@@ -3,9 +3,9 @@
     async with producer.transaction(Message("orders", b"...")) as transaction:
         await book_the_order()      # an exception rolls back, the end of the block commits
 
-A broker that receives neither checks the transaction (CHECK_TRANSACTION_STATE). Transactions of this process are
-answered from memory, others by your `TransactionListener`; so a group with a listener also completes the transactions
-of a producer that died. Follows DefaultMQProducerImpl of RocketMQ 5.3.3.
+A broker that receives neither a commit nor a rollback checks the transaction (CHECK_TRANSACTION_STATE). Transactions of
+this process are answered from memory, others by your `TransactionListener`; so a group with a listener also completes
+the transactions of a producer that died. Follows DefaultMQProducerImpl of RocketMQ 5.3.3.
 """
 
 import asyncio
@@ -70,7 +70,7 @@ class TransactionState(IntEnum):
 
 
 class TransactionListener(Protocol):
-    """The user's side of transactions; each method may be `def` (run in a thread) or `async def`."""
+    """The user's code for transactions: does the work and knows its outcome; methods may be `def` (run in a thread) or `async def`."""
 
     def execute(
         self, message: Message, argument: Any

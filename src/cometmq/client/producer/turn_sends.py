@@ -30,7 +30,7 @@ _OK = SendStatus.OK  # Looking up an Enum member takes as long as a function cal
 
 
 class TopicTargets(NamedTuple):
-    """The queues of a topic in the form that the kernel needs.
+    """The queues of a topic and the data for sending to them, in the form that the kernel needs.
 
     Attributes:
         known: Route that contains the queues.
@@ -48,7 +48,7 @@ class TopicTargets(NamedTuple):
 
 
 class TurnSends:
-    """The simple sends of one producer.
+    """Collects the simple sends of one producer during an iteration of the event loop, and writes them together.
 
     Attributes:
         encoder: Encodes sends that go alone.

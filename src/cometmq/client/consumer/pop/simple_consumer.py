@@ -265,12 +265,11 @@ class AsyncSimpleConsumer(AsyncGroupClient):
 
 
 class _SimpleMember:
-    """The membership of a simple consumer in its group, for the client instance."""
+    """The membership of a simple consumer in its group; `subscriptions` may change later."""
 
     def __init__(
         self, group: str, subscriptions: Mapping[str, Subscription], settings: SimpleSettings
     ) -> None:
-        """`subscriptions` may change later."""
         self.group = group
         self._subscriptions = subscriptions
         self._settings = settings

@@ -209,7 +209,7 @@ class ThreadWorkers:
             self._loop.call_soon(self._call_for_turn)
 
     def _call_for_turn(self) -> None:
-        """Wake a thread for all jobs of this iteration of the loop."""
+        """Wake a thread for the jobs that this iteration of the loop has added."""
         self._is_calling = False
         if len(self._jobs) > 1 and not self._is_looking:
             self._look_soon()
