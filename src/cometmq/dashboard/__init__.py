@@ -1,4 +1,4 @@
-"""The dashboard: pages in a browser for who runs a cluster, ours or Java's.
+"""The dashboard: web pages for operators of a RocketMQ cluster, with CometMQ's or Java's brokers.
 
 It needs the extra `dashboard`; its design is docs/design/0056-dashboard.md.
 """

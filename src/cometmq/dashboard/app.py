@@ -1,4 +1,4 @@
-"""The application: login and logout, and each page of the table behind the checks that all of them have."""
+"""The ASGI application of the dashboard: login, logout, and all pages behind the common checks of session, form and role."""
 
 import contextlib
 import logging
@@ -50,7 +50,7 @@ class Application:
     """The ASGI application that answers requests.
 
     Args:
-        context: what all pages share.
+        context: The parts that all pages share.
     """
 
     def __init__(self, context: AppContext) -> None:
@@ -58,7 +58,7 @@ class Application:
         self._authenticator = Authenticator(context.settings, context.users)
 
     def asgi(self) -> ASGIApp:
-        """For a server."""
+        """Return the application to run in an ASGI server, with the security checks in front of it."""
         routes = [
             Route("/login", self._show_login, methods=["GET"]),
             Route("/login", self._log_in, methods=["POST"]),
@@ -174,7 +174,7 @@ class Application:
         return None
 
     async def _is_gone(self, session: Session, request: Request) -> bool:
-        """End the session of a user of the cluster whom it does not know any more; most pages ask it nothing in his name."""
+        """Log a cluster user out if the cluster refuses them by now; return whether it did. Most pages send it no request."""
         now_ms = self._context.clock.now_ms()
         if session.credentials is None or now_ms - session.checked_ms < _CHECKED_MS:
             return False
@@ -208,7 +208,7 @@ class Application:
         return Route(page.path, answer, methods=["POST" if page.does else "GET"])
 
     async def _do(self, page: Page, page_request: PageRequest) -> Response:
-        """A form: of this session, of an admin, once; and the audit."""
+        """Handle a submitted form: check its session, role and single use, run it, and write the audit."""
         session, fields = page_request.session, page_request.fields
         if not session.has_token(fields.get("csrf", "")):
             return self._problem(
@@ -239,7 +239,7 @@ class Application:
     async def _form_again(
         self, page: Page, page_request: PageRequest, error: CometError
     ) -> Response:
-        """The page with the form, what was written in it, and why it was not done."""
+        """Show the page of a failed form again, with the user's input and the reason of the failure."""
         if page.form_on is None:
             return self._failed(page, page_request, error)
         page_request.problem, page_request.status = _sentence(error), _status(error)
@@ -250,7 +250,7 @@ class Application:
 
     def _failed(self, page: Page, page_request: PageRequest, error: CometError) -> Response:
         if page.is_part:
-            # Shown in the place of the part, which goes on asking.
+            # The error replaces this part of the page, which keeps refreshing itself.
             page_request.problem = _sentence(error)
             return page_request.page(
                 "part_problem.html",
@@ -284,7 +284,7 @@ class Application:
         return HTMLResponse(render(self._context.templates, "bare.html", values), status)
 
     async def _broken(self, _request: Request, error: Exception) -> Response:
-        """A bug: the log has the traceback, the page a sentence."""
+        """Answer a request that failed by a bug: the page gets one sentence, the log the traceback."""
         values = {
             "title": "This is our fault",
             "text": f"The page could not be made ({type(error).__name__}). The dashboard's log says more; please file it.",
@@ -294,7 +294,7 @@ class Application:
     # --- the rest
 
     async def _take_report(self, request: Request) -> Response:
-        """Take a browser's report of a blocked page element; it becomes a line on the audit page at most."""
+        """Record a browser's report of a blocked page element (CSP), for the log and the audit page, within bounds."""
         text = (await request.body())[:4000].decode("utf-8", "replace")
         address = request.client.host if request.client else "?"
         reports = self._context.csp_reports
@@ -308,7 +308,7 @@ class Application:
 def _to_login(request: Request, page: Page) -> Response:
     after = link(request.url.path) + (f"?{request.url.query}" if request.url.query else "")
     if page.is_part:
-        # The whole page goes to the login, not the part; what asked for it is the page to come back to.
+        # Redirect the whole page to the login, not the part; after the login the browser returns to the page with the part.
         after = _path_of(request.headers.get("hx-current-url", "/"))
         return Response("", 401, {"HX-Redirect": link("/login", next=after)})
     return RedirectResponse(
@@ -329,7 +329,7 @@ def _path_of(url: str) -> str:
 
 
 def _own_path(path: str) -> str:
-    """A path of this dashboard; empty where it might lead elsewhere."""
+    """Return the path if it is one of this dashboard; an empty string if it could lead to another site or to the login."""
     is_own = (
         path.startswith("/")
         and not path.startswith(("//", "/\\", "/login"))
@@ -356,7 +356,7 @@ async def _form(request: Request) -> Mapping[str, str]:
     return dict(pairs)
 
 
-# What the client refuses before it asks anybody.
+# Errors that the client raises before it sends a request.
 _WRONG = (WrongInput, RequestError, MessageError, SettingsError)
 
 

@@ -1,4 +1,4 @@
-"""The audit file: who changed what, when and with what outcome, a line of JSON each.
+"""The audit file: one JSON line for each action of a user, with its time and outcome.
 
 {"ms": 1795520000000, "user": "admin", "from": "127.0.0.1", "action": "delete topic", "of": "orders", "outcome": "done"}
 """
@@ -16,15 +16,15 @@ _TEXT_MAX = 500
 
 
 class AuditEntry(NamedTuple):
-    """One line of the audit: an action of a user, and how it ended.
+    """One line of the audit: an action of a user, and its outcome.
 
     Attributes:
-        ms: when, since 1970.
-        user: who.
-        address: where from.
-        action: what was asked for.
-        subject: of which topic, group, message or user.
-        outcome: "done", or why not.
+        ms: Time of the action, ms since 1970.
+        user: Name of the user.
+        address: IP address of the user's browser.
+        action: The requested action, for example "delete topic".
+        subject: Name of the topic, group, message or user that the action concerns.
+        outcome: "done", or the reason why the action failed.
     """
 
     ms: int
@@ -36,10 +36,10 @@ class AuditEntry(NamedTuple):
 
 
 class Audit:
-    """The file with the actions of all users, and the last of them in memory.
+    """The audit file, with its last entries in memory.
 
     Args:
-        data_dir: where the file lies.
+        data_dir: Folder of the file.
     """
 
     def __init__(self, data_dir: Path) -> None:
@@ -47,10 +47,10 @@ class Audit:
         self._last: deque[AuditEntry] = deque(maxlen=KEPT)
 
     def open(self) -> None:
-        """Read what was done before; a line that is damaged is passed over.
+        """Load the last entries of earlier runs; damaged lines are skipped.
 
         Raises:
-            OSError: the file cannot be read or written.
+            OSError: The folder cannot be created, or a file cannot be read.
         """
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         for path in (self._path.with_suffix(".1.jsonl"), self._path):
@@ -59,14 +59,14 @@ class Audit:
                     self._last.extend(each for line in file if (each := _read(line)))
 
     def last(self) -> list[AuditEntry]:
-        """The newest first."""
+        """Return the last entries, newest first."""
         return list(reversed(self._last))
 
     def write(self, action: AuditEntry) -> None:
-        """Keep an action.
+        """Append an entry to the file.
 
         Raises:
-            OSError: the file cannot be written; it stands among the last all the same.
+            OSError: The file cannot be written; `last` returns the entry all the same.
         """
         cut = action._replace(
             **{

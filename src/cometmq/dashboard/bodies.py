@@ -1,4 +1,4 @@
-"""Bodies of messages for the eye: as text, JSON or hex, and as a line of a list. What is shown has a bound; nothing is made of more."""
+"""Formats message bodies for display: as text, JSON, a hex dump, or one line of a list. Only a bounded part of a body is processed."""
 
 import json
 from typing import NamedTuple
@@ -8,20 +8,20 @@ LINE_SHOWN_MAX = 160
 KINDS = ("text", "json", "hex")
 _HEX_SHOWN_MAX = 16 << 10
 _HEX_COLUMNS = 16
-# JSON that is laid out is longer than it came; beyond this its end is not shown.
+# Indented JSON is longer than the body; beyond this number of characters it is cut.
 _LAID_OUT_MAX = 4 * BODY_SHOWN_MAX
 _LINE_BYTES_MAX = 24
 
 
 class BodyView(NamedTuple):
-    """A message's body for the eye.
+    """A message's body, formatted for display.
 
     Attributes:
-        kind: "text", "json" or "hex": how it is shown.
-        text: what is shown.
-        is_whole: whether all of it.
-        fault: why it is not shown as was asked, or as text; None: it is.
-        size: of the body, bytes.
+        kind: Format of `text`: "text", "json" or "hex".
+        text: The formatted body.
+        is_whole: Whether `text` shows the whole body.
+        fault: Why the body is not shown in the requested format or is not valid UTF-8; None if it is.
+        size: Size of the body in bytes.
     """
 
     kind: str
@@ -32,7 +32,7 @@ class BodyView(NamedTuple):
 
 
 def body_view(body: bytes, kind: str | None = None) -> BodyView:
-    """A body as text, JSON or hex; None: as what it is."""
+    """Format a body as "text", "json" or "hex"; with None choose JSON or text, and hex if the body is not UTF-8."""
     if kind == "hex":
         return _as_hex(body, None)
     start = bytes(body[:BODY_SHOWN_MAX])
@@ -53,7 +53,7 @@ def body_view(body: bytes, kind: str | None = None) -> BodyView:
 
 
 def body_line(body: bytes) -> str:
-    """The beginning of a body for a row of a list."""
+    """Format the beginning of a body as one line for a list."""
     start = bytes(body[: 4 * LINE_SHOWN_MAX])
     text, bad_byte = _decoded(start, is_whole=len(start) == len(body))
     if bad_byte is not None:
@@ -65,18 +65,18 @@ def body_line(body: bytes) -> str:
 
 
 def _decoded(start: bytes, *, is_whole: bool) -> tuple[str, int | None]:
-    """The text, and the first byte that is none."""
+    """Return the decoded text, and the position of the first byte that is not valid UTF-8 or None."""
     try:
         return start.decode(), None
     except UnicodeDecodeError as error:
-        # A letter may be cut in two where the beginning ends.
+        # The cut may have split the last character.
         if not is_whole and error.start >= len(start) - 3:
             return start[: error.start].decode(), None
         return start.decode("utf-8", "replace"), error.start
 
 
 def _laid_out(text: str, *, is_whole: bool) -> tuple[str | None, str | None]:
-    """JSON in lines, or why not."""
+    """Return indented JSON and None, or None and the reason why there is no JSON."""
     if not is_whole:
         return None, f"JSON is laid out up to {BODY_SHOWN_MAX >> 10} KiB."
     try:

@@ -1,7 +1,7 @@
-"""Messages of a topic by time, a page at a time: which page holds which messages is arithmetic on the queues' offsets.
+"""Pages of a topic's messages, by time; offsets of the queues determine the messages of a page.
 
-The newest message of each queue has rank 0, the one before it rank 1; a page is the next so many in order of (rank, queue).
-So each message stands on one page, any page costs the same, and where a topic's queues are filled evenly pages go back in time.
+The newest message of each queue has rank 0, the one before it rank 1. A page is the next `ROWS` messages in order of (rank, queue).
+So each message is on exactly one page, all pages cost the same, and if a topic's queues are evenly filled, pages go back in time.
 """
 
 import asyncio
@@ -16,15 +16,15 @@ from cometmq.dashboard.paging import check_page, last_page
 ROWS = 20
 _BYTES_MAX = 32 << 20
 _QUEUES_AT_ONCE = 4
-# Of a range whose offsets stand in the middle of deleted files, an answer may bring nothing; then the next place is asked.
+# If the offsets of a range are inside deleted files, a pull may return nothing; then its next offset is tried.
 _EMPTY_PULLS_MAX = 3
 
 
 class MessageRow(NamedTuple):
-    """A message in a list: without its body, but for its beginning and its size.
+    """A row of a message list: the message without its body, the first line of the body, and its size in bytes.
 
     Attributes:
-        is_deleted: It is of a deleted topic of this name, and stands in no queue.
+        is_deleted: Whether the message belongs to a deleted topic of this name, and so is in no queue.
     """
 
     message: StoredMessage
@@ -34,7 +34,7 @@ class MessageRow(NamedTuple):
 
 
 class QueueSlice(NamedTuple):
-    """Offsets of a queue: from `begin` on, before `end`."""
+    """A range of offsets of one queue: from `begin` up to, but not including, `end`."""
 
     queue: MessageQueue
     begin: int
@@ -45,11 +45,11 @@ class MessagePage(NamedTuple):
     """A page of messages.
 
     Attributes:
-        rows: the newest first.
-        total: messages in the whole range of time.
-        page: its number, from 1.
-        last: number of the last page.
-        missing: messages of this page that could not be read: deleted meanwhile, or too large together.
+        rows: Its messages, newest first.
+        total: Number of messages in the whole time range.
+        page: Number of this page, from 1.
+        last: Number of the last page.
+        missing: Number of this page's messages that could not be read: deleted meanwhile, or too large together.
     """
 
     rows: list[MessageRow]
@@ -60,7 +60,7 @@ class MessagePage(NamedTuple):
 
 
 def row_of(message: StoredMessage, *, is_deleted: bool = False) -> MessageRow:
-    """The row of a message in a list."""
+    """Return the list row of a message."""
     line, size = body_line(message.body), len(message.body)
     return MessageRow(replace(message, body=b""), line, size, is_deleted)
 
@@ -68,10 +68,10 @@ def row_of(message: StoredMessage, *, is_deleted: bool = False) -> MessageRow:
 async def rows_of(
     puller: AsyncPullConsumer, found: Sequence[StoredMessage]
 ) -> list[MessageRow]:
-    """The rows of messages that an index has found, perhaps some of a deleted topic.
+    """Return the list rows of messages found by an index; marks those that belong to a deleted topic.
 
     Raises:
-        CometError: a broker does not say.
+        CometError: A broker does not answer, or refuses.
     """
     deleted = await deleted_messages(puller, found)
     return [row_of(each, is_deleted=each.offset_message_id in deleted) for each in found]
@@ -80,11 +80,11 @@ async def rows_of(
 async def browse(
     puller: AsyncPullConsumer, topic: str, from_ms: int | None, until_ms: int | None, page: int
 ) -> MessagePage:
-    """The messages of a topic that were stored between two times, both counted in; None: no bound.
+    """Read one page of a topic's messages stored from `from_ms` to `until_ms` (ms since 1970, both included; None for no bound).
 
     Raises:
-        WrongInput: there is no such page.
-        CometError: a broker does not say.
+        WrongInput: There is no such page.
+        CometError: A broker does not answer, or refuses.
     """
     queues = await puller.queues(topic)
     slices = await asyncio.gather(
@@ -96,11 +96,11 @@ async def browse(
 async def browse_slices(
     puller: AsyncPullConsumer, slices: Sequence[QueueSlice], page: int
 ) -> MessagePage:
-    """A page of the messages of these slices.
+    """Read one page of the messages in these ranges of offsets.
 
     Raises:
-        WrongInput: there is no such page.
-        CometError: a broker does not say.
+        WrongInput: There is no such page.
+        CometError: A broker does not answer, or refuses.
     """
     total = sum(each.end - each.begin for each in slices)
     last = last_page(total, ROWS)
@@ -117,7 +117,7 @@ async def browse_slices(
 async def time_slice(
     puller: AsyncPullConsumer, queue: MessageQueue, from_ms: int | None, until_ms: int | None
 ) -> QueueSlice:
-    """The offsets of a range of time."""
+    """Return the offsets of a queue whose messages were stored from `from_ms` to `until_ms` (included; None for no bound)."""
     first, end = await asyncio.gather(puller.min_offset(queue), puller.max_offset(queue))
     begin = first if not from_ms else await puller.offset_by_time(queue, from_ms)
     begin = min(max(begin, first), end)
@@ -126,7 +126,7 @@ async def time_slice(
 
 
 def slices_of_page(slices: Sequence[QueueSlice], start: int, count: int) -> list[QueueSlice]:
-    """The slices of queues that hold the messages `start` to `start + count`, in order of (rank, queue).
+    """Return the queue slices that hold the messages `start` to `start + count` in order of (rank, queue).
 
     >>> a, b = MessageQueue("t", "b", 0), MessageQueue("t", "b", 1)
     >>> [s[1:] for s in slices_of_page([QueueSlice(a, 0, 3), QueueSlice(b, 5, 6)], 0, 2)]
@@ -154,7 +154,7 @@ def slices_of_page(slices: Sequence[QueueSlice], start: int, count: int) -> list
 
 
 def _rank_at(sizes: Sequence[int], start: int) -> int:
-    """The rank of the message at a place: the largest before whose messages no more than `start` stand."""
+    """Return the rank of message number `start`: the largest rank with at most `start` messages of smaller rank."""
     low, high = 0, max(sizes, default=0)
     while low < high:
         middle = (low + high + 1) // 2

@@ -1,4 +1,4 @@
-"""Connections to the cluster: one set for the dashboard itself, one for each user of the cluster who is logged in."""
+"""Clients of the cluster: one set for the dashboard itself, one for each cluster user who is logged in."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,18 +20,18 @@ from cometmq.client import (
 )
 from cometmq.model.names import TOOLS_GROUP
 
-# Every broker has it from its first start, as mqadmin pulls with it.
+# Every broker has this group from its first start, because mqadmin pulls with it.
 PULL_GROUP = TOOLS_GROUP
 PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
 BODY_SIZE_MAX = 16 << 20
 
 
 class ClusterClient:
-    """Clients that share one instance.
+    """Admin, inspector, accounts, pull consumer and producer that share one client instance.
 
     Args:
-        nameservers: "ip:port;ip:port".
-        credentials: what they sign with; None: those of the environment.
+        nameservers: Addresses of the nameservers, "ip:port;ip:port".
+        credentials: Sign all requests; None for those of the environment.
     """
 
     def __init__(self, nameservers: str | None, credentials: Credentials | None) -> None:
@@ -49,7 +49,7 @@ class ClusterClient:
         self._making = asyncio.Lock()
 
     async def start(self) -> None:
-        """Begin; nothing is connected before the first question."""
+        """Start the clients; they connect with their first request."""
         for client in (self.admin, self.inspector, self.puller):
             await client.start()
 
@@ -61,10 +61,10 @@ class ClusterClient:
             await client.close()
 
     async def send(self, message: Message) -> SendResult:
-        """Send a message; the producer is made with the first one.
+        """Send a message; the first call creates the producer.
 
         Raises:
-            CometError: it is not stored.
+            CometError: The message was not stored.
         """
         async with self._making:
             if self._producer is None:
@@ -78,11 +78,11 @@ class ClusterClient:
 
 
 class ClusterClients:
-    """The clients of the cluster, for the dashboard itself and for each user of the cluster.
+    """The cluster clients of the dashboard itself and of each cluster user who is logged in.
 
     Args:
-        nameservers: "ip:port;ip:port".
-        credentials: of the dashboard itself.
+        nameservers: Addresses of the nameservers, "ip:port;ip:port".
+        credentials: Sign the dashboard's own requests; None for those of the environment.
     """
 
     def __init__(self, nameservers: str | None, credentials: Credentials | None) -> None:
@@ -91,17 +91,17 @@ class ClusterClients:
         self._of_users: dict[Credentials, ClusterClient] = {}
 
     async def __aenter__(self) -> Self:
-        """Begin."""
+        """Start the dashboard's own clients."""
         await self.own.start()
         return self
 
     async def __aexit__(self, *_error: object) -> None:
-        """Close all."""
+        """Close all clients."""
         await self.keep_only(lambda _credentials: False)
         await self.own.close()
 
     async def of(self, credentials: Credentials | None) -> ClusterClient:
-        """The clients that sign so; None: the dashboard's own."""
+        """Return the clients that sign with these credentials, starting them if needed; None for the dashboard's own."""
         if credentials is None:
             return self.own
         found = self._of_users.get(credentials)
@@ -111,7 +111,7 @@ class ClusterClients:
         return found
 
     async def keep_only(self, is_kept: Callable[[Credentials], bool]) -> None:
-        """Close the clients of users who are logged out."""
+        """Close the clients of users for whose credentials `is_kept` is false, as they are logged out."""
         gone = [each for each in self._of_users if not is_kept(each)]
         for each in gone:
             await self._of_users.pop(each).close()

@@ -1,8 +1,8 @@
-"""Connections of browsers, bounded: nobody shuts the dashboard by connections that say nothing.
+"""Bounds browser connections, so that idle connections cannot make the dashboard unreachable.
 
-uvicorn bounds how many there are, and answers 503 beyond; it waits for ever for the head of a request, and knows nothing of a connection
-before its TLS handshake, which asyncio gives 60 s. Here handshake and head have 10 s each, and a newcomer beyond the bound takes the place
-of the connection that has been silent for longest.
+uvicorn limits their number and answers 503 beyond it. But it waits forever for the head of a request, and does not count a connection
+before its TLS handshake, for which asyncio allows 60 s. Here handshake and head have 10 s each, and beyond the limit a new connection
+replaces the one that has been silent for longest.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ UNREAD_SECONDS = 30.0
 
 
 class Guest(Protocol):
-    """A connection that takes a place.
+    """A connection that counts towards the limits.
 
     Attributes:
-        address: The browser's.
-        silent_since: When it came, or had its last answer; seconds of the loop.
+        address: IP address of the browser.
+        silent_since: Loop time, seconds, when it was accepted or its last answer was complete.
     """
 
     address: str
@@ -32,19 +32,19 @@ class Guest(Protocol):
 
     @property
     def is_asked(self) -> bool:
-        """Whether the head of a request is here, and its answer is not given yet."""
+        """Whether a request's head was received and its answer is not complete yet."""
         ...
 
     def leave(self) -> None:
-        """End the connection at once."""
+        """Close the connection at once."""
         ...
 
 
 class ConnectionPlaces:
-    """The bounded places of all connections of a dashboard.
+    """All connections of a dashboard, with limits in total and per address.
 
     Args:
-        proxies: Addresses that connect for many browsers: the bound of an address is not theirs.
+        proxies: Addresses that connect on behalf of many browsers; the limit per address does not apply to them.
     """
 
     def __init__(self, proxies: Collection[str]) -> None:
@@ -52,7 +52,7 @@ class ConnectionPlaces:
         self._guests: set[Guest] = set()
 
     def enter(self, guest: Guest) -> None:
-        """Give a connection a place: that of the one that has been silent for longest if all are taken, or none if no other is silent."""
+        """Add a connection; beyond a limit close the one that is silent for longest, or the new one if no other is silent."""
         self._guests.add(guest)
         there = self._guests
         near = {each for each in there if each.address == guest.address}
@@ -66,16 +66,16 @@ class ConnectionPlaces:
         leaving.leave()
 
     def leave(self, guest: Guest) -> None:
-        """Take the place of a connection back."""
+        """Remove a connection from the counts."""
         self._guests.discard(guest)
 
 
 class Handshake:
-    """A connection whose TLS handshake is under way.
+    """A connection in its TLS handshake.
 
     Attributes:
-        address: The browser's.
-        silent_since: When it came, or had its last answer; seconds of the loop.
+        address: IP address of the browser.
+        silent_since: Loop time, seconds, when it was accepted.
     """
 
     is_asked = False
@@ -86,7 +86,7 @@ class Handshake:
         self._connection = connection
 
     def leave(self) -> None:
-        """End the connection at once; the handshake fails."""
+        """Close the connection at once; the handshake fails."""
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
 
@@ -95,13 +95,13 @@ class PageProtocol(H11Protocol):
     """One connection of a browser.
 
     Attributes:
-        address: The browser's.
-        silent_since: When it came, or had its last answer; seconds of the loop.
+        address: IP address of the browser.
+        silent_since: Loop time, seconds, when it was accepted or its last answer was complete.
 
     Args:
-        places: Of all connections.
-        handshake: Of this connection, whose place it takes; None without TLS.
-        made: What uvicorn gives its protocols.
+        places: All connections of the dashboard.
+        handshake: This connection's TLS handshake, which it replaces among them; None without TLS.
+        made: Arguments that uvicorn passes to its protocols.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class PageProtocol(H11Protocol):
     # --- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin a connection: the head of a request must be here soon."""
+        """Count the connection; it is closed unless the head of a request arrives within HEAD_SECONDS."""
         super().connection_made(transport)
         self.address = self.client[0] if self.client else ""
         self.silent_since = self.loop.time()
@@ -128,7 +128,7 @@ class PageProtocol(H11Protocol):
         self._places.enter(self)
 
     def data_received(self, data: bytes) -> None:
-        """Take a piece of a request."""
+        """Parse received bytes of a request, and stop or start the timeout of its head."""
         super().data_received(data)
         if self.is_asked:
             if self._head_timer is not None:
@@ -138,23 +138,23 @@ class PageProtocol(H11Protocol):
             self._head_timer = self.loop.call_later(HEAD_SECONDS, self.leave)
 
     def on_response_complete(self) -> None:
-        """Wait for the next request of the connection, which uvicorn does for a time."""
+        """Note the time and wait for the next request, for as long as uvicorn keeps connections alive."""
         self.silent_since = self.loop.time()
         super().on_response_complete()
 
     def pause_writing(self) -> None:
-        """End the connection if the browser does not go on reading soon."""
+        """Close the connection if the browser does not resume reading within UNREAD_SECONDS."""
         super().pause_writing()
         self._unread_timer = self.loop.call_later(UNREAD_SECONDS, self.leave)
 
     def resume_writing(self) -> None:
-        """Go on: the browser has read."""
+        """Cancel that timeout, because the browser has read."""
         if self._unread_timer is not None:
             self._unread_timer.cancel()
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget a connection that is gone."""
+        """Forget the connection and its timeouts."""
         self._places.leave(self)
         for timer in (self._head_timer, self._unread_timer):
             if timer is not None:
@@ -165,10 +165,10 @@ class PageProtocol(H11Protocol):
 
     @property
     def is_asked(self) -> bool:
-        """Whether the head of a request is here, and its answer is not given yet."""
+        """Whether a request's head was received and its answer is not complete yet."""
         cycle: RequestResponseCycle | None = self.cycle  # uvicorn has None in it, too.
         return cycle is not None and not cycle.response_complete
 
     def leave(self) -> None:
-        """End the connection at once."""
+        """Close the connection at once."""
         self.transport.abort()

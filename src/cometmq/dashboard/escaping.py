@@ -1,7 +1,7 @@
 """Makes untrusted text safe to show, so that nothing in it steers the page; and formats numbers, sizes and times.
 
-Jinja2 escapes. What it does not know is seen to here: control characters, marks of direction and other signs that
-cannot be seen stand as their numbers, each text in an element of its own direction (`<bdi>`), long ones are cut.
+Jinja2 escapes HTML. This module does the rest: it shows control characters, direction marks and other invisible characters as code
+points, isolates the direction of each text (`<bdi>`), and cuts long texts.
 """
 
 import unicodedata
@@ -12,22 +12,22 @@ from markupsafe import Markup, escape
 NAME_SHOWN_MAX = 300
 VALUE_SHOWN_MAX = 2000
 _NONE = "\N{EN DASH}"
-# Categories of Unicode that have no picture: control, format (marks of direction), surrogate, private, unassigned, separators.
+# Unicode categories of invisible characters: control, format (direction marks), surrogate, private, unassigned, separators.
 _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 _TIME = "%Y-%m-%d %H:%M:%S"
 _DAY_SECONDS, _HOUR_SECONDS, _MINUTE_SECONDS = 86_400, 3600, 60
-# datetime's own, as ms since 1970.
+# The range of datetime, as ms since 1970.
 _MS_MIN, _MS_MAX = -62_135_596_800_000, 253_402_214_400_000
 
 
 def escaped(value: object, most: int = NAME_SHOWN_MAX) -> Markup:
-    """A text of a peer's in one line, as an element."""
+    """Return untrusted text as a one-line HTML element, cut to `most` characters."""
     text = str(value)
     return Markup("<bdi>{}</bdi>{}").format(_visible(text[:most], keep=""), _more(text, most))
 
 
 def escaped_lines(value: object, most: int = VALUE_SHOWN_MAX) -> Markup:
-    """Untrusted text made safe to show within `<pre>`, with its line breaks and tabs."""
+    """Return untrusted text as an HTML element for `<pre>`, with its line breaks and tabs, cut to `most` characters."""
     text = str(value)
     return Markup("<bdi>{}</bdi>{}").format(
         _visible(text[:most], keep="\n\t"), _more(text, most)
@@ -61,7 +61,7 @@ def _visible(text: str, *, keep: str) -> Markup:
 
 
 def hides(value: object) -> bool:
-    """Whether a text has signs that cannot be seen."""
+    """Return whether a text has invisible characters."""
     text = str(value)
     return not text.isprintable() and any(
         unicodedata.category(sign) in _HIDDEN for sign in text
@@ -69,7 +69,7 @@ def hides(value: object) -> bool:
 
 
 def as_value(value: object) -> Markup:
-    """A text as the value of an attribute: a browser gives it back as it was, and what cannot be seen stands in the page as its number."""
+    """Escape a text for an HTML attribute: the browser sends it back unchanged; invisible characters are numeric references in the page."""
     if not hides(value):
         return escape(value)
     return Markup("").join(
@@ -81,7 +81,7 @@ def as_value(value: object) -> Markup:
 
 
 def plainly(value: object, most: int = NAME_SHOWN_MAX) -> str:
-    """A text where no element can stand: what cannot be seen is its number in words."""
+    """Return a text for places without HTML elements, with invisible characters as "U+XXXX", cut to `most` characters."""
     return "".join(
         f"U+{ord(sign):04X}" if unicodedata.category(sign) in _HIDDEN else sign
         for sign in str(value)[:most]
@@ -89,12 +89,12 @@ def plainly(value: object, most: int = NAME_SHOWN_MAX) -> str:
 
 
 def number(value: float | None, digits: int = 0) -> str:
-    """A number with its thousands apart; a dash for None."""
+    """Format a number with thousands separators; None as a dash."""
     return _NONE if value is None else f"{value:,.{digits}f}"
 
 
 def size(value: float | None) -> str:
-    """Bytes in the unit that leaves one to three figures."""
+    """Format a size in bytes, with the largest unit in which it is at least 1; None as a dash."""
     if value is None:
         return _NONE
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
@@ -105,7 +105,7 @@ def size(value: float | None) -> str:
 
 
 def moment(ms: int | None) -> str:
-    """A time of this machine's zone; a dash for none."""
+    """Format a time (ms since 1970) in this machine's time zone; None, zero and negative as a dash."""
     if ms is None or ms <= 0:
         return _NONE
     if ms > _MS_MAX:
@@ -114,7 +114,7 @@ def moment(ms: int | None) -> str:
 
 
 def span(seconds: float) -> str:
-    """A length of time in its two largest units."""
+    """Format a duration in its two largest units, for example "2 h 5 min"."""
     left = max(int(seconds), 0)
     days, left = divmod(left, _DAY_SECONDS)
     hours, left = divmod(left, _HOUR_SECONDS)

@@ -1,4 +1,4 @@
-"""Input of addresses and forms: read, bounded, or refused with a sentence."""
+"""Parses fields of addresses and forms, with bounds; bad input raises an error with a sentence for the user."""
 
 import re
 from collections.abc import Mapping
@@ -13,22 +13,22 @@ _MS_MAX = 253_402_300_799_999  # The end of 9999.
 
 
 class WrongInput(CometError):
-    """Something was written that cannot be used; the message says what, and what can."""
+    """Raised when a field cannot be used; the message says why, and what can be written."""
 
 
 class PageMissing(CometError):
-    """Raised where an address names a thing that does not exist."""
+    """Raised if an address names a thing that does not exist."""
 
 
 class FormRefused(CometError):
-    """A form is not done: not of this session, sent twice, not for this role. The message says what to do."""
+    """Raised when a form is refused, because of its session or the user's role. The message says what to do."""
 
 
 def text_of(fields: Mapping[str, str], name: str, *, most: int = TEXT_MAX) -> str:
-    """Return a field without spaces, tabs and ends of lines around it; empty if it is missing.
+    """Return a field stripped of spaces, tabs and line ends; empty if it is missing.
 
     Raises:
-        WrongInput: it is too long.
+        WrongInput: It has more than `most` characters.
     """
     text = fields.get(name, "").strip(" \t\r\n")
     if len(text) > most:
@@ -37,10 +37,10 @@ def text_of(fields: Mapping[str, str], name: str, *, most: int = TEXT_MAX) -> st
 
 
 def needed(fields: Mapping[str, str], name: str, what: str, *, most: int = TEXT_MAX) -> str:
-    """A field that must be there.
+    """Return a field that must not be empty; `what` names it in the error.
 
     Raises:
-        WrongInput: it is empty or too long.
+        WrongInput: It is empty or too long.
     """
     text = text_of(fields, name, most=most)
     if not text:
@@ -51,10 +51,10 @@ def needed(fields: Mapping[str, str], name: str, what: str, *, most: int = TEXT_
 def number_of(
     fields: Mapping[str, str], name: str, what: str, *, least: int, most: int, default: int
 ) -> int:
-    """A whole number in a field.
+    """Return a whole number in a field, or `default` if it is empty; `what` names it in the error.
 
     Raises:
-        WrongInput: it is none, or out of its bounds.
+        WrongInput: It is not a whole number from `least` to `most`.
     """
     text = text_of(fields, name)
     if not text:
@@ -66,21 +66,21 @@ def number_of(
 
 
 def page_of(fields: Mapping[str, str]) -> int:
-    """The number of the page that is asked for, from 1.
+    """Return the requested page number, from 1; 1 if there is none.
 
     Raises:
-        WrongInput: it is none.
+        WrongInput: It is not a page number.
     """
     return number_of(fields, "page", "Page", least=1, most=PAGE_MAX, default=1)
 
 
 def time_of(fields: Mapping[str, str], name: str, what: str) -> int | None:
-    """A time as ms since 1970; None where nothing stands there.
+    """Return a time in a field as ms since 1970; None if the field is empty.
 
-    A number of ms, or ISO 8601 (of this machine's zone unless it says otherwise), from 1970 to 9999.
+    Accepts ms since 1970 or ISO 8601 (in this machine's zone if it names none), from 1970 to 9999.
 
     Raises:
-        WrongInput: it is neither.
+        WrongInput: It is neither.
     """
     text = text_of(fields, name)
     if not text:
@@ -98,7 +98,7 @@ def time_of(fields: Mapping[str, str], name: str, what: str) -> int | None:
         except (ValueError, OverflowError, OSError):
             raise wrong from None
     if not 0 <= ms <= _MS_MAX:
-        # 1970 in a zone east of Greenwich is a moment before it: the beginning is meant.
+        # East of Greenwich local midnight of 1970-01-01 is before the epoch; 0 is meant.
         if text.startswith(("1970-01-01", "1969-12-31")):
             return 0
         raise wrong
@@ -106,10 +106,10 @@ def time_of(fields: Mapping[str, str], name: str, what: str) -> int | None:
 
 
 def hex_of(text: str, what: str) -> bytes:
-    """Bytes that are written as hexadecimal, with white space between if somebody likes.
+    """Return the bytes of a hexadecimal text, which may contain white space between bytes.
 
     Raises:
-        WrongInput: they are not.
+        WrongInput: It is not hexadecimal.
     """
     try:
         return bytes.fromhex(text)

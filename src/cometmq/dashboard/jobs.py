@@ -1,7 +1,7 @@
-"""Runs of Spark's jobs, from the manifests that they keep beside their output (`_jobs/ID.json`, docs/pipeline.md).
+"""Runs of Spark jobs, read from the manifests beside their output (`_jobs/ID.json`, docs/pipeline.md).
 
-A manifest is written whole under another name and renamed, so what is read is one state of a run. It is a file of whoever
-runs jobs: all of it is doubted, and bounded.
+A manifest is written under another name and renamed, so a read gets one consistent state. Anybody who runs jobs may have
+written it: its content is validated and bounded.
 """
 
 import heapq
@@ -21,20 +21,20 @@ _COUNTS_MAX = 50
 
 
 class JobRun(NamedTuple):
-    """A run of a pipeline job, as its manifest tells.
+    """A run of a pipeline job, as its manifest describes it.
 
     Attributes:
-        place: the folder of its output.
-        id: of the run.
-        job: its name.
-        status: running, done, failed; empty: the manifest cannot be read, and `error` says why.
-        counts: what it has done so far, rows and bytes among it.
-        batch: the micro-batch that was counted last; -1: none.
-        files: how many it wrote, where a job names its files.
-        started_ms: when its first run began, ms since 1970.
-        ended_ms: when its last run ended; None: it has not.
-        written_ms: when the manifest was written last.
-        error: why it failed.
+        place: Folder of its output.
+        id: Id of the run.
+        job: Name of the job.
+        status: "running", "done" or "failed"; empty if the manifest cannot be read (reason in `error`).
+        counts: Counters so far by name, with rows and bytes among them.
+        batch: Last counted micro-batch; -1 if none.
+        files: Number of files written, if the job lists its files.
+        started_ms: Start of its first run, ms since 1970.
+        ended_ms: End of its last run, ms since 1970; None while it runs.
+        written_ms: Last write of the manifest, ms since 1970.
+        error: Why it failed, or why the manifest cannot be read.
     """
 
     place: str
@@ -51,14 +51,14 @@ class JobRun(NamedTuple):
 
     @property
     def rows_per_second(self) -> float | None:
-        """On the average; None: it has counted none, or ended as it began."""
+        """Average rows per second; None if it counted no rows or took no time."""
         ms = (self.ended_ms or self.written_ms) - self.started_ms
         rows = self.counts.get("rows", 0)
         return rows * 1000 / ms if rows and ms > 0 else None
 
 
 def job_runs(places: Sequence[Path]) -> list[JobRun]:
-    """The runs whose manifests lie in these folders or one below, the newest first. May wait: in a thread."""
+    """Return the runs with manifests in these folders or one level below, newest first. Blocks: call it in a thread."""
     found: list[tuple[float, str, Path]] = []
     for folder in islice(_folders(places), FOLDERS_MAX):
         try:
@@ -100,10 +100,10 @@ def _read(path: Path, written_ms: int) -> JobRun:
 
 
 def _run_of(unread: JobRun, told: Any) -> JobRun:
-    """The run of a manifest.
+    """Return the run that a parsed manifest describes.
 
     Raises:
-        KeyError, TypeError, ValueError: it is none.
+        KeyError, TypeError, ValueError: It is not a job manifest.
     """
     status = told["status"]
     if status not in STATUSES:

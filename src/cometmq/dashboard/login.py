@@ -1,4 +1,4 @@
-"""Login: the dashboard's own users, and the cluster's where it asks for signatures."""
+"""Login of the dashboard's own users, and of the cluster's users if it has access control."""
 
 import asyncio
 import logging
@@ -15,16 +15,16 @@ _log = logging.getLogger(__name__)
 _CHECKS_AT_ONCE = 2
 _NAME_MAX = 128
 _PASSWORD_MAX = 256
-# What the environment says must not help to find out.
+# Credentials that no user has. None would sign with those of the environment, which could be valid.
 _NOBODY = Credentials("-", "-")
 
 
 class Authenticator:
-    """Checks names and passwords of those who log in.
+    """Checks the name and password of a login.
 
     Args:
-        settings: where the cluster is.
-        users: of the dashboard's own.
+        settings: Settings of the dashboard, with the nameservers.
+        users: The dashboard's own users.
     """
 
     def __init__(self, settings: DashboardSettings, users: UserFile) -> None:
@@ -33,18 +33,18 @@ class Authenticator:
         self._checks = asyncio.Semaphore(_CHECKS_AT_ONCE)
 
     async def own_user(self, name: str, password: str) -> DashboardUser | None:
-        """The user of the dashboard's own with that password; the check takes some 50 ms of a thread.
+        """Return the dashboard's own user with this name and password, or None; takes about 50 ms in a thread.
 
         Raises:
-            SettingsError: the file of users cannot be read.
+            SettingsError: The file of users cannot be read.
         """
         async with self._checks:
             return await asyncio.to_thread(self._users.check, name, password)
 
     async def cluster_user(self, name: str, password: str) -> tuple[Credentials, Role] | None:
-        """The credentials and role of a user of the cluster; None: no such user, or the cluster asks for none.
+        """Return the credentials and role of a cluster user; None if they are wrong or the cluster has no access control.
 
-        A cluster without access control takes any signature: only one that refuses what nobody signed is asked.
+        Without access control a cluster accepts any signature, so first a request with unknown credentials must be refused.
         """
         if not 0 < len(name) <= _NAME_MAX or not 0 < len(password) <= _PASSWORD_MAX:
             return None
@@ -58,17 +58,17 @@ class Authenticator:
         return credentials, Role.READER
 
     async def is_gone(self, cluster: ClusterClient) -> bool:
-        """Return whether the cluster refuses a user whom it knew; one that does not answer leaves him where he is."""
+        """Return whether the cluster refuses a user that it accepted before; False if it does not answer."""
         try:
             return await _refuses(cluster.inspector)
         except CometError:
             return False
 
     async def _is_refused(self, credentials: Credentials) -> bool:
-        """Whether a broker refuses to tell its numbers to who signs so.
+        """Return whether the cluster refuses runtime statistics to these credentials.
 
         Raises:
-            CometError: none says.
+            CometError: No broker answers.
         """
         cluster = ClusterClient(self._settings.nameservers, credentials)
         await cluster.start()
@@ -79,7 +79,7 @@ class Authenticator:
 
 
 async def _refuses(inspector: AsyncInspector) -> bool:
-    """Whether a nameserver or the first broker that answers refuses."""
+    """Return whether a nameserver or the first broker that answers refuses the client's credentials."""
     try:
         for broker in await inspector.brokers():
             try:

@@ -1,4 +1,4 @@
-"""Logins that failed: counted in a minute, so that nobody tries passwords; a machine without a clock of its own."""
+"""Counts failed logins per minute, against guessing of passwords. It reads no clock: callers pass the time."""
 
 from collections import OrderedDict
 
@@ -9,16 +9,16 @@ _KEYS_MAX = 10_000
 
 
 class LoginAttempts:
-    """Failed logins of an address, and of an address with a name.
+    """Failed logins of each address, and of each pair of address and user name.
 
-    Somebody else's failures with a name keep nobody out who comes from another address.
+    Failures from one address do not lock the user out at other addresses.
     """
 
     def __init__(self) -> None:
         self._failed: OrderedDict[tuple[str, str | None], list[int]] = OrderedDict()
 
     def wait_ms(self, address: str, name: str, now_ms: int) -> int:
-        """Milliseconds until another login attempt is accepted; 0: now."""
+        """Return the time until another login attempt is accepted, ms; 0 for now."""
         return max(
             self._wait(key, most, now_ms)
             for key, most in (
@@ -28,7 +28,7 @@ class LoginAttempts:
         )
 
     def failed(self, address: str, name: str, now_ms: int) -> None:
-        """A try is wrong, or is about to be looked at: many at once are counted, too."""
+        """Count an attempt as failed. Call it before the password check, so that concurrent attempts are counted, too."""
         for key in ((address, name), (address, None)):
             times = self._failed.setdefault(key, [])
             times.append(now_ms)
@@ -38,7 +38,7 @@ class LoginAttempts:
             self._failed.popitem(last=False)
 
     def succeeded(self, address: str, name: str) -> None:
-        """A try, counted as failed before it was looked at, was right: forget it and those of this name before it."""
+        """Undo `failed` for an attempt that succeeded, and forget earlier failures of this user from this address."""
         self._failed.pop((address, name), None)
         if times := self._failed.get((address, None)):
             times.pop()

@@ -1,4 +1,4 @@
-"""The guard in front of every request: checks host and body size, sets what browsers may do with the answer."""
+"""Security middleware for all requests: checks host, method, origin and body size, and sets security headers on answers."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ _HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    # Not no-referrer, with which browsers send "null" as the Origin of a form.
+    # Not no-referrer: with it browsers send the Origin "null" with a form.
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -30,11 +30,11 @@ _METHODS = frozenset(("GET", "HEAD", "POST"))
 
 
 class SecurityMiddleware:
-    """Refuses what no page should see, and puts the headers on every answer.
+    """Refuses requests that no page should get, and adds security headers to every answer.
 
     Args:
-        app: what answers.
-        hosts: names by which browsers may reach it, without ports.
+        app: The application that answers the other requests.
+        hosts: Host names by which browsers may reach it, without ports.
     """
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
@@ -42,7 +42,7 @@ class SecurityMiddleware:
         self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request, as ASGI requires."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
@@ -68,7 +68,7 @@ class SecurityMiddleware:
         await self._app(scope, _given(body, receive), sender)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
-        """The status and sentence with which a request is refused; None: it is accepted."""
+        """Return the status and text with which a request is refused; None if it is accepted."""
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if _name(host) not in self._hosts:
@@ -97,7 +97,7 @@ class SecurityMiddleware:
 
 
 def _name(host: str) -> str:
-    """A Host header without its port."""
+    """Return a Host header without its port, in lower case."""
     if host.endswith("]"):
         return host.lower()
     name, colon, port = host.rpartition(":")
@@ -120,7 +120,7 @@ async def _read(receive: Receive) -> bytes:
 
 
 def _given(body: bytes, receive: Receive) -> Receive:
-    """The body once; then what the connection says."""
+    """Return an ASGI `receive` that yields the body, which was read already, and then the connection's events."""
     is_given = False
 
     async def give() -> Message:
@@ -139,7 +139,7 @@ def _with_headers(send: Send, path: str) -> Send:
             headers = MutableHeaders(scope=message)
             for name, value in _HEADERS.items():
                 headers[name] = value
-            # A file's address carries its version; pages are for whoever asked for them, once.
+            # The address of a static file contains its version; pages are for one user and must not be cached.
             is_file = path.startswith("/static/") and message["status"] == 200
             headers["Cache-Control"] = (
                 "public, max-age=31536000, immutable" if is_file else "no-store"

@@ -1,4 +1,4 @@
-"""The request and the answer of a page: `PageRequest`, `Page`."""
+"""`PageRequest`, the request of a page, and `Page`, an entry in the table of pages."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class CspReport(NamedTuple):
-    """A browser's report of something on a page that it did not run, and the browser's address."""
+    """A browser's report of a page element that its policy blocked (CSP), and the browser's address."""
 
     address: str
     text: str
@@ -34,7 +34,7 @@ class CspReport(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AppContext:
-    """The parts that all pages share; made once, by the server."""
+    """The parts that all pages share; the server creates them once."""
 
     settings: DashboardSettings
     clock: Clock
@@ -48,7 +48,7 @@ class AppContext:
     csp_reports: list[CspReport] = field(default_factory=list)
 
     def log_action(self, action: AuditEntry) -> None:
-        """Write an action into the audit; a disk that is full stops nobody."""
+        """Write an action to the audit; if the disk is full, log an error and continue."""
         try:
             self.audit.write(action)
         except OSError as error:
@@ -57,16 +57,16 @@ class AppContext:
 
 @dataclass(slots=True)
 class PageRequest:
-    """A request of somebody who is logged in.
+    """A request of a user who is logged in.
 
     Attributes:
-        http: as it came.
-        context: what all pages share.
-        session: who asks.
-        cluster: clients of the cluster, with his rights.
-        fields: of the address, or of the form.
-        problem: why the form on this page was not done; empty: it is no such page.
-        subject: what an action is about, for the audit.
+        http: The HTTP request.
+        context: The parts that all pages share.
+        session: Session of the user.
+        cluster: Clients of the cluster that sign with the user's credentials, or with the dashboard's for its own users.
+        fields: Fields of the address or of the submitted form.
+        problem: Error of the form on this page that was just submitted; empty if there is none.
+        subject: Name of the thing that an action changes, for the audit.
     """
 
     http: Request
@@ -80,12 +80,12 @@ class PageRequest:
 
     @property
     def admin(self) -> AsyncAdmin:
-        """Changes things."""
+        """Client for changes to the cluster."""
         return self.cluster.admin
 
     @property
     def inspector(self) -> AsyncInspector:
-        """Looks at things."""
+        """Client for reading the state of the cluster."""
         return self.cluster.inspector
 
     @property
@@ -94,11 +94,11 @@ class PageRequest:
         return self.context.watcher
 
     def now_ms(self) -> int:
-        """Ms since 1970."""
+        """Return the time, ms since 1970."""
         return self.context.clock.now_ms()
 
     def page(self, template: str, title: str, **values: object) -> Response:
-        """A page, or a part of one, of a template."""
+        """Return the response with a page, or a part of a page, rendered from a template with these values."""
         text = render(
             self.context.templates,
             template,
@@ -118,14 +118,14 @@ class PageRequest:
         return HTMLResponse(text.encode("utf-8", "replace"), self.status)
 
     def audit(self, action: str, subject: str, outcome: str) -> None:
-        """Keep that somebody did something, and how it ended."""
+        """Write to the audit that this user did something, and its outcome."""
         address = self.http.client.host if self.http.client else "?"
         self.context.log_action(
             AuditEntry(self.now_ms(), self.session.user, address, action, subject, outcome)
         )
 
     def go(self, path: str, note: str = "", /, **fields: object) -> Response:
-        """Redirect to another page, which shows a note."""
+        """Redirect to another page, which shows `note`."""
         if note:
             self.session.note(note)
         return RedirectResponse(address_of(path, **fields), 303)
@@ -135,14 +135,14 @@ Show = Callable[[PageRequest], Awaitable[Response]]
 
 
 class Page(NamedTuple):
-    """A page.
+    """An entry in the table of pages.
 
     Attributes:
-        path: its address.
-        show: makes it.
-        does: what it changes, in words for the audit; None: nothing, it is only looked at.
-        form_on: the page on which its form stands, shown again when it is not done.
-        is_part: a part of a page that renews itself.
+        path: Path of its address.
+        show: Handles a request and returns the response.
+        does: The change that its form makes, in words for the audit; None for a page that only shows something.
+        form_on: The page with its form, shown again if the form fails; None for an error page instead.
+        is_part: Whether it is a part of a page that refreshes itself.
     """
 
     path: str

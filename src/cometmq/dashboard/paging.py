@@ -1,4 +1,4 @@
-"""Long lists, a page at a time, and names that hold what somebody looks for."""
+"""Splits long lists into pages."""
 
 from collections.abc import Sequence
 from typing import Generic, NamedTuple, TypeVar
@@ -13,10 +13,10 @@ class TablePage(NamedTuple, Generic[Row]):
     """A page of a list.
 
     Attributes:
-        rows: of this page.
-        page: its number, from 1.
-        last: number of the last page; at least 1.
-        total: rows of the whole list.
+        rows: Rows of this page.
+        page: Number of this page, from 1.
+        last: Number of the last page; at least 1.
+        total: Number of rows in the whole list.
     """
 
     rows: Sequence[Row]
@@ -26,25 +26,25 @@ class TablePage(NamedTuple, Generic[Row]):
 
 
 def last_page(count: int, rows: int) -> int:
-    """The number of the last page; 1 of an empty list."""
+    """Return the number of the last page of `count` rows; 1 for an empty list."""
     return max(1, -(-count // rows))
 
 
 def check_page(page: int, last: int) -> None:
-    """A page that is there.
+    """Check that a page exists.
 
     Raises:
-        WrongInput: it is behind the last.
+        WrongInput: It is after the last page.
     """
     if page > last:
         raise WrongInput(f"There is no page {page}; the last one is {last}.")
 
 
 def table_page(whole: Sequence[Row], page: int, *, rows: int = ROWS) -> TablePage[Row]:
-    """A page of a list.
+    """Return one page of a list.
 
     Raises:
-        WrongInput: it is behind the last.
+        WrongInput: The page is after the last one.
     """
     last = last_page(len(whole), rows)
     check_page(page, last)

@@ -1,9 +1,9 @@
-"""The dashboard's own users: names, roles and scrypt hashes of passwords in one file of its owner's.
+"""The dashboard's own users: names, roles and scrypt hashes of passwords, in a file that only its owner can read.
 
     {"version": 1, "users": [{"name": "admin", "role": "admin", "password": "scrypt$14$8$1$SALT$HASH"}]}
 
-The file is read again when it has changed, so that `cometmq dashboard add-user` needs no restart. A file that cannot be
-read lets nobody in.
+The file is reloaded when it has changed, so `cometmq dashboard add-user` needs no restart. While the file is invalid,
+nobody can log in.
 """
 
 import base64
@@ -29,7 +29,7 @@ PASSWORD_MIN, PASSWORD_MAX = 8, 256
 _NAME = re.compile(r"[\w.@+-]{1,64}", re.ASCII)
 _SIZE_MAX = 1 << 20
 _VERSION = 1
-# 16 MiB and some 50 ms for each try (RFC 7914's figures for interactive logins).
+# 16 MiB and about 50 ms per check (RFC 7914's parameters for interactive logins).
 _LOG_N, _R, _P = 14, 8, 1
 _HASH_BYTES = 32
 
@@ -43,12 +43,12 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DashboardUser:
-    """A user of the dashboard's own.
+    """One of the dashboard's own users.
 
     Attributes:
-        name: letters, digits and `. @ + - _`.
-        role: what he may do.
-        password: its hash, as the file has it.
+        name: Name of 1 to 64 letters, digits and `. @ + - _`.
+        role: What the user may do.
+        password: Hash of the password, as in the file.
     """
 
     name: str
@@ -57,16 +57,16 @@ class DashboardUser:
 
 
 def new_password() -> str:
-    """A random one of 123 bits, in pieces that can be read aloud."""
+    """Return a random password of 123 bits, in groups of letters and digits that can be read aloud."""
     letters = "abcdefghjkmnpqrstuvwxyz23456789"
     return "-".join("".join(secrets.choice(letters) for _ in range(5)) for _ in range(5))
 
 
 def hash_password(password: str) -> str:
-    """Hash a password for the file; takes some 50 ms.
+    """Hash a password for the file; takes about 50 ms.
 
     Raises:
-        SettingsError: it is too short or too long.
+        SettingsError: It is too short or too long.
     """
     if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
         raise SettingsError(f"a password has {PASSWORD_MIN} to {PASSWORD_MAX} characters")
@@ -77,7 +77,7 @@ def hash_password(password: str) -> str:
 
 
 def is_password(password: str, hashed: str) -> bool:
-    """Whether that is the password; takes some 50 ms, whatever comes out."""
+    """Return whether a password matches a hash of `hash_password`; always takes about 50 ms."""
     _, _, _, _, salt, digest = hashed.split("$")
     found = _scrypt(password[:PASSWORD_MAX], base64.b64decode(salt))
     return hmac.compare_digest(found, base64.b64decode(digest))
@@ -96,10 +96,10 @@ def _scrypt(password: str, salt: bytes) -> bytes:
 
 
 class UserFile:
-    """The users in a folder.
+    """The file with the dashboard's own users.
 
     Args:
-        data_dir: made if missing, for its owner alone.
+        data_dir: Folder of the file; created on the first write, accessible to its owner only.
     """
 
     def __init__(self, data_dir: Path) -> None:
@@ -114,10 +114,10 @@ class UserFile:
         return self._path
 
     def users(self) -> dict[str, DashboardUser]:
-        """All users by name, as the file says now; empty without a file.
+        """Return all users by name; reloads the file if it has changed, and is empty without a file.
 
         Raises:
-            SettingsError: it cannot be read.
+            SettingsError: The file cannot be read.
         """
         try:
             state = self._path.stat()
@@ -130,11 +130,11 @@ class UserFile:
         return self._users
 
     def make_first(self) -> str | None:
-        """The password of the user `admin`, who is made where there is nobody; else None.
+        """Create the user `admin` if there are no users, and return the new password; otherwise return None.
 
         Raises:
-            SettingsError: the file cannot be read.
-            OSError: it cannot be written.
+            SettingsError: The file cannot be read.
+            OSError: The file cannot be written.
         """
         with self._alone():
             if self.users():
@@ -145,11 +145,11 @@ class UserFile:
         return password
 
     def put(self, name: str, role: Role, password: str) -> None:
-        """Make a user, or give him another role and password.
+        """Create a user, or replace the role and password of an existing one.
 
         Raises:
-            SettingsError: the name or the password cannot be used, or there are too many.
-            OSError: the file cannot be written.
+            SettingsError: The name or password is not allowed, or there are too many users.
+            OSError: The file cannot be written.
         """
         if not _NAME.fullmatch(name):
             raise SettingsError(
@@ -163,11 +163,11 @@ class UserFile:
             self._write(users)
 
     def remove(self, name: str) -> None:
-        """Take a user away; his sessions end with him.
+        """Remove a user; their sessions end.
 
         Raises:
-            SettingsError: there is none, or nobody would be left.
-            OSError: the file cannot be written.
+            SettingsError: There is no such user, or it is the last one.
+            OSError: The file cannot be written.
         """
         with self._alone():
             users = dict(self.users())
@@ -178,10 +178,10 @@ class UserFile:
             self._write(users)
 
     def check(self, name: str, password: str) -> DashboardUser | None:
-        """The user, if that is his password; takes as long for a name that is not there.
+        """Return the user if the password is right, otherwise None; takes equally long if there is no such user.
 
         Raises:
-            SettingsError: the file cannot be read.
+            SettingsError: The file cannot be read.
         """
         user = self.users().get(name)
         is_right = is_password(password, self._nobody if user is None else user.password)
@@ -203,7 +203,7 @@ class UserFile:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """No other process changes the file meanwhile."""
+        """Lock the file against changes by other processes."""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(
             self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600

@@ -1,4 +1,4 @@
-"""A message's place as one text, `broker:queue:offset`, for forms and for parts that go on from there."""
+"""A message's position as text, `broker:queue:offset`, for forms and for page parts that continue from there."""
 
 import re
 
@@ -9,20 +9,20 @@ _PLACE = re.compile(r"(?P<broker>[^:,]{1,255}):(?P<queue>[0-9]{1,6}):(?P<offset>
 
 
 def place_text(message: StoredMessage) -> str:
-    """The place of a message in its topic, as text."""
+    """Return the position of a message in its topic as text."""
     return text_of_place(message.queue, message.queue_offset)
 
 
 def text_of_place(queue: MessageQueue, offset: int) -> str:
-    """A place in a topic."""
+    """Return a position in a topic as text, `broker:queue:offset`."""
     return f"{queue.broker_name}:{queue.queue_id}:{offset}"
 
 
 def read_place(topic: str, text: str) -> tuple[MessageQueue, int]:
-    """Read the place of a message in its topic from text.
+    """Parse the position of a message in a topic; return its queue and offset.
 
     Raises:
-        WrongInput: it is none.
+        WrongInput: It is not a position.
     """
     found = _PLACE.fullmatch(text)
     if found is None:

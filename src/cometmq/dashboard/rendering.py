@@ -1,4 +1,4 @@
-"""Templates: one environment with autoescape on, and the few functions that pages need."""
+"""The Jinja2 environment, with autoescape on, and the filters and functions that templates use."""
 
 import json
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from cometmq.dashboard import escaping
 
 _HERE = Path(__file__).parent
 STATIC_DIR = _HERE / "static"
-# What the address of a static file carries, so that a browser keeps it for as long as it is this one.
+# Static files whose addresses carry a version (hash), so that browsers cache them until they change.
 ASSET_FILES = (
     "htmx.min.js",
     "uplot.min.js",
@@ -24,7 +24,7 @@ ASSET_FILES = (
 
 
 def link(path: str, **fields: object) -> str:
-    """An address with fields, each encoded; those that are None or empty are left out."""
+    """Return an address with URL-encoded query fields, leaving out those that are None or empty."""
     given = {name: str(value) for name, value in fields.items() if value not in (None, "")}
     return f"{path}?{urlencode(given, errors='replace')}" if given else path
 
@@ -38,7 +38,7 @@ def _as_json(value: object) -> str:
 
 
 def new_environment() -> Environment:
-    """The templates."""
+    """Create the Jinja2 environment of all pages."""
     made = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
         autoescape=True,
@@ -66,7 +66,7 @@ def new_environment() -> Environment:
 
 
 def render(environment: Environment, template: str, values: Mapping[str, object]) -> Markup:
-    """A template with its values."""
+    """Render a template with these values."""
     return Markup(environment.get_template(template).render(values))  # noqa: S704  It escaped them.
 
 

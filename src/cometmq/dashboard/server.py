@@ -1,7 +1,7 @@
-"""Puts a dashboard together and runs it on the loop that runs.
+"""Puts a dashboard together and runs it on the running event loop.
 
 async with Dashboard(DashboardSettings(nameservers="127.0.0.1:9876"), loop_clock()) as dashboard:
-print(dashboard.url)
+    print(dashboard.url)
 """
 
 import asyncio
@@ -42,15 +42,15 @@ _ACCEPT_PAUSE_SECONDS = 0.1
 
 
 class Dashboard:
-    """A dashboard.
+    """The dashboard's web server with all its parts.
 
     Args:
-        settings: where it listens, and whom it asks.
-        clock: tells the time.
+        settings: Where it listens, and which cluster it shows.
+        clock: Source of the time.
 
     Attributes:
-        url: where browsers find it, once it is started.
-        first_password: of the user `admin`, who was made at this start; None: there were users.
+        url: Address for browsers, set by `start`.
+        first_password: Password of the user `admin` if this start created it, otherwise None.
     """
 
     def __init__(self, settings: DashboardSettings, clock: Clock) -> None:
@@ -74,12 +74,12 @@ class Dashboard:
         self._stack = contextlib.AsyncExitStack()
 
     async def start(self) -> None:
-        """Listen; pages can be got when it returns.
+        """Listen and start all parts; pages can be requested when it returns.
 
         Raises:
-            SettingsError: the file of users or the certificate cannot be read.
-            NetError: the port is taken.
-            OSError: the folder cannot be written.
+            SettingsError: The file of users or the certificate cannot be read.
+            NetError: The port is taken.
+            OSError: The data folder cannot be read or written.
         """
         listener = _bound(self._settings.host, self._settings.port)
         self._stack.callback(listener.close)
@@ -110,7 +110,7 @@ class Dashboard:
             log_config=None,
             access_log=False,
             server_header=False,
-            # Else a header of anybody's would name the address that logins are counted by and the audit shows.
+            # Otherwise anybody's header could set the address by which logins are counted and that the audit shows.
             proxy_headers=settings.is_behind_proxy,
             forwarded_allow_ips=list(proxies),
             timeout_keep_alive=30,
@@ -129,21 +129,21 @@ class Dashboard:
         self._stack.callback(tidied.cancel)
 
     async def _tidy(self) -> None:
-        """Forget sessions whose time is over, and close the connections of who is logged out."""
+        """Periodically forget expired sessions, and close the clients of users who are logged out."""
         while True:
             await asyncio.sleep(_TIDY_SECONDS)
             self._context.sessions.drop_ended(self._context.clock.now_ms())
             await self._context.clients.keep_only(self._context.sessions.has_credentials)
 
     async def close(self) -> None:
-        """Listen no more; sessions end."""
+        """Stop listening, and end all sessions."""
         await self._stack.aclose()
 
     def write_first_password(self) -> Path:
-        """Write the password of the first user to a file for this user alone; its path.
+        """Write the first user's password to a file that only its owner can read; return the file's path.
 
         Raises:
-            OSError: it cannot be written, or is there already.
+            OSError: The file exists already or cannot be written.
         """
         assert self.first_password is not None, "it was made at this start"
         path = self._settings.data_dir / "first-password"
@@ -153,7 +153,7 @@ class Dashboard:
 
     @property
     def first_user(self) -> str:
-        """The name of the user made at the first start."""
+        """The name of the user that the first start creates."""
         return FIRST_USER
 
     async def __aenter__(self) -> Self:
@@ -167,7 +167,7 @@ class Dashboard:
 
 
 class _Http(uvicorn.Server):
-    """A server that leaves signals to the program that it is part of."""
+    """A uvicorn server that leaves signals to the program that it is part of."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -175,9 +175,9 @@ class _Http(uvicorn.Server):
 
 
 class _Https(_Http):
-    """A server that accepts connections itself, so that they have places and a time before their TLS handshake.
+    """A server that accepts connections itself, so that the limits of connections and time include their TLS handshake.
 
-    uvicorn's gives each of any number 60 s.
+    uvicorn allows any number of connections 60 s each for the handshake.
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class _Https(_Http):
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen."""
+        """Start to accept connections."""
         assert sockets is not None, "the dashboard has bound it"
         for listener in sockets:
             listener.settimeout(0)
@@ -199,7 +199,7 @@ class _Https(_Http):
         self.started = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen no more, and let requests under way end."""
+        """Stop listening, and let running requests finish."""
         for task in self._tasks:
             task.cancel()
         await super().shutdown(sockets)
@@ -248,10 +248,10 @@ async def _end(http: _Http, served: "asyncio.Task[None]") -> None:
 
 
 def _certificate(settings: DashboardSettings) -> ssl.SSLContext | None:
-    """Return a context with the certificate of the settings; None: they name none.
+    """Return a TLS context with the certificate of the settings; None if they name none.
 
     Raises:
-        SettingsError: It cannot be used.
+        SettingsError: The certificate or key cannot be used.
     """
     if settings.certificate is None:
         return None
@@ -264,7 +264,7 @@ def _certificate(settings: DashboardSettings) -> ssl.SSLContext | None:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """A socket with that address; nobody is heard before the first user is made."""
+    """Return a bound socket. It does not listen yet: the first user must be created before anybody can connect."""
     made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -1,6 +1,6 @@
-"""Sessions: who is logged in, on the server; a machine without a clock of its own.
+"""Sessions of users who are logged in, kept in the server's memory. They read no clock: callers pass the time.
 
-The browser has a random number; here stands only its hash, so that a memory image gives nobody a session.
+The browser has a random token. The server keeps only its hash, so a memory dump does not allow to take over a session.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ SESSIONS_MAX = 1000
 SESSIONS_OF_USER_MAX = 50
 IDLE_MS_MAX = 2 * 3600 * 1000
 AGE_MS_MAX = 12 * 3600 * 1000
-# Forms that were sent, remembered of a session; an older one is refused by the session's age or its number here.
+# Number of submitted forms to remember per session, to refuse them when they are sent again.
 _SENT_MAX = 512
 _NOTES_MAX = 8
 
@@ -26,15 +26,15 @@ class Session:
     """A user who is logged in.
 
     Attributes:
-        user: his name.
-        role: what he may do.
-        csrf: what his forms carry.
-        stamp: what his entry in the file of users said; another one ends the session.
-        credentials: what his requests are signed with, of a user of the cluster; else None.
-        begun_ms: when he logged in, ms since 1970.
-        seen_ms: when he asked for a page last.
-        checked_ms: of a user of the cluster: when the cluster knew him last.
-        notes: what the next page says: (is it well, text).
+        user: Name of the user.
+        role: What the user may do.
+        csrf: Token that the forms of this session must contain.
+        stamp: Role and password hash from the file of users at the login; if they change, the session ends.
+        credentials: Sign the requests of a cluster user; None for a user of the dashboard's own.
+        begun_ms: Time of the login, ms since 1970.
+        seen_ms: Time of the user's last page request, ms since 1970.
+        checked_ms: Time of the last check that the cluster still accepts a cluster user, ms since 1970.
+        notes: Notes for the next page: (whether it is a success, text).
     """
 
     user: str
@@ -55,15 +55,15 @@ class Session:
 
     @property
     def is_of_cluster(self) -> bool:
-        """Whether the session is that of a user of the cluster."""
+        """Whether the session is that of a cluster user."""
         return self.credentials is not None
 
     def has_token(self, token: str) -> bool:
-        """Whether a form is one of this session."""
+        """Return whether a form's token is that of this session."""
         return hmac.compare_digest(token.encode("utf-8", "replace"), self.csrf.encode())
 
     def take_form(self, number: str) -> bool:
-        """Whether the form with this number is sent for the first time; it counts as sent from now on."""
+        """Record that the form with this number was submitted; return False if it had been before."""
         if number in self._sent:
             return False
         self._sent[number] = None
@@ -72,24 +72,24 @@ class Session:
         return True
 
     def note(self, text: str, *, is_well: bool = True) -> None:
-        """Say something on the next page."""
+        """Add a note for the next page."""
         del self.notes[: -_NOTES_MAX + 1]
         self.notes.append((is_well, text))
 
     def take_notes(self) -> list[tuple[bool, str]]:
-        """Take the notes to be shown now; they are shown once."""
+        """Return the pending notes and forget them, as each is shown once."""
         said, self.notes = self.notes, []
         return said
 
 
 class Sessions:
-    """All sessions."""
+    """All sessions, by the hash of their token."""
 
     def __init__(self) -> None:
         self._by_hash: OrderedDict[bytes, Session] = OrderedDict()
 
     def __len__(self) -> int:
-        """The number of sessions, with ended ones that nobody has asked for since."""
+        """Return the number of sessions, including expired ones that were not dropped yet."""
         return len(self._by_hash)
 
     def begin(
@@ -101,7 +101,7 @@ class Sessions:
         stamp: str = "",
         credentials: Credentials | None = None,
     ) -> str:
-        """Log a user in; the number for his browser."""
+        """Log a user in, and return the token for their browser."""
         token = secrets.token_urlsafe(32)
         self._by_hash[_hashed(token)] = Session(
             user, role, secrets.token_urlsafe(32), stamp, credentials, now_ms, now_ms, now_ms
@@ -114,7 +114,7 @@ class Sessions:
         return token
 
     def find(self, token: str, now_ms: int, *, is_person: bool = True) -> Session | None:
-        """The session of a browser's number; a part of a page that renews itself is no person."""
+        """Return the session of a browser's token, or None. With `is_person` false (refresh of a page part) it stays idle."""
         key = _hashed(token)
         session = self._by_hash.get(key)
         if session is None:
@@ -129,17 +129,17 @@ class Sessions:
         return session
 
     def end(self, token: str) -> None:
-        """Log out."""
+        """Log a user out by the token of their browser."""
         self._by_hash.pop(_hashed(token), None)
 
     def drop_ended(self, now_ms: int) -> None:
-        """Forget sessions whose time is over, with the secrets that they hold."""
+        """Forget expired sessions and the secrets that they hold."""
         for key, each in list(self._by_hash.items()):
             if now_ms - each.seen_ms > IDLE_MS_MAX or now_ms - each.begun_ms > AGE_MS_MAX:
                 del self._by_hash[key]
 
     def has_credentials(self, credentials: Credentials) -> bool:
-        """Whether somebody who is logged in signs so."""
+        """Return whether a session signs with these credentials."""
         return any(each.credentials == credentials for each in self._by_hash.values())
 
 

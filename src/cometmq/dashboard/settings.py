@@ -1,4 +1,4 @@
-"""Settings of the dashboard: where it listens, whom it asks, where its files lie."""
+"""Settings of the dashboard: its address, the cluster that it shows, and its files."""
 
 import ipaddress
 from dataclasses import dataclass
@@ -13,24 +13,24 @@ LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DashboardSettings:
-    """Of a dashboard.
+    """Settings of a dashboard.
 
     Attributes:
-        nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
-        data_dir: where its users and its audit lie; made if missing, its owner's alone.
-        host: address to listen on.
-        port: 0 takes a free one.
-        host_names: names besides those of loopback and `host` by which browsers may reach it.
-        certificate: PEM file with the certificate, and those that signed it.
-        key: PEM file with its private key.
-        is_behind_proxy: a proxy in front of it ends TLS; what it says of a browser's address is believed.
-        proxies: the proxy's addresses, from which connections come.
-        credentials: what is asked with for users of the dashboard's own; None: those of the environment.
-        job_folders: where outputs of Spark's jobs lie, whose runs are shown.
-        sample_seconds: between two looks at the brokers.
+        nameservers: Addresses of the nameservers, "ip:port;ip:port"; None for NAMESRV_ADDR, then 127.0.0.1:9876.
+        data_dir: Folder of its users and audit; created if missing, accessible to its owner only.
+        host: Address to listen on.
+        port: Port to listen on; 0 for a free one.
+        host_names: Names by which browsers may reach it, in addition to loopback names and `host`.
+        certificate: PEM file with the certificate and its chain.
+        key: PEM file with the private key.
+        is_behind_proxy: Whether a proxy in front ends TLS; its headers with the browser's address are trusted.
+        proxies: IP addresses from which the proxy connects.
+        credentials: Sign requests for the dashboard's own users; None for those of the environment.
+        job_folders: Folders with outputs of Spark jobs, whose runs are shown.
+        sample_seconds: Interval between two polls of the brokers, seconds.
 
     Raises:
-        SettingsError: passwords would go over a network in the clear, or a value cannot be used.
+        SettingsError: Passwords would cross a network in cleartext, or a value cannot be used.
     """
 
     nameservers: str | None = None
@@ -47,7 +47,7 @@ class DashboardSettings:
     sample_seconds: float = 5.0
 
     def __post_init__(self) -> None:
-        """Look at what belongs together."""
+        """Check the settings, also in combination."""
         if (self.certificate is None) != (self.key is None):
             raise SettingsError("a certificate and its key go together: name both, or none")
         if not (self.is_secure or is_loopback(self.host)):
@@ -72,7 +72,7 @@ class DashboardSettings:
 
     @property
     def allowed_hosts(self) -> frozenset[str]:
-        """The names that a request's Host may have, without a port."""
+        """The host names, without port, that a request may have in its Host header."""
         own = f"[{self.host}]" if ":" in self.host else self.host
         return frozenset(
             name.lower() for name in (*LOOPBACK_NAMES, own, *self.host_names) if name
@@ -80,7 +80,7 @@ class DashboardSettings:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches that address."""
+    """Return whether only this machine can reach that address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

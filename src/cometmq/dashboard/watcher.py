@@ -1,6 +1,6 @@
-"""Looks at all brokers every few seconds, and at the lag of groups: for live numbers, curves, and since when something is away.
+"""Polls all brokers and the lag of consumer groups every few seconds, for live numbers, charts and times of outages.
 
-Pages read what it saw; a hundred open ones ask brokers nothing.
+Pages read these results, so any number of open pages causes no requests to brokers.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _PUT_TOTAL, _GET_TOTAL = "msgPutTotalTodayNow", "msgGetTotalTodayNow"
 
 
 class Sample(NamedTuple):
-    """The counters of a broker at one time."""
+    """Today's message totals of a broker at one time (ms since 1970): stored, and delivered to consumers."""
 
     ms: int
     put: int
@@ -40,14 +40,14 @@ class Sample(NamedTuple):
 
 @dataclass(slots=True)
 class WatchedBroker:
-    """A member of a broker group, as it was seen last.
+    """A member of a broker group, as last polled.
 
     Attributes:
-        state: what it said last; of one that never answered, that it did not.
-        answered_ms: when it answered last, ms since 1970; 0: never.
-        away_ms: since when it does not; None: it does.
-        error: why not.
-        samples: its totals of the last hour.
+        state: Its last answer; before its first one, the failed poll.
+        answered_ms: Time of its last answer, ms since 1970; 0 for never.
+        away_ms: Time since which it does not answer, ms since 1970; None if it answers.
+        error: Why it does not answer.
+        samples: Its totals of recent polls, at most SAMPLES_MAX.
     """
 
     state: BrokerState
@@ -58,18 +58,18 @@ class WatchedBroker:
 
     @property
     def rates(self) -> tuple[float, float] | None:
-        """Messages put and handed out a second between the last two looks; None: not known yet, or away."""
+        """Messages stored and delivered per second between the last two polls; None if unknown or the broker does not answer."""
         if self.away_ms is not None or len(self.samples) < 2:
             return None
         return _rates(self.samples[-2], self.samples[-1])
 
     def told(self, name: str) -> str | None:
-        """One of the broker's runtime numbers."""
+        """Return a runtime statistic of the broker by its name, as text; None if it is missing."""
         return self.state.runtime.get(name)
 
 
 class Trouble(NamedTuple):
-    """Something that does not answer: which, since when (ms since 1970), and why."""
+    """A server that does not answer: its description, since when (ms since 1970), and why."""
 
     what: str
     since_ms: int
@@ -77,12 +77,12 @@ class Trouble(NamedTuple):
 
 
 class Watcher:
-    """The one who looks.
+    """Polls the cluster in the background and keeps the results.
 
     Args:
-        inspector: asks.
-        clock: says when.
-        seconds: between two looks.
+        inspector: Client that sends the requests.
+        clock: Source of the time.
+        seconds: Interval between two polls, seconds.
     """
 
     def __init__(self, inspector: AsyncInspector, clock: Clock, seconds: float) -> None:
@@ -100,21 +100,21 @@ class Watcher:
 
     @property
     def seconds(self) -> float:
-        """Between two looks."""
+        """The interval between two polls, seconds."""
         return self._seconds
 
     @property
     def is_begun(self) -> bool:
-        """Whether the watcher has looked once."""
+        """Whether a poll has ended, even if the nameserver did not answer."""
         return self._is_begun
 
     @property
     def lag_trouble(self) -> str:
-        """The reason why the lag of groups is unknown; empty: it is known."""
+        """The reason why the lag of groups is unknown; empty if it is known."""
         return self._lag_trouble
 
     async def start(self) -> None:
-        """Look once, and go on looking."""
+        """Poll the brokers once, waiting at most 3 s, and start polling in the background."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.look(), 3.0)
         loops = (
@@ -128,7 +128,7 @@ class Watcher:
         return min(LAG_SECONDS, 3 * self._seconds)
 
     async def close(self) -> None:
-        """Look no more."""
+        """Stop polling."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -144,18 +144,18 @@ class Watcher:
     # --- what was seen
 
     def brokers(self) -> list[WatchedBroker]:
-        """All members that are there, or were within the last hour; by cluster, name and id."""
+        """Return all brokers that are registered or were within the last hour, by cluster, name and id."""
         return sorted(
             self._brokers.values(),
             key=lambda each: (each.state.cluster, each.state.broker_name, each.state.broker_id),
         )
 
     def broker(self, name: str, broker_id: int) -> WatchedBroker | None:
-        """One broker by its name and id; None where it was not seen."""
+        """Return a broker by its name and id; None if no poll has seen it."""
         return self._brokers.get((name, broker_id))
 
     def troubles(self) -> list[Trouble]:
-        """The members of the cluster that do not answer now."""
+        """Return the nameserver and brokers that do not answer now."""
         away = [
             Trouble(
                 f"The broker {each.state.broker_name} ({each.state.broker_id})"
@@ -169,7 +169,7 @@ class Watcher:
         return [self._nameserver, *away] if self._nameserver else away
 
     def rate_curve(self, name: str | None = None) -> list[list[float]]:
-        """Times (seconds since 1970) with messages put and handed out a second; of one broker, or of all masters."""
+        """Return times (seconds since 1970) and the messages stored and delivered per second; of one master, or of all together."""
         sums: dict[int, list[float]] = {}
         grid_ms = max(int(self._seconds * 1000), 1)
         for (broker_name, broker_id), each in self._brokers.items():
@@ -189,23 +189,23 @@ class Watcher:
         ]
 
     def lag_curve(self, group: str) -> list[list[float]]:
-        """Times (seconds since 1970) with a group's lag, messages; of those furthest behind."""
+        """Return times (seconds since 1970) and a group's lag, messages; only for the LAG_GROUPS_MAX groups with the largest lag."""
         points = list(self._lag.get(group, ()))
         return [[ms / 1000 for ms, _ in points], [float(lag) for _, lag in points]]
 
     def lags(self) -> Mapping[str, int] | None:
-        """The last known lag of each group of users; None before the first look."""
+        """Return the last known lag of each group, without system groups, in messages; None before the first poll."""
         return self._lags
 
     @property
     def lag_of_all(self) -> Total | None:
-        """The last lag of all groups of users together; None before the first look."""
+        """The last known lag of all groups together, without system groups, in messages; None before the first poll."""
         return self._lag_of_all
 
     # --- looking
 
     async def look(self) -> None:
-        """Ask all brokers once."""
+        """Poll all brokers once."""
         try:
             states = await self._inspector.brokers()
         except CometError as error:
@@ -245,7 +245,7 @@ class Watcher:
         known.error = why
 
     async def look_at_lag(self) -> None:
-        """Ask once how far groups are."""
+        """Poll the lag of all groups once."""
         try:
             groups = await self._inspector.groups()
         except CometError as error:
@@ -269,7 +269,7 @@ class Watcher:
 
 def _rates(before: Sample, now: Sample) -> tuple[float, float] | None:
     seconds = (now.ms - before.ms) / 1000
-    # Totals begin anew with a broker that was started again.
+    # The totals restart at 0 with a restarted broker.
     if seconds <= 0 or now.put < before.put or now.handed_out < before.handed_out:
         return None
     return (now.put - before.put) / seconds, (now.handed_out - before.handed_out) / seconds

@@ -1,4 +1,4 @@
-"""Every page, in one table."""
+"""The table of all pages."""
 
 from cometmq.dashboard.page_request import Page
 from cometmq.dashboard.pages import (

@@ -1,4 +1,4 @@
-"""The audit: who changed what by this dashboard, when, and how it ended."""
+"""The audit page: which user changed what through this dashboard, when, and with what outcome."""
 
 from starlette.responses import Response
 
@@ -8,10 +8,10 @@ from cometmq.dashboard.paging import table_page
 
 
 async def show_audit(request: PageRequest) -> Response:
-    """Show the last actions, the newest first.
+    """Show the last actions, newest first.
 
     Raises:
-        FormRefused: the user is no admin. The audit names users and the addresses that they come from.
+        FormRefused: The user is not an admin. The audit contains users' names and addresses.
     """
     if not request.session.is_admin:
         raise FormRefused(

@@ -1,4 +1,4 @@
-"""Brokers: who is there with which numbers, and the settings of each."""
+"""Pages of brokers: the list with live numbers, and one broker with its settings."""
 
 from starlette.responses import Response
 
@@ -20,7 +20,7 @@ async def show_brokers(request: PageRequest) -> Response:
 
 
 async def show_rows(request: PageRequest) -> Response:
-    """The live part of it."""
+    """Show the refreshing part of the list."""
     return request.page(
         "part_brokers.html",
         "",
@@ -31,7 +31,7 @@ async def show_rows(request: PageRequest) -> Response:
 
 
 async def show_broker(request: PageRequest) -> Response:
-    """One broker: its numbers and its settings."""
+    """Show one broker with its runtime numbers and settings."""
     name = needed(request.fields, "name", "broker")
     broker_id = number_of(request.fields, "id", "Broker id", least=0, most=2**31 - 1, default=0)
     looked_for = text_of(request.fields, "find").lower()

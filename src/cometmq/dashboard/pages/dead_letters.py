@@ -1,4 +1,4 @@
-"""Dead letters: which groups have some, those of one, once more into their topic, and all of them as a file."""
+"""Pages of dead letters: groups that have some, the dead letters of one group, replay into their topics, and export to a file."""
 
 import asyncio
 import base64
@@ -28,7 +28,7 @@ REPLAY = "replay dead letter"
 
 
 class DeadLettersRow(NamedTuple):
-    """A group's dead letters; `letters` is None where nobody says."""
+    """A group with its number of dead letters; `letters` is None if no broker answers."""
 
     group: str
     letters: int | None
@@ -36,7 +36,7 @@ class DeadLettersRow(NamedTuple):
 
 
 async def show_groups(request: PageRequest) -> Response:
-    """The groups that have a dead letter topic."""
+    """Show the groups that have a dead-letter topic."""
     topics = [each for each in await request.admin.topics() if each.startswith(DLQ_PREFIX)]
     part = table_page(topics, page_of(request.fields), rows=_GROUPS_A_PAGE)
     rows = await asyncio.gather(*(_row(request, topic) for topic in part.rows))
@@ -54,7 +54,7 @@ async def _row(request: PageRequest, topic: str) -> DeadLettersRow:
 
 
 async def show_letters(request: PageRequest) -> Response:
-    """Show the dead letters of one group, the newest first."""
+    """Show the dead letters of one group, newest first."""
     group = needed(request.fields, "name", "group")
     try:
         browsed = await browse(
@@ -85,13 +85,13 @@ async def show_letters(request: PageRequest) -> Response:
 async def _replayed(
     request: PageRequest, group: str, letters: Sequence[StoredMessage]
 ) -> set[str]:
-    """The places of those that were sent again, by whomever."""
+    """Return the positions of those dead letters that anybody has replayed."""
     said = await request.inspector.replayed(group, letters)
     return {place_text(each) for each, is_so in zip(letters, said, strict=True) if is_so}
 
 
 async def replay(request: PageRequest) -> Response:
-    """Send the chosen dead letters back to the topics they came from; the dead letters stay."""
+    """Send the chosen dead letters back to their original topics; they also stay in the dead-letter topic."""
     group = needed(request.fields, "name", "group")
     chosen = [text for name, text in sorted(request.fields.items()) if name.startswith("pick")]
     request.subject = f"{len(chosen)} dead {plural(len(chosen), 'letter')} of {group}"
@@ -119,7 +119,7 @@ async def replay(request: PageRequest) -> Response:
 async def _check(
     request: PageRequest, group: str, letters: Sequence[StoredMessage], *, again: bool
 ) -> None:
-    """Refuse all where one cannot be sent again, or was."""
+    """Refuse the whole replay if a dead letter has no original topic, or was replayed before and `again` is false."""
     for letter in letters:
         if not dead_letter_origin(letter):
             raise WrongInput(
@@ -134,7 +134,7 @@ async def _check(
 
 
 async def export(request: PageRequest) -> Response:
-    """The dead letters of a group as a file, a JSON object a line, the oldest of each queue first."""
+    """Return a group's dead letters as a file with one JSON object per line, oldest of each queue first."""
     group = needed(request.fields, "name", "group")
     puller = request.cluster.puller
     queues = await puller.queues(dead_letter_topic(group))
@@ -162,7 +162,7 @@ async def _lines(request: PageRequest, slices: Sequence[QueueSlice]) -> AsyncIte
                     break
                 offset = pull.next_offset
     except CometError as error:
-        # What has been sent stands; the last line says that more is missing.
+        # Lines that were sent cannot be undone; the last line says that the file is incomplete.
         yield (json.dumps({"error": str(error)}) + "\n").encode("utf-8", "replace")
 
 

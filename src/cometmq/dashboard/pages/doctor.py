@@ -1,4 +1,4 @@
-"""The page of the doctor: what of the cluster is not well, and what to do, as `cometmq doctor` says."""
+"""The doctor page: problems of the cluster and what to do about them, as `cometmq doctor` reports them."""
 
 from starlette.responses import Response
 
@@ -6,7 +6,7 @@ from cometmq.dashboard.page_request import Page, PageRequest
 
 
 async def show_symptoms(request: PageRequest) -> Response:
-    """All that is wrong, the worst first."""
+    """Show all problems of the cluster, most severe first."""
     return request.page(
         "doctor.html", "Doctor", section="doctor", symptoms=await request.inspector.examine()
     )

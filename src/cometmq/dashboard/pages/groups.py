@@ -1,4 +1,4 @@
-"""Consumer groups: the list, one with its lag by queue and its members, and what may be done to one."""
+"""Pages of consumer groups: the list, one group with its lag per queue and its members, and changes to a group."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,12 +22,12 @@ from cometmq.model.names import SYSTEM_GROUP_PREFIX, SYSTEM_GROUPS
 
 
 def is_system_group(name: str) -> bool:
-    """Whether the system owns it."""
+    """Return whether a group belongs to RocketMQ itself."""
     return name in SYSTEM_GROUPS or name.startswith(SYSTEM_GROUP_PREFIX)
 
 
 async def show_groups(request: PageRequest) -> Response:
-    """The list, those that are furthest behind first."""
+    """Show the list of groups, largest lag first."""
     find = text_of(request.fields, "find")
     is_all = bool(request.fields.get("all"))
     groups = [
@@ -53,7 +53,7 @@ async def show_groups(request: PageRequest) -> Response:
 
 
 async def show_group(request: PageRequest) -> Response:
-    """One group."""
+    """Show one group."""
     state = await known_group(request)
     return request.page(
         "group.html",
@@ -67,10 +67,10 @@ async def show_group(request: PageRequest) -> Response:
 
 
 async def known_group(request: PageRequest) -> GroupState:
-    """The group that a page is about.
+    """Return the group that a page is about.
 
     Raises:
-        PageMissing: no broker has it.
+        PageMissing: No broker has it.
     """
     name = needed(request.fields, "name", "group")
     try:
@@ -82,7 +82,7 @@ async def known_group(request: PageRequest) -> GroupState:
 
 
 async def _conflicts(request: PageRequest, group: str) -> Sequence[Conflict]:
-    """The contradictions between a group's members; none where brokers, as Java's, do not tell."""
+    """Return the contradictions between a group's members; none if brokers, such as Java's, do not report them."""
     try:
         return await request.inspector.conflicts(group)
     except CometError:
@@ -106,7 +106,7 @@ async def show_member(request: PageRequest) -> Response:
 
 
 async def show_new_group(request: PageRequest) -> Response:
-    """The form for a new one."""
+    """Show the form for a new group."""
     return request.page("group_new.html", "New group", section="groups")
 
 
@@ -114,7 +114,7 @@ async def show_new_group(request: PageRequest) -> Response:
 
 
 async def create_group(request: PageRequest) -> Response:
-    """Make one."""
+    """Create a group."""
     request.subject = name = needed(request.fields, "name", "group")
     if name in await request.admin.groups():
         raise WrongInput(
@@ -134,7 +134,7 @@ async def change_group(request: PageRequest) -> Response:
         before = None
     if before is None:
         raise WrongInput(f"No broker has settings of the group {name[:100]!r}; create it.")
-    # The form shows the settings at one broker; another may have its own of what nobody changed here.
+    # The form shows one broker's settings. A field that the user left alone may differ at other brokers and must stay so.
     changes = {
         field: value
         for field, value in _settings(request, before).items()
@@ -145,7 +145,7 @@ async def change_group(request: PageRequest) -> Response:
 
 
 def _settings(request: PageRequest, before: GroupConfig) -> dict[str, Any]:
-    """The settings that the form names: fields of `GroupConfig`; numbers left empty are as before."""
+    """Return the settings in the form as fields of `GroupConfig`; empty numbers keep their value in `before`."""
     fields = request.fields
     return {
         "consume_enabled": bool(fields.get("consume")),

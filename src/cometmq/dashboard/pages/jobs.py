@@ -1,4 +1,4 @@
-"""Spark's jobs: which ran, how far they are, and why one failed."""
+"""The page of Spark jobs: runs, their progress, and why one failed."""
 
 import asyncio
 
@@ -11,19 +11,19 @@ from cometmq.dashboard.paging import table_page
 
 
 async def show_jobs(request: PageRequest) -> Response:
-    """The list, what was written last first."""
+    """Show the list of runs, last written first."""
     return await _jobs(request, "jobs.html", "Jobs")
 
 
 async def jobs_part(request: PageRequest) -> Response:
-    """The part that renews itself."""
+    """Show the refreshing part of the list."""
     return await _jobs(request, "part_jobs.html", "")
 
 
 async def _jobs(request: PageRequest, template: str, title: str) -> Response:
     find = text_of(request.fields, "find")
     folders = request.context.settings.job_folders
-    # Files, maybe on a network's disk.
+    # Reads files, maybe from a network file system.
     runs = await asyncio.to_thread(job_runs, folders)
     wanted = [each for each in runs if find.lower() in f"{each.job} {each.id}".lower()]
     return request.page(

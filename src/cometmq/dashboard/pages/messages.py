@@ -1,7 +1,7 @@
-"""Messages: by topic and time, by key, by id; one with its body, why a group has not consumed it, and once more.
+"""Pages of messages: search by time, key or id; one message with its body and why a group has not consumed it; resending.
 
-A message's address is its place (broker, queue, offset): an offset message id names a host, and nobody's id makes the dashboard
-connect to a host that is no broker of the cluster.
+The address of a message is its position (broker, queue, offset). An offset message id names a host; the dashboard only connects
+to it if it is a broker of the cluster.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _OFFSET_ID = re.compile(r"[0-9A-Fa-f]{32}|[0-9A-Fa-f]{56}")
 
 
 async def show_messages(request: PageRequest) -> Response:
-    """The forms, and what the one that was sent found."""
+    """Show the search forms, and the results of the submitted one."""
     fields = request.fields
     by = text_of(fields, "by") or BY_TIME
     topic = text_of(fields, "topic")
@@ -41,7 +41,7 @@ async def show_messages(request: PageRequest) -> Response:
     until_ms = None
     if by == BY_TIME and topic:
         until_ms = time_of(fields, "until", "Until")
-        # Pages are of one range: what comes after the first look moves none of them.
+        # All pages share one time range, so new messages do not shift their rows.
         until_ms = request.now_ms() if until_ms is None else until_ms
         from_ms = time_of(fields, "from", "From")
         if from_ms is not None and from_ms > until_ms:
@@ -74,7 +74,7 @@ async def show_messages(request: PageRequest) -> Response:
 
 
 async def _topics(request: PageRequest) -> list[str]:
-    """For the field's list; nothing where nobody says, since what is typed is enough."""
+    """Return topics for the field's suggestions; empty if the cluster does not answer, as users can type a name."""
     try:
         return [each for each in await request.admin.topics() if not is_system_topic(each)][
             :1000
@@ -90,7 +90,7 @@ async def _by_key(request: PageRequest, topic: str) -> list[MessageRow]:
 
 
 async def _by_id(request: PageRequest, topic: str, message_id: str) -> StoredMessage:
-    """By the id that its producer gave it, then by its place."""
+    """Find a message by the id that its producer set, or by its offset message id."""
     if topic:
         found = await request.admin.message_by_id(topic, message_id)
         if found is not None:
@@ -109,7 +109,7 @@ async def _by_id(request: PageRequest, topic: str, message_id: str) -> StoredMes
 
 
 def _is_of_cluster(request: PageRequest, message_id: str) -> bool:
-    """Whether the host that an offset message id names is a broker that was seen."""
+    """Return whether the host in an offset message id is a broker known to the watcher."""
     content = bytes.fromhex(message_id)
     host, port = ipaddress.ip_address(content[:-12]), int.from_bytes(content[-12:-8])
     address = f"{f'[{host}]' if host.version == 6 else host}:{port}"
@@ -117,7 +117,7 @@ def _is_of_cluster(request: PageRequest, message_id: str) -> bool:
 
 
 async def show_message(request: PageRequest) -> Response:
-    """One message."""
+    """Show one message."""
     message = await message_at(request)
     kind = text_of(request.fields, "as") or None
     if kind is not None and kind not in KINDS:
@@ -168,10 +168,10 @@ async def _explained(
 
 
 async def message_at(request: PageRequest) -> StoredMessage:
-    """The message at the place that an address or a form names.
+    """Return the message at the position in an address or a form.
 
     Raises:
-        PageMissing: there is none.
+        PageMissing: There is no message.
     """
     fields = request.fields
     queue = MessageQueue(
@@ -184,10 +184,10 @@ async def message_at(request: PageRequest) -> StoredMessage:
 
 
 async def message_in(request: PageRequest, queue: MessageQueue, offset: int) -> StoredMessage:
-    """The message at a place.
+    """Return the message at an offset of a queue.
 
     Raises:
-        PageMissing: there is none.
+        PageMissing: There is no message.
     """
     if queue not in await request.cluster.puller.queues(queue.topic):
         raise PageMissing(
@@ -205,7 +205,7 @@ async def message_in(request: PageRequest, queue: MessageQueue, offset: int) -> 
 
 
 async def show_body(request: PageRequest) -> Response:
-    """All bytes of a body, as a file: no browser makes a page of it."""
+    """Return all bytes of a body as a download, so that no browser renders it."""
     message = await message_at(request)
     return Response(
         bytes(message.body),
@@ -225,7 +225,7 @@ def _may_resend(message: StoredMessage) -> bool:
 
 
 async def resend(request: PageRequest) -> Response:
-    """Send the same once more, as a new message."""
+    """Send a copy of a message to its topic, as a new message."""
     message = await message_at(request)
     request.subject = f"{message.message_id} of {message.topic}"
     if not _may_resend(message):

@@ -1,4 +1,4 @@
-"""The first page: what goes in and out, who is there, who is behind; and the line about troubles on every page."""
+"""The start page with message rates, brokers and lagging groups, and the line with current troubles on every page."""
 
 from starlette.responses import Response
 
@@ -8,17 +8,17 @@ _GROUPS_SHOWN = 8
 
 
 async def show_overview(request: PageRequest) -> Response:
-    """The first page."""
+    """Show the start page."""
     return request.page("overview.html", "Overview", section="overview", **_seen(request))
 
 
 async def show_numbers(request: PageRequest) -> Response:
-    """Show the live part of the overview."""
+    """Show the refreshing part of the overview."""
     return request.page("part_overview.html", "Overview", **_seen(request))
 
 
 async def show_troubles(request: PageRequest) -> Response:
-    """Show what does not answer, at the head of every page."""
+    """Show the servers that do not answer, at the head of every page."""
     return request.page("part_troubles.html", "")
 
 

@@ -1,4 +1,4 @@
-"""Replication: each master and slave, and how far its copy of the log is."""
+"""The replication page: each master and slave with the position of its copy of the log."""
 
 from starlette.responses import Response
 
@@ -6,7 +6,7 @@ from cometmq.dashboard.page_request import Page, PageRequest
 
 
 async def show_replicas(request: PageRequest) -> Response:
-    """All members of all broker groups."""
+    """Show all members of all broker groups."""
     return request.page(
         "replicas.html",
         "Replication",

@@ -1,4 +1,4 @@
-"""Resets of a group's offsets: first what would become of each queue, then the action."""
+"""Resets of a group's offsets: a preview of each queue, then the reset."""
 
 import asyncio
 from typing import NamedTuple
@@ -16,7 +16,7 @@ EARLIEST, LATEST, TIME = "earliest", "latest", "time"
 
 
 class QueueMove(NamedTuple):
-    """The move of a group in one queue: from where, to where, and the queue's ends."""
+    """A group's move in one queue: committed offset (None: none), new offset, and first and end offset of the queue."""
 
     queue: MessageQueue
     now: int | None
@@ -26,12 +26,12 @@ class QueueMove(NamedTuple):
 
     @property
     def again(self) -> int | None:
-        """Messages that come again; negative: that are passed over."""
+        """Number of messages that are delivered again; negative for skipped ones, None without a committed offset."""
         return None if self.now is None else self.now - self.then
 
 
 async def show_preview(request: PageRequest) -> Response:
-    """Show the moves that a reset would make; nothing is changed."""
+    """Show the moves that a reset would make, without changing anything."""
     state = await known_group(request)
     topic = needed(request.fields, "topic", "topic")
     to, timestamp_ms = _target(request)
@@ -74,7 +74,7 @@ async def _move(
 
 
 async def reset(request: PageRequest) -> Response:
-    """Move a group to the chosen place."""
+    """Reset a group's offsets to the chosen position."""
     name = needed(request.fields, "name", "group")
     topic = needed(request.fields, "topic", "topic")
     request.subject = f"{name} in {topic}"
@@ -88,7 +88,7 @@ async def reset(request: PageRequest) -> Response:
 
 
 def _target(request: PageRequest) -> tuple[str, int | None]:
-    """The target of a reset: the choice, and ms since 1970 (0: the first message, None: the end)."""
+    """Return the target of a reset: the choice, and ms since 1970 (0 for the first message, None for the end)."""
     to = text_of(request.fields, "to") or EARLIEST
     if to == EARLIEST:
         return to, 0

@@ -1,4 +1,4 @@
-"""The live tail: messages of a topic as they come. Its place stands in the part that asks for the next; the server keeps nothing."""
+"""The live tail: new messages of a topic. The position is part of the refresh address, so the server keeps no state."""
 
 import asyncio
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ from cometmq.dashboard.places import read_place, text_of_place
 
 QUEUES_MAX = 256
 _ROWS_MAX = 100
-# Of one queue in one look; what is further behind is passed over, and said.
+# Lag of one queue at one refresh; if there is more, messages are skipped, and the page says how many.
 _BEHIND_MAX = 500
 
 
 async def show_tail(request: PageRequest) -> Response:
-    """The page, which begins at the end of each queue."""
+    """Show the page; it starts at the end of each queue."""
     topic = text_of(request.fields, "topic")
     at = await _ends(request, topic) if topic else ""
     return request.page("tail.html", "Live tail", section="tail", topic=topic, at=at)
@@ -36,7 +36,7 @@ async def _ends(request: PageRequest, topic: str) -> str:
 
 
 async def show_next(request: PageRequest) -> Response:
-    """Show the messages that came since the last look."""
+    """Show the messages stored since the last refresh."""
     topic = needed(request.fields, "topic", "topic")
     places = _read(topic, request.fields.get("at", ""))
     parts = await asyncio.gather(*(_look(request, *each) for each in places.items()))
@@ -58,7 +58,7 @@ async def show_next(request: PageRequest) -> Response:
 async def _look(
     request: PageRequest, queue: MessageQueue, offset: int
 ) -> tuple[list[MessageRow], int, int]:
-    """Messages of a queue, where to go on, and how many were passed over."""
+    """Return new messages of a queue, the next offset, and the number of skipped messages."""
     puller = request.cluster.puller
     pull = await puller.fetch(queue, offset)
     passed_over = 0

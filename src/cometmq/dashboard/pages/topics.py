@@ -1,4 +1,4 @@
-"""Topics: the list, one with its queues and readers, and what may be done to one."""
+"""Pages of topics: the list, one topic with its queues and consumer groups, and changes to a topic."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
@@ -27,7 +27,7 @@ from cometmq.model.names import (
 )
 from cometmq.model.properties import split_keys
 
-# Each row of a page costs a broker one request.
+# Each row of a page costs one request to a broker.
 _ROWS = 50
 _QUEUES_MAX = 65_536
 _BODY_MAX = 1_000_000
@@ -40,7 +40,7 @@ PERMS = {
 
 
 class TopicRow(NamedTuple):
-    """A topic in the list; `stats` is None where nobody says, and `error` says why."""
+    """A topic in the list; if no broker answers, `stats` is None and `error` says why."""
 
     name: str
     kind: str
@@ -49,12 +49,12 @@ class TopicRow(NamedTuple):
 
     @property
     def messages(self) -> Total | None:
-        """Messages in all its queues."""
+        """Number of messages in all its queues."""
         return None if self.stats is None else self.stats.messages
 
     @property
     def access(self) -> str:
-        """The permission in words, if it is not to read and write; several where brokers differ."""
+        """The permissions in words, several if brokers differ; empty if all are read and write."""
         perms = set(self.stats.perms.values()) if self.stats else set()
         words = sorted(PERMS.get(perm, str(perm)) for perm in perms)
         return "" if perms <= {PERM_READ_WRITE} else ", ".join(words)
@@ -67,7 +67,7 @@ class TopicRow(NamedTuple):
 
 
 def kind_of(topic: str, own: Collection[str] = ()) -> str:
-    """The kind of a topic, in words; `own` are the topics that brokers make for themselves."""
+    """Return the kind of a topic in words; `own` are the topics that brokers create for themselves."""
     if topic.startswith(RETRY_PREFIX):
         return "retry"
     if topic.startswith(DLQ_PREFIX):
@@ -76,14 +76,14 @@ def kind_of(topic: str, own: Collection[str] = ()) -> str:
 
 
 def own_topics(request: PageRequest) -> set[str]:
-    """The topics that brokers make for themselves: named like them and like their clusters."""
+    """Return the topics that brokers create for themselves: named after brokers and clusters, and reply topics."""
     states = [each.state for each in request.watcher.brokers()]
     names = {state.broker_name for state in states} | {state.cluster for state in states}
     return names | {f"{state.cluster}_{REPLY_TOPIC_SUFFIX}" for state in states}
 
 
 async def show_topics(request: PageRequest) -> Response:
-    """The list."""
+    """Show the list of topics."""
     find = text_of(request.fields, "find")
     is_all = bool(request.fields.get("all"))
     own = own_topics(request)
@@ -112,7 +112,7 @@ async def show_topics(request: PageRequest) -> Response:
 
 
 def _absent(missing: Sequence[AbsentBroker], rows: Sequence[TopicRow]) -> list[str]:
-    """The brokers that rows are without."""
+    """Return the brokers whose data is missing in these rows."""
     silent = (each for row in rows if row.stats for each in row.stats.absent)
     return sorted({str(each) for each in (*missing, *silent)})
 
@@ -127,12 +127,12 @@ async def _row(
 
 
 async def show_new_topic(request: PageRequest) -> Response:
-    """The form for a new one."""
+    """Show the form for a new topic."""
     return request.page("topic_new.html", "New topic", section="topics", perms=PERMS)
 
 
 async def show_topic(request: PageRequest) -> Response:
-    """One topic."""
+    """Show one topic."""
     name = needed(request.fields, "name", "topic")
     configs, stats, groups = await asyncio.gather(
         request.admin.topic_configs(name),
@@ -156,7 +156,7 @@ async def show_topic(request: PageRequest) -> Response:
 
 
 async def _groups(request: PageRequest, topic: str) -> list[str] | str:
-    """The groups that read it, or why nobody says."""
+    """Return the groups that consume the topic, or the reason why they are unknown."""
     try:
         return await request.inspector.groups_of_topic(topic)
     except CometError as error:
@@ -167,7 +167,7 @@ async def _groups(request: PageRequest, topic: str) -> list[str] | str:
 
 
 async def create_topic(request: PageRequest) -> Response:
-    """Make one."""
+    """Create a topic."""
     request.subject = name = needed(request.fields, "name", "topic")
     if name in await request.admin.topics():
         raise WrongInput(
@@ -181,7 +181,7 @@ async def create_topic(request: PageRequest) -> Response:
 
 
 async def change_topic(request: PageRequest) -> Response:
-    """Change queues or permission of a topic; not if somebody else did meanwhile."""
+    """Change queues or permission of a topic, unless it changed since the form was loaded."""
     request.subject = name = needed(request.fields, "name", "topic")
     configs = await request.admin.topic_configs(name)
     if request.fields.get("seen") != _fingerprint(configs):
@@ -189,7 +189,7 @@ async def change_topic(request: PageRequest) -> Response:
             f"The topic {name[:100]!r} was changed meanwhile, in another window or by somebody else; nothing was done. "
             "What it is now stands here: look, and send again."
         )
-    # The form shows the settings at one broker; another may have its own of what nobody changed here.
+    # The form shows one broker's settings. A field that the user left alone may differ at other brokers and must stay so.
     before = next(iter(configs.values()))
     changes = {
         field: value
@@ -201,7 +201,7 @@ async def change_topic(request: PageRequest) -> Response:
 
 
 def _settings(request: PageRequest, before: TopicConfig) -> dict[str, int]:
-    """The settings that the form names: fields of `TopicConfig`; those left empty are as before."""
+    """Return the settings in the form as fields of `TopicConfig`; empty ones keep their value in `before`."""
     fields = request.fields
     read, write = (
         number_of(fields, field, what, least=min(1, known), most=_QUEUES_MAX, default=known)
@@ -228,10 +228,10 @@ async def delete_topic(request: PageRequest) -> Response:
 
 
 async def send_message(request: PageRequest) -> Response:
-    """Send a message to it."""
+    """Send a message to a topic."""
     request.subject = name = needed(request.fields, "name", "topic")
     text = request.fields.get("body", "")
-    # Browsers send line breaks as CR LF, whatever stood there.
+    # Browsers send all line breaks as CR LF.
     text = text.replace("\r\n", "\n")
     body = hex_of(text, "The body") if request.fields.get("hex") else text.encode()
     if not body:
@@ -266,7 +266,7 @@ def _properties(fields: Mapping[str, str]) -> dict[str, str]:
 
 
 def _fingerprint(configs: Mapping[str, TopicConfig]) -> str:
-    """A text that changes with the settings, by which a form notices that they have changed."""
+    """Return a text that changes with the settings; a form carries it to detect changes meanwhile."""
     return ";".join(
         f"{broker}:{each.read_queues},{each.write_queues},{each.perm}"
         for broker, each in sorted(configs.items())

@@ -1,4 +1,4 @@
-"""The trace of a message as a graph: who sent it, where it was stored, which groups consumed it, how long each took."""
+"""The trace of a message as a graph: its producer, where it was stored, the groups that consumed it, and the times taken."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -16,19 +16,19 @@ _WIDTH = 1000
 
 
 class TraceSpan(NamedTuple):
-    """A piece of a message's way.
+    """One step of a message's trace.
 
     Attributes:
-        what: "sent", "consumed", "ended" or "taken back".
-        group: of the producer or consumer.
-        where: region or broker, as the record says.
-        begun_ms: ms since 1970.
-        took_ms: how long; None: its end is not told.
-        outcome: in words.
-        is_well: whether it went well; None: its end is not told.
-        tries: how often it had come before.
-        left: where its bar begins, of 1,000.
-        width: of its bar.
+        what: "sent", "consumed", "ended" (its transaction) or "taken back".
+        group: Group of the producer or consumer.
+        where: Region or broker, as the trace record says.
+        begun_ms: Start, ms since 1970.
+        took_ms: Duration, ms; None if no end was recorded.
+        outcome: Outcome in words.
+        is_well: Whether it succeeded; None if no end was recorded.
+        tries: Number of earlier deliveries of the message.
+        left: Start of its bar in the graph, in 1/1000 of the width.
+        width: Width of its bar, in 1/1000.
     """
 
     what: str
@@ -44,7 +44,7 @@ class TraceSpan(NamedTuple):
 
 
 async def show_trace(request: PageRequest) -> Response:
-    """The form, and the trace that it asks for."""
+    """Show the form, and the trace of the message that it names."""
     message_id = text_of(request.fields, "id")
     trace_topic = text_of(request.fields, "trace_topic") or TRACE_TOPIC
     traces: list[Trace] = []
@@ -87,7 +87,7 @@ def _by_group(spans: Iterable[TraceSpan]) -> dict[str, list[TraceSpan]]:
 
 
 def spans_of(traces: Sequence[Trace]) -> list[TraceSpan]:
-    """The pieces of a message's way, in order of time; a consumption is told before and after."""
+    """Return the steps of a message's trace in order of time, joining the two records of a consumption, before and after."""
     ended = {each.request_id: each for each in traces if each.kind is TraceKind.SUB_AFTER}
     spans = [
         span for each in traces if (span := _span(each, ended.get(each.request_id))) is not None
@@ -96,7 +96,7 @@ def spans_of(traces: Sequence[Trace]) -> list[TraceSpan]:
 
 
 def _span(trace: Trace, end: Trace | None) -> TraceSpan | None:
-    """A record as a piece of the way; None where it is the end of another."""
+    """Return the step of a trace record; None for the second record of a consumption."""
     if trace.kind is TraceKind.SUB_BEFORE:
         return _consumed(trace, end)
     told = {

@@ -1,7 +1,7 @@
-"""Users and policies of the cluster (Auth 2.0): the list, one with his entries, and what may be done to one.
+"""Pages of the cluster's users and policies (Auth 2.0): the list, one user with policies, and changes to them.
 
-Every broker has its own, so what brokers say is shown with their names, and what is changed is changed at each. No
-page shows a password, and none is kept: what somebody types into a form goes to the brokers only.
+Every broker has its own users, so the pages name the brokers of each value, and changes go to all brokers. No page shows
+a password and the dashboard stores none: a password typed into a form is only sent to the brokers.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _STATES = ("enable", "disable")
 
 
 async def show_users(request: PageRequest) -> Response:
-    """The list."""
+    """Show the list of users."""
     told = await _told(request)
     find = text_of(request.fields, "find")
     users = [each for each in told.users if find.lower() in each.user.lower()]
@@ -44,13 +44,13 @@ async def show_users(request: PageRequest) -> Response:
 
 
 async def show_new_user(request: PageRequest) -> Response:
-    """The form for a new one; again with what was written, but for the password."""
+    """Show the form for a new user; after an error with the user's input except for the password."""
     _check_may_look(request)
     return request.page("user_new.html", "New user", section="users")
 
 
 async def show_user(request: PageRequest) -> Response:
-    """One user, his policies, and forms to change them."""
+    """Show one user with policies, and forms to change them."""
     told, users = await _known(request)
     name = users[0].user
     return request.page(
@@ -67,10 +67,10 @@ async def show_user(request: PageRequest) -> Response:
 
 
 def _check_may_look(request: PageRequest) -> None:
-    """Refuse everyone but admins and users of the cluster, whom the brokers tell what they may know.
+    """Refuse all but admins and cluster users; what a cluster user may see is decided by the brokers.
 
     Raises:
-        FormRefused: he is neither.
+        FormRefused: The user is neither.
     """
     if not (request.session.is_admin or request.session.is_of_cluster):
         raise FormRefused(
@@ -84,11 +84,11 @@ async def _told(request: PageRequest) -> AccountsReport:
 
 
 async def _known(request: PageRequest) -> tuple[AccountsReport, Sequence[UserLine]]:
-    """The users and policies that brokers report of the user of a page.
+    """Return all reported accounts, and those of the user that a page is about.
 
     Raises:
-        PageMissing: none knows him.
-        CometError: none says anything.
+        PageMissing: No broker knows the user.
+        CometError: All brokers refused to report users.
     """
     _check_may_look(request)
     name = needed(request.fields, "name", "user")
@@ -102,7 +102,7 @@ async def _known(request: PageRequest) -> tuple[AccountsReport, Sequence[UserLin
 
 
 async def create_user(request: PageRequest) -> Response:
-    """Make one at every broker."""
+    """Create a user at every broker."""
     request.subject = name = needed(request.fields, "name", "user")
     password = _password(request)
     if not password:
@@ -116,7 +116,7 @@ async def create_user(request: PageRequest) -> Response:
 
 
 async def change_user(request: PageRequest) -> Response:
-    """Change kind, state or password of a user; not if somebody else changed him meanwhile."""
+    """Change type, state or password of a user, unless the user changed since the form was loaded."""
     request.subject = name = needed(request.fields, "name", "user")
     _, users = await _known(request)
     if request.fields.get("seen") != _fingerprint(users):
@@ -135,20 +135,20 @@ async def change_user(request: PageRequest) -> Response:
 
 
 async def delete_user(request: PageRequest) -> Response:
-    """Delete a user and his policies."""
+    """Delete a user and their policies."""
     request.subject = name = needed(request.fields, "name", "user")
     if text_of(request.fields, "sure") != name:
         raise WrongInput(
             f"The user {name[:100]!r} was not deleted: write his name into the field to say that you are sure."
         )
-    # Brokers answer that a user is gone who never was.
+    # Brokers also report success for a user that never existed.
     await _known(request)
     await request.cluster.accounts.delete(name)
     return request.go("/users", f"The user {name} is deleted, with his policies.")
 
 
 async def put_entry(request: PageRequest) -> Response:
-    """Allow or deny him something, in place of what was said of that resource."""
+    """Allow or deny a user actions on a resource, replacing the entry of that resource."""
     name = needed(request.fields, "name", "user")
     resource = needed(request.fields, "resource", "resource")
     request.subject = f"{name}: {resource}"
@@ -166,7 +166,7 @@ async def put_entry(request: PageRequest) -> Response:
 
 
 async def delete_entry(request: PageRequest) -> Response:
-    """Take an entry of his policy away."""
+    """Delete an entry of a user's policy."""
     name = needed(request.fields, "name", "user")
     resource = needed(request.fields, "resource", "resource")
     request.subject = f"{name}: {resource}"
@@ -184,12 +184,12 @@ async def delete_entry(request: PageRequest) -> Response:
 
 
 def _password(request: PageRequest) -> str:
-    """The new password that was typed twice; empty where none was.
+    """Return the new password, which must have been typed twice; empty if none was.
 
     Raises:
-        WrongInput: it was not typed twice alike, or is too long.
+        WrongInput: The two inputs differ, or it is too long.
     """
-    # Of a password, white space counts.
+    # White space is part of a password, so it is not stripped.
     first, again = request.fields.get("password", ""), request.fields.get("again", "")
     if len(first) > _PASSWORD_MAX:
         raise WrongInput(
@@ -201,10 +201,10 @@ def _password(request: PageRequest) -> str:
 
 
 def _one_of(request: PageRequest, field: str, known: Sequence[str]) -> str:
-    """One of the values of a list.
+    """Return a field that must have one of the `known` values; empty means the first of them.
 
     Raises:
-        WrongInput: it is none of them.
+        WrongInput: It has another value.
     """
     value = text_of(request.fields, field) or known[0]
     if value not in known:
@@ -220,7 +220,7 @@ def _entry_counts(entries: Sequence[EntryLine]) -> dict[str, int]:
 
 
 def _fingerprint(users: Sequence[UserLine]) -> str:
-    """A text that changes with the user, by which a form notices that it has changed."""
+    """Return a text that changes with the user's type, state or brokers; a form carries it to detect changes meanwhile."""
     return ";".join(
         f"{each.type},{each.status},{' '.join(sorted(each.brokers))}" for each in users
     )

@@ -1,7 +1,7 @@
-"""Messages that wait: for a delay level, for a time, or for the end of their transaction.
+"""Pages of messages that wait for a delay level, for a time, or for the end of their transaction.
 
-They lie in the system's topics. Those that wait for a level or a time stand in the order in which they are due; of half messages those
-that the broker's own group has not checked yet, the newest first.
+They are in system topics. Delayed messages are sorted by due time. Of half messages the page shows those after the position of the
+broker's own check, newest first.
 """
 
 import asyncio
@@ -30,14 +30,14 @@ _LOOK_BYTES = 8 << 20
 
 
 class WaitingRow(NamedTuple):
-    """A message that waits, without its body, and when it is due."""
+    """A list row of a delayed message: the message with its due time, and the row without its body."""
 
     delayed: DelayedMessage
     row: MessageRow
 
 
 async def show_waiting(request: PageRequest) -> Response:
-    """One kind of them."""
+    """Show the waiting messages of one kind."""
     kind = text_of(request.fields, "kind") or "level"
     if kind in _DELAYED:
         return await _show_delayed(request, kind)
@@ -46,7 +46,7 @@ async def show_waiting(request: PageRequest) -> Response:
     try:
         slices = await _SLICES[kind](request)
     except (TopicNotFound, BrokerRefused):
-        # Brokers make these topics with the first message that waits so.
+        # Brokers create these topics with their first message.
         slices = []
     browsed = await browse_slices(request.cluster.puller, slices, page_of(request.fields))
     return request.page(
@@ -61,7 +61,7 @@ async def show_waiting(request: PageRequest) -> Response:
 
 
 async def _show_delayed(request: PageRequest, kind: str) -> Response:
-    """Show what waits for a level or a time, the next one first."""
+    """Show the messages that wait for a level or a time, next due first."""
     cluster = request.cluster
     finder = DelayedFinder(
         cluster.puller, cluster.instance, now_ms=request.now_ms(), look_bytes=_LOOK_BYTES
@@ -84,7 +84,7 @@ async def _show_delayed(request: PageRequest, kind: str) -> Response:
 
 
 async def _of_halves(request: PageRequest) -> list[QueueSlice]:
-    """Half messages that the group of the broker's own checks has not passed."""
+    """Return the half messages that the broker's own check has not passed yet."""
     puller = request.cluster.puller
     passed = await request.admin.group_offsets(TRANSACTION_GROUP, HALF_TOPIC)
     whole = await asyncio.gather(*(time_slice(puller, each, None, None) for each in passed))
