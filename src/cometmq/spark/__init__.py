@@ -1,7 +1,7 @@
-"""RocketMQ topics as Spark tables, streams and sinks: the format "rocketmq".
+"""Spark data source, stream and sink for RocketMQ topics: the format "rocketmq".
 
-`session()` makes a local Spark session that knows it; `register(spark)` teaches it to yours.
-docs/spark/quick-start.md shows both.
+`session()` creates a local Spark session in which the format is registered; `register(spark)` registers it in an
+existing session. docs/spark/quick-start.md shows both.
 """
 
 from typing import TYPE_CHECKING
@@ -25,8 +25,8 @@ __all__ = [
     "session",
 ]
 
-if not TYPE_CHECKING:  # A checker that sees it takes any name to be there.
-    # Spark asks a new process for each step of a plan, which imports this package and needs none of them.
+if not TYPE_CHECKING:  # With a visible `__getattr__` a type checker would accept any name.
+    # Spark starts a new process for each step of a plan. It imports this package, but needs none of these modules.
     __getattr__ = later(
         __name__,
         {

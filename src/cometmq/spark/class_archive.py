@@ -1,8 +1,8 @@
-"""A faster start: the classes that Spark's JVM loads, parsed once and kept in a file.
+"""Class-data-sharing archive (JDK 13 and later) that makes local Spark sessions start faster.
 
-Java calls such a file a class-data-sharing archive (JDK 13 and later). `build` runs a small job in a
-process of its own whose JVM writes the file when it ends; every later local session maps it. It belongs to
-one Java and one Spark; a JVM for which it does not fit passes over it.
+The archive is a file with the classes that Spark's JVM loads, already parsed. `build` runs a small job in a separate
+process whose JVM writes the file at exit; later local sessions map it. It fits one version of Java and one installation
+of Spark; any other JVM ignores it.
 """
 
 import hashlib
@@ -18,13 +18,13 @@ from cometmq.model.errors import CometError
 from cometmq.spark.java import java_home, java_version
 
 _TIMEOUT_S = 180
-# JVM options come from here while the file is built (`session` puts them on the command line).
+# Environment variable with the path of the archive that is being built; `java_options` adds the JVM options for it.
 BUILDING = "COMETMQ_SPARK_ARCHIVE_TO_BUILD"
-# What PySpark starts its JVM with; one that a user has set replaces ours.
+# PySpark takes the JVM's arguments from this variable; a value set by the user replaces ours.
 SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
-# Java's optimising compiler begins ten times as late as by default: its threads take half of two cores while
-# Spark starts, and a loop over rows is there in a second all the same. The parallel collector suits the small
-# heap of one person's session (docs/spark/tuning.md).
+# Start Java's optimising compiler ten times later than by default: its threads would use half of two cores while
+# Spark starts, and a loop over rows still reaches it within a second. The parallel collector suits the small
+# heap of a local session (docs/spark/tuning.md).
 _SHORT_START = (
     "-XX:Tier4InvocationThreshold=50000",
     "-XX:Tier4MinInvocationThreshold=6000",
@@ -32,9 +32,9 @@ _SHORT_START = (
     "-XX:Tier4BackEdgeThreshold=400000",
 )
 _COLLECTOR = "-XX:+UseParallelGC"
-# What else a JVM takes options from; two collectors are an error.
+# Other variables with JVM options. A JVM refuses to start with two collectors.
 _OTHER_OPTIONS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
-# What most jobs do: a Python source gives Arrow batches, and they are counted by a key.
+# Loads the classes that most jobs need: a Python source returns Arrow batches, which are counted by a key.
 _JOB = """
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader
@@ -64,18 +64,18 @@ gateway.proc.wait()
 
 
 class NoClassArchive(CometError):
-    """Raised where this Java has made no archive of its classes."""
+    """Raised if the class archive could not be built."""
 
 
 def archive_path(home: Path) -> Path:
-    """The path of the archive: in the user's cache, for a JAVA_HOME and this Spark."""
+    """Return the path of the archive in the user's cache, for a JAVA_HOME and the installed Spark."""
     told = f"{java_version(home)} {pyspark.__version__} {Path(pyspark.__file__).parent}"
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "cometmq" / f"spark-{hashlib.sha256(told.encode()).hexdigest()[:12]}.jsa"
 
 
 def java_options(home: Path) -> list[str]:
-    """The options of a local session's JVM that build the archive or use it."""
+    """Return the JVM options of a local session, including those that build or use the archive."""
     options = list(_SHORT_START)
     if not any("GC" in os.environ.get(name, "") for name in _OTHER_OPTIONS):
         options.append(_COLLECTOR)
@@ -83,24 +83,24 @@ def java_options(home: Path) -> list[str]:
     if BUILDING in os.environ:
         options += [f"-XX:ArchiveClassesAtExit={os.environ[BUILDING]}", "-Xlog:cds=off"]
     elif path.is_file():
-        # Where it does not fit, Java says so on stdout unless it is told not to.
+        # Without these options Java prints a warning to stdout if the archive does not fit.
         quiet = ["-Xlog:disable", "-Xlog:all=off"]
         options += [f"-XX:SharedArchiveFile={path}", "-Xshare:auto", *quiet]
     return options
 
 
 def build() -> Path:
-    """Make the archive anew, some 160 MB; gives where it is.
+    """Build the archive, about 160 MB, replacing an old one, and return its path.
 
     Raises:
-        NoClassArchive: this Java cannot, or the small job failed; the text says which.
+        NoClassArchive: This Java cannot write one, or the small job failed; the message says which.
     """
     path = archive_path(java_home())
     path.parent.mkdir(parents=True, exist_ok=True)
     growing = path.with_suffix(".new")
     growing.unlink(missing_ok=True)
     inherited = {name: value for name, value in os.environ.items() if name != SUBMIT_ARGS}
-    # The program is this Python, the text our own. A session of its own: its JVM ends with it.
+    # The program is this Python, the code our own. In a new session, so that killing its group also ends its JVM.
     job = subprocess.Popen(  # noqa: S603
         [sys.executable, "-c", _JOB],
         env={**inherited, BUILDING: str(growing)},

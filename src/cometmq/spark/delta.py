@@ -1,7 +1,7 @@
-"""Delta tables without a jar: Spark writes the files, delta-rs (the package `deltalake`) the transactions.
+"""Delta tables without a jar: Spark writes the Parquet files, delta-rs (package `deltalake`) commits the transactions.
 
-A transaction says of which query and which micro-batch it is; a micro-batch that comes again after a kill is
-passed over where its transaction stands. Why not Spark's own jar: docs/design/0065-delta-tables.md
+Each transaction records its query and micro-batch; if Spark repeats a micro-batch after a crash, it is skipped when
+its transaction is already committed. Why Spark's own jar is not used: docs/design/0065-delta-tables.md
 """
 
 import json
@@ -38,11 +38,11 @@ except ModuleNotFoundError as missing:
         f"Delta tables need the package {missing.name}: pip install 'cometmq[delta]'"
     ) from missing
 
-# The cause of an error of delta-rs stands last, behind a picture of what led to it.
+# Decoration in error messages of delta-rs, which show the chain of errors as a tree with the cause last.
 _PICTURE = re.compile(r"\x1b\[\d*m|↳|^\s+|\s+$", re.MULTILINE)
-# Read and written alike by Spark's Parquet and delta-rs; other features change what the files mean.
+# Features that Spark's Parquet and delta-rs treat alike; others change the meaning of the files.
 _FEATURES = frozenset({"timestampNtz"})
-_QUERY_ID = "sql.streaming.queryId"  # What Spark's own thread of a query knows.
+_QUERY_ID = "sql.streaming.queryId"  # Local property that Spark sets in the thread of a query.
 _FOLDER_TYPES = (
     t.BooleanType, t.ByteType, t.DateType, t.IntegerType, t.LongType, t.ShortType, t.StringType,
 )  # fmt: skip
@@ -59,19 +59,19 @@ def delta_sink(
     partition_by: Sequence[str] = (),
     merge_keys: Sequence[str] = (),
 ) -> Callable[[DataFrame, int], None]:
-    """A function for Spark's `foreachBatch` that writes each micro-batch to a Delta table, exactly once.
+    """Return a function for `foreachBatch` that writes each micro-batch to a Delta table exactly once.
 
     Args:
-        place: the table's folder or URI; the first micro-batch makes it.
-        checkpoint: the query's `checkpointLocation`. A query with another checkpoint is another one,
-            whose micro-batches are all new.
-        partition_by: columns whose values name folders: text, whole numbers, dates or booleans.
-        merge_keys: columns by which a row is known. A row replaces the table's row with the same keys instead of standing
-            beside it. A micro-batch has one row for each key at most, and is held in the driver's memory.
+        place: Folder or URI of the table, created by the first micro-batch.
+        checkpoint: The query's `checkpointLocation`. A query with another checkpoint is a different query, whose
+            micro-batches all count as new.
+        partition_by: Columns whose values become folder names: text, whole numbers, dates or booleans.
+        merge_keys: Columns that identify a row. A row replaces the table's row with the same keys; without keys all rows
+            are appended. A micro-batch must have at most one row per key, and is held in the driver's memory.
 
     Raises:
-        SettingsError: the place holds something else, or a table with other columns or partitions; the checkpoint is not that
-            of the query; two rows of a micro-batch have the same keys, or a key is null (when a batch comes).
+        SettingsError: The place holds something else, or a table with other columns or partitions; the checkpoint is not that
+            of the query; two rows of a micro-batch have the same keys, or a key is null. All are raised when a batch runs.
     """
 
     def write(batch: DataFrame, number: int) -> None:
@@ -87,14 +87,14 @@ def delta_sink(
 
 
 def read_delta(spark: SparkSession, place: str) -> DataFrame:
-    """The rows of a Delta table as they are now, read without a jar.
+    """Return the current rows of a Delta table, read without a jar.
 
     Args:
-        spark: any session.
-        place: the table's folder or URI.
+        spark: Any session.
+        place: Folder or URI of the table.
 
     Raises:
-        SettingsError: there is no such table, or one that only Delta's own reader understands.
+        SettingsError: There is no such table, or it has features that only Delta's own reader supports.
     """
     with _named_errors(place):
         table = deltalake.DeltaTable(same_place(place), storage_options=_storage())
@@ -104,7 +104,7 @@ def read_delta(spark: SparkSession, place: str) -> DataFrame:
         return spark.createDataFrame([], schema)
     parts = []
     for values, paths in files.items():
-        # Folders that name values are none of Spark's business: the log says them.
+        # Spark must not derive partition values from folder names: the table's log has them.
         reader = spark.read.option("recursiveFileLookup", "true")
         named = dict(values)
         inside = t.StructType([each for each in schema.fields if each.name not in named])
@@ -120,17 +120,17 @@ def read_delta(spark: SparkSession, place: str) -> DataFrame:
 
 
 class DeltaTable:
-    """A Delta table as one query writes it: a micro-batch is one transaction, or none.
+    """Delta table as one query writes it: each micro-batch is at most one transaction.
 
     Args:
-        place: its folder or URI.
-        schema: of the rows; columns that the table lacks are added to it.
-        checkpoint: of the query.
-        properties: of the table, where it is made now.
-        partition_by: columns whose values name folders.
+        place: Folder or URI of the table.
+        schema: Columns of the rows; those that the table lacks are added to it.
+        checkpoint: Checkpoint location of the query.
+        properties: Table properties, used if the table is created now.
+        partition_by: Columns whose values become folder names.
 
     Raises:
-        SettingsError: the place holds something else, or a table with other columns or partitions.
+        SettingsError: The place holds something else, or a table with other columns or partitions.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class DeltaTable:
         self.place = hadoop_place(place)
         self._checkpoint = checkpoint
         self._partition_by = list(partition_by)
-        # What a table holds may always be null: columns that come later are, in the rows before.
+        # All columns are nullable: a column that is added later is null in older rows.
         fields = [t.StructField(each.name, each.dataType) for each in schema.fields]
         for each in fields:
             _check_type(each.name, each.dataType)
@@ -176,22 +176,24 @@ class DeltaTable:
 
     @cached_property
     def _query(self) -> str:
-        return query_id(self._checkpoint)  # Spark writes it when the query begins.
+        return query_id(
+            self._checkpoint
+        )  # Read late: Spark writes the id when the query starts.
 
     def has(self, number: int) -> bool:
-        """Whether the micro-batch is committed."""
+        """Return whether the micro-batch is committed."""
         self.lake.update_incremental()
         last = self.lake.transaction_version(self._query)
         return last is not None and number <= last
 
     def stage(self, rows: DataFrame, number: int) -> None:
-        """Write the rows of a micro-batch as files that no reader sees yet."""
+        """Write the rows of a micro-batch as files that readers do not see before `commit`."""
         if self.has(number):
-            # For those who count its rows as they pass.
+            # Run the query anyway, for observers that count its rows.
             rows.write.format("noop").mode("overwrite").save()
             return
-        # As the format says; what Spark writes by itself is older than the format. A stream's batches
-        # have a session of their own.
+        # The Parquet type that Delta requires; Spark's default is INT96. Micro-batches have their own
+        # session, so this does not change the user's.
         rows.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
         writer = rows.write.mode("overwrite")
         if self._partition_by:
@@ -199,7 +201,7 @@ class DeltaTable:
         writer.parquet(f"{self.place}/{self._folder(number)}")
 
     def commit(self, number: int) -> None:
-        """Show the staged rows to all readers, unless an earlier run has."""
+        """Make the staged rows visible to readers, unless an earlier run has done so."""
         if self.has(number):
             return
         files, root = open_place(self.place)
@@ -231,10 +233,10 @@ class DeltaTable:
         )
 
     def merge(self, rows: DataFrame, keys: Sequence[str], number: int) -> None:
-        """Put the rows of a micro-batch in the place of those with the same keys, unless an earlier run has.
+        """Update the rows with the same keys and insert the others, unless an earlier run has done so.
 
         Raises:
-            SettingsError: a key is no column or null, or two rows have the same keys.
+            SettingsError: A key is not a column or is null, or two rows have the same keys.
         """
         if unknown := [each for each in keys if each not in rows.columns]:
             raise SettingsError(
@@ -250,13 +252,13 @@ class DeltaTable:
             " AND ".join(same),
             source_alias="s",
             target_alias="t",
-            streamed_exec=False,  # The changes are few: files without any of their keys are not read.
+            streamed_exec=False,  # With few changes in memory, delta-rs skips files that contain none of their keys.
             commit_properties=self.transaction(number),
         )
         merger.when_matched_update_all().when_not_matched_insert_all().execute()
 
     def transaction(self, number: int) -> deltalake.CommitProperties:
-        """The mark in the table's log by which `has` knows the micro-batch."""
+        """Return the commit properties that identify a micro-batch in the table's log, for `has`."""
         mark = deltalake.Transaction(self._query, number)
         return deltalake.CommitProperties(app_transactions=[mark])
 
@@ -265,18 +267,18 @@ class DeltaTable:
 
 
 def quoted(name: str) -> str:
-    """A column's name as SQL of delta-rs takes any."""
+    """Quote a column name for the SQL of delta-rs, so that it may contain any characters."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def _files_of(
     place: str, table: deltalake.DeltaTable
 ) -> dict[tuple[tuple[str, Any], ...], list[str]]:
-    """The paths of a table's files by the values of their partitions."""
+    """Return the paths of a table's files, grouped by the values of their partitions."""
     columns = table.metadata().partition_columns
     found: dict[tuple[tuple[str, Any], ...], list[str]] = {}
     for each in pa.table(table.get_add_actions(flatten=True)).to_pylist():
-        # The log has the name of a file as a URI has it; Spark takes a name as it is.
+        # The log escapes file names as in a URI; Spark expects them unescaped.
         path = unquote(each["path"])
         values = tuple((name, each[f"partition.{name}"]) for name in columns)
         found.setdefault(values, []).append(path if "://" in path else f"{place}/{path}")
@@ -285,7 +287,7 @@ def _files_of(
 
 @contextmanager
 def _named_errors(place: str) -> Iterator[None]:
-    """Turn errors of delta-rs about a place into a line that names it."""
+    """Convert errors of delta-rs to a one-line SettingsError that names the place."""
     try:
         yield
     except DeltaError as error:
@@ -302,21 +304,21 @@ def _named_errors(place: str) -> Iterator[None]:
 
 
 def _storage() -> dict[str, str]:
-    """Let delta-rs go to a server without TLS where the environment names one, as pyarrow does."""
+    """Return options that let delta-rs use HTTP without TLS if the environment names such a server, as pyarrow does."""
     is_plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
     return {"allow_http": "true"} if is_plain else {}
 
 
 def _schema_of(table: deltalake.DeltaTable) -> t.StructType:
-    """A table's columns: Delta keeps them as Spark writes them."""
+    """Return a table's columns; Delta stores a schema in Spark's JSON form."""
     return t.StructType.fromJson(json.loads(table.schema().to_json()))
 
 
 def _check_plain(place: str, table: deltalake.DeltaTable) -> None:
-    """Refuse a table whose files are not its rows, nothing less and nothing more.
+    """Check that the rows of the table are exactly those of its files.
 
     Raises:
-        SettingsError: it has a feature by which its files mean something else.
+        SettingsError: The table has a feature that changes the meaning of its files.
     """
     foreign = {*(table.protocol().reader_features or ())} - _FEATURES
     if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
@@ -325,10 +327,10 @@ def _check_plain(place: str, table: deltalake.DeltaTable) -> None:
 
 
 def _check_unruled(place: str, table: deltalake.DeltaTable) -> None:
-    """Refuse a table with rules for its rows: who writes files beside its own program keeps none.
+    """Check that the table has no rules for its rows, since files that Spark writes are not checked against them.
 
     Raises:
-        SettingsError: it has constraints, or columns that are computed or must not be null.
+        SettingsError: It has constraints, generated columns, or columns that must not be null.
     """
     rules = [each for each in table.metadata().configuration if "constraints." in each]
     columns = [
@@ -346,13 +348,13 @@ def _check_none(place: str, foreign: list[str]) -> None:
 
 
 def _check_own(spark: SparkSession, checkpoint: str) -> None:
-    """Refuse the checkpoint of another query: micro-batches with the same numbers would be taken for its own.
+    """Check that the checkpoint is that of the running query: batches of another query would count as already written.
 
     Raises:
-        SettingsError: it is not the running query's.
+        SettingsError: The checkpoint belongs to another query.
     """
     if is_connect(spark):
-        return  # Its server does not tell the function which query runs it.
+        return  # With Spark Connect the function cannot find out which query runs it.
     running, own = spark.sparkContext.getLocalProperty(_QUERY_ID), query_id(checkpoint)
     if running and running != own:
         raise SettingsError(
@@ -362,10 +364,10 @@ def _check_own(spark: SparkSession, checkpoint: str) -> None:
 
 
 def _check_partitions(schema: t.StructType, columns: Sequence[str]) -> None:
-    """Refuse columns that cannot name folders.
+    """Check that the columns can be partitions.
 
     Raises:
-        SettingsError: there is no such column, its values have no text that all readers know, or no other column is left.
+        SettingsError: A column is missing or of a type that not all readers parse alike, or no other column is left.
     """
     for each in columns:
         if each not in schema.names:
@@ -383,10 +385,10 @@ def _check_partitions(schema: t.StructType, columns: Sequence[str]) -> None:
 
 
 def _check_keys(rows: pa.Table, keys: Sequence[str]) -> None:
-    """Refuse rows that their keys do not tell apart.
+    """Check that no two rows have the same keys.
 
     Raises:
-        SettingsError: a key is null, or two rows have the same.
+        SettingsError: Two rows have the same keys, or a key is null.
     """
     for each in keys:
         if rows[each].null_count:
@@ -403,10 +405,10 @@ def _check_keys(rows: pa.Table, keys: Sequence[str]) -> None:
 
 
 def _check_place(place: str) -> None:
-    """Refuse a folder that holds no Delta table, but something that a reader of a table would see.
+    """Check that the folder holds a Delta table, or nothing that a reader of a table would see.
 
     Raises:
-        SettingsError: it holds something else.
+        SettingsError: It holds something else.
     """
     files, root = open_place(place)
     names = [
@@ -419,10 +421,10 @@ def _check_place(place: str) -> None:
 
 
 def _check_type(column: str, kind: t.DataType) -> None:
-    """Refuse a type that Delta or one of its two writers does not know.
+    """Check that Delta, Spark and delta-rs all support a column's type.
 
     Raises:
-        SettingsError: one of them does not.
+        SettingsError: One of them does not.
     """
     if isinstance(kind, t.StructType):
         for each in kind.fields:

@@ -1,4 +1,4 @@
-"""The entry of a file in the log of a Delta table: its statistics and the values of its partitions."""
+"""Log entry of a data file in a Delta table: its statistics and partition values."""
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -8,15 +8,15 @@ from urllib.parse import unquote
 from pyarrow import parquet as pq
 
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
-# As Delta's own writer has it: so many columns have bounds, and texts of so many letters are one.
+# Limits of Delta's own writer: columns with statistics, and length of a text used as bound.
 _DESCRIBED_COLUMNS = 32
 _BOUND_LETTERS = 32
 
 
 def file_statistics(metadata: pq.FileMetaData) -> dict[str, Any]:
-    """Return the statistics by which readers of Delta pass over a file: rows, and of columns least, greatest and nulls.
+    """Return the statistics by which Delta readers skip a file: number of rows, and smallest, largest and nulls per column.
 
-    Only values that JSON keeps exactly and that all readers compare alike are bounds.
+    Only values that JSON represents exactly and all readers order alike are used as bounds.
     """
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}
@@ -37,7 +37,7 @@ def file_statistics(metadata: pq.FileMetaData) -> dict[str, Any]:
             low = _bound(min(each.min for each in bounded), is_up=False)
             high = _bound(max(each.max for each in bounded), is_up=True)
         except (ValueError, OverflowError):
-            continue  # A time that Python cannot hold.
+            continue  # A time outside Python's range.
         if low is not None and high is not None:
             least[name], greatest[name] = low, high
     return {
@@ -49,7 +49,7 @@ def file_statistics(metadata: pq.FileMetaData) -> dict[str, Any]:
 
 
 def _bound(value: object, *, is_up: bool) -> int | str | None:
-    """A bound as Delta's log has it; times have milliseconds there, so the greatest is the next one."""
+    """Convert a bound to its form in Delta's log, or return None; a time is cut to ms, and rounded up with `is_up`."""
     match value:
         case int() if not isinstance(value, bool):
             return value
@@ -66,7 +66,7 @@ def _bound(value: object, *, is_up: bool) -> int | str | None:
 
 
 def partition_values(path: str, columns: Sequence[str]) -> dict[str, str | None]:
-    """The values that the folders of a file name."""
+    """Return the partition values that the folder names in a file's path contain."""
     folders = path.split("/")[-1 - len(columns) : -1] if columns else []
     values = {}
     for column, folder in zip(columns, folders, strict=True):

@@ -1,7 +1,7 @@
-"""The format "rocketmq": what Spark asks for a reader, a stream reader, a writer or a schema."""
+"""Data source "rocketmq": creates the reader, stream reader, writer and schema that Spark requests."""
 
 # ruff: noqa: N802  Spark gives these names.
-# Each step of a plan is a new process: it imports what it needs, and nobody waits for the sink to read.
+# Each step of a plan runs in a new process, so each method imports only its own modules: a read never loads the sink.
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -28,24 +28,24 @@ class RocketMQSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name in `format(...)` and `USING ...`."""
+        """Return the name used in `format(...)` and `USING ...`."""
         return "rocketmq"
 
     def schema(self) -> StructType:
-        """The columns of a read whose user names none.
+        """Return the columns of a read for which the user gave no schema.
 
         Raises:
-            SettingsError: for a column that there is not.
+            SettingsError: The option `columns` names an unknown column.
         """
         columns, properties_format = read_columns(self.options)
         schema = message_schema(columns, properties_format=properties_format)
         return with_table_options(schema, self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Reads a batch.
+        """Create the reader of a batch query.
 
         Raises:
-            SettingsError: for options or columns that do not work.
+            SettingsError: An option or column is invalid.
         """
         from cometmq.spark.source.batch import batch_reader
 
@@ -54,10 +54,10 @@ class RocketMQSource(DataSource):
         return batch_reader(SourceSettings.parse(options, is_stream=False), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Reads micro-batches.
+        """Create the reader of a streaming query.
 
         Raises:
-            SettingsError: for options or columns that do not work.
+            SettingsError: An option or column is invalid.
         """
         from cometmq.spark.source.stream import RocketMQStreamReader
 
@@ -66,10 +66,10 @@ class RocketMQSource(DataSource):
         return RocketMQStreamReader(SourceSettings.parse(options, is_stream=True), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001
-        """Sends a batch.
+        """Create the writer that sends the rows of a batch query.
 
         Raises:
-            SettingsError: for options, columns or a mode that do not work.
+            SettingsError: An option, a column or the save mode is invalid.
         """
         if overwrite:
             raise SettingsError('a topic cannot be overwritten; use .mode("append")')
@@ -85,10 +85,10 @@ class RocketMQSource(DataSource):
         schema: StructType,
         overwrite: bool,  # noqa: FBT001
     ) -> DataSourceStreamArrowWriter:
-        """Sends micro-batches; Spark names its arguments, so they are called as in its class.
+        """Create the writer that sends the micro-batches of a streaming query.
 
         Raises:
-            SettingsError: for options, columns or a mode that do not work.
+            SettingsError: An option, a column or the output mode is invalid.
         """
         if overwrite:
             raise SettingsError('a topic cannot be overwritten; use outputMode("append")')

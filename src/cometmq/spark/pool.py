@@ -1,8 +1,8 @@
-"""The connections of a process: one client for each cluster and role, shared by its tasks.
+"""Pool of clients of a process: the tasks of a process share one client per cluster and role.
 
-Spark keeps its Python workers, and modules in them, from task to task and batch to batch; a client
-made anew for each would pay for connections and routes every time. Those that nobody used for a
-while are closed when another is asked for, as Kafka's consumer pool of Spark does it.
+Spark reuses its Python workers and their modules across tasks and batches; a new client per task
+would reconnect and fetch routes every time. Idle clients are closed when the next client is
+requested, like in the consumer pool of Spark's Kafka source.
 """
 
 import logging
@@ -17,14 +17,14 @@ log = logging.getLogger(__name__)
 
 
 class Pooled(Protocol):
-    """A client that a pool holds."""
+    """Client that a pool can hold."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether somebody is in the middle of something with it."""
+        """Whether a request is in progress, so the pool must not close the client."""
 
     def close(self) -> None:
-        """Close the client's connections; nobody will use it again."""
+        """Close the client's connections; it is not used afterwards."""
 
 
 C = TypeVar("C", bound=Pooled)
@@ -32,11 +32,11 @@ C = TypeVar("C", bound=Pooled)
 
 @dataclass(frozen=True)
 class PoolLimits:
-    """The limits of a pool.
+    """Limits of a pool.
 
     Attributes:
-        idle_ms: a client that nobody asked for so long is closed.
-        capacity: clients at most; beyond it the one that was not used longest is closed.
+        idle_ms: A client that was not requested for this long is closed.
+        capacity: Maximum number of clients; beyond it the least recently used one is closed.
     """
 
     idle_ms: int = 300_000
@@ -47,18 +47,18 @@ class Pool:
     """Clients by key.
 
     Args:
-        clock: seconds, ascending.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
         self._lock = Lock()
-        # In the order of their last use: the pid, for a forked process must not write to its
+        # Least recently used first. The key includes the pid, because a forked process must not write to its
         # parent's sockets.
         self._clients: dict[tuple[int, Hashable], _PooledClient] = {}
 
     def get(self, key: Hashable, make: Callable[[], C], limits: PoolLimits = PoolLimits()) -> C:
-        """The client of this process for `key`, made where there is none."""
+        """Return this process's client for `key`, creating it if needed, and close idle clients."""
         whole = (os.getpid(), key)
         with self._lock:
             held = self._clients.pop(whole, None)
@@ -73,7 +73,7 @@ class Pool:
         return found
 
     def _taken_out(self, limits: PoolLimits) -> list[Pooled]:
-        """The clients to close: idle for too long, or too many; never the one that was just asked for."""
+        """Remove and return the clients to close: idle too long, or too many. Never the one just requested."""
         idle_since = self._clock() - limits.idle_ms / 1000
         mine = [each for each in self._clients if each[0] == os.getpid()][:-1]
         too_many = len(mine) + 1 - limits.capacity
@@ -96,5 +96,5 @@ _pool = Pool()
 
 
 def shared(key: Hashable, make: Callable[[], C], limits: PoolLimits = PoolLimits()) -> C:
-    """The client of this process for `key`: one of the pool, or a new one."""
+    """Return this process's client for `key` from the pool, creating it if needed."""
     return _pool.get(key, make, limits)

@@ -1,7 +1,6 @@
-"""A query's filters as conditions on columns, and whether Spark is about to tell them.
+"""Conversion of a query's filters to column conditions, and detection of Spark's push-down step.
 
-Spark checks every filter again, so a source that reads too much is right; what is not understood here is
-no condition.
+Spark applies every filter again, so a source may return too many rows; a filter that is not understood is ignored.
 """
 
 import sys
@@ -22,21 +21,21 @@ from pyspark.sql.datasource import (
 
 from cometmq.offline.conditions import LEAST, MOST, Conditions, number_of
 
-# The module in which Spark 4.1-4.3 makes a reader to push filters down, and nowhere else.
+# Spark 4.1-4.3 runs this module only to create a reader for filter push-down.
 PUSH_DOWN_MODULE = "pyspark.sql.worker.data_source_pushdown_filters"
 
 Kept = TypeVar("Kept", bound=Conditions)
 
 
 def is_asked() -> bool:
-    """Whether who called has filters to give.
+    """Return whether the calling process is Spark's filter push-down step.
 
-    While push-down is off, Spark refuses every reader that takes filters; so one that does is
-    made only where they are told.
+    While push-down is off, Spark rejects every reader that has `pushFilters`. Such a reader must therefore be
+    created only in the push-down step.
     """
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  The one way to know who asks.
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  The only way to identify the caller.
     while frame is not None:
-        # The module may run as the program, where its name is not its own.
+        # If the module runs as the main program, its __name__ is "__main__".
         spec = frame.f_globals.get("__spec__")
         if PUSH_DOWN_MODULE in (frame.f_globals.get("__name__"), getattr(spec, "name", None)):
             return True
@@ -45,11 +44,11 @@ def is_asked() -> bool:
 
 
 def conditions_of(filters: Iterable[Filter], known: Kept) -> Kept:
-    """The known conditions of rows, and that all filters hold.
+    """Return conditions that require the known ones and all filters.
 
     Args:
-        filters: of a query.
-        known: conditions of the same rows.
+        filters: Filters of a query.
+        known: Conditions that already apply to the rows.
     """
     return reduce(_and, filters, known)
 

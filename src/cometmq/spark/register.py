@@ -1,4 +1,4 @@
-"""Makes the formats known to a session that does not find them by itself."""
+"""Registration of the data source formats in a session that does not find them by itself."""
 
 from pyspark.sql import SparkSession
 
@@ -9,12 +9,12 @@ _PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 def register(spark: SparkSession) -> SparkSession:
-    """Register "rocketmq" and "rocketmq-store", let filters reach them, and give the session back.
+    """Register "rocketmq" and "rocketmq-store", enable filter push-down, and return the session.
 
-    Spark finds the formats without this where CometMQ is installed: it looks for top-level modules
-    named `pyspark_*`. It does not look into what `--py-files` brings.
+    Where CometMQ is installed Spark finds the formats by itself: it searches for top-level modules
+    named `pyspark_*`. It does not search packages shipped with `--py-files`.
     """
-    # Their names only: Spark asks each class in a process of its own.
+    # These classes only import and create the real source, which Spark does in a new process for each step.
     spark.dataSource.register(pyspark_rocketmq.DefaultSource)
     spark.dataSource.register(pyspark_rocketmq_store.DefaultSource)
     spark.conf.set(_PUSH_DOWN, "true")

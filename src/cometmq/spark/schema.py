@@ -1,8 +1,8 @@
-"""The columns of a message in Spark, and which of them a read wants.
+"""Spark schema of messages, and selection of the columns of a read.
 
-Names, types and order are Arrow's (`offline.columns.schema`). A read decodes only the columns it is
-asked for: Spark 4.3 prunes no columns of a Python source by itself, so the user's own schema
-(`.schema("topic STRING, queueOffset BIGINT")`) or the option `columns` says it.
+Names, types and order are those of the Arrow schema (`offline.columns.schema`). A read decodes only the
+requested columns. Spark 4.3 prunes no columns of a Python source by itself, so the user requests them by a schema
+(`.schema("topic STRING, queueOffset BIGINT")`) or the option `columns`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,15 +32,15 @@ _TEXT = StringType()
 def message_schema(
     columns: Sequence[str] = (), *, properties_format: PropertiesFormat = "map"
 ) -> StructType:
-    """The schema of a read: all columns, or the named ones in their order.
+    """Return the schema of a read: all columns, or the named ones in the given order.
 
     Args:
-        columns: names as in `COLUMNS`, upper and lower case alike; none for all.
-        properties_format: "map" for MAP<STRING,STRING>, "raw" for the stored text, "json" for an
+        columns: Names as in `COLUMNS`, ignoring case; empty for all.
+        properties_format: "map" for MAP<STRING,STRING>, "raw" for the stored text, "json" for a JSON
             object as text.
 
     Raises:
-        SettingsError: for a name that is no column, with the nearest one.
+        SettingsError: A name is not a column; the message suggests the nearest one.
     """
     names = [column_name(name) for name in columns] or list(COLUMNS)
     types = dict(COLUMNS)
@@ -50,10 +50,10 @@ def message_schema(
 
 
 def column_name(name: str) -> str:
-    """The column that is meant, in its own spelling.
+    """Return a column's name in its official spelling, ignoring case.
 
     Raises:
-        SettingsError: when there is none.
+        SettingsError: There is no such column.
     """
     lowered = {known.lower(): known for known in COLUMNS}
     known = lowered.get(name.strip().lower())
@@ -63,17 +63,17 @@ def column_name(name: str) -> str:
 
 
 def check_read_schema(schema: StructType) -> None:
-    """Refuse a user's schema that names what a message does not have, or with another type.
+    """Check that a user's schema has only columns of a message, with the right types.
 
     Raises:
-        SettingsError: naming the column, its type and the right one.
+        SettingsError: A column is unknown or has another type; the message names the right type.
     """
     for field in schema.fields:
         if field.name not in COLUMNS:
             raise SettingsError(f"no column {field.name!r}{nearest(field.name, COLUMNS)}")
         allowed = [COLUMNS[field.name]]
         if field.name == "properties":
-            allowed.append(_TEXT)  # As with propertiesFormat=raw, or json where that is said.
+            allowed.append(_TEXT)  # The type with propertiesFormat=raw or json.
         if field.dataType not in allowed:
             wanted = " or ".join(kind.simpleString() for kind in allowed)
             raise SettingsError(
@@ -83,22 +83,22 @@ def check_read_schema(schema: StructType) -> None:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema that Spark demands of batches of `schema`, type for type.
+    """Return the Arrow schema that Spark requires for batches of `schema`.
 
-    The field metadata and nullability come from Spark's own function: Spark compares for equality.
+    Computed by Spark's own function, because Spark compares nullability and field metadata for equality.
     """
     return to_arrow_schema(schema, timezone="UTC")
 
 
 def check_names(schema: StructType, taken: Mapping[str, str]) -> None:
-    """Refuse columns that Spark takes for each other, or that have a name of ours; upper and lower case are alike.
+    """Check that column names are distinct and not reserved, ignoring case as Spark does.
 
     Args:
-        schema: As the user wrote it.
-        taken: Names that its columns must not have, each with what it is.
+        schema: Schema that the user wrote.
+        taken: Reserved names, each with a description of its use.
 
     Raises:
-        SettingsError: A column has the name of another one, or one that is taken.
+        SettingsError: Two columns have the same name, or a name is reserved.
     """
     ours = {name.lower(): why for name, why in taken.items()}
     seen = set[str]()
@@ -126,15 +126,15 @@ def _check_inside(kind: DataType) -> None:
 
 
 def quoted(name: str) -> str:
-    """Return a column's name as Spark takes any: a dot in it is no path."""
+    """Quote a column name for Spark, so that a dot in it does not select a field."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def check_gains(present: StructType, wanted: StructType) -> None:
-    """Refuse a schema in which a table loses or changes a column: it only gains some, so that old and new files agree.
+    """Check that a schema only adds columns to a table, so that old and new files stay compatible.
 
     Raises:
-        SettingsError: a column that is there has another type now, or none.
+        SettingsError: A column of the table is missing in the schema, or has another type.
     """
     types = {each.name: each.dataType for each in wanted.fields}
     for each in present.fields:

@@ -1,6 +1,6 @@
-"""A Spark session of this machine, ready to use: Java found, loopback only, quiet.
+"""Local Spark session that works without setup: finds Java, listens on loopback only, and logs errors only.
 
-For a cluster of your own, make the session as you always do and call `register`.
+For your own cluster, create the session as usual and call `register`.
 """
 
 import atexit
@@ -24,17 +24,17 @@ from cometmq.spark.register import register
 _CONF = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Loopback: a session for one person serves nobody else.
+    # Loopback only: no other machine needs to connect to a local session.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.python.filterPushdown.enabled": "true",
-    # Over TCP every Python task waits 40 ms for its input: the JVM's second small write waits for the
-    # acknowledgement of its first (docs/spark/tuning.md).
+    # Over TCP every Python task waits 40 ms for its input, because the JVM's second small write waits for the
+    # acknowledgement of the first (docs/spark/tuning.md).
     "spark.python.unix.domain.socket.enabled": "true",
 }
 
 
-# Local masters as SparkContext reads them: local, local[2], local[*], local[2, 4].
+# Local masters that SparkContext accepts: local, local[2], local[*], local[2, 4].
 _LOCAL = re.compile(r"local(?:\[\s*(?P<threads>\d+|\*)\s*(?:,\s*\d+\s*)?\])?")
 
 _LOGGING = """\
@@ -56,17 +56,17 @@ def session(
     master: str = "local[*]",
     conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """A session with the format "rocketmq".
+    """Create a Spark session with the format "rocketmq", or return the running one.
 
     Args:
-        app_name: what Spark calls it.
-        master: where it runs: `local[2]` is two threads of this process's machine, with two shuffle partitions a thread.
-        conf: settings of Spark that come after ours.
+        app_name: Application name in Spark.
+        master: Spark master. `local[2]` runs two threads on this machine, with two shuffle partitions per thread.
+        conf: Spark settings; they override the defaults set here.
 
     Raises:
-        SettingsError: there is no Java for it.
+        SettingsError: No suitable Java was found.
     """
-    # Spark's planner and workers must be this Python, which has pyarrow and CometMQ.
+    # Spark's planner and workers must use this Python, which has pyarrow and CometMQ installed.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -83,10 +83,10 @@ def session(
 
 
 def _shuffle_conf(master: str) -> dict[str, str]:
-    """Return the number of shuffle partitions that suits the threads of a local master; of a cluster, nothing.
+    """Return the setting for two shuffle partitions per thread of a local master; empty for a cluster.
 
-    Spark's default of 200 is for a cluster: each micro-batch of a stateful query starts 200 tasks and opens 200 state
-    stores, and the checkpoint keeps the number for as long as the query lives.
+    With Spark's default of 200, meant for clusters, each micro-batch of a stateful query starts 200 tasks and opens 200
+    state stores, and the checkpoint fixes the number for the lifetime of the query.
     """
     local = _LOCAL.fullmatch(master)
     if local is None:
@@ -98,10 +98,7 @@ def _shuffle_conf(master: str) -> dict[str, str]:
 
 @contextmanager
 def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables for what is started meanwhile.
-
-    Not longer: a program that this one starts has a session of its own, with its own options.
-    """
+    """Set environment variables while the context is open, since programs started later may have their own sessions."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -115,7 +112,7 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def _java_options(home: Path, folder: Path) -> dict[str, str]:
-    """The options of the JVM, unless the user has set some."""
+    """Return the variable with the JVM options, or nothing if the user has set that variable."""
     if os.environ.get(SUBMIT_ARGS):
         return {}
     options = [_quiet_start(folder), *java_options(home)]
@@ -124,7 +121,7 @@ def _java_options(home: Path, folder: Path) -> dict[str, str]:
 
 
 def _python_options(master: str, folder: Path) -> dict[str, str]:
-    """The Python that the JVM starts, where both are on this machine and the user has set none."""
+    """Return the variables that name the Python for the JVM; empty for a cluster or if the user has chosen a Python."""
     names = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
     if not master.startswith("local") or any(
         os.environ[each] != sys.executable for each in names
@@ -134,7 +131,7 @@ def _python_options(master: str, folder: Path) -> dict[str, str]:
 
 
 def _quiet_start(folder: Path) -> str:
-    """The option that keeps Spark's first lines quiet: they are written before any session's settings."""
+    """Write the logging configuration and return the JVM option for it: Spark logs before a session's settings apply."""
     settings = folder / "log4j2.properties"
     settings.write_text(_LOGGING)
     return f"-Dlog4j2.configurationFile={settings.as_uri()}"

@@ -1,11 +1,11 @@
-"""The options of a table that SQL made: `CREATE TABLE … USING rocketmq OPTIONS (…)`.
+"""Options of an SQL table: `CREATE TABLE … USING rocketmq OPTIONS (…)`.
 
-Spark 4.3 gives a catalog table's options to a Python source once, when it asks for the schema of
-the new table; a read of the table brings the table's schema, but only the options of the
-statement. So the options travel in the schema: in the metadata of its first column, which the
+Spark 4.3 passes a catalog table's options to a Python source only once, when it requests the schema of
+the new table. A read of the table passes the table's schema, but only the options of the
+statement. The options are therefore stored in the metadata of the schema's first column, which the
 catalog keeps (docs/design/0025-spark-packaging-and-cluster.md).
 
-Writes do not use this. What reaches a writer is the schema of the query, and for
+Writes do not use this. A writer receives the schema of the query, and for
 `INSERT INTO copy SELECT * FROM orders` its metadata is that of `orders`.
 """
 
@@ -17,23 +17,23 @@ from pyspark.sql.types import StructField, StructType
 from cometmq.spark.options import TABLE_PREFIX, Option
 
 _KEY = "cometmq.options"
-# The catalog is read by many, and a schema is written into the files that a query makes.
+# Many users read the catalog, and a query writes the schema into its files, so secrets are never stored there.
 _SECRETS = ("secret", "accesskey", "token", "password")
 
 
 def with_table_options(schema: StructType, options: Mapping[str, str]) -> StructType:
-    """The schema, with the options in it where they are those of a new table.
+    """Return the schema with the options in its metadata if they belong to a new table.
 
-    Options whose names say that they are secret are left out: a statement has to bring them.
+    Options whose names suggest a secret are left out: each statement has to give them.
     """
     if not any(name == "location" or name.startswith(TABLE_PREFIX) for name in options):
-        return schema  # A read, whose options come again.
+        return schema  # A read, which gets its options with each statement.
     kept = {
         name.removeprefix(TABLE_PREFIX): text
         for name, text in options.items()
         if name.startswith(TABLE_PREFIX) and not any(word in name for word in _SECRETS)
     }
-    # Spark makes a table's location of its option `path`, and of a local one "file:/var/store".
+    # Spark turns the option `path` into the table's location; a local path becomes "file:/var/store".
     place = urlsplit(options.get("location") or options.get("path") or "")
     if place.path:
         kept["path"] = unquote(place.path) if place.scheme in ("", "file") else place.geturl()
@@ -45,12 +45,12 @@ def with_table_options(schema: StructType, options: Mapping[str, str]) -> Struct
 def table_options(
     schema: StructType, options: Mapping[str, str], required: Option
 ) -> dict[str, str]:
-    """The options of a read: the statement's, over those of the table that it reads.
+    """Return the options of a read: those of the table, overridden by those of the statement.
 
     Args:
-        schema: of the read; a table's holds its options.
-        options: of the statement.
-        required: the option without which nothing can be read. Who gives it reads no table, even
+        schema: Schema of the read; that of a table contains the table's options.
+        options: Options of the statement.
+        required: Option without which nothing can be read. A statement that gives it reads no table, even
             with a table's schema.
     """
     given = {name.lower(): text for name, text in options.items()}

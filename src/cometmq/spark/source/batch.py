@@ -1,4 +1,4 @@
-"""The batch source: a read with a fixed beginning and end."""
+"""Batch source: a read with fixed start and end offsets."""
 
 # ruff: noqa: N802  Spark gives these names.
 
@@ -21,17 +21,17 @@ from cometmq.spark.source.settings import SourceSettings
 
 
 def batch_reader(settings: SourceSettings, schema: StructType) -> "RocketMQReader":
-    """The reader for whoever called: one that takes filters only where Spark has filters to give."""
+    """Create a batch reader; it accepts filters only in Spark's push-down step."""
     reader = FilteredReader if push_down.is_asked() else RocketMQReader
     return reader(settings, schema)
 
 
 class RocketMQReader(DataSourceReader):
-    """Plans and reads a batch.
+    """Reader that plans and reads a batch.
 
     Args:
-        settings: the options.
-        schema: the columns to read.
+        settings: Options of the read.
+        schema: Columns to read.
     """
 
     def __init__(self, settings: SourceSettings, schema: StructType) -> None:
@@ -40,7 +40,7 @@ class RocketMQReader(DataSourceReader):
         self._filters = PushedFilters()
 
     def partitions(self) -> list[InputPartition]:
-        """The tasks; "latest" is resolved here, once, so every task sees the same end."""
+        """Plan the tasks. "latest" is resolved here once, so all tasks read up to the same end."""
         settings, cluster = self._settings, source_cluster(self._settings)
         covered = planning.covered_queues(settings.topics, cluster)
         check_missing(
@@ -58,7 +58,7 @@ class RocketMQReader(DataSourceReader):
         return tasks
 
     def _between(self, queues: Sequence[MessageQueue]) -> list[PlannedRange]:
-        """The ranges between the ends, without brokers that do not answer where that is allowed."""
+        """Return the ranges to read; unless `failOnDataLoss` holds, without brokers that do not answer."""
         settings, cluster = self._settings, source_cluster(self._settings)
         try:
             starts = planning.resolve(settings.starting, queues, cluster)
@@ -72,8 +72,8 @@ class RocketMQReader(DataSourceReader):
         return planning.between(starts, ends)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The messages of a task, in an executor."""
-        # Spark makes one partition without a value of an empty list.
+        """Return the messages of a task as Arrow batches; runs in an executor."""
+        # If there are no partitions, Spark still runs one task, with a partition of its own class.
         ranges = partition.ranges if isinstance(partition, RangesPartition) else ()
         reader = RangePuller(
             source_cluster(self._settings), self._settings, arrow_schema(self._schema)
@@ -82,13 +82,13 @@ class RocketMQReader(DataSourceReader):
 
 
 class FilteredReader(RocketMQReader):
-    """A reader for a query whose filters Spark tells.
+    """Reader for a query with filters, used only while push-down is on.
 
-    A class of its own: while push-down is off, Spark refuses every reader that has the method.
+    It is a separate class because Spark rejects any reader with `pushFilters` while push-down is off.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Read less where the filters allow it; Spark checks all of them again."""
+        """Use the filters to read less; returns all of them, so Spark applies them again."""
         self._filters = push_down.conditions_of(filters, PushedFilters())
         self._settings = self._filters.settings(self._settings)
         return filters

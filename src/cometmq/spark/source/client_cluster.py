@@ -1,4 +1,4 @@
-"""The cluster that a source reads, by way of the client's queue reader: shared by the tasks of a process."""
+"""Implementation of `SourceCluster` with the client's queue reader, shared by the tasks of a process."""
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ from cometmq.spark.source.settings import SourceSettings
 
 log = logging.getLogger(__name__)
 
-# So many messages of a queue tell how long its messages are.
+# Messages per queue from which the mean message size is computed.
 SIZED_ROWS = 32
 
 Answer = TypeVar("Answer")
@@ -37,7 +37,7 @@ Size = float | None
 
 
 def source_cluster(settings: SourceSettings) -> SourceCluster:
-    """The cluster that a source reads, connected."""
+    """Return a connected cluster for a source from the process's pool."""
     retries = settings.retries, settings.retry_interval_ms
     key = (
         "source", settings.name_servers, settings.namespace, settings.group, retries, settings.credentials, settings.tls,
@@ -46,10 +46,10 @@ def source_cluster(settings: SourceSettings) -> SourceCluster:
 
 
 class ClientSourceCluster:
-    """A cluster as the source sees it (`cluster.SourceCluster`), over one reader.
+    """`SourceCluster` that uses one queue reader.
 
     Args:
-        settings: nameservers, namespace, group, and how often it is asked.
+        settings: Supplies the nameservers, namespace, consumer group, credentials and retry limits.
     """
 
     def __init__(self, settings: SourceSettings) -> None:
@@ -67,7 +67,7 @@ class ClientSourceCluster:
 
     @property
     def is_busy(self) -> bool:
-        """Whether pulls are under way."""
+        """Whether pulls are in progress."""
         return self._reading > 0
 
     def close(self) -> None:
@@ -75,25 +75,25 @@ class ClientSourceCluster:
         self._reader.close()
 
     def topics(self) -> Sequence[str]:
-        """All topics that the nameserver knows, of the namespace and of the system."""
+        """Return all topics of the namespace, and the system topics, that the nameserver knows."""
         return self._again(self._reader.topics)
 
     def brokers(self) -> Collection[str]:
-        """The brokers that are registered."""
+        """Return the names of the registered brokers."""
         return self._again(self._reader.brokers)
 
     def missing_brokers(self) -> Sequence[MissingBroker]:
-        """Brokers that the nameserver remembers and that are away; RocketMQ's own tells nothing."""
+        """Return offline brokers that a CometMQ nameserver remembers; empty with RocketMQ's nameserver."""
         return self._again(self._reader.missing_brokers)
 
     def ordered_queues(self, topics: Sequence[str]) -> Sequence[MessageQueue]:
-        """The queues that order configurations of topics name, of the routes asked for last."""
+        """Return the queues in the topics' order configurations, from the routes that `queues` last fetched."""
         return [queue for topic in topics for queue in self._ordered.get(topic, ())]
 
     def queues(
         self, topics: Sequence[str]
     ) -> Mapping[str, Sequence[MessageQueue] | TopicNotFound]:
-        """The readable queues of each topic, as the nameserver has them now."""
+        """Fetch the readable queues of each topic from the nameserver."""
         found = self._again(partial(self._reader.queues, topics))
         self._ordered.update(
             (topic, each.ordered)
@@ -106,18 +106,18 @@ class ClientSourceCluster:
         }
 
     def min_offsets(self, queues: Sequence[MessageQueue]) -> Answers[int]:
-        """The first offset that each queue still holds."""
+        """Return the first offset that each queue still holds."""
         return self._of_each(self._reader.min_offsets, queues, self._settings.retries)
 
     def max_offsets(
         self, queues: Sequence[MessageQueue], *, patient: bool = False
     ) -> Answers[int]:
-        """The next offset that each queue will write; `patient`: asked again where nobody answers."""
+        """Return the end offset of each queue; with `patient`, retry if a broker does not answer."""
         retries = self._settings.retries if patient else 0
         return self._of_each(self._reader.max_offsets, queues, retries)
 
     def offsets_by_time(self, times_ms: Mapping[MessageQueue, int]) -> Answers[int]:
-        """The first message of each queue stored at or after its time; its end where there is none."""
+        """Return the offset of the first message stored at or after each queue's time, or else the queue's end."""
         return self._of_each(
             lambda queues: self._reader.offsets_by_time(
                 {each: times_ms[each] for each in queues}
@@ -127,11 +127,11 @@ class ClientSourceCluster:
         )
 
     def committed_offsets(self, queues: Sequence[MessageQueue]) -> Answers[int | None]:
-        """The offset that the group has committed in each queue, or None."""
+        """Return the consumer group's committed offset in each queue, or None."""
         return self._of_each(self._reader.committed_offsets, queues, self._settings.retries)
 
     def mean_sizes(self, starts: Mapping[MessageQueue, int]) -> Answers[float | None]:
-        """Bytes of a stored record, of some messages of each queue from its start on; None where there is none."""
+        """Return the mean size in bytes of the first records from each queue's start offset; None if there are no records."""
 
         def ask(queues: Collection[MessageQueue]) -> dict[MessageQueue, Size | CometError]:
             ranges = [(each, starts[each], starts[each] + SIZED_ROWS) for each in queues]
@@ -146,7 +146,7 @@ class ClientSourceCluster:
         queues: Iterable[MessageQueue],
         retries: int,
     ) -> Answers[Value]:
-        """Ask about many queues, and again some times about those whose brokers do not answer."""
+        """Ask about many queues, and retry for those whose brokers do not answer."""
         found: dict[MessageQueue, Value | CometError] = {}
         left = list(queues)
         for tries_left in range(retries, -1, -1):
@@ -166,11 +166,11 @@ class ClientSourceCluster:
         return answers
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Store where the group goes on, for all queues whose brokers can be reached."""
+        """Commit the group's offsets for all queues whose brokers can be reached."""
         self._reader.commit(offsets)
 
     def indexed(self, topic: str, key: str, *, is_id: bool) -> IndexedMessages | None:
-        """The messages that the brokers' indexes have under a key; None: none, or more than they tell."""
+        """Return the messages that the brokers' indexes have under a key; None if the indexes cannot give all or any of them."""
         try:
             return self._reader.indexed(topic, key, is_id=is_id)
         except (NetError, BrokerRefused) as error:
@@ -180,7 +180,7 @@ class ClientSourceCluster:
     def first_pulls(
         self, asked: Sequence[tuple[MessageQueue, int, int]], plan: PullPlan
     ) -> Sequence[RawPull | None]:
-        """The first answer for each queue, start and end, all asked at once."""
+        """Return the first answer for each (queue, start, end), all requested at once; None for a pull that failed."""
         self._reading += 1
         try:
             first = self._reader.read_first(
@@ -196,7 +196,7 @@ class ClientSourceCluster:
     def pulls(
         self, queue: MessageQueue, *, start: int, end: int, plan: PullPlan
     ) -> Iterator[RawPull]:
-        """The answers for [start, end), up to the first that has nothing at its offset."""
+        """Return the answers for [start, end), up to the first with no message at its offset."""
         self._reading += 1
         try:
             yield from self._reader.read(
@@ -212,7 +212,7 @@ class ClientSourceCluster:
             self._reading -= 1
 
     def _again(self, ask: Callable[[], Answer]) -> Answer:
-        """Ask, and again some times where nobody answers."""
+        """Call `ask`, and retry if no server answers."""
         for _ in range(self._settings.retries):
             try:
                 return ask()

@@ -1,8 +1,8 @@
-"""The interface of a cluster that the source needs.
+"""Interface to the cluster that the source reads.
 
-Everything above this line is Spark and arithmetic; everything below is the client. Hot calls are
-raw (docs/design/0021-spark-source.md): a pull gives the record bytes of an answer, and no object is
-made for a message.
+It separates Spark and offset arithmetic (above) from the client (below). Hot calls are
+raw (docs/design/0021-spark-source.md): a pull returns the record bytes of an answer and creates no object
+per message.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -16,13 +16,13 @@ from cometmq.model.queue import MessageQueue
 
 @dataclass(frozen=True)
 class PullPlan:
-    """The way a range is pulled.
+    """Parameters for pulling a range.
 
     Attributes:
-        rows: messages in one request.
-        depth: requests under way at once.
-        expression: what the broker filters by.
-        read_from: who is asked.
+        rows: Maximum number of messages per request.
+        depth: Number of concurrent requests.
+        expression: Filter that the broker applies.
+        read_from: Whether to pull from the master, a replica, or as the broker suggests.
     """
 
     rows: int
@@ -32,21 +32,21 @@ class PullPlan:
 
     @property
     def is_all(self) -> bool:
-        """Whether the broker leaves out nothing."""
+        """Whether the broker filters nothing out."""
         return self.expression == ALL
 
 
 Value = TypeVar("Value")
 
-# What is said about many queues, asked side by side, or why the broker of one cannot be asked.
+# Result per queue of a request about many queues, or the error if the queue's broker cannot be reached.
 Answers = Mapping[MessageQueue, Value | NetError | BrokerNotFound]
 
 
 def all_known(answers: Answers[Value]) -> dict[MessageQueue, Value]:
-    """The answers, where there is one for each queue.
+    """Return the results if there is one for each queue.
 
     Raises:
-        NetError, BrokerNotFound: the first that stands in the place of one.
+        NetError, BrokerNotFound: The first error among the results.
     """
     known: dict[MessageQueue, Value] = {}
     for queue, answer in answers.items():
@@ -57,71 +57,71 @@ def all_known(answers: Answers[Value]) -> dict[MessageQueue, Value]:
 
 
 class SourceCluster(Protocol):
-    """A cluster as the source sees it. Every call may raise `CometError`.
+    """Cluster as the source sees it. Every call may raise `CometError`.
 
-    What is asked about many queues is asked side by side: a thousand of them take two round trips.
+    Requests about many queues run concurrently: a thousand queues take two round trips.
     """
 
     def topics(self) -> Sequence[str]:
-        """All topics, the system's too."""
+        """Return all topics, including system topics."""
 
     def brokers(self) -> Collection[str]:
-        """The names of the brokers that are registered now."""
+        """Return the names of the registered brokers."""
 
     def missing_brokers(self) -> Sequence[MissingBroker]:
-        """Brokers that the nameserver remembers and that are away; none where it does not tell."""
+        """Return offline brokers that the nameserver remembers; empty if it does not support this."""
 
     def ordered_queues(self, topics: Sequence[str]) -> Sequence[MessageQueue]:
-        """The queues that order configurations of topics name, of the routes asked for last."""
+        """Return the queues in the topics' order configurations, from the routes that `queues` last fetched."""
 
     def queues(
         self, topics: Sequence[str]
     ) -> Mapping[str, Sequence[MessageQueue] | TopicNotFound]:
-        """The readable queues of each topic, as the nameserver has them now."""
+        """Return the readable queues of each topic, as the nameserver has them now."""
 
     def min_offsets(self, queues: Sequence[MessageQueue]) -> Answers[int]:
-        """The first offset that each queue still holds."""
+        """Return the first offset that each queue still holds."""
 
     def max_offsets(
         self, queues: Sequence[MessageQueue], *, patient: bool = False
     ) -> Answers[int]:
-        """The next offset that each queue will write; `patient`: asked again where nobody answers."""
+        """Return the end offset of each queue; with `patient`, retry if a broker does not answer."""
 
     def offsets_by_time(self, times_ms: Mapping[MessageQueue, int]) -> Answers[int]:
-        """The first message of each queue stored at or after its time; its end where there is none."""
+        """Return the offset of the first message stored at or after each queue's time, or else the queue's end."""
 
     def committed_offsets(self, queues: Sequence[MessageQueue]) -> Answers[int | None]:
-        """The offset that the source's group has committed in each queue, or None."""
+        """Return the committed offset of the source's consumer group in each queue, or None."""
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Store where the source's group goes on, for all queues whose brokers can be reached.
+        """Commit the group's offsets for all queues whose brokers can be reached.
 
         Raises:
-            CometError: what the first broker said that did not store it.
+            CometError: The first error of a broker that did not store an offset.
         """
 
     def indexed(self, topic: str, key: str, *, is_id: bool) -> IndexedMessages | None:
-        """The messages that the index has under a key, or under a message's own id.
+        """Return the messages that the index has under a key, or with `is_id` under a message's own id.
 
-        None where it knows nothing, or more than it tells at once.
+        None if the index has nothing, or more than it returns at once.
         """
 
     def mean_sizes(self, starts: Mapping[MessageQueue, int]) -> Answers[float | None]:
-        """Bytes of a stored record, of some messages of each queue from its start on; None where there is none."""
+        """Return the mean size in bytes of the first records from each queue's start offset; None if there are no records."""
 
     def first_pulls(
         self, asked: Sequence[tuple[MessageQueue, int, int]], plan: PullPlan
     ) -> Sequence[RawPull | None]:
-        """The first answer of `pulls` for each queue, start and end, all asked at once.
+        """Return the first answer of `pulls` for each (queue, start, end), all requested at once.
 
-        None where it did not come: `pulls` has the word.
+        None if a pull failed; `pulls` then retries it or reports the error.
         """
 
     def pulls(
         self, queue: MessageQueue, *, start: int, end: int, plan: PullPlan
     ) -> Iterator[RawPull]:
-        """The answers for [start, end) in order, several under way at once.
+        """Return the answers for [start, end) in order, with several requests in flight.
 
-        Ends when `end` is reached, or where there is nothing more now: at the queue's end, or at a gap, whose
-        answer says where to go on.
+        Ends when `end` is reached or no message is available: at the queue's end, or at a gap, whose
+        answer has the offset to continue from.
         """

@@ -1,7 +1,7 @@
-"""Offsets of a query stored in a consumer group, the last batch's too.
+"""Commit a query's offsets to a consumer group, including those of the last batch.
 
-Spark tells a Python source of a finished batch when it plans the next one, so never of the last.
-What it reports of each batch has the offsets; a listener, or a call at the end, stores them.
+Spark notifies a Python source of a finished batch when it plans the next one, so never of the last batch.
+Its progress reports contain the offsets of every batch; a listener, or a call at the end, commits those.
 """
 
 import json
@@ -25,19 +25,19 @@ from cometmq.spark.source.settings import SourceSettings
 def commit_offsets(
     query: StreamingQuery, *, name_server: str, group: str, namespace: str = ""
 ) -> int:
-    """Store where a query stands in a consumer group: call it when the query has ended.
+    """Commit the offsets that a query has reached to a consumer group. Call it after the query has ended.
 
     Args:
-        query: it has run at least one batch, or nothing is stored.
-        name_server: as the query's option `nameServer`.
-        group: as its option `group`.
-        namespace: as its option `rocketmq.namespace`.
+        query: Streaming query; if it has not finished a batch, nothing is committed.
+        name_server: The query's option `nameServer`.
+        group: The query's option `group`.
+        namespace: The query's option `rocketmq.namespace`.
 
     Returns:
-        For how many queues an offset was stored.
+        Number of queues whose offset was committed.
 
     Raises:
-        CometError: a broker did not store it.
+        CometError: A broker did not store an offset.
     """
     progress = query.lastProgress
     if progress is None:
@@ -46,13 +46,13 @@ def commit_offsets(
 
 
 class OffsetCommits(StreamingQueryListener):
-    """Stores the offsets of each finished batch: `spark.streams.addListener(OffsetCommits(...))`.
+    """Listener that commits the offsets of each finished batch: `spark.streams.addListener(OffsetCommits(...))`.
 
     Args:
-        name_server: as the query's option `nameServer`.
-        group: as its option `group`.
-        query_name: the query's name; it is the only one whose offsets are stored.
-        namespace: as the query's option `rocketmq.namespace`.
+        name_server: The query's option `nameServer`.
+        group: The query's option `group`.
+        query_name: Name of the query; the offsets of other queries are ignored.
+        namespace: The query's option `rocketmq.namespace`.
     """
 
     def __init__(
@@ -67,30 +67,30 @@ class OffsetCommits(StreamingQueryListener):
         """Do nothing: no batch is finished yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """Store the offsets of a finished batch."""
+        """Commit the offsets of a finished batch."""
         if event.progress.name == self._query_name:
             _commit(event.progress.json, self._name_server, self._group, self._namespace)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """Do nothing: no batch is new."""
+        """Do nothing: there is no new batch."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """Do nothing: each batch was reported when it was finished."""
+        """Do nothing: each batch was reported when it finished."""
 
 
 def ends_of(progress: str) -> Offsets:
-    """The ends of the queues of all sources of this format in a progress report."""
+    """Return the end offsets of the queues of all RocketMQ sources in a progress report."""
     ends: Offsets = {}
     for source in json.loads(progress)["sources"]:
         try:
             ends |= StreamOffset.from_json(_json_of(source["endOffset"])).ends
         except (SettingsError, ValueError, AttributeError, TypeError):
-            continue  # The offset of another kind of source.
+            continue  # The offset of a source of another format.
     return ends
 
 
 def _json_of(offset: Any) -> Any:
-    """Spark reports an offset as JSON or, where it is not sure that it is some, as text."""
+    """Return an offset as JSON; Spark reports it as text if it is not sure that it is JSON."""
     return json.loads(offset) if isinstance(offset, str) else offset
 
 

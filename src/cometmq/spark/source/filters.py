@@ -1,6 +1,6 @@
-"""Narrows a read by a query's filters: queues, offsets, and messages that the broker need not send.
+"""Use of a query's filters to read less: fewer queues, smaller offset ranges, and filtering by tag at the broker.
 
-Spark checks every filter again, so a read may cover too much; it must never cover too little
+Spark applies every filter again, so a read may cover too much; it must never cover too little
 (docs/design/0021-spark-source.md).
 """
 
@@ -18,19 +18,22 @@ from cometmq.spark.source.cluster import SourceCluster, all_known
 from cometmq.spark.source.planning import PlannedRange
 from cometmq.spark.source.settings import SourceSettings
 
-# Ids or keys that are looked up one by one, and tags that a subscription names.
+# Limits for ids or keys looked up in the index, and for tags in a subscription.
 LOOKED_UP_MAX = 16
 TAGS_MAX = 64
 
-_LOOKED_UP = ("msgId", "keys")  # The first is unique; both have an index.
+_LOOKED_UP = (
+    "msgId",
+    "keys",
+)  # The broker indexes both; an id is unique, so it is tried first.
 
 
 @dataclass(frozen=True)
 class PushedFilters(Conditions):
-    """The filters that Spark pushed down to the source, as far as they spare reading."""
+    """Filters that Spark pushed down to the source, as far as they help to read less."""
 
     def queues(self, queues: Sequence[MessageQueue]) -> list[MessageQueue]:
-        """The queues that may have rows of the query."""
+        """Return the queues that may contain rows of the query."""
         low, high = self.bounds.get("queueId", (LEAST, MOST))
         return [
             queue
@@ -44,7 +47,7 @@ class PushedFilters(Conditions):
     def ranges(
         self, ranges: Sequence[PlannedRange], cluster: SourceCluster, *, is_index_asked: bool
     ) -> list[PlannedRange]:
-        """The parts of `ranges` that may have rows of the query."""
+        """Return the parts of `ranges` that may contain rows of the query."""
         low, high = self.span("queueOffset")
         parts = [
             replace(each, start=max(each.start, low), end=min(each.end, high + 1))
@@ -55,7 +58,7 @@ class PushedFilters(Conditions):
         return self._named(parts, cluster) if is_index_asked else parts
 
     def settings(self, settings: SourceSettings) -> SourceSettings:
-        """With the tags of the query as what the broker sends, where the user asked for all."""
+        """Return settings that let the broker filter by the query's tags, if the user has set no filter."""
         tags = sorted(self.choices.get("tags", ()))
         if (
             settings.expression != ALL
@@ -64,14 +67,14 @@ class PushedFilters(Conditions):
         ):
             return settings
         if settings.topics.pattern or any(map(is_system_topic, _names(settings))):
-            # Where the delay topic has the tag's hash in other topics, it has a time.
+            # The delay topic stores a delivery time in place of the tag's hash, so filtering by tag would drop messages.
             return settings
         return replace(settings, expression=Tag(*tags))
 
     def _timed(
         self, parts: Sequence[PlannedRange], cluster: SourceCluster
     ) -> Sequence[PlannedRange]:
-        """The parts of ranges that were stored when the query wants it."""
+        """Limit ranges to the messages whose store times the query accepts."""
         low, high = self.span("storeTimestamp")
         queues = {each.queue for each in parts}
         starts: dict[MessageQueue, int] = {}
@@ -94,7 +97,7 @@ class PushedFilters(Conditions):
     def _named(
         self, parts: Sequence[PlannedRange], cluster: SourceCluster
     ) -> list[PlannedRange]:
-        """The offsets that the index names, where the query wants certain ids or keys."""
+        """Limit ranges to the offsets that the index has, if the query selects certain ids or keys."""
         for column in _LOOKED_UP:
             words = self.choices.get(column, frozenset())
             if not 0 < len(words) <= LOOKED_UP_MAX:
@@ -108,13 +111,13 @@ class PushedFilters(Conditions):
 def _looked_up(
     parts: Sequence[PlannedRange], words: Iterable[str], cluster: SourceCluster, *, is_id: bool
 ) -> list[PlannedRange] | None:
-    """One range for each message that the index names, and what it does not cover yet.
+    """Return a range for each message that the index has, and for the tail of each part that it may not cover yet.
 
-    None: it is not to be believed.
+    None if the index cannot be relied on for one of the words.
     """
     ranges: list[PlannedRange] = []
     for topic in sorted({each.queue.topic for each in parts}):
-        # The column has all keys of a message: the first is enough to find it.
+        # The column contains all keys of a message; the first is enough to find it.
         keys = [word if is_id else next(iter(split_keys(word)), "") for word in words]
         found = [cluster.indexed(topic, key, is_id=is_id) if key else None for key in keys]
         known = [each for each in found if each is not None]
@@ -129,7 +132,7 @@ def _looked_up(
 
 
 def _indexed_until(queue: MessageQueue, known: Sequence[IndexedMessages]) -> int:
-    """Until when the index surely has the messages of a queue, ms since 1970."""
+    """Return the time in ms since 1970 up to which the index certainly covers a queue."""
     until_ms = min(each.until_ms.get(queue.broker_name, 0) for each in known)
     return max(until_ms - STORE_TIME_MARGIN_MS, 0)
 
@@ -137,7 +140,7 @@ def _indexed_until(queue: MessageQueue, known: Sequence[IndexedMessages]) -> int
 def _places_in(
     part: PlannedRange, known: Sequence[IndexedMessages], tail: int
 ) -> Iterator[PlannedRange]:
-    """The places that lie in a range, and its end that the index may not cover yet, from `tail` on."""
+    """Return the indexed messages in a range before `tail`, and the rest from `tail` on, which the index may not cover yet."""
     tail = min(max(tail, part.start), part.end)
     places = {place for each in known for place in each.places}
     for offset in sorted(offset for queue, offset in places if queue == part.queue):
@@ -148,7 +151,7 @@ def _places_in(
 
 
 def _is_word(tag: Any) -> bool:
-    """Whether a tag can stand in an expression."""
+    """Return whether a tag can be used in a tag expression."""
     return isinstance(tag, str) and tag == trimmed(tag) != "*" and bool(tag) and "|" not in tag
 
 

@@ -1,4 +1,4 @@
-"""Messages that should be read and are gone: an error, or a warning with a number."""
+"""Reporting of lost messages: an error, or a warning with their number."""
 
 import logging
 
@@ -9,7 +9,7 @@ log = logging.getLogger(__name__)
 
 
 class DataLossError(CometError):
-    """Messages that should be read are gone."""
+    """Raised if messages that should be read no longer exist."""
 
     def __init__(self, what: str) -> None:
         super().__init__(
@@ -19,13 +19,13 @@ class DataLossError(CometError):
 
 
 class RowLosses:
-    """The messages that a task or a query has lost.
+    """Counter of the messages that a task or a query has lost.
 
     Attributes:
-        rows: messages that are gone; with a filter some of them would not have been read.
+        rows: Number of lost offsets; with a filter some of these messages would not have been read.
 
     Args:
-        is_failure: a loss is an error.
+        is_failure: Whether a loss raises an error.
     """
 
     def __init__(self, *, is_failure: bool) -> None:
@@ -34,10 +34,10 @@ class RowLosses:
         self.rows = 0
 
     def report(self, what: str, rows: int) -> None:
-        """Report that messages are gone; the same words are counted once.
+        """Report lost messages; a repeated text is counted and logged once.
 
         Raises:
-            DataLossError: where that is to be an error.
+            DataLossError: The read has to fail on data loss.
         """
         if self._is_failure:
             raise DataLossError(what)

@@ -1,8 +1,8 @@
-"""Queues that a read should cover and that nobody offers, because their brokers are away.
+"""Detection of queues that a read should cover but cannot, because their brokers are offline.
 
-A nameserver forgets a broker when its connection ends, so a route never says that something is
-missing. What can be known: whom our nameserver remembers, the brokers of an order configuration,
-and whom the user names with the option `brokers`, who then are all that must be there.
+A nameserver forgets a broker when its connection closes, so a route never shows that something is
+missing. Known are: the brokers that a CometMQ nameserver remembers, those in an order configuration,
+and those in the option `brokers`, which then is the complete list of required brokers.
 """
 
 import logging
@@ -19,7 +19,7 @@ from cometmq.spark.source.settings import SourceSettings
 
 log = logging.getLogger(__name__)
 
-# So many brokers are named in an error or a warning.
+# Maximum number of brokers, or topics of one, named in an error or a warning.
 NAMED_MAX = 5
 
 
@@ -31,15 +31,15 @@ _CURE = (
 
 
 class QueuesMissing(CometError):
-    """Queues that should be read are not there, because their brokers are not."""
+    """Raised if queues that should be read are missing because their brokers are offline."""
 
 
 class BrokerSilent(NetError):
-    """A broker that is registered does not say where its queues stand.
+    """Raised if a registered broker does not answer a request for the offsets of its queues.
 
     Args:
-        queues: of them those that are read.
-        error: what came instead.
+        queues: Queues of the broker that are to be read.
+        error: Error of the request.
     """
 
     def __init__(self, queues: Sequence[MessageQueue], error: CometError) -> None:
@@ -53,12 +53,12 @@ class BrokerSilent(NetError):
 
 @dataclass(frozen=True)
 class MissingBrokerQueues:
-    """The queues that are missing of one broker.
+    """Missing queues of one broker.
 
     Attributes:
-        broker: its name.
-        queues: those that are missing.
-        why: how that is known.
+        broker: Name of the broker.
+        queues: The missing queues.
+        why: How it is known that they are missing.
     """
 
     broker: str
@@ -68,7 +68,7 @@ class MissingBrokerQueues:
     def __str__(self) -> str:
         topics: dict[str, int] = {}
         for queue in self.queues:
-            if not queue.topic:  # Nobody knows any.
+            if not queue.topic:  # The broker's queues are unknown.
                 return f"{self.broker!r} ({self.why})"
             topics[queue.topic] = topics.get(queue.topic, 0) + 1
         some = ", ".join(
@@ -80,9 +80,9 @@ class MissingBrokerQueues:
 def missing_queues(
     settings: SourceSettings, covered: Sequence[MessageQueue], cluster: SourceCluster
 ) -> list[MissingBrokerQueues]:
-    """The queues that a read should cover beside those that there are.
+    """Return the queues that a read should cover but that are not in `covered`.
 
-    Asks the nameserver once; not at all where the user named the brokers and all are there.
+    Queries the nameserver once, or not at all if the user named the brokers and all have queues in `covered`.
     """
     there = {queue.broker_name for queue in covered}
     required = set(settings.brokers) - there
@@ -105,7 +105,7 @@ def missing_queues(
 
 
 def missing_by_broker(queues: Sequence[MessageQueue], why: str) -> list[MissingBrokerQueues]:
-    """Queues that are missing, by their brokers."""
+    """Group missing queues by broker."""
     by_broker: dict[str, list[MessageQueue]] = {}
     for queue in queues:
         by_broker.setdefault(queue.broker_name, []).append(queue)
@@ -118,15 +118,15 @@ def check_missing(
     *,
     wanted: Callable[[Sequence[MessageQueue]], Sequence[MessageQueue]] = list,
 ) -> None:
-    """Refuse to read less than there should be, or say so.
+    """Raise an error for missing queues, or log a warning if the read may go on without them.
 
     Args:
-        found: what is missing.
-        settings: whether that is an error.
-        wanted: which of the missing queues concern the query.
+        found: The missing queues.
+        settings: Settings of the read with `failOnDataLoss`.
+        wanted: Returns the queues that concern the query.
 
     Raises:
-        QueuesMissing: something is, and `failOnDataLoss` holds.
+        QueuesMissing: A wanted queue is missing, and `failOnDataLoss` holds.
     """
     lacking = [replace(each, queues=wanted(each.queues)) for each in found]
     lacking = [each for each in lacking if each.queues]
@@ -139,7 +139,7 @@ def check_missing(
 
 
 def warn_of_missing(found: Sequence[MissingBrokerQueues]) -> None:
-    """Say what a stream that runs on begins without."""
+    """Log a warning about queues that are missing when a continuous stream starts."""
     if found:
         log.warning(
             "%s. The stream reads them when they are there, as if they had been", _said(found)
@@ -156,7 +156,7 @@ def _said(found: Sequence[MissingBrokerQueues]) -> str:
 def _remembered(
     settings: SourceSettings, left: Sequence[MissingBroker]
 ) -> list[MissingBrokerQueues]:
-    """The queues of brokers that left, as the nameserver remembers them."""
+    """Return the queues of the wanted topics on offline brokers that the nameserver remembers."""
     topics = settings.topics.wanted(lambda: [topic for each in left for topic in each.queues])
     return [
         MissingBrokerQueues(
@@ -175,7 +175,7 @@ def _remembered(
 def _in_order(
     cluster: SourceCluster, covered: Sequence[MessageQueue]
 ) -> list[MissingBrokerQueues]:
-    """The missing queues that the topics' order configurations name."""
+    """Return the missing queues that the topics' order configurations contain."""
     named = cluster.ordered_queues(sorted({queue.topic for queue in covered}))
     return missing_by_broker(
         named, "the topic's order configuration names it and it is not registered"
@@ -185,7 +185,7 @@ def _in_order(
 def _of_name(
     name: str, covered: Sequence[MessageQueue], known: Collection[str]
 ) -> MissingBrokerQueues:
-    """A broker that only the user knows, with as many queues as the others have."""
+    """Return the missing queues of a broker known only from the option `brokers`; assumes as many as other brokers have."""
     counts: dict[str, int] = {}
     for queue in covered:
         counts[queue.topic] = max(counts.get(queue.topic, 0), queue.queue_id + 1)

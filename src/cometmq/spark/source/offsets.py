@@ -1,16 +1,15 @@
-"""The offsets of queues that a stream keeps in its checkpoint, and that users write as JSON.
+"""Offsets that a stream stores in its checkpoint, and that users write as JSON.
 
 A stream's offset is `{"from": {...}, "q": {"orders": {"broker-a": {"0": 23, "1": 7}}}, "v": 1}`.
-`q` is the next offset of each queue. `from` says where the queues begin that no earlier offset
-knows: all of them in the first batch, the new ones later. It makes the start durable: Spark asks
-for the initial offset again after a restart before the first commit, and a second "latest" would
-skip what came between. `late` does the same for queues of brokers that were away at the start
-(`LateQueues`); it is not there where all queues begin at their beginning. `stored` says when the message
-before each end was stored: by it a queue is told from a later one of the same name (`same_queue`).
+`q` is the next offset of each queue. `from` is where the queues begin that the previous offset does not
+contain: all queues in the first batch, new ones later. It makes the start durable: if a query restarts before
+its first commit, Spark asks for the initial offset again, and a second "latest" would skip the messages in
+between. `late` does the same for queues of brokers that were offline at the start (`LateQueues`); it is absent
+if all queues begin at their first message. `stored` is the store time of the message before each end; it tells
+a queue from a later one of the same name (`same_queue`).
 
-Spark compares offsets as text. The same offsets in another order of keys are a new offset and an
-endless row of empty batches, so the order is fixed here: topics and brokers by name, queues by
-number.
+Spark compares offsets as text. The same offsets in another key order would count as new and produce
+empty batches forever, so the order is fixed: topics and brokers by name, queues by number.
 """
 
 import json
@@ -27,8 +26,11 @@ Offsets = dict[MessageQueue, int]
 Json = dict[str, Any]
 
 VERSION = 1
-LATEST, EARLIEST = -1, -2  # In users' JSON, as in the community's connector and Kafka's.
-COMMITTED = -3  # In no user's JSON.
+LATEST, EARLIEST = (
+    -1,
+    -2,
+)  # In users' JSON, as in the RocketMQ community's connector and Kafka's.
+COMMITTED = -3  # Not allowed in users' JSON.
 
 INITIAL: Json = {"initial": True, "v": VERSION}
 """The offset before the first batch: nothing is known yet, the first end offset says `from`."""
@@ -36,20 +38,20 @@ INITIAL: Json = {"initial": True, "v": VERSION}
 
 @dataclass(frozen=True)
 class LateQueues:
-    """The beginning of queues of a broker that was away when the stream first started.
+    """Start of queues on brokers that were offline when the stream first started.
 
-    Their first messages are older than the stream, where those of a queue that is made later are not.
+    Such a queue may hold messages older than the stream's start; a queue created later cannot.
 
     Attributes:
-        at: ms since 1970, of the first message that is wanted; or `COMMITTED`.
-        brokers: those that were there: a queue that comes later at one of them is new.
+        at: Store time of the first wanted message in ms since 1970, or `COMMITTED`.
+        brokers: Brokers that were online at the start: a queue that appears on them later is new.
     """
 
     at: int
     brokers: tuple[str, ...]
 
     def to_json(self) -> Json:
-        """The JSON form, with names in order."""
+        """Return the JSON form, with names in order."""
         return {"at": self.at, "brokers": sorted(self.brokers)}
 
 
@@ -58,11 +60,11 @@ class StreamOffset:
     """One offset of a stream.
 
     Attributes:
-        ends: the next offset of each queue.
-        begins: where queues begin that the offset before this one does not hold.
-        is_initial: before the first batch; then both are empty.
-        late: where the queues of brokers begin that were away at the start.
-        stored: ms since 1970, of the message before the end of a queue, where there was one.
+        ends: Next offset of each queue.
+        begins: Start offsets of the queues that the previous stream offset does not contain.
+        is_initial: Whether it is the offset before the first batch; then `ends` and `begins` are empty.
+        late: Start of queues on brokers that were offline at the first start.
+        stored: Store time of the message before a queue's end, ms since 1970, if there was one.
     """
 
     ends: Offsets
@@ -72,7 +74,7 @@ class StreamOffset:
     stored: Offsets = field(default_factory=dict)
 
     def to_json(self) -> Json:
-        """The canonical JSON form."""
+        """Return the canonical JSON form."""
         if self.is_initial:
             return dict(INITIAL)
         begins = {"from": tree(self.begins)} if self.begins else {}
@@ -82,10 +84,10 @@ class StreamOffset:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "StreamOffset":
-        """Read a checkpointed offset.
+        """Parse an offset from the checkpoint.
 
         Raises:
-            SettingsError: when it is none of this source, or of a later version.
+            SettingsError: It is not an offset of this source, or of another version.
         """
         if value.get("v") != VERSION:
             raise SettingsError(
@@ -104,7 +106,7 @@ class StreamOffset:
 
 
 def tree(offsets: Mapping[MessageQueue, int]) -> Json:
-    """A tree topic -> broker -> queue -> offset, in canonical order."""
+    """Return offsets as a tree topic -> broker -> queue -> offset, in canonical order."""
     nested: Json = {}
     for queue in sorted(offsets):
         brokers = nested.setdefault(queue.topic, {})
@@ -113,7 +115,7 @@ def tree(offsets: Mapping[MessageQueue, int]) -> Json:
 
 
 def flat(nested: Mapping[str, Mapping[str, Mapping[str, int]]]) -> Offsets:
-    """The offsets of a tree."""
+    """Return the offsets in a tree by queue."""
     return {
         MessageQueue(topic, broker, int(queue)): offset
         for topic, brokers in nested.items()
@@ -124,14 +126,14 @@ def flat(nested: Mapping[str, Mapping[str, Mapping[str, int]]]) -> Offsets:
 
 @dataclass(frozen=True)
 class QueueValues:
-    """Offsets or times of queues from a user's JSON; a tree that may end early.
+    """Offsets or times of queues from a user's JSON, a tree that may end at any level below the top.
 
-    `{"orders": 5}` is for all queues of the topic, `{"orders": {"broker-a": 5}}` for those of a
-    broker, `{"orders": {"broker-a": {"0": 5}}}` for one.
+    `{"orders": 5}` applies to all queues of the topic, `{"orders": {"broker-a": 5}}` to those of a
+    broker, `{"orders": {"broker-a": {"0": 5}}}` to one.
 
     Attributes:
-        values: the tree.
-        option: where it stands.
+        values: The tree.
+        option: Name of its option, for error messages.
     """
 
     values: Mapping[str, Any]
@@ -141,15 +143,15 @@ class QueueValues:
     def parse(
         cls, text: str, option: str, fault: Callable[[int], str | None] = lambda _number: None
     ) -> "QueueValues":
-        """Read the JSON of an option.
+        """Parse the JSON of an option.
 
         Args:
-            text: the JSON.
-            option: the option's name.
-            fault: what is wrong with a number, or None.
+            text: JSON text.
+            option: Name of the option.
+            fault: Returns what is wrong with a number, or None.
 
         Raises:
-            SettingsError: naming the option and what is wrong.
+            SettingsError: The JSON is invalid; the message names the option and the fault.
         """
         try:
             values = json.loads(text)
@@ -159,7 +161,7 @@ class QueueValues:
         return cls(values, option)
 
     def of(self, queue: MessageQueue) -> int | None:
-        """The number for this queue, or None where the tree says nothing of it."""
+        """Return the number for a queue, or None if the tree has none."""
         level: Any = self.values
         for name in (queue.topic, queue.broker_name, str(queue.queue_id)):
             level = level.get(name)
@@ -168,10 +170,10 @@ class QueueValues:
         return None  # pragma: no cover  (the parser leaves only numbers below queues)
 
     def check(self, queues: Iterable[MessageQueue]) -> None:
-        """Refuse what the tree says of queues that are not read: a misspelt name must not pass.
+        """Check that the tree has only queues that are read, so that no misspelt name is ignored.
 
         Raises:
-            SettingsError: naming the option, what it names, and what there is.
+            SettingsError: It has another topic, broker or queue; the message lists the existing ones.
         """
         there = by_broker(queues)
         unknown = sorted(set(self.values) - set(there))
@@ -204,7 +206,7 @@ class QueueValues:
 
 
 def by_broker(queues: Iterable[MessageQueue]) -> dict[str, dict[str, list[int]]]:
-    """Queue numbers by topic and broker."""
+    """Return queue numbers by topic and broker."""
     there: dict[str, dict[str, list[int]]] = {}
     for queue in sorted(queues):
         there.setdefault(queue.topic, {}).setdefault(queue.broker_name, []).append(
@@ -214,7 +216,7 @@ def by_broker(queues: Iterable[MessageQueue]) -> dict[str, dict[str, list[int]]]
 
 
 def shown(brokers: Mapping[str, list[int]]) -> str:
-    """Brokers and their queues as text for errors: "broker-a (queues 0 to 3)"."""
+    """Format brokers and their queues for an error message: "broker-a (queues 0 to 3)"."""
     some = [f"{name} ({_numbers(numbers)})" for name, numbers in list(brokers.items())[:5]]
     return ", ".join(some) + (f" and {len(brokers) - 5} others" if len(brokers) > 5 else "")
 
@@ -226,7 +228,7 @@ def _numbers(numbers: list[int]) -> str:
 
 
 def _hint(topic: str, brokers: Mapping[str, Any], there: Mapping[str, list[int]]) -> str:
-    """A hint at what was meant."""
+    """Return a hint for a broker that does not exist: Kafka's JSON layout, or a misspelt name."""
     if all(name.isdecimal() for name in brokers):
         right = json.dumps({topic: {min(there): dict(brokers)}})
         return (
@@ -237,7 +239,7 @@ def _hint(topic: str, brokers: Mapping[str, Any], there: Mapping[str, list[int]]
 
 
 def slip(name: str, there: Iterable[str]) -> str:
-    """The name that was meant, perhaps."""
+    """Return "; did you mean ...?" with the name closest to a misspelt one, or an empty text."""
     close = get_close_matches(name.lower(), {each.lower(): each for each in there}, n=1)
     meant = [each for each in there if each.lower() in close]
     return f"; did you mean {meant[0]!r}?" if meant else ""
@@ -246,7 +248,7 @@ def slip(name: str, there: Iterable[str]) -> str:
 def _check_level(
     value: Any, option: str, names: tuple[str, ...], fault: Callable[[int], str | None]
 ) -> None:
-    """Every level is an object by name, or (below the top) a number for all beneath it."""
+    """Check that every level is an object by name or, below the top, a number for everything under it."""
     if isinstance(value, int) and not isinstance(value, bool) and len(names) < 3:
         if what := fault(value):
             raise SettingsError(f"{option}: {what}")

@@ -1,4 +1,4 @@
-"""The options of a read."""
+"""Options of a read."""
 
 from enum import StrEnum
 
@@ -20,7 +20,7 @@ from cometmq.spark.options import (
 
 
 class AdmittedBy(StrEnum):
-    """By what a micro-batch that is limited takes of each queue."""
+    """Rule by which a limited micro-batch is divided among the queues."""
 
     TIME = "time"
     OFFSETS = "offsets"

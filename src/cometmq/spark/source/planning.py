@@ -1,4 +1,4 @@
-"""Plans a read: the offsets that it covers, and its Spark tasks; arithmetic on ranges of queues."""
+"""Planning of a read: resolves the offsets to read and divides them into Spark tasks."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -27,7 +27,7 @@ from cometmq.spark.source.subscription import TopicChoice
 
 @dataclass(frozen=True, slots=True, order=True)
 class PlannedRange:
-    """The messages [start, end) of a queue."""
+    """Messages [start, end) of a queue."""
 
     queue: MessageQueue
     start: int
@@ -35,12 +35,12 @@ class PlannedRange:
 
     @property
     def rows(self) -> int:
-        """Offsets in the range; with a filter fewer rows come of it."""
+        """Number of offsets in the range; with a filter it yields fewer rows."""
         return self.end - self.start
 
 
 class RangesPartition(InputPartition):
-    """The ranges that one Spark task reads, one after the other."""
+    """Ranges that one Spark task reads in sequence."""
 
     def __init__(self, ranges: Sequence[PlannedRange]) -> None:
         super().__init__(None)
@@ -54,23 +54,23 @@ class RangesPartition(InputPartition):
 def covered_queues(
     topics: TopicChoice, cluster: SourceCluster, *, held: AbstractSet[str] = frozenset()
 ) -> list[MessageQueue]:
-    """The queues that a read covers now, in order.
+    """Return the queues that a read covers now, in order.
 
     Args:
-        topics: what is read.
-        cluster: where.
-        held: topics that may have no route, because the read knows them from before.
+        topics: Topics or queues to read.
+        cluster: Cluster to query.
+        held: Topics that may lack a route because an earlier batch has read them.
 
     Raises:
-        TopicNotFound: a topic that was named is unknown.
-        SettingsError: a queue that was assigned does not exist.
+        TopicNotFound: A named topic does not exist.
+        SettingsError: An assigned queue does not exist.
     """
     offered: list[MessageQueue] = []
     for topic, queues in cluster.queues(topics.wanted(cluster.topics)).items():
         if not isinstance(queues, TopicNotFound):
             offered.extend(queues)
         elif topic not in held and not topics.pattern:
-            # A topic that matched and is gone by now is none that a pattern means.
+            # A topic that matched the pattern but was deleted meanwhile is ignored.
             raise queues
     if topics.assignment is not None and not held:
         _check_assigned(topics, offered)
@@ -96,10 +96,10 @@ def _check_assigned(topics: TopicChoice, offered: Sequence[MessageQueue]) -> Non
 
 
 def check_places(bound: RangeBound, queues: Sequence[MessageQueue]) -> None:
-    """Refuse offsets or times for queues that are not read: a misspelt name must not pass.
+    """Check that the user's offsets and times are only for queues that are read, so that no misspelt name is ignored.
 
     Raises:
-        SettingsError: naming them, and what there is.
+        SettingsError: They name another queue; the message lists the existing ones.
     """
     for values in (bound.by_timestamp, bound.offsets):
         if values is not None:
@@ -109,10 +109,10 @@ def check_places(bound: RangeBound, queues: Sequence[MessageQueue]) -> None:
 def check_order(
     starting: RangeBound, ending: RangeBound, queues: Sequence[MessageQueue]
 ) -> None:
-    """Refuse a beginning behind the end, where the user named both.
+    """Check that no queue's start lies after its end, if the user named both.
 
     Raises:
-        SettingsError: naming the queue and both places.
+        SettingsError: It does; the message names the queue and both positions.
     """
     for queue in queues:
         (start_ms, start), (end_ms, end) = starting.named(queue), ending.named(queue)
@@ -129,12 +129,11 @@ def check_order(
 def resolve(
     bound: RangeBound, queues: Sequence[MessageQueue], cluster: SourceCluster
 ) -> Offsets:
-    """The offset at which each queue begins or ends.
+    """Return the offset at which each queue begins or ends.
 
     Raises:
-        SettingsError: the user's JSON names an offset that is none, or a queue has no message as
-            late as asked.
-        BrokerSilent: a broker cannot be asked.
+        SettingsError: A given offset lies outside the queue, or a queue has no message as late as required.
+        BrokerSilent: A broker does not answer.
     """
     wanted = _wanted(bound, queues, cluster)
     times = {queue: at for queue, (at, _) in wanted.items() if at is not None}
@@ -142,7 +141,7 @@ def resolve(
     _check_numbers(places)
     at_time = _spoken(cluster.offsets_by_time(times), queues)
     first = _spoken(cluster.min_offsets(_those(places, EARLIEST)), queues)
-    # An explicit offset is held against the end, and a time that must not be too late.
+    # The end is needed to check explicit offsets, and times that must not be too late.
     ending = [queue for queue, offset in places.items() if offset != EARLIEST]
     ending += () if bound.is_late_allowed else times
     ends = _spoken(cluster.max_offsets(ending, patient=True), queues)
@@ -166,7 +165,7 @@ def resolve(
 def _wanted(
     bound: RangeBound, queues: Sequence[MessageQueue], cluster: SourceCluster
 ) -> dict[MessageQueue, tuple[int | None, int]]:
-    """For each queue the time that is wanted of it, or else the offset, EARLIEST or LATEST."""
+    """Return for each queue the wanted time, or else None and an offset, EARLIEST or LATEST."""
     wanted: dict[MessageQueue, tuple[int | None, int]] = {}
     for queue in queues:
         at, offset = bound.named(queue)
@@ -192,10 +191,10 @@ def _check_numbers(places: Mapping[MessageQueue, int]) -> None:
 def _spoken(
     answers: Answers[Value], queues: Sequence[MessageQueue]
 ) -> dict[MessageQueue, Value]:
-    """The answers.
+    """Return the answers if there is one for each queue.
 
     Raises:
-        BrokerSilent: there is none for one of the queues.
+        BrokerSilent: The broker of a queue cannot be reached.
     """
     known: dict[MessageQueue, Value] = {}
     for queue, answer in answers.items():
@@ -206,16 +205,16 @@ def _spoken(
 
 
 def of_broker(name: str, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
-    """The queues of one broker."""
+    """Return the queues of one broker."""
     return [queue for queue in queues if queue.broker_name == name]
 
 
-# Messages stored so long before a stream's start count as newer: clocks differ.
+# Tolerance for clock differences: messages stored up to this long before a stream's start count as newer.
 CLOCKS_MS = 1000
 
 
 def late_of(bound: RangeBound, cluster: SourceCluster, now_ms: int) -> LateQueues | None:
-    """The beginning of queues of brokers that are away at the start; None: at their oldest message."""
+    """Return the start of queues on brokers that are offline at the start; None to read them from their oldest message."""
     at = bound.timestamp_ms
     if at is None and bound.otherwise == LATEST:
         at = now_ms - CLOCKS_MS
@@ -230,18 +229,20 @@ def begin_late(
     bound: RangeBound,
     cluster: SourceCluster,
 ) -> Offsets:
-    """The beginnings of queues that were not there when the stream first started.
+    """Return the start offsets of queues that did not exist when the stream first started.
 
     Args:
-        queues: those that are new.
-        late: what the first start noted.
-        bound: what the user named, for queues one by one.
-        cluster: where they are.
+        queues: New queues.
+        late: Start noted by the first batch for queues of offline brokers.
+        bound: Start that the user chose, for single queues.
+        cluster: Cluster to query.
 
     Raises:
-        NetError, BrokerNotFound: a broker cannot be asked.
+        NetError, BrokerNotFound: A broker cannot be reached.
     """
-    begins: dict[MessageQueue, int | None] = dict.fromkeys(queues)  # None: at its beginning.
+    begins: dict[MessageQueue, int | None] = dict.fromkeys(
+        queues
+    )  # None: at its first message.
     away = [queue for queue in queues if late and queue.broker_name not in late.brokers]
     if late is not None and late.at == COMMITTED:
         begins.update(all_known(cluster.committed_offsets(away)))
@@ -262,7 +263,7 @@ def begin_late(
 
 
 def between(starts: Mapping[MessageQueue, int], ends: Offsets) -> list[PlannedRange]:
-    """The non-empty ranges from `starts` to `ends`, in order of their queues."""
+    """Return the non-empty ranges from `starts` to `ends`, in order of their queues."""
     return [
         PlannedRange(queue, starts[queue], end)
         for queue, end in sorted(ends.items())
@@ -271,10 +272,10 @@ def between(starts: Mapping[MessageQueue, int], ends: Offsets) -> list[PlannedRa
 
 
 def share_out(waiting: Sequence[PlannedRange], rows_max: int | None) -> Offsets:
-    """The end of each queue in the next batch, so that about `rows_max` messages come in all.
+    """Return the end of each queue in the next batch, so that it has about `rows_max` messages; None for no limit.
 
-    Each queue gets a share as large as its part of what waits, at least one message: a small queue
-    beside a large one must not starve (as Spark's Kafka source does it). None: all that waits.
+    Each queue gets a share in proportion to its waiting messages, but at least one message, so that a small queue
+    next to a large one does not starve (like Spark's Kafka source).
     """
     total = sum(each.rows for each in waiting)
     if rows_max is None or total <= rows_max:
@@ -282,12 +283,12 @@ def share_out(waiting: Sequence[PlannedRange], rows_max: int | None) -> Offsets:
     return {each.queue: each.start + max(rows_max * each.rows // total, 1) for each in waiting}
 
 
-# So many of the longest ranges are asked what a message of theirs takes.
+# Number of longest ranges from which the mean message size is estimated.
 SIZED_RANGES = 4
 
 
 def mean_size(waiting: Sequence[PlannedRange], cluster: SourceCluster) -> float | None:
-    """About the bytes of a stored message that waits; None where nobody can tell."""
+    """Estimate the mean size in bytes of the waiting stored messages; None if it is unknown."""
     longest = sorted(waiting, key=lambda each: (-each.rows, each.queue))[:SIZED_RANGES]
     told = all_known(cluster.mean_sizes({each.queue: each.start for each in longest}))
     sizes = [(each.rows, told[each.queue]) for each in longest]
@@ -299,9 +300,9 @@ def mean_size(waiting: Sequence[PlannedRange], cluster: SourceCluster) -> float 
 def partitions(
     ranges: Sequence[PlannedRange], settings: SourceSettings
 ) -> list[RangesPartition]:
-    """The tasks that read these ranges: one a queue, long ones split, short ones joined.
+    """Divide ranges into tasks: one per queue; long ranges are split, short ones joined.
 
-    The order is fixed, so a batch that is run again has the same tasks.
+    The order is fixed, so a repeated batch has the same tasks.
     """
     parts = list(ranges)
     if settings.partition_rows_max is not None:
@@ -320,7 +321,7 @@ def partitions(
 
 
 def _split(whole: PlannedRange, count: int) -> Iterable[PlannedRange]:
-    """`count` pieces of nearly the same length."""
+    """Split a range into `count` pieces of nearly equal length."""
     count = max(1, min(count, whole.rows))
     cuts = [whole.start + whole.rows * number // count for number in range(count + 1)]
     for start, end in pairwise(cuts):
@@ -328,7 +329,7 @@ def _split(whole: PlannedRange, count: int) -> Iterable[PlannedRange]:
 
 
 def _join(parts: Sequence[PlannedRange], rows_min: int) -> Iterable[list[PlannedRange]]:
-    """Neighbours together until each group but the last has `rows_min` messages."""
+    """Group adjacent ranges until each group but the last has `rows_min` messages."""
     group: list[PlannedRange] = []
     rows = 0
     for part in parts:

@@ -1,7 +1,7 @@
-"""Reads ranges of queues as Arrow batches: pulls, data loss, windows of a good size.
+"""Pulling of ranges and decoding into Arrow batches of a suitable size, with detection of lost messages.
 
-A task of many short ranges asks for several at once and decodes them together: then it costs
-about what one range costs (docs/design/0021-spark-source.md).
+A task with many short ranges requests several at once and decodes them together, which costs
+about as much as one range (docs/design/0021-spark-source.md).
 """
 
 import logging
@@ -38,26 +38,26 @@ from cometmq.spark.source.settings import SourceSettings
 
 log = logging.getLogger(__name__)
 
-# Answers are joined to windows of about this many rows or bytes before they are decoded: below a
-# thousand rows the price of a numpy call shows, beyond some thousand nothing is won.
+# Answers are collected to windows of about this many rows or bytes before decoding: with fewer than a
+# thousand rows the cost of numpy calls dominates, with more than several thousand nothing is gained.
 WINDOW_ROWS = 8192
 WINDOW_BYTES = 8 << 20
-# Inner batches unpack to more than was pulled; beyond this the ranges are not joined.
+# Inner batches grow when unpacked; ranges that exceed this size together are decoded one by one.
 JOINED_BYTES_MAX = 2 * WINDOW_BYTES
-# So many ranges of a task are asked at once: what they answer is held, some MiB each.
+# Number of ranges of a task that are requested at once; their answers stay in memory, several MiB each.
 AHEAD_RANGES = 16
-RETRY_S = 0.2  # Between two tries to reach a broker.
-# What an answer passes over was looked at, and a filter may have left it out.
+RETRY_S = 0.2  # Pause between two attempts to reach a broker.
+# With these, offsets that an answer skips were checked by the broker and may have been filtered out.
 _MATCHED = (PullStatus.FOUND, PullStatus.NO_MATCHED_MESSAGE)
 
 
 class PulledRange(NamedTuple):
-    """The pulled and not yet decoded part of a range.
+    """Pulled but not yet decoded part of a range.
 
     Attributes:
-        wanted: the range.
-        floor: messages before this offset have been seen.
-        bodies: the answers' bodies.
+        wanted: The whole range.
+        floor: First offset not yet decoded; messages before it have been returned.
+        bodies: Bodies of the pull answers.
     """
 
     wanted: PlannedRange
@@ -67,12 +67,12 @@ class PulledRange(NamedTuple):
 
 @dataclass(frozen=True)
 class RangePuller:
-    """Reads ranges of queues.
+    """Reader of ranges of queues.
 
     Attributes:
-        cluster: where from.
-        settings: the options of the read.
-        schema: what each batch must look like.
+        cluster: Cluster to pull from.
+        settings: Options of the read.
+        schema: Arrow schema of the batches.
     """
 
     cluster: SourceCluster
@@ -80,18 +80,18 @@ class RangePuller:
     schema: pa.Schema
 
     def batches(self, ranges: Sequence[PlannedRange]) -> Iterator[pa.RecordBatch]:
-        """The messages of the ranges, one range after the other, each in the queue's order.
+        """Return the messages of the ranges in sequence, each range in the queue's order.
 
         Raises:
-            DataLossError: messages of a range are gone and that is to be an error.
-            CometError: a broker does not answer, or answers what is no message.
+            DataLossError: Messages of a range no longer exist, and `failOnDataLoss` holds.
+            CometError: A broker does not answer, or its answer cannot be decoded.
         """
         losses = RowLosses(is_failure=self.settings.fail_on_data_loss)
         waiting: list[PulledRange] = []
         size = rows = 0
         for wanted, first in self._asked_ahead(ranges):
             if waiting and waiting[0].wanted.queue.broker_name != wanted.queue.broker_name:
-                # A record does not say its broker, so a window has one.
+                # A record does not contain its broker, so a window must hold records of one broker.
                 yield from self._decoded(waiting)
                 waiting, size, rows = [], 0, 0
             waiting.append(PulledRange(wanted, wanted.start, []))
@@ -114,7 +114,7 @@ class RangePuller:
     def _asked_ahead(
         self, ranges: Sequence[PlannedRange]
     ) -> Iterator[tuple[PlannedRange, RawPull | None]]:
-        """Each range, and where there are several the first answer of each that has come."""
+        """Return each range with its first answer, if there are several ranges and the answer has arrived."""
         for at in range(0, len(ranges), AHEAD_RANGES):
             some = ranges[at : at + AHEAD_RANGES]
             first: Sequence[RawPull | None] = [None]
@@ -126,7 +126,7 @@ class RangePuller:
     def _pulls(
         self, wanted: PlannedRange, first: RawPull | None, losses: RowLosses
     ) -> Iterator[tuple[RawPull, int]]:
-        """The answers with messages of a range, and how many offsets each covers."""
+        """Return the answers that have messages of a range, with the number of offsets that each covers."""
         plan = self._plan
         offset, misses = wanted.start, 0
         timeout = RetryTimeout(self.settings.pull_timeout_ms)
@@ -134,7 +134,7 @@ class RangePuller:
             before, pull = offset, None
             try:
                 for pull in self._answers(wanted, offset, first):
-                    # Where every message matches, what is passed over is not there any more.
+                    # If the filter did not skip these offsets, their messages no longer exist.
                     given = pull.first_given(offset)
                     if given > offset and (plan.is_all or pull.status not in _MATCHED):
                         _report_deleted(losses, wanted, offset, given)
@@ -143,7 +143,7 @@ class RangePuller:
                     offset = pull.following(offset)
                     timeout.reset()
             except (NetError, BrokerNotFound, TopicNotFound) as error:
-                # A process that is new knows nothing of a broker that is away.
+                # A new process has no route to a broker that is offline, so these errors are retried too.
                 timeout.wait(wanted.queue, error)
                 continue
             except BrokerRefused as refused:
@@ -169,9 +169,9 @@ class RangePuller:
     def _after_end(
         self, pull: RawPull, offset: int, wanted: PlannedRange, misses: int, losses: RowLosses
     ) -> int:
-        """The offset to go on from when the queue ends at `offset`, which lies inside the range."""
+        """Return the offset to continue from when the queue ends at `offset`, inside the range."""
         if misses <= self.settings.retries:
-            # A broker that has just taken over may not have caught up yet.
+            # A broker that has just become master may not have caught up yet.
             sleep(self.settings.retry_interval_ms / 1000)
             return offset
         losses.report(
@@ -182,7 +182,7 @@ class RangePuller:
         return wanted.end
 
     def _decoded(self, pulled: Sequence[PulledRange]) -> Iterator[pa.RecordBatch]:
-        """One batch of what was pulled of ranges of one broker."""
+        """Decode the pulled parts of ranges of one broker, together if they are small enough."""
         found = [each for each in pulled if each.bodies]
         if not found:
             return
@@ -199,20 +199,20 @@ class RangePuller:
                 yield self._columns(piece, found[0].wanted, unpacked).batch(self.schema)
         except CodecError as error:
             if len(found) > 1:
-                # One after the other, to say whose message it is.
+                # Decode one by one, so that the error names the right queue.
                 for each in found:
                     yield from self._decoded([each])
             raise CodecError(f"{found[0].wanted.queue}: {error}") from error
 
     def _window(self, pulled: PulledRange) -> RecordWindow:
-        """The messages of a range among what was pulled, from its floor to its end."""
+        """Return the pulled messages of a range, from its floor to its end."""
         wanted, bodies = pulled.wanted, pulled.bodies
         buffer = bodies[0] if len(bodies) == 1 else b"".join(bodies)
         window = unwrapped(RecordWindow(buffer, record_starts(buffer)))
         return self._wanted(_once(window, pulled.floor, wanted.end), wanted)
 
     def _wanted(self, window: RecordWindow, wanted: PlannedRange) -> RecordWindow:
-        """The messages with the tags wanted: brokers filter by the tags' hashes only."""
+        """Keep the messages with the wanted tags, because brokers filter only by the tags' hashes."""
         expression = self.settings.expression
         if not isinstance(expression, Tag) or not expression.tags:
             return window
@@ -248,15 +248,15 @@ def _report_deleted(losses: RowLosses, wanted: PlannedRange, start: int, end: in
 
 
 def _explained(refused: BrokerRefused, wanted: PlannedRange, offset: int) -> CometError:
-    """The error for what a broker refused, with what was asked for."""
+    """Return an error that adds the queue and offset to the broker's refusal."""
     return CometError(f"{wanted.queue} cannot be read from offset {offset} on: {refused}")
 
 
 def _once(window: RecordWindow, floor: int, end: int) -> RecordWindow:
-    """The messages of [floor, end), each once.
+    """Return the messages of [floor, end) without duplicates.
 
-    A broker that filters goes on until it has found as many as asked for, beyond where the next
-    pull, already under way, begins: what lies behind an offset that was seen has been seen.
+    A broker that filters continues until it has found the requested number, past the start of the next
+    pull, which is already in flight. So two answers may contain the same messages.
     """
     offsets = window.queue_offset
     seen = np.maximum.accumulate(np.concatenate(([floor - 1], offsets)))[:-1]
@@ -265,10 +265,10 @@ def _once(window: RecordWindow, floor: int, end: int) -> RecordWindow:
 
 
 class RetryTimeout:
-    """Waits before the next try to reach a broker that is away, until the tries have taken too long.
+    """Pause between attempts to reach an offline broker, with a limit on the total time.
 
     Args:
-        limit_ms: how long from the first failure on.
+        limit_ms: Maximum time since the first failure, in ms.
     """
 
     def __init__(self, limit_ms: int) -> None:
@@ -276,14 +276,14 @@ class RetryTimeout:
         self._since: float | None = None
 
     def reset(self) -> None:
-        """Forget the failures: the broker has answered."""
+        """Forget the failures, because the broker has answered."""
         self._since = None
 
     def wait(self, queue: MessageQueue, error: CometError) -> None:
-        """Sleep until the next try.
+        """Sleep before the next attempt.
 
         Raises:
-            CometError: `error`, when the limit has passed since the first failure.
+            CometError: `error`, if the limit has passed since the first failure.
         """
         now = monotonic()
         if self._since is None:

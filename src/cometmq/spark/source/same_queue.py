@@ -1,7 +1,7 @@
-"""Tells a queue from another one of the same name: a topic that was deleted and made again, a broker with an empty disk.
+"""Detection that a queue was replaced by one of the same name: a recreated topic, or a broker with an empty disk.
 
-Offsets alone do not tell: the new queue may have more messages than were read of the old one. So a checkpoint keeps the
-store time of the message before each end, and the next plan looks whether that message is still the one at its offset.
+Offsets do not show it, because the new queue may hold more messages than were read of the old one. A checkpoint therefore
+keeps the store time of the message before each end, and the next plan checks that the message at that offset still has it.
 """
 
 from collections.abc import Mapping
@@ -11,14 +11,14 @@ from cometmq.model.queue import MessageQueue
 from cometmq.spark.source.cluster import PullPlan, SourceCluster
 from cometmq.spark.source.offsets import Offsets
 
-# A message may be 4 MB long: so many are asked for at once.
+# Messages requested at once; one may be 4 MB long.
 _ASKED_MAX = 256
 
 
 def stored_before(ends: Mapping[MessageQueue, int], cluster: SourceCluster) -> Offsets:
-    """Return when the message before each offset was stored, ms since 1970.
+    """Return the store time, in ms since 1970, of the message before each offset.
 
-    A queue is left out if it has no such message any more, or if its broker does not answer.
+    A queue is left out if it no longer has that message, or if its broker does not answer.
     """
     # Only streams need it.
     from cometmq.offline.columns.window import RecordWindow, record_starts

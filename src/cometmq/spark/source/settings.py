@@ -1,4 +1,4 @@
-"""Settings of a source: the options, checked together and typed."""
+"""Settings of a source: its options, typed and checked together."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,14 +28,14 @@ from cometmq.spark.source.subscription import TopicChoice
 
 @dataclass(frozen=True)
 class RangeBound:
-    """The beginning or end of queues: a time for all, a time for each, or offsets, in this order.
+    """Start or end of queues: a time for all, a time for each, or offsets; the first that is given counts.
 
     Attributes:
-        timestamp_ms: for every queue; ms since 1970.
-        by_timestamp: for queues one by one, ms since 1970.
-        offsets: for queues one by one; -2 earliest, -1 latest.
-        otherwise: for the rest, `EARLIEST`, `LATEST` or `COMMITTED`.
-        is_late_allowed: a queue with no message at or after its time stands at its end.
+        timestamp_ms: Time for every queue, ms since 1970.
+        by_timestamp: Times for single queues, ms since 1970.
+        offsets: Offsets for single queues; -2 earliest, -1 latest.
+        otherwise: `EARLIEST`, `LATEST` or `COMMITTED`, for all other queues.
+        is_late_allowed: Whether a queue with no message at or after its time uses its end; otherwise that is an error.
     """
 
     timestamp_ms: int | None
@@ -45,7 +45,7 @@ class RangeBound:
     is_late_allowed: bool
 
     def named(self, queue: MessageQueue) -> tuple[int | None, int | None]:
-        """The time or the offset that the user named for a queue, of both the one that counts."""
+        """Return the time and the offset that the user gave for a queue; at most one is set, and a time takes precedence."""
         timestamp = self.timestamp_ms
         if timestamp is None and self.by_timestamp is not None:
             timestamp = self.by_timestamp.of(queue)
@@ -98,7 +98,7 @@ class SourceSettings:
         """Parse the options of a read.
 
         Raises:
-            SettingsError: for an option that is unknown, wrong, missing or does not fit another.
+            SettingsError: An option is unknown, invalid, missing or conflicts with another.
         """
         value = read_options(options, SOURCE_OPTIONS, SINK_OPTIONS)
         _refuse_other_mode(value, is_stream=is_stream)
@@ -158,7 +158,7 @@ def _refuse_other_mode(value: Mapping[str, Any], *, is_stream: bool) -> None:
 
 
 def _expression(value: Mapping[str, Any]) -> Filter:
-    """The filter that the options mean."""
+    """Return the message filter of the options."""
     expression: str = value["subExpression"]
     if value["subExpressionType"] == TAG:
         try:
@@ -174,7 +174,7 @@ def _expression(value: Mapping[str, Any]) -> Filter:
 
 
 def _group(value: Mapping[str, Any]) -> str:
-    """The group, or one that no other query has."""
+    """Return the group, or with `groupIdPrefix` a unique name."""
     group, prefix = value["group"], value["groupIdPrefix"]
     if prefix is None:
         return str(group)
@@ -231,10 +231,10 @@ def _end_fault(offset: int) -> str | None:
 
 
 def read_columns(options: Mapping[str, str]) -> tuple[tuple[str, ...], PropertiesFormat]:
-    """The columns that the options ask for, and how properties look.
+    """Return the columns that the options request, and the form of `properties`.
 
     Raises:
-        SettingsError: for an option that is unknown or wrong.
+        SettingsError: An option is unknown or invalid.
     """
     value = read_options(options, SOURCE_OPTIONS, SINK_OPTIONS)
     return value["columns"], value["propertiesFormat"]

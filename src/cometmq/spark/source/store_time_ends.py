@@ -1,13 +1,13 @@
-"""Ends limited micro-batches at about one store time in all queues.
+"""End limited micro-batches at about the same store time in all queues.
 
-A share of each queue by its length reads queues unevenly in time: of a backlog a short queue's
-newest messages come beside a long queue's oldest, Spark's watermark follows the newest, and what
-the long queue brings later counts as late and is dropped. Ends at one store time give an
-aggregation what a reader that was always up to date would have given it.
+A share of each queue by its length reads queues unevenly in time. In a backlog, the newest messages of a
+short queue would come with the oldest of a long one; Spark's watermark follows the newest, so later messages
+of the long queue count as late and are dropped. With ends at one store time an
+aggregation gets the same result as a reader that was always up to date.
 
-The search asks the brokers by time, all queues at once, and looks at no message but the first of
-each queue. It goes from the time of the last batch in growing steps until too much would come,
-then halves and interpolates between both.
+The search queries the brokers by time, for all queues at once, and reads only the first message of
+each queue. It starts at the time of the last batch, in growing steps until the batch would be too large,
+then alternates between interpolation and bisection.
 """
 
 from collections.abc import Sequence
@@ -19,23 +19,23 @@ from cometmq.spark.source.cluster import PullPlan, SourceCluster, all_known
 from cometmq.spark.source.offsets import Offsets
 from cometmq.spark.source.planning import PlannedRange, share_out
 
-# A batch of so much of its limit is large enough; each further question is a round trip.
+# A batch filled to this share of its limit is accepted, because each further query is a round trip.
 FULL_ENOUGH = 0.95
-# Questions for one batch, whatever times its messages have; four or fewer are enough as a rule.
+# Maximum number of queries for one batch; usually four or fewer suffice.
 QUESTIONS_MAX = 64
-# So many of them may guess that messages come evenly; the others halve, which ends for certain.
+# Maximum number of interpolating queries, which assume an even rate; bisection always terminates.
 GUESSES_MAX = 4
 FIRST_STEP_MS = 1000
 STEP_GROWTH = 4
 
 
 class TimeCut(NamedTuple):
-    """A store time, ms since 1970, and where the queues end then.
+    """Store time, and the ends of the queues at that time.
 
     Attributes:
-        at_ms: the time.
-        ends: offsets, each within what waits in its queue.
-        rows: messages before them.
+        at_ms: Store time, ms since 1970.
+        ends: End offsets, each within the waiting range of its queue.
+        rows: Number of waiting messages before them.
     """
 
     at_ms: int
@@ -44,23 +44,22 @@ class TimeCut(NamedTuple):
 
 
 class StoreTimeEnds:
-    """Chooses the ends of micro-batches, one after the other."""
+    """Chooser of the ends of successive micro-batches."""
 
     def __init__(self) -> None:
-        self._at_ms = 0  # The time of the last batch,
-        self._step_ms = FIRST_STEP_MS  # how far it went,
-        self._ends: Offsets = {}  # and where it ended.
+        self._at_ms = 0  # End of the last batch as a store time,
+        self._step_ms = FIRST_STEP_MS  # the time it spanned,
+        self._ends: Offsets = {}  # and its end offsets.
 
     def choose(
         self, waiting: Sequence[PlannedRange], rows_max: int | None, cluster: SourceCluster
     ) -> Offsets:
-        """Choose the end of each queue so that about `rows_max` messages come in all.
+        """Choose the end of each queue so that the batch has about `rows_max` messages; None for all waiting ones.
 
-        Messages of one ms that are more than that are shared out by what waits of them. None: all
-        that waits.
+        If the messages of a single ms exceed the limit, it is shared out by the number that wait in each queue.
 
         Raises:
-            NetError, BrokerNotFound: a broker cannot be asked.
+            NetError, BrokerNotFound: A broker cannot be reached.
         """
         everything = {each.queue: each.end for each in waiting}
         if rows_max is None or sum(each.rows for each in waiting) <= rows_max:
@@ -79,7 +78,7 @@ class StoreTimeEnds:
         return chosen
 
     def _begin_ms(self, waiting: Sequence[PlannedRange], cluster: SourceCluster) -> int:
-        """A time at which nothing that waits was stored yet."""
+        """Return a time before which no waiting message was stored."""
         if self._at_ms and all(
             self._ends.get(each.queue, -1) == each.start for each in waiting
         ):
@@ -98,7 +97,7 @@ class StoreTimeEnds:
         rows_max: int,
         cluster: SourceCluster,
     ) -> tuple[TimeCut, TimeCut]:
-        """Two times: before the first at most `rows_max` messages were stored, before the second more."""
+        """Narrow the search to two times: at most `rows_max` messages were stored before the first, more before the second."""
         high: TimeCut | None = None
         step, narrowed = self._step_ms, 0
         for _ in range(QUESTIONS_MAX):
@@ -126,7 +125,7 @@ def _cut(waiting: Sequence[PlannedRange], at_ms: int, cluster: SourceCluster) ->
 
 
 def _middle(low: TimeCut, high: TimeCut, rows_max: int, *, is_halved: bool) -> int:
-    """A time between both: in the middle, or where so many messages would be if they came evenly."""
+    """Return a time between both: the middle, or by interpolation where `rows_max` messages would be reached."""
     apart = high.at_ms - low.at_ms
     if is_halved:
         return low.at_ms + apart // 2
@@ -135,7 +134,7 @@ def _middle(low: TimeCut, high: TimeCut, rows_max: int, *, is_halved: bool) -> i
 
 
 def _filled(low: TimeCut, high: TimeCut, rows_max: int) -> Offsets:
-    """The ends of `low`, and of what lies between both a share by its length."""
+    """Return the ends of `low`, extended by shares of the messages between both cuts."""
     rest = [
         PlannedRange(queue, start, high.ends[queue])
         for queue, start in low.ends.items()

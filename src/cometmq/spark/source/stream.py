@@ -1,8 +1,8 @@
-"""The streaming source: which offsets a micro-batch covers, kept durable by Spark's checkpoint.
+"""Streaming source: plans which offsets each micro-batch covers; Spark's checkpoint makes the plan durable.
 
-Spark holds one instance in a process of the driver for the whole query, which plans; `read` runs
-in the executors on what was pickled of it. The promise: every message between the first start and
-the last committed end is in exactly one micro-batch, and a batch that is run again has the same
+Spark keeps one instance in a driver process for the whole query, for planning; `read` runs
+in the executors on a pickled copy. Guarantee: every message between the first start and
+the last committed end is in exactly one micro-batch, and a repeated batch has the same
 messages in the same tasks.
 """
 
@@ -51,34 +51,36 @@ log = logging.getLogger(__name__)
 
 
 class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans and reads micro-batches.
+    """Reader that plans and reads micro-batches.
 
     Args:
-        settings: the options.
-        schema: the columns to read.
+        settings: Options of the read.
+        schema: Columns to read.
     """
 
     def __init__(self, settings: SourceSettings, schema: StructType) -> None:
         self._settings = settings
         self._schema = schema
-        self._is_bounded = False  # An AvailableNow query,
-        self._target: Offsets | None = None  # and where it stops.
+        self._is_bounded = False  # Whether it is an AvailableNow query,
+        self._target: Offsets | None = None  # and the offsets at which that stops.
         self._latest: Offsets = {}
-        self._silent: set[str] = set()  # Brokers that did not answer when last asked.
-        self._left_out: set[MessageQueue] = set()  # Of a bounded run, and said.
-        self._tried: Offsets = {}  # What the group was told last,
-        self._told: Offsets = {}  # and what it has stored.
+        self._silent: set[str] = set()  # Brokers that did not answer the last request.
+        self._left_out: set[MessageQueue] = (
+            set()
+        )  # Missing queues that a bounded run has already reported.
+        self._tried: Offsets = {}  # Offsets of the last attempt to commit to the group,
+        self._told: Offsets = {}  # and of the last successful one.
         self._waits_since: float | None = None
         self._store_time_ends = StoreTimeEnds()
-        self._is_compared = False  # All queues with those that the checkpoint knows.
+        self._is_compared = False  # Whether all queues were compared with the checkpoint.
         self._losses = RowLosses(is_failure=settings.fail_on_data_loss)
 
     def initialOffset(self) -> Json:
-        """Before the first message; the first end offset says where that is."""
+        """Return the offset before the first message; the first end offset records where the stream starts."""
         return dict(INITIAL)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """The most messages or bytes of a micro-batch; Spark knows one limit, the source both."""
+        """Return the limit of a micro-batch in rows or bytes. Spark accepts only one; the source applies both."""
         rows_max, bytes_max = (
             self._settings.trigger_rows_max,
             self._settings.trigger_bytes_max,
@@ -88,24 +90,24 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if bytes_max is None else ReadMaxBytes(bytes_max)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Note where the queues end now; the query stops there."""
+        """Record the current ends of the queues, at which the query stops."""
         self._is_bounded = True
         try:
             target = self._fetch_latest(StreamOffset({}))
             self._check_missing(target)
             self._target = target
         except (TopicNotFound, NetError) as error:
-            # The checkpoint may know the topic or the broker that is missing: asked again with it.
+            # The checkpoint may contain the missing topic or broker, so `latestOffset` tries again with it.
             log.warning("where the queues end is not known yet: %s", error)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit | None = None) -> Json:
-        """The end of the next micro-batch; the start itself when there is nothing to read."""
+        """Return the end of the next micro-batch, or `start` if there is nothing to read."""
         known = StreamOffset.from_json(start)
         self._tell_group(known)
         try:
             return self._next_end(start, known, limit)
         except NetError as error:
-            # Nobody looks at a first batch or a bounded run again: they must not end early.
+            # A first batch or a bounded run must not end early, because it is not planned again.
             if known.is_initial or self._is_bounded:
                 raise
             log.warning("the stream waits, who answered a moment ago is gone: %s", error)
@@ -130,7 +132,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         is_news = known.is_initial or bool(begins)
         if not is_news and not self._is_enough(waiting):
             return start
-        # A queue that went back, where that is allowed, stands at its new and lower end.
+        # If a queue lost its last messages and that is allowed, continue at its new, lower end.
         ends = {queue: min(offset, latest[queue]) for queue, offset in starts.items()}
         ends |= self._limited(waiting, self._rows_max(limit, waiting))
         if not is_news and ends == known.ends:
@@ -139,11 +141,11 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return StreamOffset(ends, begins, late=late, stored=stored).to_json()
 
     def reportLatestOffset(self) -> Json | None:
-        """The ends of the queues when last asked: Spark shows the lag by them."""
+        """Return the last known ends of the queues, from which Spark computes the lag."""
         return StreamOffset(self._latest).to_json() if self._latest else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The tasks that read from `start` to `end`."""
+        """Plan the tasks that read from `start` to `end`."""
         until = StreamOffset.from_json(end)
         starts = {**StreamOffset.from_json(start).ends, **until.begins}
         ranges = planning.between(starts, until.ends)
@@ -151,7 +153,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return tasks
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The messages of a task, in an executor."""
+        """Return the messages of a task as Arrow batches; runs in an executor."""
         if not isinstance(partition, RangesPartition):
             return iter(())
         reader = RangePuller(
@@ -160,16 +162,16 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return reader.batches(partition.ranges)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Tell the consumer group, if it does not know yet; the checkpoint holds the offsets.
+        """Commit the offsets of a finished batch to the consumer group, if not yet done; the checkpoint has them in any case.
 
-        Spark says so of each batch when it begins the next one, so never of the last one, and kills
-        the process without a word at the end of a query. But it plans from the end of a batch only
-        when that batch is done, also when nothing follows: then the group is told.
+        Spark calls this when it starts the next batch, so never for the last one, and kills the process without notice at
+        the end of a query. But it plans from the end of a batch only when that batch is done, even if no other
+        follows, so `latestOffset` commits to the group too.
         """
         self._tell_group(StreamOffset.from_json(end), is_again=True)
 
     def _tell_group(self, done: StreamOffset, *, is_again: bool = False) -> None:
-        """Store the offsets up to which all is done, each time once, or again where that failed."""
+        """Commit the offsets of all finished batches to the group, once each; with `is_again` retry a failed commit."""
         ends = done.ends
         if not self._settings.is_committing or not ends or ends == self._told:
             return
@@ -183,7 +185,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             log.warning("the group %r does not know: %s", self._settings.group, error)
 
     def stop(self) -> None:
-        """Nothing to do: connections belong to the process and close with it."""
+        """Do nothing: connections belong to the process and close with it."""
 
     def _fetch_latest(self, known: StreamOffset) -> Offsets:
         cluster = source_cluster(self._settings)
@@ -201,7 +203,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if isinstance(offset, int):
                 latest[queue] = offset
                 continue
-            # A queue that is not known yet is found again by a running stream, and only by it.
+            # Only a running stream may ignore a new queue for now, because it finds the queue again later.
             if queue not in known.ends and (self._is_bounded or not known.ends):
                 raise BrokerSilent(planning.of_broker(queue.broker_name, queues), offset)
             log.warning("%s waits: %s", queue, offset)
@@ -209,7 +211,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return latest
 
     def _check_missing(self, there: Offsets) -> None:
-        """A run that ends must not leave out in silence what a broker has that is away."""
+        """Report missing queues: an error or warning for a bounded run, which cannot read them later, else a warning."""
         found = missing_queues(self._settings, list(there), source_cluster(self._settings))
         if self._is_bounded:
             check_missing(found, self._settings)
@@ -217,29 +219,29 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             warn_of_missing(found)
 
     def _begins(self, known: StreamOffset) -> Offsets:
-        """The beginnings of the queues that `known` does not hold.
+        """Return the start offsets of the queues that `known` does not contain.
 
-        The first time by the user's choice. A queue that appears later was empty before, so it is
-        read from its beginning, unless its broker was away.
+        The first batch uses the user's choice. A queue that appears later was empty before, so it is
+        read from its first message, unless its broker was offline.
         """
         cluster = source_cluster(self._settings)
         new = [queue for queue in self._latest if queue not in known.ends]
         if known.is_initial:
             planning.check_places(self._settings.starting, new)
             begins = planning.resolve(self._settings.starting, new, cluster)
-            # A queue that has grown since its end was asked for does not begin behind it.
+            # A queue may have grown since its end was fetched; its start must not exceed that end.
             return {queue: min(begin, self._latest[queue]) for queue, begin in begins.items()}
         starting = self._settings.starting
         return planning.begin_late(new, known.late, starting, cluster)
 
     def _settled(self, known: Offsets) -> Offsets:
-        """The latest offsets, also of queues that are not there or went back."""
+        """Return the latest offsets, including those of queues that are missing or went back."""
         latest = dict(self._latest)
         missing = [queue for queue in known if queue not in latest]
         if missing:
             self._report_missing(known, missing)
         for queue, offset in known.items():
-            # A missing queue waits where it is until its broker is back.
+            # A missing queue keeps its offset until its broker is back.
             if latest.setdefault(queue, offset) < offset:
                 self._losses.report(
                     f"{queue} went back from offset {offset} to {latest[queue]}: a replica without "
@@ -249,7 +251,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return latest
 
     def _stored(self, known: StreamOffset, ends: Offsets, begins: Offsets) -> Offsets:
-        """Return when the message before each end was stored; a queue that did not move keeps its time."""
+        """Return the store time of the message before each end; a queue that did not move keeps its time."""
         moved = {
             queue: end
             for queue, end in ends.items()
@@ -259,9 +261,9 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return kept | stored_before(moved, source_cluster(self._settings))
 
     def _begun_anew(self, known: StreamOffset, latest: Offsets) -> Offsets:
-        """Return where queues begin that are others than those of the checkpoint.
+        """Return the start offsets of queues that were replaced since the checkpoint.
 
-        The first plan compares all queues: a queue that was made again may have as many messages as before.
+        The first plan compares all queues, because a recreated queue may have as many messages as before.
         """
         compared = {
             queue: known.ends[queue]
@@ -275,7 +277,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         others = {
             each: known.stored[each] for each in found if found[each] != known.stored[each]
         }
-        # Of a replica that lacks the last messages the earlier ones have been read.
+        # If a replica without the last messages took over, its earlier messages have been read already.
         begins = all_known(
             cluster.offsets_by_time({each: at + 1 for each, at in others.items()})
         )
@@ -289,7 +291,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return begins
 
     def _report_missing(self, known: Offsets, queues: list[MessageQueue]) -> None:
-        """A broker that is down comes back with its messages; a deleted queue does not."""
+        """Report known queues that are missing: deleted ones are lost, others wait for their brokers."""
         gone = self._gone([each for each in queues if each.broker_name not in self._silent])
         if self._is_bounded:
             must = self._settings.brokers
@@ -303,7 +305,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._left_out |= away
         for queue in queues:
             if queue in gone:
-                # How many were behind the offset nobody knows any more.
+                # The number of unread messages is unknown.
                 self._losses.report(
                     f"{queue} does not exist any more; it was read up to offset {known[queue]}",
                     0,
@@ -312,26 +314,26 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 log.warning("%s waits: its broker does not answer or is not registered", queue)
 
     def _gone(self, queues: Sequence[MessageQueue]) -> Sequence[MessageQueue]:
-        """The queues whose brokers are registered without them."""
+        """Return the queues that no longer exist although their brokers are registered."""
         cluster = source_cluster(self._settings)
         registered = cluster.brokers() if queues else ()
         gone = [queue for queue in queues if queue.broker_name in registered]
         if not gone:
             return gone
-        # A broker that has come back since the queues were asked for brought them with it.
+        # Query again: a broker may have come back with the queues since the last query.
         held = {queue.topic for queue in gone}
         there = planning.covered_queues(self._settings.topics, cluster, held=held)
         return [queue for queue in gone if queue not in there]
 
     def _limited(self, waiting: Sequence[PlannedRange], rows_max: int | None) -> Offsets:
-        """The ends, in the next batch, of the queues that have messages."""
+        """Return the end offsets of the next batch, for the queues with waiting messages."""
         if self._settings.admission is AdmittedBy.OFFSETS:
             return planning.share_out(waiting, rows_max)
         cluster = source_cluster(self._settings)
         return self._store_time_ends.choose(waiting, rows_max, cluster)
 
     def _rows_max(self, limit: ReadLimit | None, waiting: Sequence[PlannedRange]) -> int | None:
-        """The most messages of a batch: by the option, by Spark's limit, and by their bytes."""
+        """Return the maximum number of messages of a batch, from the option, Spark's limit and the byte limit."""
         settings = self._settings
         rows = [settings.trigger_rows_max] if settings.trigger_rows_max is not None else []
         if isinstance(limit, ReadMaxRows):
@@ -343,7 +345,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return min(rows, default=None)
 
     def _is_enough(self, waiting: list[PlannedRange]) -> bool:
-        """Whether the batch may start: enough messages, or waited long enough for them."""
+        """Return whether the batch may start: it has enough messages, or has waited long enough for them."""
         rows_min = self._settings.trigger_rows_min
         rows = sum(each.rows for each in waiting)
         if rows_min is None or self._is_bounded or rows >= rows_min:

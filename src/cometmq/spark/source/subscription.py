@@ -1,4 +1,4 @@
-"""The queues that a read covers: topics by name, by pattern, or queues named one by one."""
+"""Selection of the queues to read: topics by name or pattern, or single queues."""
 
 import json
 import re
@@ -16,13 +16,13 @@ Assignment = Mapping[str, Mapping[str | None, tuple[int, ...]]]
 
 @dataclass(frozen=True)
 class TopicChoice:
-    """The topics or queues to read; exactly one of the three is given.
+    """Topics or queues to read; exactly one attribute is set.
 
     Attributes:
-        names: topics.
-        pattern: a regular expression that whole topic names match; system, retry and dead-letter
-            topics are left out unless the pattern names their prefix.
-        assignment: queues.
+        names: Topics.
+        pattern: Regular expression for whole topic names; excludes system, retry and dead-letter topics
+            unless it begins with their prefix.
+        assignment: Queues.
     """
 
     names: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class TopicChoice:
         """Choose topics by a list like "orders, payments".
 
         Raises:
-            SettingsError: for an illegal name.
+            SettingsError: A name is illegal.
         """
         names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
         for fault in (topic_fault(name) for name in names or ("",)):
@@ -47,7 +47,7 @@ class TopicChoice:
         """Choose topics by a regular expression.
 
         Raises:
-            SettingsError: when it is none.
+            SettingsError: The expression is invalid.
         """
         try:
             re.compile(text)
@@ -60,7 +60,7 @@ class TopicChoice:
         """Choose queues by `{"orders": {"broker-a": [0, 1]}}`, or `{"orders": [0, 1]}` for every broker.
 
         Raises:
-            SettingsError: when it is neither.
+            SettingsError: The text has neither form.
         """
         try:
             return cls(assignment=_assigned(json.loads(text)))
@@ -70,7 +70,7 @@ class TopicChoice:
             ) from error
 
     def wanted(self, all_topics: Callable[[], Sequence[str]]) -> list[str]:
-        """The topics to read now, sorted; `all_topics` is asked only for a pattern."""
+        """Return the topics to read now, sorted; `all_topics` is called only for a pattern."""
         if not self.pattern:
             return sorted(self.assignment or self.names)
         is_named = self.pattern.lstrip("^").startswith(("%", "rmq_sys_", "RMQ_SYS_"))
@@ -82,7 +82,7 @@ class TopicChoice:
         )
 
     def covers(self, queue: MessageQueue) -> bool:
-        """Whether a queue of a wanted topic is read."""
+        """Return whether a queue of a wanted topic is read."""
         if self.assignment is None:
             return True
         brokers = self.assignment.get(queue.topic, {})
