@@ -20,7 +20,7 @@ MEMBERS_SECONDS = 10.0  # As often as ClientHousekeepingService.
 
 
 class Housekeeping:
-    """The periodic work; it never waits."""
+    """The background job for a broker's periodic work; it never waits."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Housekeeping:
         self._sample_at = self._expire_at = self._save_at = 0.0
 
     def woken_by(self, machine: KeptMachine) -> None:
-        """Let every source of work wake the job."""
+        """Let every source of work wake the housekeeping job."""
         self._polls.on_due = machine.wake_at
         self._counters.on_work.append(machine.wake)
         self._members.on_first = self._locks.on_first = machine.wake

@@ -36,7 +36,7 @@ _REASONS = {
 
 
 class RefusalHandler(Feature):
-    """The feature that refuses these requests."""
+    """The feature that refuses requests for parts of RocketMQ that this broker does not have."""
 
     def __init__(self, _parts: Parts) -> None:
         self.answers = {code: refusing(*reason) for code, reason in _REASONS.items()}

@@ -29,7 +29,7 @@ class RequestCaller(Generic[Result]):
         return self.owner.is_closed
 
     def hold(self) -> None:
-        """Keep only the request's number."""
+        """Keep only the request's number, because the answer will take a while."""
         self._command = self._command.without_content()
 
     def answer(self, work: Callable[[], Result | Awaitable[Result | None] | None]) -> None:

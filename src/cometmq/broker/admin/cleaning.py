@@ -48,7 +48,7 @@ class Cleaning(Feature):
         self._parts.store.cleaner.wake_with(self._rounds.wake)
 
     async def close(self) -> None:
-        """Stop after the current step."""
+        """Stop deleting files, after the current step."""
         await self._machines.close()
 
     def _clean(self) -> Steps[float]:

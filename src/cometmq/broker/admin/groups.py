@@ -116,7 +116,7 @@ class GroupAdministration:
         return [own, *(others - shared)]
 
     def find(self, name: str) -> GroupConfig:
-        """Return the group of this name.
+        """Return the configuration of a group.
 
         Raises:
             RequestError: SUBSCRIPTION_GROUP_NOT_EXIST.

@@ -40,7 +40,7 @@ class ResetResult(NamedTuple):
 
 
 class GroupResets:
-    """The handler of resets."""
+    """The reset of a group's offsets, by the broker or by the group's members."""
 
     def __init__(
         self,

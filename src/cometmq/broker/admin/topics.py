@@ -31,7 +31,7 @@ _PERM_BITS = 15
 
 
 class TopicAdministration:
-    """The administration of topics."""
+    """The administration of topics: create, change, delete, find."""
 
     def __init__(
         self,

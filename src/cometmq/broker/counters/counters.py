@@ -30,7 +30,7 @@ _PULLED = (int(RequestCode.PULL_MESSAGE), 0, int(ResponseCode.SUCCESS))
 
 
 class Counters:
-    """Totals, tallies and their samples.
+    """The broker's counters since its start, and samples of them from which rates are computed.
 
     Attributes:
         puts: Messages stored, by topic and queue.
@@ -38,7 +38,7 @@ class Counters:
         from_disk: Delivered messages that were read from the disk.
         acks: Popped messages that were acknowledged.
         check_points: Check points recorded, one per queue of a pop.
-        sent_back: Messages that a group sent back.
+        sent_back: Messages that a group sent back for a retry.
         dead: Messages that became dead letters of a group.
         put_failed: Number of sends that the store refused.
         found: Number of pulls that got messages.
@@ -50,7 +50,7 @@ class Counters:
         at_midnights: Values of `of_today` at the beginning of days.
         fresh: Tallies that have grown since their last sample.
         is_quiet: Whether no message was counted since the last sample, so that another sample is not needed.
-        on_work: Called when a message is counted after that.
+        on_work: Called when a message is counted while `is_quiet`.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Counters:
 
     @property
     def tables(self) -> tuple[TallyTable, ...]:
-        """All tables of tallies."""
+        """All tables of counters."""
         return (
             self.puts, self.gets, self.from_disk, self.acks, self.check_points, self.sent_back,
             self.dead,

@@ -18,7 +18,7 @@ _WIDTH = 5  # Values per sample: time in ms, count, size, time, times.
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """The growth of one tally in one window.
+    """The growth of one counter (tally) within one window.
 
     Attributes:
         count: Number of messages.

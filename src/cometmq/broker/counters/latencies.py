@@ -38,7 +38,7 @@ class Latencies(TimeCounts):
         self._before, self._long_before = self.counts, self.counts
 
     def include(self, other: "Latencies") -> None:
-        """Add the counts of another one."""
+        """Add the counts of other latencies to these."""
         self.add_all(other)
         before, long_before = other.earlier
         self._before = _sums(self._before, before)

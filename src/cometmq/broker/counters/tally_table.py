@@ -34,7 +34,7 @@ class TallyPlace(NamedTuple):
 
 
 class TallyTable:
-    """The tallies of one kind of event.
+    """The counters (tallies) of one kind of event, by topic, group and queue.
 
     Attributes:
         all: All messages.

@@ -29,7 +29,7 @@ class DeliveredOffsets:
         self._saved = DelayOffsets(DataVersion(clock.now_ms()))
 
     def load(self) -> None:
-        """Read the file.
+        """Read delayOffset.json.
 
         Raises:
             CodecError: The file cannot be decoded; the message names it.

@@ -48,7 +48,7 @@ class LoopWorld:
     def __init__(
         self, pool: Executor | None, store: WaitedLog, *, timers: Timers | None = None
     ) -> None:
-        """None means the loop's own pool or timers."""
+        """`pool` and `timers` may be None: those of the running loop."""
         self._loop = asyncio.get_running_loop()
         self._pool = pool
         self._store = store
@@ -171,7 +171,7 @@ class Machines:
             del error, future
 
     async def close(self) -> None:
-        """Stop the jobs, and wait for running steps."""
+        """Stop the background jobs, and wait for running steps."""
         for machine in self._kept:
             stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._under_way.add(stopped)

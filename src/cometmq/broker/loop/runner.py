@@ -64,7 +64,7 @@ class World(Timers, Protocol):
 
 
 class StepsRun(Generic[T]):
-    """A run of steps to their end."""
+    """A run of a generator of steps, to its end."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class StepsRun(Generic[T]):
         self._is_over = False
 
     def go_on(self, result: Any = None, error: BaseException | None = None) -> None:
-        """Run the steps up to their next wait."""
+        """Run the steps up to their next wait; `result` or `error` is what the last wait returned."""
         if self._is_over:
             return  # They were stopped, but what they waited for still came.
         self._waits_for = None
@@ -172,7 +172,7 @@ class KeptMachine:
         self._wanted = NEVER  # the wake-up that was requested while awake.
 
     def begin(self, pause_seconds: float = 0.0) -> None:
-        """Schedule the first step after a pause."""
+        """Schedule the job's first step after a pause."""
         self._sleep(pause_seconds, min(pause_seconds, self._period_seconds))
 
     def wake(self) -> None:

@@ -33,7 +33,7 @@ class _Piece(NamedTuple):
 
 
 class Turns:
-    """The time of the loop that long work may take."""
+    """The part of the loop's time for long work, in limited turns."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

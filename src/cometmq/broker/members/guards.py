@@ -71,14 +71,14 @@ class _Seen:
     is_due: bool = False
 
     def take(self, peer: ClientPeer, told: _Told) -> None:
-        """Store a changed heartbeat of a member."""
+        """Replace a member's last heartbeat by one with another content."""
         self.drop(peer)
         self.told[peer] = told
         self.says[told.says] += 1
         self.ids[told.client_id] += 1
 
     def drop(self, peer: ClientPeer) -> None:
-        """Remove a member."""
+        """Remove a member's heartbeat, because it has left."""
         old = self.told.pop(peer, None)
         if old is not None:
             for counts, value in ((self.says, old.says), (self.ids, old.client_id)):

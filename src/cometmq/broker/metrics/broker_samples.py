@@ -41,7 +41,7 @@ class BrokerSamples:
         self._counters, self._store = parts.counters, parts.store
 
     def table(self) -> Mapping[str, Source]:
-        """Return the sources by the names of metrics."""
+        """Return the source of each metric, by name."""
         return {
             **self._gauges(),
             **self._messages(),

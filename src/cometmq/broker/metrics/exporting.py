@@ -47,7 +47,7 @@ class Exporting:
         self._spans_from = 0
 
     def start(self) -> None:
-        """Start if a collector is configured.
+        """Start the export if a collector is configured.
 
         Raises:
             SettingsError: OpenTelemetry is not installed, or a setting is invalid.
@@ -111,7 +111,7 @@ class Exporting:
         return _SPANS_SECONDS
 
     async def close(self) -> None:
-        """Stop the export."""
+        """Stop exporting metrics and spans."""
         await self._machines.close()
         if self._collector is not None:
             await asyncio.to_thread(self._collector.close)

@@ -109,7 +109,7 @@ class Lags:
     # --- samples
 
     def messages(self) -> Iterator[Sample]:
-        """Yield the number of messages not consumed."""
+        """Yield the number of messages that each group has not consumed, per topic."""
         return ((lag.labels, lag.messages) for lag in self._lags)
 
     def in_flight(self) -> Iterator[Sample]:
@@ -117,7 +117,7 @@ class Lags:
         return ((lag.labels, lag.in_flight) for lag in self._lags)
 
     def ready(self) -> Iterator[Sample]:
-        """Yield the number of messages not delivered."""
+        """Yield the number of messages that were not delivered to each group, per topic."""
         return ((lag.labels, max(lag.messages - lag.in_flight, 0)) for lag in self._lags)
 
     def ages_ms(self) -> Iterator[Sample]:

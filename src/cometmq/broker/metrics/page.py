@@ -37,7 +37,7 @@ Source = Callable[[], Iterable[Sample | None]]
 
 
 class MetricsPage:
-    """The generator of the page."""
+    """The generator of the text of /metrics."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class MetricsPage:
         self._common = _labels_text({"otel_scope_name": scope, **common})
 
     def text(self) -> Steps[list[bytes]]:
-        """Return the page in pieces."""
+        """Return the text of /metrics in pieces."""
         pieces: list[bytes] = [
             f"# TYPE otel_scope_info gauge\notel_scope_info"
             f'{{otel_scope_name="{label_value(self._scope)}"}} 1\n# TYPE target_info gauge\ntarget_info 1\n'.encode()

@@ -103,7 +103,7 @@ class MonitoringHandler(Feature):
         _log.info("metrics at http://%s:%d/metrics", host, self.port)
 
     async def close(self) -> None:
-        """Stop."""
+        """Stop serving the pages and exporting metrics."""
         await self._http.close()
         await self._exporting.close()
         await self._machines.close()

@@ -52,7 +52,7 @@ class Acks:
         self._waiting = waiting
 
     def ack(self, request: AckRequest) -> None:
-        """Acknowledge a message.
+        """Acknowledge a popped message.
 
         Raises:
             RequestError: There can be no such message, or its handle was replaced.

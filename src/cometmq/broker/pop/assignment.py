@@ -55,7 +55,7 @@ class Assignments:
         self._routes: dict[str, tuple[float, list[MessageQueue]]] = {}
 
     def load(self) -> None:
-        """Read the modes from their file.
+        """Read messageRequestMode.json.
 
         Raises:
             CodecError: The file cannot be decoded.
@@ -63,7 +63,7 @@ class Assignments:
         self._modes = self._file.load(decode_request_modes) or {}
 
     async def close(self) -> None:
-        """Save the modes."""
+        """Save the request modes of groups to disk."""
         await self._saver.close()
 
     async def assign(self, query: AssignmentQuery) -> list[Assignment] | None:
@@ -94,7 +94,7 @@ class Assignments:
         await asyncio.shield(self._saver.save_soon())
 
     def take(self, modes: Mapping[tuple[str, str], RequestModeConfig]) -> None:
-        """Replace all modes by those of a master."""
+        """Replace all request modes by a master's."""
         if modes != self._modes:
             self._modes = dict(modes)
             self._saver.save_soon()
@@ -107,7 +107,7 @@ class Assignments:
         self.take(left)
 
     def all_modes(self) -> Mapping[tuple[str, str], RequestModeConfig]:
-        """Return all modes, by topic and group."""
+        """Return all request modes, by topic and group."""
         return self._modes
 
     # --- the share of a member

@@ -122,7 +122,7 @@ class CheckPoint:
         return self.body.pop_time_ms + self.body.invisible_ms
 
     def offsets_of(self, bits: int) -> tuple[int, ...]:
-        """Return the queue offsets of these bits."""
+        """Return the queue offsets of the messages that these bits stand for."""
         if bits == self.all_bits:
             return self.body.offsets
         return tuple(

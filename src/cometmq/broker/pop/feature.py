@@ -215,7 +215,7 @@ class AssignmentFeature(Feature):
         )
 
     async def start(self) -> None:
-        """Read the modes from their file.
+        """Read the request modes from messageRequestMode.json.
 
         Raises:
             CodecError: The file cannot be decoded.
@@ -223,11 +223,11 @@ class AssignmentFeature(Feature):
         self._assignments.load()
 
     def forget_topic(self, topic: str) -> None:
-        """Forget the modes of a deleted topic."""
+        """Forget how groups consume a deleted topic."""
         self._assignments.forget(lambda name, _group: name == topic)
 
     def forget_group(self, group: str) -> None:
-        """Forget the modes of a deleted group."""
+        """Forget how a deleted group consumes topics."""
         self._assignments.forget(lambda _topic, name: name == group)
 
     def _take_modes(self, modes: RequestModes, _end: int | None) -> Steps[None]:
@@ -235,5 +235,5 @@ class AssignmentFeature(Feature):
         yield from ()
 
     async def close(self) -> None:
-        """Save the modes."""
+        """Save the request modes to disk."""
         await self._assignments.close()

@@ -51,7 +51,7 @@ _ACKS_LATE_MS = 3_000
 
 
 class Journal:
-    """The records in the revive topic.
+    """The records of check points and acknowledgements in the revive topic.
 
     Attributes:
         check_points: The check points that are recorded.
@@ -153,7 +153,7 @@ class Journal:
         return queue_id if 0 <= queue_id < self._topic.queue_count else self.choose_queue()
 
     def record(self, point: CheckPoint) -> None:
-        """Write a check point.
+        """Write the record of a check point.
 
         Raises:
             StoreError: It could not be written, so its messages must not be delivered.

@@ -21,7 +21,7 @@ NOT_FOUND, OUTDATED = -1, -2
 
 
 class Orders:
-    """The queues that are popped in order."""
+    """The queues that are popped in order, with their messages in flight."""
 
     def __init__(self, parts: Parts) -> None:
         self._clock = parts.clock
@@ -30,7 +30,7 @@ class Orders:
         self.saver = Saver(self._file, self._snapshot, parts.pool)
 
     def load(self) -> None:
-        """Read the file.
+        """Read consumerOrderInfo.json.
 
         Raises:
             CodecError: The file cannot be decoded.
@@ -120,11 +120,11 @@ class Orders:
             self.forget(place)
 
     def save_if_dirty(self) -> None:
-        """Save the changes since the last call."""
+        """Save consumerOrderInfo.json if something has changed since the last call."""
         self.saver.save_if_dirty()
 
     async def close(self) -> None:
-        """Save everything."""
+        """Save consumerOrderInfo.json a last time."""
         await self.saver.close()
 
     def _snapshot(self) -> Callable[[], str]:

@@ -52,7 +52,7 @@ class Peeking:
         self._chance = chance
 
     def peek(self, request: PeekRequest) -> Steps[PeekResult]:
-        """Return messages, or PULL_NOT_FOUND.
+        """Return the messages that a pop would get, or PULL_NOT_FOUND.
 
         Raises:
             RequestError: The topic cannot be popped, or not by this group.

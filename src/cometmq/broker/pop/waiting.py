@@ -281,7 +281,7 @@ class PopLongPolls:
         self._unwatch(key)
 
     def _unwatch(self, key: Key) -> None:
-        """Stop to watch a key's queues unless a pop waits for them or may do so again."""
+        """Stop watching a key's queues unless a pop waits for them or may do so again."""
         if key in self._waiters or key in self._tried:
             return
         for queue in self._queues.pop(key, ()):

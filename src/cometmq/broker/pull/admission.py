@@ -32,10 +32,10 @@ class PullAdmission:
         self._members = members
 
     def check_broker(self) -> None:
-        """Check that this broker may be read.
+        """Check that the broker's permission allows pulls.
 
         Raises:
-            RequestError: The broker's permission forbids it.
+            RequestError: It does not.
         """
         if not is_readable(self._settings.perm):
             raise RequestError(

@@ -96,7 +96,7 @@ class GroupWatch:
         self._machines: dict[str, KeptMachine] = {}
 
     def begin(self, keep: KeepMachine) -> None:
-        """Start the jobs."""
+        """Start the background jobs, one per nameserver."""
         for nameserver in self._masters:
             step = partial(self._step, nameserver)
             self._machines[nameserver] = keep(f"group at {nameserver}", step)

@@ -379,7 +379,7 @@ class _Link:
         self._whole_at = 0.0  # Time of the last registration of all topics, monotonic seconds.
 
     def begin(self, keep: KeepMachine) -> None:
-        """Start the job."""
+        """Start the background job of this nameserver."""
         self._machine = keep(self.address, self._step)
 
     def note(self, topic: str | None) -> None:
@@ -390,7 +390,7 @@ class _Link:
             self._changed.add(topic)
 
     def ask_round(self) -> _Round:
-        """Return the round that begins next."""
+        """Return the registration round that begins next."""
         if self._next_round is None:
             self._next_round = _Round()
         return self._next_round
@@ -455,7 +455,7 @@ class _Link:
         return True
 
     def leave(self, told: Callable[[], None]) -> None:
-        """Unregister from the nameserver."""
+        """Unregister the broker from this nameserver."""
 
         def done(answer: PeerAnswer | None, error: BaseException | None) -> None:
             why: object = error

@@ -23,7 +23,7 @@ _JSON_TOPIC_REST = 150
 
 
 class RegistrationBody(NamedTuple):
-    """An encoded registration.
+    """An encoded body of a registration.
 
     Attributes:
         is_compressed: Whether it is compressed, which the header must say.

@@ -31,13 +31,13 @@ class KnownTopics:
 
 
 def encode_known(known: KnownTopics) -> str:
-    """Encode the file."""
+    """Encode the content of slaveMark.json."""
     values = {"logEnd": known.log_end, "dataVersion": known.version.to_json()}
     return orjson.dumps(values).decode()
 
 
 def decode_known(text: str) -> KnownTopics:
-    """Decode the file.
+    """Decode the content of slaveMark.json.
 
     Raises:
         CodecError: It is not a mark.

@@ -94,7 +94,7 @@ class MasterLink(asyncio.BufferedProtocol):
         return self._received_in
 
     def buffer_updated(self, count: int) -> None:
-        """Process received bytes."""
+        """Process bytes that were received from the master."""
         self.read_ms = self._clock.now_ms()
         content = self._received_in[:count]
         try:
@@ -116,7 +116,7 @@ class MasterLink(asyncio.BufferedProtocol):
             self.gone.set_result(None)
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection to the master."""
         if self._transport is not None:
             self._transport.abort()
 

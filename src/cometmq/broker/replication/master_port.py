@@ -152,7 +152,7 @@ class MasterPort:
             self._side.replicated(None, 1)
 
     def serve(self) -> None:
-        """Accept connections."""
+        """Start to accept slaves' connections."""
         if self._bound is None:
             return
         self._bound.listen(self._accepted)
@@ -312,7 +312,7 @@ class MasterPort:
                 self._copies.gone(link.member)
 
     def acked(self, link: SlaveLink) -> None:
-        """Note a slave's acknowledgement."""
+        """Note that a slave has acknowledged more of the log, and confirm sends that wait for it."""
         self._count_in(link)
         self._count()
 
@@ -320,14 +320,14 @@ class MasterPort:
         self._copies.acked(link.member, link.end.acked, is_compared=link.end.is_compared)
 
     def failed(self, link: SlaveLink, why: str) -> None:
-        """Note why a connection is closed as faulty."""
+        """Note that a slave's connection is closed as faulty, and why."""
         self._errors[link.member] = why
         while len(self._errors) > LINKS_MAX:
             del self._errors[next(iter(self._errors))]
         self._refusals.refuse(link.name, why)
 
     def left(self, link: SlaveLink) -> None:
-        """Note that a connection is closed."""
+        """Note that a slave's connection is closed, and count the replicas again."""
         self._forget(link)
         self._copies.gone(link.member)
         for other in self._links:  # A Java slave may have several connections.

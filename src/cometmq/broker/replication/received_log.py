@@ -49,7 +49,7 @@ class LogIntake:
 
     @property
     def is_full(self) -> bool:
-        """Whether reading should stop for now."""
+        """Whether no more bytes should be read from the master for now."""
         is_out = self._to == len(self._room) or self.size >= ROOM_SIZE
         return not self.has_room or (is_out and self.is_due)
 
@@ -65,7 +65,7 @@ class LogIntake:
 
     @property
     def end(self) -> int:
-        """Physical offset after the received bytes."""
+        """Physical offset after all bytes received from the master."""
         return self._start + self.size
 
     @property

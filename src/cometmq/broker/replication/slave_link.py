@@ -71,7 +71,7 @@ class SlaveLink(asyncio.Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether the connection is open."""
+        """Whether the connection to the slave is open."""
         return self._transport is not None
 
     @property
@@ -100,7 +100,7 @@ class SlaveLink(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass.
 
     def data_received(self, content: bytes) -> None:
-        """Process reports and what precedes them."""
+        """Process the slave's reports and its handshake."""
         was_copying, acked = self.end.is_copying, self.end.acked
         self._do(lambda: self.end.received(content, self._port.bounds(), self._port.now()))
         self._told(is_new=not was_copying, acked=acked)
@@ -114,7 +114,7 @@ class SlaveLink(asyncio.Protocol):
         self._is_paused = True
 
     def resume_writing(self) -> None:
-        """Continue to send."""
+        """Continue to send, because the transport has room again."""
         self._is_paused = False
         self.pump()
 
@@ -176,7 +176,7 @@ class SlaveLink(asyncio.Protocol):
             self._transport.abort()
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection to the slave."""
         if self._transport is not None:
             self._transport.abort()
 

@@ -14,7 +14,7 @@ _SECRET_SIZE_MAX = 4096
 
 
 def link_terms(settings: BrokerSettings) -> LinkTerms:
-    """Return the terms of connections.
+    """Return the terms of replication connections: heartbeat, timeout, frame size and secret.
 
     Raises:
         SettingsError: The secret cannot be read, or other users can read it.

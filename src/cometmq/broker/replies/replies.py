@@ -51,7 +51,7 @@ class ReplyResult(NamedTuple):
 
 
 class Replies:
-    """The handler of replies."""
+    """The delivery of replies to the clients that sent the requests."""
 
     def __init__(
         self,

@@ -34,7 +34,7 @@ class ColdReads:
         self._wait_ms_max = settings.pull_wait_ms_max
 
     async def read(self, cold: Callable[[], GetResult]) -> GetResult:
-        """Run a read in a pool thread.
+        """Read old messages in a pool thread.
 
         Raises:
             RequestError: The read waited longer than waitTimeMillsInPullQueue for a thread.
@@ -68,13 +68,13 @@ class StallWatch(Feature):
         self._timer: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
-        """Start the timer."""
+        """Start to watch the loop for stalls."""
         if self._is_on:
             self._loop = asyncio.get_running_loop()
             self._look_later(TICK_SECONDS, self._look)
 
     async def close(self) -> None:
-        """Cancel the timer."""
+        """Stop watching the loop."""
         if self._timer is not None:
             self._timer.cancel()
 

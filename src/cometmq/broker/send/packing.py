@@ -81,7 +81,7 @@ class Packing:
         return _pack(body, origin.flag, joined, properties.get(keys_of.TAGS), origin)
 
     def batch(self, body: bytes, origin: Origin) -> list[Put]:
-        """Return the records of a batch.
+        """Return the records of a batch of messages.
 
         Raises:
             RequestError: As for `single`, or the batch cannot be decoded, or its topic allows no batches.

@@ -261,7 +261,7 @@ KEYS_WITHOUT_EFFECT = frozenset(
     metricLoggingExporterIntervalInMills
     serverWorkerThreads serverSelectorThreads serverOnewaySemaphoreValue
     serverAsyncSemaphoreValue serverCallbackExecutorThreads useEpollNativeSelector rocketmqHome
-    """.split()  # noqa: SIM905  One to a line would be two pages.
+    """.split()  # noqa: SIM905  One per line would be two pages.
 )
 
 

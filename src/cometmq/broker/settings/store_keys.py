@@ -53,14 +53,15 @@ class StoreKeys(DelayKeys):
             record without one is invalid, too.
         is_pool_used: with ASYNC_FLUSH a send is answered before it is written: faster if the page cache is busy, but
             the death of the process loses the latest sends; not on a slave.
-        pool_buffers: memory for answered sends that are not written yet, in buffers of 4 MiB; differs: RocketMQ's have the size of a log file.
+        pool_buffers: memory for answered sends that are not written yet, in buffers of 4 MiB; differs: RocketMQ's have
+            the size of a log file.
         commit_interval_ms: longest time until an answered send is written from that memory, ms.
         disk_warning_ratio: per cent of the disk used above which sends are refused, until it is 2 below.
         reserved_hours: a log file expires this long after its last write, hours.
         delete_when: hours of the day, local time, at which expired files are deleted; `04;16` is both.
         disk_max_ratio: per cent of the disk used above which expired files are deleted at once.
-        disk_forced_ratio: per cent of the disk used above which other files are deleted, too, if `cleanFileForciblyEnable` is true; a log
-            directory above it gets no new files while another has room.
+        disk_forced_ratio: per cent of the disk used above which other files are deleted, too, if
+            `cleanFileForciblyEnable` is true; a log directory above it gets no new files while another has room.
         is_clean_forced: delete files that have not expired when the disk is full; differs: true in RocketMQ.
         delete_batch_max: most log files deleted per round.
         clean_interval_ms: pause between rounds of deleting files, ms.

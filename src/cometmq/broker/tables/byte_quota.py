@@ -54,7 +54,7 @@ class ByteQuotas:
         return span.first
 
     def forget_others(self, kept: set[ConsumeQueue]) -> None:
-        """Forget all queues except these."""
+        """Forget the sums of all queues except these."""
         spans = self._spans
         for queue in spans.keys() - kept:
             del spans[queue]

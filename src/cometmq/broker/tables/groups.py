@@ -92,7 +92,7 @@ class Groups:
         )
 
     def load(self) -> None:
-        """Read the file and add missing system groups.
+        """Read subscriptionGroup.json and add missing system groups.
 
         Raises:
             CodecError: The file cannot be decoded; the message names it.
@@ -252,11 +252,11 @@ class Groups:
     # --- the file
 
     def save_if_dirty(self) -> None:
-        """Retry a save that failed."""
+        """Save subscriptionGroup.json again if the last save failed."""
         self.saver.save_if_dirty()
 
     async def close(self) -> None:
-        """Save everything."""
+        """Save subscriptionGroup.json a last time."""
         await self.saver.close()
 
     def _changed(self) -> asyncio.Future[None]:

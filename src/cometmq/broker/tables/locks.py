@@ -172,7 +172,7 @@ class QueueLocks:
     # --- the file
 
     async def close(self) -> None:
-        """Save everything."""
+        """Save queueLocks.json a last time."""
         await self._saver.close()
 
     def _snapshot(self) -> Callable[[], str]:

@@ -80,7 +80,7 @@ class LongPolls:
         return self._count
 
     def hold(self, queue: ConsumeQueue, pull: HeldPull) -> None:
-        """Let a pull wait.
+        """Hold a pull until messages arrive or its deadline passes.
 
         Raises:
             RequestError: SYSTEM_BUSY, because too many wait. Java's clients then pull again after 3 s; after an answer without
@@ -103,7 +103,7 @@ class LongPolls:
         queue.watched = True
 
     def unwatch(self, queue: ConsumeQueue, on_arrival: Callable[[ConsumeQueue], None]) -> None:
-        """Undo `watch`."""
+        """Stop calling `on_arrival` for a queue."""
         watchers = self._watchers[queue]
         watchers.remove(on_arrival)
         if not watchers:

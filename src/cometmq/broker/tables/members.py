@@ -331,7 +331,7 @@ class Members:
     def unregister(
         self, peer: ClientPeer, *, producer_group: str | None, consumer_group: str | None
     ) -> None:
-        """Remove a client that leaves groups."""
+        """Remove a client from groups that it leaves."""
         if producer_group:
             self._drop_producer(peer, producer_group)
         if consumer_group:

@@ -71,7 +71,7 @@ class Offsets:
         self.saver = Saver(file, self._snapshot, pool)
 
     def load(self) -> None:
-        """Read the file.
+        """Read the file of consumer offsets.
 
         Raises:
             CodecError: The file cannot be decoded; the message names it.
@@ -144,7 +144,7 @@ class Offsets:
         self.resets.setdefault(key, {})[queue_id] = offset
 
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
-        """Return whether there is a reset that no consumer has been told yet."""
+        """Return whether a queue's offset was reset for a group and no consumer has learned of it yet."""
         return queue_id in self.resets.get(topic + TOPIC_GROUP_SEPARATOR + group, ())
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
@@ -343,7 +343,7 @@ class Offsets:
             self.saver.changed()
 
     def table(self) -> OffsetTable:
-        """Return a snapshot of all offsets."""
+        """Return a snapshot of all consumer offsets."""
         offsets = {key: dict(queues) for key, queues in self._offsets.items()}
         return OffsetTable(self._version, offsets)
 
@@ -352,7 +352,7 @@ class Offsets:
         self.saver.save_if_dirty()
 
     async def close(self) -> None:
-        """Save everything."""
+        """Save the consumer offsets a last time."""
         await self.saver.close()
 
     def _snapshot(self) -> Callable[[], str]:

@@ -28,7 +28,7 @@ Snapshot = Callable[[], Callable[[], str]]
 
 
 class _Saved(asyncio.Future[None]):
-    """A future that is done when a save is."""
+    """A future that is done when a save is finished."""
 
     def cancel(self, msg: object = None) -> bool:
         """Refuse, because others wait, too; a waiting task that is cancelled ends when the save is done."""
@@ -83,7 +83,7 @@ class Saver:
             self.save_soon()
 
     async def close(self) -> None:
-        """Save everything; failures are logged."""
+        """Save the table a last time, if needed; failures are logged."""
         while self._running is not None or self._pause is not None:
             if self._running is not None:
                 await asyncio.wait([self._running])

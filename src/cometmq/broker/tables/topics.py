@@ -408,11 +408,11 @@ class Topics:
         return made
 
     def save_if_dirty(self) -> None:
-        """Retry a save that failed."""
+        """Save topics.json again if the last save failed."""
         self.saver.save_if_dirty()
 
     async def close(self) -> None:
-        """Save everything."""
+        """Save topics.json and deletedTopics.json a last time."""
         await self.saver.close()
         await self.deleted.saver.close()
 

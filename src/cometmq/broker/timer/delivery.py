@@ -47,7 +47,7 @@ _REAL_TOPIC = keys_of.REAL_TOPIC.encode()
 
 
 class TimedDelivery:
-    """The background job of the timer.
+    """The background job that fills the timer wheel and delivers from it.
 
     Attributes:
         files: The wheel, timerlog and timercheckpoint.

@@ -119,7 +119,7 @@ class Timer(Feature):
         self._counts.forget(topic)
 
     async def close(self) -> None:
-        """Stop and save the progress."""
+        """Stop the timer and save its progress."""
         await self._machines.close()
         if not self._is_running:
             await self._counts.close()

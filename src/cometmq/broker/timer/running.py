@@ -61,7 +61,7 @@ class GatheredUnits(NamedTuple):
 
 
 class RunningSlot:
-    """The slot that is being delivered.
+    """The slot of the timer wheel that is being delivered.
 
     Attributes:
         time_ms: Start of the slot, epoch ms.

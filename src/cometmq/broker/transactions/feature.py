@@ -145,7 +145,7 @@ class Transactions(Feature):
         self._counts.forget(topic)
 
     async def close(self) -> None:
-        """Stop, and commit positions and counts."""
+        """Stop the background jobs, and commit the read positions and save the counts."""
         await self._machines.close()
         if not self._is_running:
             return

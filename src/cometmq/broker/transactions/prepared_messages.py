@@ -99,7 +99,7 @@ def _shared(name: str) -> str:
 
 
 def key_of(record: Record, properties: dict[str, str]) -> TransactionKey:
-    """Return the transaction of a half message."""
+    """Return the key of a half message's transaction."""
     return TransactionKey(
         properties.get(keys_of.UNIQ_KEY) or str(record.physical_offset),
         _shared(properties.get(keys_of.PRODUCER_GROUP, "")),

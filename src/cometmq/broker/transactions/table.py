@@ -117,7 +117,7 @@ class OpenTransaction:
 
     @property
     def offset(self) -> int:
-        """Half offset of the current copy."""
+        """Offset in the half queue of the latest copy."""
         return self.offsets[-1]
 
     @property

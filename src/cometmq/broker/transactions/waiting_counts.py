@@ -75,7 +75,7 @@ class WaitingCounts:
         return {topic: count for topic, (count, _) in self._counts.items()}
 
     def text(self) -> str:
-        """Return the table in the format of its file."""
+        """Return the counts in the format of their file."""
         return encode_waiting(WaitingTable(self._version, self._counts), self._member)
 
     def save_if_dirty(self) -> None:
@@ -83,7 +83,7 @@ class WaitingCounts:
         self.saver.save_if_dirty()
 
     async def close(self) -> None:
-        """Save the counts."""
+        """Save the counts a last time."""
         await self.saver.close()
 
     def _snapshot(self) -> Callable[[], str]:

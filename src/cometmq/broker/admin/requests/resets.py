@@ -36,7 +36,7 @@ class ResetHandler(Feature):
         self.answers = {RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self.reset}
 
     async def close(self) -> None:
-        """Wait for resets in progress."""
+        """Wait for resets of offsets that are in progress."""
         await self._machines.close()
 
     async def reset(self, command: Command, peer: Peer) -> Answer:

@@ -37,7 +37,7 @@ class AckBatch:
         for peer, commands in reads:
             try:
                 self._acknowledge(commands, peer)
-            except Exception as error:  # noqa: BLE001  As net.dispatcher.run_handler: it loses itself alone.
+            except Exception as error:  # noqa: BLE001  As net.dispatcher.run_handler: other requests are not lost.
                 refuse_all(commands, peer, error)
 
     def take_frames(

@@ -101,7 +101,7 @@ class _RefusedBatch(BatchHandler):
         self._error = RequestError(code, remark)
 
     def handle(self, reads: list[Read]) -> None:
-        """Answer each request with the refusal."""
+        """Answer all sends of a read batch with the refusal."""
         for peer, commands in reads:
             refuse_all(commands, peer, self._error)
 

@@ -74,7 +74,7 @@ class Sends:
         return given
 
     def halves(self) -> "tuple[Sends, Sends]":
-        """Split the sends into two halves."""
+        """Split the collected sends into two halves, to find a record that cannot be stored."""
         middle = len(self.puts) // 2
         first, second = Sends(), Sends()
         first.puts, first.pending = self.puts[:middle], self.pending[:middle]
@@ -159,7 +159,7 @@ class SendHandler(BatchHandler):
                 self._big_batches.begin(command, peer)
                 return
             admitted = admit(self._admission, command, peer)
-        except Exception as error:  # noqa: BLE001  As net.dispatcher.run_handler: it loses itself alone.
+        except Exception as error:  # noqa: BLE001  As net.dispatcher.run_handler: other requests are not lost.
             peer.answer(command, answer_to_error(error, command))
             return
         one = (

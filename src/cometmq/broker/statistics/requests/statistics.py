@@ -76,7 +76,7 @@ class StatisticsHandler(Feature):
         }
 
     async def start(self) -> None:
-        """Start to sample."""
+        """Start to sample rates and growth."""
         rates = self._machines.keep("rates", self._sample_rates, period_seconds=SAMPLE_SECONDS)
         growth = self._machines.keep(
             "growth",
