@@ -15,7 +15,7 @@ DEFAULT_REGION = "DefaultRegion"
 
 
 class SendStatus(StrEnum):
-    """The outcome of a send; with each of the four values the broker has stored the message."""
+    """The outcome of a send: the message is stored; a value other than OK means not flushed or replicated in time."""
 
     OK = "SEND_OK"
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
@@ -80,7 +80,7 @@ class Replica(NamedTuple):
 
 
 class PullStatus(StrEnum):
-    """The outcome of a pull."""
+    """The outcome of a pull: messages, none yet, none that match the filter, or an offset outside of the queue."""
 
     FOUND = "FOUND"
     NO_NEW_MESSAGE = "NO_NEW_MESSAGE"

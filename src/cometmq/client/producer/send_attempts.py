@@ -32,8 +32,8 @@ from cometmq.model.queue import MessageQueue
 if TYPE_CHECKING:
     from cometmq.client.producer.sender import EncodedSender
 
-# retryResponseCodes of DefaultMQProducer 5.3.3: another broker may accept the message. We add FLOW_CONTROL, because a
-# busy broker may accept it after a pause.
+# retryResponseCodes of DefaultMQProducer 5.3.3: another broker may accept the message. A broker that is busy
+# (FLOW_CONTROL) may accept it after a pause.
 RETRIABLE_CODES = frozenset(
     (
         ResponseCode.SYSTEM_ERROR,

@@ -122,7 +122,7 @@ class EncodedSender:
         return known.write_queues
 
     async def oneway(self, encoded: EncodedSend, pick: Pick | None) -> SendResult:
-        """Send a message in one attempt without acknowledgement; the result has offset -1 and no broker id."""
+        """Send a message in one attempt without acknowledgement; the result has offset -1 and an empty offset message id."""
         queue = self.choose(encoded.topic, await self.queues(encoded.topic), pick)
         channel = await self.instance.channels.get(self.instance.address(queue.broker_name))
         channel.send_oneway(header_pieces(encoded, queue, ONEWAY), encoded.body)

@@ -62,7 +62,7 @@ _REMEMBERED_MAX = 20_000
 
 
 class TransactionState(IntEnum):
-    """The outcome of a transaction (LocalTransactionState); the numbers are the protocol's."""
+    """The outcome of a local transaction (LocalTransactionState): unknown yet, commit or rollback; numbers of the protocol."""
 
     UNKNOWN = 0
     COMMIT = TRANSACTION_COMMIT

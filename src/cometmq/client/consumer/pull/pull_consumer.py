@@ -94,7 +94,7 @@ class AsyncPullConsumer(AsyncGroupClient):
             await self._member.start()
 
     def _check_running(self) -> None:
-        not_quiet()  # A program that fetches in a loop waits for brokers without setting a timer.
+        not_quiet()  # Keeps virtual time from skipping: a program that fetches in a loop waits for brokers and sets no timer.
         super()._check_running()
 
     async def __aexit__(self, kind: object = None, *_rest: object) -> None:
