@@ -1,8 +1,7 @@
 """Size-limited decoding of answers, so that a faulty broker does not block the event loop.
 
 A small body is decoded immediately, a large one in a thread, because a megabyte of non-strict JSON takes a second.
-Bodies that the client requests periodically have a smaller limit than those that the user requests, which may fill a
-frame (docs/operate/limits.md).
+Periodic requests of the client have a smaller limit than requests of the user (docs/operate/limits.md).
 """
 
 import asyncio

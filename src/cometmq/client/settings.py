@@ -177,13 +177,10 @@ class ProducerSettings(ClientSettings):
         latency_fault: sendLatencyFaultEnable; whether to avoid slow brokers for a while.
         auto_batch: autoBatch; whether to combine concurrent sends to a topic into one request (for the drawbacks see
             `cometmq.client.producer.accumulator`).
-        batch_delay_ms: batchMaxDelayMs; maximum time that a message waits for others, ms; 0: until the next iteration
-            of the event loop.
+        batch_delay_ms: batchMaxDelayMs; how long a message may wait for others, ms; 0: until the loop's next iteration.
         batch_bytes: batchMaxBytes; a batch of this size is sent immediately.
-        retry_pause_ms: Pause before a broker that refused or failed is tried again, ms, doubled each round; another
-            broker is tried immediately.
-        in_flight_max: backPressureForAsyncSendNum; maximum number of sends in flight; further sends wait, within their
-            timeout, until one completes.
+        retry_pause_ms: Pause before a broker that refused or failed is retried, ms, doubled each round; others have none.
+        in_flight_max: backPressureForAsyncSendNum; maximum number of sends in flight; further ones wait, within their timeout.
         in_flight_bytes_max: backPressureForAsyncSendSize; maximum size of the bodies in flight, bytes.
     """
 
@@ -228,17 +225,13 @@ class ConsumerSettings(ClientSettings):
         persist_interval_ms: persistConsumerOffsetInterval; time between two commits of the offsets, ms.
         queue_count_max: pullThresholdForQueue; number of messages cached per queue above which pulls pause.
         queue_bytes_max: pullThresholdSizeForQueue; the same limit in bytes (Java: MiB).
-        queue_span_max: consumeConcurrentlyMaxSpan; the same limit for the distance between the smallest and largest
-            cached offset.
+        queue_span_max: consumeConcurrentlyMaxSpan; the same limit for the difference of largest and smallest offset.
         consume_from: consumeFromWhere; start of a new group.
-        consume_timestamp_ms: consumeTimestamp; start for TIMESTAMP, ms since 1970. None: half an hour before the
-            consumer starts.
+        consume_timestamp_ms: consumeTimestamp; start for TIMESTAMP, ms since 1970. None: half an hour before now.
         broadcasting: messageModel; whether every member receives every message and keeps its offsets in a local file.
         auto_commit: autoCommit; whether a pull consumer commits received messages automatically.
-        body_size_max: Maximum length of a body after decompression, bytes; protects against decompression bombs. Java
-            has no such limit.
-        offsets_folder: rocketmq.client.localOffsetStoreDir; folder for the offsets of broadcasting consumers. Empty:
-            ~/.rocketmq_offsets.
+        body_size_max: Maximum length of a body after decompression, bytes, against bombs; Java has no such limit.
+        offsets_folder: rocketmq.client.localOffsetStoreDir; offsets of broadcasting consumers. Empty: ~/.rocketmq_offsets.
     """
 
     pull_count: int = number(32, most=1024)
@@ -275,8 +268,7 @@ class SimpleSettings(ClientSettings):
     """Settings of a simple consumer.
 
     Attributes:
-        invisible_ms: popInvisibleTime; how long a received message is hidden from other consumers before it is
-            redelivered, ms.
+        invisible_ms: popInvisibleTime; how long a received message is hidden before it is redelivered, ms.
         wait_ms: BROKER_SUSPEND_MAX_TIME_MILLIS; how long `receive` waits for the first message, ms.
         consume_from: FIRST or LAST; start of a group that never consumed the queue.
         retries_max: maxReconsumeTimes; number of redeliveries after which a message becomes a dead letter.
@@ -304,7 +296,7 @@ class PushSettings(ConsumerSettings):
         batch_count: consumeMessageBatchMaxSize; maximum number of messages per call of a `batch_listener`; None: 32.
         retries_max: maxReconsumeTimes; number of retries before a message becomes a dead letter; -1: 16, or with
             `orderly` unlimited.
-        consume_timeout_ms: consumeTimeout (Java: minutes); time after which a message is taken from its listener and
+        consume_timeout_ms: consumeTimeout (Java: minutes); time limit of a listener call, after which its messages are
             retried, ms; not with `orderly`.
         close_timeout_ms: awaitTerminationMillisWhenShutdown; how long `close` waits for running listeners, ms (Java: 0).
         orderly: Whether the messages of a queue are delivered one at a time and in order (MessageListenerOrderly). A
@@ -312,11 +304,9 @@ class PushSettings(ConsumerSettings):
         order_key: With `orderly`: returns the ordering key of a message (`first_key`). Only messages of a queue with
             the same key are delivered in order; other keys proceed concurrently. A refused message blocks only its key,
             until `queue_span_max` messages have accumulated after it.
-        commit_by_listener: ConsumeOrderlyContext.setAutoCommit(false), with `orderly`: consumed messages are committed
-            when the listener returns `OrderlyStatus.COMMIT`; `OrderlyStatus.ROLLBACK` redelivers everything since the
-            last commit.
-        suspend_queue_ms: suspendCurrentQueueTimeMillis; pause of a queue with `orderly` before a refused message is
-            delivered again, ms.
+        commit_by_listener: ConsumeOrderlyContext.setAutoCommit(false), with `orderly`: messages are committed when the
+            listener returns `OrderlyStatus.COMMIT`; `OrderlyStatus.ROLLBACK` redelivers all since the last commit.
+        suspend_queue_ms: suspendCurrentQueueTimeMillis; with `orderly`, pause before a refused message is redelivered, ms.
         lock_interval_ms: rocketmq.client.rebalance.lockInterval; time between two renewals of queue locks, ms.
         lock_valid_ms: rocketmq.client.rebalance.lockMaxLiveTime; how long a lock is valid after its renewal, ms.
         client_rebalance: clientRebalance; False: the broker assigns the queues, and decides for each whether it is
@@ -324,8 +314,7 @@ class PushSettings(ConsumerSettings):
         pop_count: popBatchNums; maximum number of messages per pop, up to 32.
         pop_invisible_ms: popInvisibleTime; how long popped messages are hidden from other consumers, ms.
         pop_queue_count_max: popThresholdForQueue; number of unacknowledged popped messages per queue above which pops pause.
-        pop_delays_ms: popDelayLevel; how long a refused popped message is hidden before its redelivery, by the number
-            of attempts, ms.
+        pop_delays_ms: popDelayLevel; delays before the redelivery of a refused popped message, by its attempts, ms.
     """
 
     concurrency: int = number(20, most=10_000)

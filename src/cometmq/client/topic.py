@@ -216,8 +216,7 @@ class Topic(Generic[Value]):
     ) -> BatchListener:
         """Return a push consumer's `batch_listener` that calls the function with typed messages.
 
-        Messages that cannot be decoded become dead letters of the group immediately, with a warning in the log; the
-        others of the list are retried.
+        Messages that cannot be decoded become dead letters immediately, with a warning in the log; others are retried.
         """
         if not is_async_listener(function):
             return lambda messages: function(self._all_received(messages))

@@ -185,8 +185,7 @@ def pack_columns(
         content: Receives the records' bytes.
 
     Returns:
-        The index of the first send that was not encoded, and the physical offset after the last record. All messages of a
-            request are in one file.
+        The index of the first send that was not encoded, and the physical offset after the last record. A request is in one file.
 
     Raises:
         struct.error, OverflowError: A queue offset is invalid; `take_back` undoes what was packed.

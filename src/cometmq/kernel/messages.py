@@ -1,7 +1,6 @@
 """Conversion of the records in a broker's answer to a consumer's messages, where a pull spends most of its time.
 
-A message gets its body, its offset and its record without the body; other attributes are decoded on access
-(`record_parts`). Compiled: `_messages`.
+A message gets its body, its offset and its record without the body; others are decoded on access. Compiled: `_messages`.
 """
 
 from collections.abc import Callable, Iterator

@@ -3,9 +3,8 @@
     frames = pack_pipelined_sends(sends, waiting, 0, head, limits, awaited, deadline)
     position, sends, settled, size = plain_answers(data, 0, awaited, 32)
 
-A simple message has only a body of bytes, a short tag, one short key, and WAIT. A simple answer is a success in the form
-in which official brokers and ours write it. Any other message or answer ends the call, and the caller handles it in the
-general way. Compiled: `_pipelined_sends`.
+A simple message has only a body of bytes, a short tag, one short key, and WAIT. A simple answer is a success as
+official brokers and ours write it. Any other ends the call and is handled by the caller. Compiled: `_pipelined_sends`.
 """
 
 import re

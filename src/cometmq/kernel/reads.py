@@ -1,7 +1,6 @@
 """Fast decoding of read requests: from header fields to values, and from queue entries to records.
 
-Both functions handle the simple cases and return None otherwise; the slow path then takes over (codec.fields,
-store.reader). Compiled: `_reads`.
+Both return None unless the case is simple; the slow path then takes over (codec.fields, store.reader). Compiled: `_reads`.
 """
 
 from collections.abc import Callable, Mapping

@@ -42,8 +42,7 @@ def plain_records(
 ) -> int:
     """Decode consecutive simple records of a piece of the log, up to the first other record.
 
-    A simple record is complete and valid, of version 1, with IPv4 hosts, of a known topic, and without a zero byte in its
-    properties.
+    A simple record is complete and valid, of version 1 and a known topic, with IPv4 hosts and no zero byte in its properties.
 
     Args:
         chunk: The piece.

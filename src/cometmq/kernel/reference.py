@@ -1,7 +1,6 @@
 """The loops over frames, records and tags, in plain Python.
 
-They convert bytes to tuples of ints, so that a compiled twin can replace them. They return positions, from which the
-caller slices, and copy no payload.
+They convert bytes to tuples of ints, so that a compiled twin can replace them; they return positions and copy no payload.
 
 A frame on the wire (docs/format/remoting.md):
 
@@ -227,8 +226,7 @@ def gather(view: memoryview, base: int, runs: list[Run]) -> bytes:
     Args:
         view: The file.
         base: Physical offset of its first byte.
-        runs: (start, end) of each piece, physical offsets; a piece that is not within the file (from a damaged queue entry)
-            is left out.
+        runs: (start, end) of each piece, physical offsets; pieces outside of the file (from damaged entries) are left out.
     """
     limit = base + len(view)
     return b"".join(
@@ -244,8 +242,7 @@ def count_records(piece: Buffer) -> int:
     """Count the records in a piece of the log by their sizes; return -1 if it contains anything else.
 
     Args:
-        piece: Concatenated records in the order of the log; a wrong mark, a size beyond the end, or a physical offset not
-            after the previous one is an error.
+        piece: Concatenated records; a wrong mark, size, or order of physical offsets counts as anything else.
     """
     position = count = 0
     end, before = len(piece), -1

@@ -150,8 +150,7 @@ PutResult = tuple[int, int, int]
 # A queue entry to be written: queue, queue offset, physical offset, record size, tags code.
 Arrival = tuple[End, int, int, int, int]
 
-# A send whose record is being written: opaque, the answer's header up to the physical offset (None if no answer is
-# expected), the unique key.
+# A send being stored: opaque, the answer's header up to the physical offset (None: no answer expected), the unique key.
 Pending = tuple[int, str | None, str]
 
 # The function that packs a record's head, the record's size without variable parts, host bits of its sysFlag.
@@ -162,8 +161,7 @@ HeadRow = tuple[Callable[..., bytes], int, int]
 # A piece of the log: physical offsets of its start and end.
 Run = tuple[int, int]
 
-# Pieces of the log, the number of their messages, their bytes, the number of checked entries, and whether a message was
-# missing from the log.
+# Pieces of the log, number of messages, bytes, number of checked entries, whether a message was missing from the log.
 Chosen = tuple[list[Run], int, int, int, bool]
 
 # Messages that were stored together: physical offset after the last, store time in ms, their places, the messages, two

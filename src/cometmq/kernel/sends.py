@@ -1,7 +1,6 @@
 """The loops of the send path over sends, records, queue entries and answers, in plain Python.
 
-They work on tuples (`cometmq.kernel.rows`), bytes and ints, so that compiled twins (`_packing.pyx` and others) can replace
-them; this module defines what they do.
+They work on tuples (`cometmq.kernel.rows`), bytes and ints; compiled twins (`_packing.pyx` and others) do the same.
 """
 
 import json

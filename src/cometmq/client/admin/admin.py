@@ -484,8 +484,7 @@ class AsyncAdmin(AsyncClient):
         Args:
             group: The consumer group, which the brokers must know.
             topic: Topic of the queues.
-            timestamp_ms: Continue with the first message stored at or after this time, ms since 1970; 0: with the first
-                message; None: at the end.
+            timestamp_ms: Go on at the first message stored at or after this time, ms since 1970; 0: the first; None: the end.
 
         Returns:
             The offset at which the group continues, by queue.
@@ -516,8 +515,7 @@ class AsyncAdmin(AsyncClient):
 
         Raises:
             TopicNotFound: The nameserver has no route of a topic.
-            RequestError: A queue does not exist, an offset is outside of its range, or a broker cannot move its connected
-                members; nothing was moved at that broker.
+            RequestError: A queue or offset does not exist, or a broker cannot move its members; that broker moved nothing.
         """
         await self._moves.put(
             self._full(group),

@@ -1,7 +1,6 @@
 """The stored replay ledger of a group: one queue of a topic, which is read and appended to.
 
-Its entries are stored later than the dead letters that they concern. If both are kept equally long, no dead letter outlives
-its entries.
+Its entries are stored later than the dead letters that they concern. So with equal retention, no dead letter outlives them.
 """
 
 from collections.abc import Collection

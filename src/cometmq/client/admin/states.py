@@ -1,7 +1,6 @@
 """The state of brokers, topics and groups, combined from the answers of all brokers.
 
-A broker that does not answer appears in the result with the reason, if the result has a place for it; otherwise its error
-is raised.
+A broker that does not answer appears in the result with the reason if possible; otherwise its error is raised.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -376,8 +375,7 @@ class States:
     ) -> list[GroupState]:
         """Add the queues that a broker left out because it has no offset of the group in their topic.
 
-        A Java broker leaves them out even if members are connected, a CometMQ broker only if the group has no members
-        there, and offsets elsewhere.
+        A Java broker does so even if members are connected, ours only if the group has no members but offsets elsewhere.
         """
         topics = {
             each.name: [] if each.model == BROADCASTING else _left_out(each, brokers)

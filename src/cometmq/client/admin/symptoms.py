@@ -1,7 +1,6 @@
 """Diagnosis of the facts of a cluster: finds problems and gives advice; pure functions.
 
-A symptom is bad, or a note about something that may be intended. Unknown facts cause no symptom, except that they could not
-be queried.
+A symptom is bad, or a note about something that may be intended. Unknown facts are only reported as unknown.
 """
 
 import json

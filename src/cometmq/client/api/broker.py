@@ -161,8 +161,7 @@ class BrokerApi:
     ) -> TopicConfig | None:
         """Change fields of a topic's settings and return the resulting ones; None if the broker does not have the topic.
 
-        The request contains all fields except attributes, of which it contains the additions; so the topic's current
-        settings are fetched first.
+        The request contains all other fields and added attributes, so the current settings are fetched first.
 
         Args:
             address: Address of the broker.

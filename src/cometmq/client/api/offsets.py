@@ -33,8 +33,7 @@ class OffsetBounds(NamedTuple):
 class OffsetApi:
     """Queries the brokers of queues for offsets; raises the errors of `QueueAsker`.
 
-    Plural methods query all queues concurrently and return an offset or an error for each: an unreachable broker does not
-    affect queues of others.
+    Plural methods query all queues concurrently and return an offset or an error for each.
     """
 
     def __init__(self, finds: QueueAsker) -> None:

@@ -59,8 +59,7 @@ _REFRESHING, _BEATING = "refreshing routes", "sending heartbeats to"
 # First pause before an unreachable broker is tried again, doubled up to the heartbeat interval, ms.
 _AWAY_MS = 500
 # How long a broker stays known after a nameserver last listed it, seconds. A restarted nameserver lists no broker until it
-# registers again (every 30 s), and a restarted broker is not listed, either. Java's nameserver waits as long for a silent
-# broker.
+# registers again (every 30 s), a restarted broker is not listed. Java's nameserver waits as long for a silent broker.
 _NAMED_SECONDS = 120.0
 
 

@@ -175,8 +175,8 @@ def _run_in_own_context(
 ) -> Generator[Any, Any, Any]:
     """Await the result of a function, running each of its steps in one copy of the caller's context.
 
-    Variables that a listener sets for one message are not visible for the next. A task per call would do the same but
-    cost another iteration of the loop.
+    Variables that a listener sets for one message are not visible for the next. A task per call would cost
+    an iteration of the loop.
     """
     context = copy_context()
     steps = context.run(function, *args).__await__()

@@ -1,7 +1,6 @@
 """Rebalancing: queries the members of the group and computes which queues of each topic this member consumes.
 
-Every member does so every 20 s, and immediately when a broker reports a change of the group. Follows RebalanceImpl of
-RocketMQ 5.3.3.
+Every member does so every 20 s and when a broker reports a change of the group. Follows RebalanceImpl of RocketMQ 5.3.3.
 """
 
 from collections.abc import Iterable

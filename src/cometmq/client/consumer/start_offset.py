@@ -45,8 +45,7 @@ class StartOffset:
         self._group = group
         # Queues whose start was found by the rule: their committed offsets are not evidence that the group consumed earlier.
         self._ruled: set[MessageQueue] = set()
-        # Queues whose topic was deleted while this member had them. A new queue of that name starts at 0: the group
-        # gets all its messages, whatever its rule.
+        # Queues whose topic was deleted meanwhile. In a new queue of that name the group starts at 0, whatever its rule.
         self._lost: set[MessageQueue] = set()
         self._rule = settings.consume_from
         self._timestamp_ms = settings.consume_timestamp_ms or clock.now_ms() - _BEFORE_START_MS

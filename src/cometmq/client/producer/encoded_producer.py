@@ -36,8 +36,7 @@ from cometmq.model.names import DEFAULT_TOPIC
 from cometmq.model.queue import MessageQueue
 
 _BATCH, _SINGLE = int(RequestCode.SEND_BATCH_MESSAGE), int(RequestCode.SEND_MESSAGE_V2)
-# The broker appends a batch's own properties to those of each message, where they take precedence. Without an id among
-# them, every message keeps its own.
+# Appended by the broker to each message's properties, with precedence. Without an id, every message keeps its own.
 _BATCH_PROPERTIES = json_text(encode_properties({keys_of.WAIT: "true"}).decode())
 _ID_NAME = f"{keys_of.PROPERTY_SEPARATOR}{keys_of.UNIQ_KEY}{keys_of.NAME_SEPARATOR}"
 _FOUND_MAX = 8  # Messages with the same id: one, unless the user set the id.

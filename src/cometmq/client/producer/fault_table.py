@@ -1,7 +1,6 @@
 """Temporary avoidance of brokers that answered slowly or not at all.
 
-Follows MQFaultStrategy of RocketMQ 5.3.3: each class of latencies has a time for which the broker is avoided. Only used
-with `latency_fault`.
+Follows MQFaultStrategy of RocketMQ 5.3.3: each class of latencies has a time of avoidance. Only used with `latency_fault`.
 """
 
 from bisect import bisect_right

@@ -47,8 +47,7 @@ class AsyncProducer(AsyncGroupClient):
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
         group: Its producer group; only relevant for transactions.
         settings: Times, retries and sizes.
-        transaction_listener: Does the work of `send_in_transaction` and knows the outcome of transactions that another
-            process of the group began.
+        transaction_listener: Does the work of `send_in_transaction` and knows outcomes of other processes of the group.
         instance: Shares the connections of another client, whose owner closes them.
 
     Raises:

@@ -142,8 +142,7 @@ class RoundRobin:
         Args:
             topic: The topic.
             queues: Its queues, at least one.
-            failed: Brokers of failed attempts, the latest last. All of them are avoided if possible, otherwise only the
-                latest.
+            failed: Brokers of failed attempts, the latest last; all are avoided if possible, otherwise only the latest.
         """
         count = len(queues)
         index = self.next_index(topic, count)

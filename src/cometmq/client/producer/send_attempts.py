@@ -184,8 +184,7 @@ class PendingSend:
                     try:
                         await sender.instance.channels.get(address)
                     except ConnectError as error:
-                        # A restarting broker may return until the deadline, if there is no other broker. This is not
-                        # another attempt, because nothing was sent.
+                        # Without another broker, wait for a restarting one. Not an attempt: nothing was sent.
                         if self._pick or len(self._brokers()) > 1:
                             raise
                         missing = f"{error} It did not come back within the time of the send"

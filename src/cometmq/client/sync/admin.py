@@ -346,8 +346,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         Args:
             group: The consumer group, which the brokers must know.
             topic: Topic of the queues.
-            timestamp_ms: Continue with the first message stored at or after this time, ms since 1970; 0: with the first
-                message; None: at the end.
+            timestamp_ms: Go on at the first message stored at or after this time, ms since 1970; 0: the first; None: the end.
 
         Returns:
             The offset at which the group continues, by queue.
@@ -382,8 +381,7 @@ class Admin(BlockingClient[AsyncAdmin]):
 
         Raises:
             TopicNotFound: The nameserver has no route of a topic.
-            RequestError: A queue does not exist, an offset is outside of its range, or a broker cannot move its connected
-                members; nothing was moved at that broker.
+            RequestError: A queue or offset does not exist, or a broker cannot move its members; that broker moved nothing.
         """
         self._portal.call(self._client.set_offsets, group, offsets)
 

@@ -56,8 +56,8 @@ class BlockingClient(Generic[Client]):
     def close(self) -> None:
         """Close the client; do nothing unless it is running.
 
-        If a call is interrupted, the next call continues with the parts that are still open. In the child of a fork, and
-        when the interpreter exits, it does nothing.
+        If a call is interrupted, the next call continues with the parts that are still open. Does nothing in a forked
+        child and at the interpreter's exit.
         """
         self._portal.end(self._client.close)
 

@@ -141,8 +141,7 @@ class Portal:
     ) -> "concurrent.futures.Future[Any]":
         """Run a function on the loop and return the future of its result, without waiting.
 
-        Functions that are started while the loop is busy run in one iteration, in order. A future can be cancelled until
-        its function runs.
+        Functions started while the loop is busy run in one iteration, in order; until then a future can be cancelled.
 
         Raises:
             ClientClosed: Called from the loop itself, or in the child of a fork.

@@ -19,8 +19,7 @@ class PushConsumer(BlockingGroupClient[AsyncPushConsumer]):
         group: Its consumer group; all members must have the same subscriptions.
         listener: `def` function (run in threads) or `async def` function of one message. Result None or True: consumed;
             False or an exception: retry later.
-        batch_listener: Used instead of `listener`: a function of a list of up to `PushSettings.batch_count` messages of
-            one queue; its result applies to all of them.
+        batch_listener: Instead of `listener`: takes up to `PushSettings.batch_count` messages of a queue; one result for all.
         subscriptions: A filter for each topic, `{"orders": Tag("paid")}`, or a list of topics without filters,
             `["orders"]`; add more with `subscribe`.
         settings: Times, sizes, start of a new group, broadcasting.

@@ -75,8 +75,7 @@ class Tracer:
     def sending(self, messages: Messages, kind: TracedMessage) -> tuple[Messages, SendEnded]:
         """Record a send when it is acknowledged, with one record for each message of a batch.
 
-        Differs: RocketMQ writes one record for a batch, which no console finds by the id of a message, and none for a
-        one-way send.
+        Differs: RocketMQ writes one record per batch (not found by a message's id), and none for one-way sends.
         """
         began_ms = self._instance.clock.now_ms()
 

@@ -1,8 +1,7 @@
 """Orderly listener calls: one line of calls for each queue, or for each key of a queue, with one call at a time.
 
-A refused message is delivered again after a pause, while its line waits. After `retries_max` retries it is sent to the
-retry topic, and the line continues. A line without its queue's lock stands still. Follows ConsumeMessageOrderlyService of
-RocketMQ 5.3.3.
+A refused message is delivered again after a pause, while its line waits, and after `retries_max` retries it is sent to
+the retry topic. A line without its queue's lock pauses. Follows ConsumeMessageOrderlyService of RocketMQ 5.3.3.
 """
 
 import asyncio

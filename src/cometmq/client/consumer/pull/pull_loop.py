@@ -98,8 +98,7 @@ class PullLoop:
     """Pulls one queue.
 
     Attributes:
-        process_queue: Pulled and unconsumed messages; replaced after each seek, so that messages from before the seek
-            cannot change the new position.
+        process_queue: Pulled, unconsumed messages; replaced at each seek, so that older messages do not change the position.
         is_dropped: Whether the queue was revoked; late results are then ignored.
         pulled_ms: Time of the last pull, ms since 1970; 0: none.
         consumed_ms: Time at which a message was last consumed, ms since 1970.

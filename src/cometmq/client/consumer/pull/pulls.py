@@ -25,8 +25,7 @@ PULL_TIMEOUT_MS = 10_000
 # Remark of a replica that must not be read (slaveReadEnable=false): it found messages but returns none, and its next
 # offset is after them. PullMessageProcessor of 4.9, case SLAVE; 5.x refuses the request.
 _KEPT_BACK = "FOUND"
-# Time beyond the wait until a long poll times out, ms: the broker checks every 5 s (PullRequestHoldService), and Java
-# allows 15 s, too.
+# Time beyond the wait until a long poll times out, ms (as in Java); the broker checks every 5 s (PullRequestHoldService).
 SUSPEND_MARGIN_MS = 15_000
 # After a missing queue entry a Java broker continues with the next file of the queue: 300,000 entries.
 _BEYOND_END_MAX = 1 << 24

@@ -54,8 +54,7 @@ class RangeReader:
     async def read(self) -> AsyncGenerator[RawPull, None]:
         """Yield the answers in order, until `end`, the queue's end, or a deleted offset.
 
-        A range that starts before the queue's first message yields one answer OFFSET_ILLEGAL without a body, and
-        continues at its `next_offset`.
+        If the range starts before the queue's first message, one answer OFFSET_ILLEGAL has the `next_offset` to go on at.
 
         Raises:
             BrokerRefused, BrokerNotFound, TopicNotFound, NetError, CodecError: As in `Puller.pull`.

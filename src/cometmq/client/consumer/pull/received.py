@@ -88,8 +88,8 @@ class RecordUnpacker:
     async def read(self, body: bytes) -> PulledMessages:
         """Convert the records of an answer to messages, at most as many as requested.
 
-        Large bodies are decompressed in a thread. Bodies beyond the limit are left for the next answer, because a few
-        hundred bytes may decompress to gigabytes.
+        Large bodies are decompressed in a thread. Bodies beyond the limit are left for the next
+        answer: a few hundred bytes may decompress to gigabytes.
 
         Raises:
             CodecError: The body is not a sequence of complete records, or a record is malformed.

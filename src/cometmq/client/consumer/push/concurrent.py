@@ -236,8 +236,7 @@ class ThreadWorkers:
         self._call_another()
 
     def _call_another(self) -> None:
-        # Invariant: while a job waits, a thread or the loop is about to check. A thread that was woken and has not
-        # checked yet will find this job, too.
+        # Invariant: while a job waits, a thread or the loop is about to check. One that was just woken finds this job, too.
         if self._is_woken:
             return
         try:

@@ -7,9 +7,8 @@
     ) as consumer:
         await consumer.wait()
 
-The members of a group share the queues of its topics. A message is redelivered if the listener raises or returns
-False, and may be delivered twice after a crash, so the listener must be idempotent. `cometmq.client.PushConsumer` is
-the same for threads.
+The members of a group share the queues of its topics. A message is redelivered if the listener raises or returns False,
+and may be delivered twice after a crash: be idempotent. `cometmq.client.PushConsumer` is the same for threads.
 """
 
 import asyncio
@@ -65,8 +64,7 @@ Value = TypeVar("Value")
 
 _log = logging.getLogger(__name__)
 
-# Delay before a message that no broker accepted for redelivery is tried again locally (submitConsumeRequestLater of
-# 5.3.3), seconds.
+# Delay before the local retry of a message that no broker took back (submitConsumeRequestLater of 5.3.3), seconds.
 _LOCAL_RETRY_SECONDS = 5.0
 _BURYING = "sending an unreadable message to the dead letters from"
 
@@ -81,8 +79,7 @@ class AsyncPushConsumer(AsyncGroupClient):
         group: Its consumer group; all members must have the same subscriptions.
         listener: `def` function (run in threads) or `async def` function of one message. Result None or True: consumed;
             False or an exception: retry later.
-        batch_listener: Used instead of `listener`: a function of a list of up to `PushSettings.batch_count` messages of
-            one queue; its result applies to all of them.
+        batch_listener: Instead of `listener`: takes up to `PushSettings.batch_count` messages of a queue; one result for all.
         subscriptions: A filter for each topic, `{"orders": Tag("paid")}`, or a list of topics without filters,
             `["orders"]`; add more with `subscribe`.
         settings: Times, sizes, start of a new group, broadcasting.
