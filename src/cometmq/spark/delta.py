@@ -176,9 +176,7 @@ class DeltaTable:
 
     @cached_property
     def _query(self) -> str:
-        return query_id(
-            self._checkpoint
-        )  # Read late: Spark writes the id when the query starts.
+        return query_id(self._checkpoint)  # Spark writes the id when the query starts.
 
     def has(self, number: int) -> bool:
         """Return whether the micro-batch is committed."""

@@ -1,1 +1,1 @@
-"""The sink: rows to messages, acknowledged."""
+"""Sink: converts rows to messages, sends them and waits for acknowledgements."""

@@ -1,7 +1,7 @@
-"""Audit files of what brokers have acknowledged: one for each write, with `auditDir` (docs/format/spark-audit.md).
+"""Audit files of acknowledged messages: one per write, with the option `auditDir` (docs/format/spark-audit.md).
 
-The driver writes it when Spark tells it that all tasks are done, or that one failed: from the commit
-messages of the tasks, which exist only when every row of theirs is acknowledged.
+The driver writes the file when Spark reports that all tasks are done or one has failed. It uses the tasks' commit
+messages, which exist only after all rows of the task are acknowledged.
 """
 
 import json
@@ -16,12 +16,12 @@ STORED, ABORTED = "stored", "aborted"
 
 
 def audit_of(tasks: Sequence[TaskStored], state: str) -> dict[str, Any]:
-    """The content of an audit.
+    """Return the content of an audit file.
 
     Args:
-        tasks: of one write, at least one.
-        state: `STORED`, or `ABORTED` where a task failed: of these the rows are in the topics all the same,
-            but for half messages.
+        tasks: Tasks of one write, at least one.
+        state: `STORED`, or `ABORTED` if a task failed: the listed rows are in the topics nevertheless,
+            except half messages.
     """
     run = tasks[0].run
     return {
@@ -60,15 +60,15 @@ def _of_task(task: TaskStored) -> dict[str, Any]:
 
 
 def write_audit(folder: str, tasks: Sequence[TaskStored], state: str) -> None:
-    """Keep what a write has stored: whole or not at all. A write without rows leaves nothing.
+    """Write the audit file of a write atomically. A write without finished tasks gets none.
 
     Args:
-        folder: the option `auditDir`: a folder or a URI that pyarrow's file systems know.
-        tasks: those that are done.
+        folder: The option `auditDir`: a folder, or a URI that pyarrow's file systems support.
+        tasks: Finished tasks.
         state: `STORED` or `ABORTED`.
 
     Raises:
-        OSError: it could not be written.
+        OSError: The file cannot be written.
     """
     if not tasks:
         return

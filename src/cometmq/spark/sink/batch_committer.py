@@ -1,7 +1,7 @@
-"""Commit and abort of a transactional batch, on the driver: each may be killed anywhere and run again.
+"""Commit and abort of a transactional batch on the driver; both can be killed at any point and run again.
 
-The ledger decides. Before it is there nothing is committed; once it is there its list is committed,
-by whoever finds it, and nothing else of that batch ever (docs/design/0022-spark-sink.md).
+The ledger decides. Without a ledger entry nothing is committed; once the entry exists, exactly the messages
+it lists are committed, by any process that finds it (docs/design/0022-spark-sink.md).
 """
 
 import logging
@@ -23,20 +23,20 @@ from cometmq.spark.sink.settings import SinkSettings
 
 log = logging.getLogger(__name__)
 
-# Longer than a broker's index is behind its log.
+# Pauses between checks of the broker's index; longer than the index lags behind the log.
 _PAUSE_SECONDS, _PAUSE_SECONDS_MAX = 1.0, 5.0
-_NAMED_MAX = 3  # Ids that an error names.
+_NAMED_MAX = 3  # Maximum number of ids in an error message.
 
 
 @dataclass
 class BatchCommitter:
-    """Commits each transactional batch once, or aborts it; the ledger decides.
+    """Committer of transactional batches: commits each batch once, or aborts it.
 
     Attributes:
-        ledgers: what was decided.
-        resolver: tells the brokers, and asks them.
-        settings: the options of the write.
-        now_ms: the time.
+        ledgers: Store of the decisions.
+        resolver: Sends commits and rollbacks to the brokers, and queries them.
+        settings: Options of the write.
+        now_ms: Returns the time, ms since 1970.
     """
 
     ledgers: Ledgers
@@ -50,12 +50,12 @@ class BatchCommitter:
         """Make the messages of a batch visible, once.
 
         Args:
-            key: the batch.
-            half_messages: of its tasks.
-            born_ms: not later than the oldest of them.
+            key: Key of the batch.
+            half_messages: Half messages of its tasks.
+            born_ms: Start of its first task, ms since 1970; no half message is older.
 
         Raises:
-            CometError: it is not sure that all are committed; to run the batch again makes it so.
+            CometError: It is not certain that all are committed; running the batch again completes it.
         """
         entry = self.ledgers.read(key)
         if entry is None:
@@ -76,7 +76,7 @@ class BatchCommitter:
         self._roll_back(_without(half_messages, entry.half_messages))
 
     def abort(self, key: BatchKey, half_messages: Sequence[HalfMessages]) -> None:
-        """Drop the messages of a batch, but for those of its ledger: Spark aborts failed commits, too."""
+        """Roll back the messages of a batch except those in its ledger entry: Spark also aborts after a failed commit."""
         self.ledgers.make_folder(key.query)
         entry = self.ledgers.read(key)
         self._roll_back(
@@ -94,7 +94,7 @@ class BatchCommitter:
     def _settle(
         self, key: BatchKey, half_messages: Sequence[HalfMessages], *, is_repeated: bool = False
     ) -> None:
-        """Commit, and look before anything is written that may have been written already."""
+        """Commit the half messages; after the first attempt, query the broker before every commit, to avoid duplicates."""
         deadline = monotonic() + self.settings.delivery_timeout_ms / 1000
         told = _CommitAnswers()
         unsure = list(half_messages)
@@ -123,7 +123,7 @@ class BatchCommitter:
     def _look(
         self, half_messages: Sequence[HalfMessages]
     ) -> tuple[list[HalfMessages], list[HalfMessages]]:
-        """The half messages that brokers do not show as committed, and those of brokers that cannot say."""
+        """Return the half messages that brokers do not show as committed, and those whose brokers cannot be queried."""
         missing, unknown = [], []
         for each in half_messages:
             try:
@@ -138,7 +138,7 @@ class BatchCommitter:
         return missing, unknown
 
     def _roll_back(self, half_messages: Sequence[HalfMessages]) -> None:
-        """Best effort: what is not reached is rolled back when its broker asks."""
+        """Roll back as far as possible; a half message that is missed is rolled back when its broker checks it."""
         for each in half_messages:
             errors = self.resolver.end(each.messages(), TransactionState.ROLLBACK, late=True)
             failed = [error for error in errors if error is not None]
@@ -150,14 +150,14 @@ class BatchCommitter:
 
 
 class _CommitAnswers:
-    """The answers of brokers to the commits of a batch."""
+    """Brokers' answers to the commits of a batch."""
 
     def __init__(self) -> None:
         self._acknowledged: set[tuple[str, str]] = set()
         self._refused: dict[tuple[str, str], CometError] = {}
 
     def note(self, half_messages: HalfMessages, answers: Sequence[CometError | None]) -> None:
-        """Note the answers, one for each half message."""
+        """Record the answers, one for each half message."""
         for message_id, error in zip(half_messages.ids, answers, strict=True):
             if error is None:
                 self._acknowledged.add((half_messages.broker, message_id))
@@ -165,7 +165,7 @@ class _CommitAnswers:
                 self._refused[half_messages.broker, message_id] = error
 
     def unacknowledged(self, half_messages: Sequence[HalfMessages]) -> list[HalfMessages]:
-        """The half messages that may have to be committed again."""
+        """Return the half messages that may have to be committed again."""
         found = [
             each.only(
                 index
@@ -177,10 +177,10 @@ class _CommitAnswers:
         return [each for each in found if each.ids]
 
     def refuse_lost(self, key: BatchKey, missing: Sequence[HalfMessages]) -> None:
-        """Give up where a broker has said that it will not commit what is missing.
+        """Check that no broker has refused to commit a missing message.
 
         Raises:
-            CometError: a broker refused a commit, and the message is not there.
+            CometError: A broker refused a commit, and the message is missing.
         """
         for each in missing:
             for message_id in each.ids:
@@ -196,7 +196,7 @@ class _CommitAnswers:
 def _without(
     half_messages: Sequence[HalfMessages], listed: Sequence[HalfMessages]
 ) -> list[HalfMessages]:
-    """The half messages that a ledger does not list."""
+    """Return the half messages that a ledger entry does not list."""
     kept = {(each.broker, message_id) for each in listed for message_id in each.ids}
     found = [
         each.only(

@@ -1,4 +1,4 @@
-"""Rows cut into requests: those of one place together, not too many and not too large."""
+"""Division of rows into requests: each has rows for one queue or topic, within limits on number and bytes."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -13,18 +13,18 @@ from cometmq.offline.columns.pieces import contents
 from cometmq.spark.sink.encode import MessageRows
 from cometmq.spark.sink.settings import SinkSettings
 
-# What is encoded at once: Arrow's offsets are 32 bit, and memory is for more than one task.
+# Bytes encoded at once: Arrow's offsets have 32 bits, and several tasks share the memory.
 SLICE_BYTES = 128 << 20
-# Rows that travel alone leave together, so that a crossing to the loop serves many.
+# Rows in requests of their own are passed to the event loop's thread in groups, to save thread switches.
 _SINGLE_SENDS_MAX = 256
 
 
 class RowPlace(NamedTuple):
-    """The topic and queue to which rows go.
+    """Topic and queue to which rows go.
 
     Attributes:
-        topic: the topic.
-        queue: the queue that the rows named or their key chose; None: any of the topic.
+        topic: Topic.
+        queue: Queue that the rows name or their key selects; None for any queue of the topic.
     """
 
     topic: str
@@ -32,29 +32,29 @@ class RowPlace(NamedTuple):
 
 
 class RowPlaces(NamedTuple):
-    """The places of some rows.
+    """Places of some rows.
 
     Attributes:
-        distinct: each place once.
-        of_rows: for each row the index of its place.
+        distinct: Each place once.
+        of_rows: For each row, the index of its place in `distinct`.
     """
 
     distinct: Sequence[RowPlace]
     of_rows: npt.NDArray[np.int64]
 
 
-# Indexes of rows that may share a request, one array for each group.
+# Indexes of rows that may share a request, one array per group.
 Groups = Sequence[npt.NDArray[np.int64]]
 
 
 class RowBatch(NamedTuple):
-    """Rows in one request.
+    """Rows in one batch request.
 
     Attributes:
-        place: where it goes.
-        rows: how many messages it holds.
-        body: the encoded items, end to end.
-        sys_flag: of all of them.
+        place: Where it is sent.
+        rows: Number of messages.
+        body: The encoded messages, concatenated.
+        sys_flag: System flag of all its messages.
     """
 
     place: RowPlace
@@ -63,18 +63,18 @@ class RowBatch(NamedTuple):
     sys_flag: int = 0
 
     def only(self, _failed: Sequence[int]) -> "RowBatch":
-        """The part that is sent again: all of it."""
+        """Return the part to send again: always the whole batch."""
         return self
 
 
 class SingleSend(NamedTuple):
-    """A row in a request of its own.
+    """Row in a request of its own.
 
     Attributes:
-        flag: the user's number.
-        sys_flag: how its body is compressed.
-        body: as it is stored.
-        properties: its property block.
+        flag: The message's flag, set by the user.
+        sys_flag: System flag with the compression of the body.
+        body: Body as stored.
+        properties: Encoded properties.
     """
 
     flag: int
@@ -84,11 +84,11 @@ class SingleSend(NamedTuple):
 
 
 class SingleSends(NamedTuple):
-    """Rows that travel alone, but leave together.
+    """Rows in requests of their own that are sent together.
 
     Attributes:
-        place: where they go.
-        messages: the rows.
+        place: Where they are sent.
+        messages: The rows.
     """
 
     place: RowPlace
@@ -96,11 +96,11 @@ class SingleSends(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """The number of rows."""
+        """Number of rows."""
         return len(self.messages)
 
     def only(self, failed: Sequence[int]) -> "SingleSends":
-        """The rows at some indexes, to be sent again."""
+        """Return the rows at some indexes, to send them again."""
         return SingleSends(self.place, [self.messages[index] for index in failed])
 
 
@@ -108,7 +108,7 @@ Request = RowBatch | SingleSends
 
 
 def slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The rows in pieces that can be encoded at once."""
+    """Split a batch into pieces small enough to encode at once."""
     rows = max(1, batch.num_rows * SLICE_BYTES // max(batch.nbytes, 1))
     for start in range(0, batch.num_rows, rows):
         yield batch.slice(start, rows)
@@ -117,12 +117,12 @@ def slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 def cut(
     rows: MessageRows, places: RowPlace | RowPlaces, settings: SinkSettings
 ) -> Iterator[Request]:
-    """The requests that carry rows; places take turns, so that none waits while another is sent.
+    """Return the requests for the rows, alternating between places so that none waits for another.
 
     Args:
-        rows: encoded.
-        places: where all rows go, or where each goes.
-        settings: how many messages and bytes a request may have.
+        rows: Encoded rows.
+        places: The place of all rows, or of each.
+        settings: Limits on messages and bytes per request.
     """
     is_plain = not rows.is_alone.any() and not rows.sys_flags.any()
     if isinstance(places, RowPlace) and is_plain:
@@ -144,7 +144,7 @@ def cut(
 def _requests_of(
     rows: MessageRows, place: RowPlace, groups: Groups, settings: SinkSettings
 ) -> Iterator[Request]:
-    """The requests of one place, in order."""
+    """Return the requests of one place, in order."""
     for indexes in groups:
         chosen = rows.take(indexes)
         if chosen.is_alone[0]:
@@ -154,10 +154,10 @@ def _requests_of(
 
 
 def _groups(rows: MessageRows, places: RowPlaces) -> Iterator[tuple[RowPlace, Groups]]:
-    """Rows that may share a request, by where and how they travel; places as rows name them first.
+    """Return groups of rows that may share a request, by place; places in the order of their first rows.
 
-    Rows of a queue that was chosen keep their order: there, each change of how they travel begins a
-    new group.
+    Rows for a selected queue keep their order: there, each change of compression or of batchability
+    starts a new group.
     """
     order = np.argsort(places.of_rows, kind="stable")
     at_place = places.of_rows[order]
@@ -194,7 +194,7 @@ def _single_sends(
 def _batches(
     items: pa.Array, place: RowPlace, sys_flag: int, settings: SinkSettings
 ) -> Iterator[RowBatch]:
-    """One message longer than a request may be goes alone: the broker has the last word."""
+    """Return batch requests within the limits; a message that exceeds them is sent alone, for the broker to decide."""
     octets, _, ends = contents(items)
     view = memoryview(octets)
     start = 0

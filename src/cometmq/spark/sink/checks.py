@@ -1,10 +1,10 @@
-"""Answers brokers that ask what became of half messages: the ledger knows.
+"""Answers to brokers that check the state of half messages (transaction check), from the ledger.
 
     with TransactionChecks("localhost:9876", group="orders-sink", ledger_dir="/data/ledgers"):
         query.awaitTermination()
 
-What a task left behind that was killed is rolled back, and what a ledger lists is committed. The
-driver's own commits answer too while their process lives; this answers all the time.
+Half messages of killed tasks are rolled back, and those listed in a ledger are committed. The
+driver also answers checks while its process lives; this class can answer them at any time.
 """
 
 import logging
@@ -31,17 +31,17 @@ log = logging.getLogger(__name__)
 def verdict(
     ledgers: Ledgers, key: BatchKey, *, broker: str, message_id: str, is_over: bool
 ) -> TransactionState:
-    """The state of the transaction of a half message.
+    """Return the transaction state of a half message.
 
     Args:
-        ledgers: what was decided.
-        key: its batch.
-        broker: who has it.
-        message_id: its id.
-        is_over: its immunity has passed, so that no commit will begin with it.
+        ledgers: Store of the decisions.
+        key: Batch of the half message.
+        broker: Broker that holds it.
+        message_id: Its unique id.
+        is_over: Whether its immunity time has passed, so that no new commit can include it.
 
     Raises:
-        CometError: the ledger cannot be read.
+        CometError: The ledger cannot be read.
     """
     entry = ledgers.read(key)
     if entry is not None:
@@ -50,14 +50,14 @@ def verdict(
         )
         return TransactionState.COMMIT if is_wanted else TransactionState.ROLLBACK
     if not ledgers.is_known(key.query):
-        return TransactionState.UNKNOWN  # Another driver's, with another folder.
+        return TransactionState.UNKNOWN  # Belongs to a driver with another folder.
     if is_over or ledgers.newest(key.query) > key.batch:
         return TransactionState.ROLLBACK
     return TransactionState.UNKNOWN
 
 
 def _judge(ledgers: Ledgers, half: CheckedHalfMessage) -> TransactionState:
-    """The state of a half message that a sink has sent."""
+    """Return the transaction state of a half message of this sink, and log it."""
     seconds = int(half.properties.get(keys_of.CHECK_IMMUNITY_SECONDS, "0"))
     run = half.properties[SPARK_RUN]
     state = verdict(
@@ -72,18 +72,18 @@ def _judge(ledgers: Ledgers, half: CheckedHalfMessage) -> TransactionState:
 
 
 class TransactionChecks:
-    """Answers the checks of a group while it is open.
+    """Context manager that answers the transaction checks of a producer group.
 
     Args:
         nameservers: "host:port", several separated by `;`.
-        group: the sink's option `group`.
-        ledger_dir: the sink's option `ledgerDir`.
-        namespace: its option `rocketmq.namespace`.
-        credentials: what its requests are signed with.
-        tls: how its connections are encrypted.
+        group: The sink's option `group`.
+        ledger_dir: The sink's option `ledgerDir`.
+        namespace: The sink's option `rocketmq.namespace`.
+        credentials: Credentials that sign its requests.
+        tls: TLS settings of its connections.
 
     Attributes:
-        producer: of the group; it sends nothing.
+        producer: Producer in the group; it sends no messages.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class TransactionChecks:
         )
 
     def __enter__(self) -> Self:
-        """Begin to answer."""
+        """Join the group and start answering."""
         self.producer.start()
         return self
 

@@ -1,4 +1,4 @@
-"""The cluster that a sink writes, by way of the client's encoded producer: shared by the tasks of a process."""
+"""Implementation of `SinkCluster` with the client's encoded producer, shared by the tasks of a process."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
@@ -20,7 +20,7 @@ from cometmq.spark.sink.settings import SinkSettings
 
 
 def sink_cluster(settings: SinkSettings) -> SinkCluster:
-    """The cluster that a sink writes, connected."""
+    """Return a connected cluster for a sink from the process's pool."""
     key = (
         "sink", settings.name_servers, settings.namespace, settings.group, settings.timeout_ms,
         settings.retries, settings.is_transactional, settings.credentials, settings.tls,
@@ -29,12 +29,12 @@ def sink_cluster(settings: SinkSettings) -> SinkCluster:
 
 
 def limits_of(settings: SinkSettings) -> ProducerSettings:
-    """The client's times and tries for a write."""
+    """Return the producer settings of a write: timeouts, retries, namespace and security."""
     return ProducerSettings(
         send_timeout_ms=settings.timeout_ms,
         request_timeout_ms=settings.timeout_ms,
         retries=settings.retries,
-        # The broker's own limit decides, and its answer names it.
+        # Leave the limit to the broker, whose answer names it.
         body_size_max=2**31 - 1,
         namespace=settings.namespace,
         credentials=settings.credentials,
@@ -43,10 +43,10 @@ def limits_of(settings: SinkSettings) -> ProducerSettings:
 
 
 class ClientSinkCluster:
-    """A cluster as the sink sees it (`cluster.SinkCluster`), over one client.
+    """`SinkCluster` that uses one producer.
 
     Args:
-        settings: nameservers, group and times.
+        settings: Options of the write.
     """
 
     def __init__(self, settings: SinkSettings) -> None:
@@ -54,7 +54,7 @@ class ClientSinkCluster:
             ";".join(settings.name_servers),
             group=settings.group,
             settings=limits_of(settings),
-            # Who joins the group is asked about its transactions, and only the driver knows them.
+            # Brokers send transaction checks to members of the group, and only the driver can answer them.
             joins=not settings.is_transactional,
         )
         self.ids = FreshIds(self._producer.next_id)
@@ -70,7 +70,7 @@ class ClientSinkCluster:
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Keep the cluster open while a task writes, maybe with long pauses."""
+        """Prevent the pool from closing the cluster while a task writes, even during long pauses."""
         self._users += 1
         try:
             yield
@@ -82,11 +82,11 @@ class ClientSinkCluster:
         self._producer.close()
 
     def writable_queues(self, topic: str) -> Sequence[MessageQueue]:
-        """The queues of a topic that take messages."""
+        """Return the queues of a topic that accept messages."""
         return self._producer.queues(topic)
 
     def start(self, request: Request) -> Future[Outcomes]:
-        """Start to send a request; the future has the outcome of each of its sends."""
+        """Start sending a request; the future returns the outcome of each of its sends."""
         topic, queue = request.place
         messages: Sequence[EncodedMessage | EncodedBatch]
         if isinstance(request, RowBatch):

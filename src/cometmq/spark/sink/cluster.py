@@ -1,6 +1,6 @@
-"""The interface of a cluster that the sink needs.
+"""Interface to the cluster that the sink writes to.
 
-A send is raw: it takes encoded rows, and no `Message` is made for them.
+Sends take encoded rows; no `Message` objects are created.
 """
 
 from collections.abc import Sequence
@@ -15,26 +15,26 @@ from cometmq.spark.sink.batches import Request
 from cometmq.spark.sink.half_messages import TransactionResolver
 from cometmq.spark.sink.identity import FreshIds
 
-# One for a batch, one for each row that travels alone: how it was stored, or why it was not.
+# One outcome for a batch, or one for each single row: where it was stored, or the error.
 Outcomes = list[SendResult | CometError]
 
 
 class SinkCluster(Protocol):
-    """A cluster as the sink sees it."""
+    """Cluster as the sink sees it."""
 
     @property
     def ids(self) -> FreshIds:
-        """Makes ids that no other message has."""
+        """Generator of unique message ids."""
 
     @property
     def resolver(self) -> TransactionResolver:
-        """Commits half messages and rolls them back."""
+        """Client that commits half messages and rolls them back."""
 
     def used(self) -> AbstractContextManager[None]:
-        """A context for as long as a task writes: nobody closes the cluster meanwhile."""
+        """Return a context that keeps the pool from closing the cluster while a task writes."""
 
     def writable_queues(self, topic: str) -> Sequence[MessageQueue]:
-        """The queues of a topic that take messages, on brokers that can be reached."""
+        """Return the queues of a topic that accept messages, on brokers that can be reached."""
 
     def start(self, request: Request) -> Future[Outcomes]:
-        """Start to send, to the request's queue or to any of its topic; the future has the outcomes."""
+        """Start sending to the request's queue, or to any of its topic; the future returns the outcomes."""

@@ -1,4 +1,4 @@
-"""The columns that the sink takes, and where its rows go."""
+"""Columns that the sink accepts, and the topic and queue they select for each row."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ from cometmq.spark.sink.settings import SinkSettings
 _TEXT = (StringType,)
 _WHOLE = (IntegerType, LongType, ShortType)
 
-# What a column may be, and the names it goes by.
+# Meanings of columns with their allowed types; other accepted names are in `_ALIASES`.
 TYPES: dict[str, tuple[type[DataType], ...]] = {
     "body": (BinaryType, StringType),
     "topic": _TEXT,
@@ -53,13 +53,13 @@ DELAYS = ("delayLevel", "deliverTimestamp")
 
 
 class RowTarget(NamedTuple):
-    """The target that a row asks for.
+    """Target that a row names.
 
     Attributes:
-        topic: its topic.
-        broker_name: None: any.
-        queue_id: None: any.
-        sharding_key: rows of one key go to one queue; None: any.
+        topic: Topic.
+        broker_name: Broker; None for any.
+        queue_id: Queue id; None for any.
+        sharding_key: Rows with the same key go to the same queue; None for any queue.
     """
 
     topic: str
@@ -69,11 +69,11 @@ class RowTarget(NamedTuple):
 
 
 class RowTargets(NamedTuple):
-    """The targets of rows: few targets, however many rows.
+    """Targets of rows; usually few for many rows.
 
     Attributes:
-        distinct: each target once.
-        of_rows: for each row the index of its target.
+        distinct: Each target once.
+        of_rows: For each row, the index of its target in `distinct`.
     """
 
     distinct: list[RowTarget]
@@ -82,13 +82,13 @@ class RowTargets(NamedTuple):
 
 @dataclass(frozen=True)
 class SinkColumns:
-    """The meanings of the columns of the rows.
+    """Mapping of the rows' columns to their meanings.
 
     Attributes:
-        names: meaning -> column name.
-        topic: where all rows go; None: where their column `topic` says.
-        id_column: the column that gives rows their ids, as the rows spell it; None: none.
-        is_by_keys: rows without a sharding key go by the hash of their keys.
+        names: Column name by meaning.
+        topic: Topic of all rows; None if the column `topic` names it.
+        id_column: Column from which the message ids are derived, as spelt in the rows; None for none.
+        is_by_keys: Whether the hash of a row's keys selects its queue if it has no sharding key.
     """
 
     names: Mapping[str, str]
@@ -98,11 +98,11 @@ class SinkColumns:
 
     @classmethod
     def of(cls, schema: StructType, settings: SinkSettings) -> "SinkColumns":
-        """Check the columns of a write before anything is sent.
+        """Check the columns of a write, before anything is sent.
 
         Raises:
-            SettingsError: a column that the sink does not know, of the wrong type, given twice
-                under two names, missing, or against an option.
+            SettingsError: A column is unknown, has a wrong type, is given under two names, is missing,
+                or conflicts with an option.
         """
         id_field = _id_field(schema, settings.id_column)
         names = _meanings(schema, id_field)
@@ -121,19 +121,19 @@ class SinkColumns:
         )
 
     def has(self, *meanings: str) -> bool:
-        """Whether the rows have one of these columns."""
+        """Return whether the rows have one of these columns."""
         return any(each in self.names for each in meanings)
 
     def column(self, batch: pa.RecordBatch, meaning: str) -> pa.Array | None:
-        """A column; None where the rows have none of that meaning."""
+        """Return the column with a meaning, or None if the rows have none."""
         name = self.names.get(meaning)
         return None if name is None else batch.column(batch.schema.get_field_index(name))
 
     def targets(self, batch: pa.RecordBatch) -> RowTargets | None:
-        """The targets of rows; None: all go to any queue of `topic`.
+        """Return the targets of rows, or None if all go to any queue of `topic`.
 
         Raises:
-            MessageError: a row has no topic.
+            MessageError: A row has no topic.
         """
         places = self.is_by_keys or self.has("brokerName", "queueId", "shardingKey")
         if self.topic is not None and not places:
@@ -157,7 +157,7 @@ class SinkColumns:
         return RowTargets([RowTarget(*each) for each in zip(*values, strict=True)], of_rows)
 
     def _hashed(self, batch: pa.RecordBatch) -> pa.Array | None:
-        """The column that chooses each row's queue: its sharding key, else its keys where that is asked for."""
+        """Return the column whose hash selects the queues: the sharding key, or with `is_by_keys` else the keys."""
         sharding = self.column(batch, "shardingKey")
         if not self.is_by_keys:
             return sharding
@@ -174,7 +174,7 @@ class SinkColumns:
 def _distinct(
     columns: Iterable[pa.Array | None], rows: int
 ) -> tuple[pa.Array, npt.NDArray[np.int64]]:
-    """The first row of each combination of values, and which combination each row has."""
+    """Return the first row of each combination of values, and the combination's index for each row."""
     codes = np.zeros(rows, np.int64)
     firsts = codes[:1]
     for column in columns:
@@ -182,7 +182,7 @@ def _distinct(
             continue
         encoded = column.dictionary_encode(null_encoding="encode")
         codes = codes * len(encoded.dictionary) + indices_of(encoded)
-        # Few numbers again, so that they fit 64 bits whatever the columns hold.
+        # Renumber the combinations, so that the next product fits into 64 bits.
         _, firsts, codes = np.unique(codes, return_index=True, return_inverse=True)
     return number_array(firsts), codes
 
@@ -204,7 +204,7 @@ def _id_field(schema: StructType, name: str | None) -> StructField | None:
 
 
 def _meanings(schema: StructType, id_field: StructField | None) -> dict[str, str]:
-    """Meaning -> column name, of every column."""
+    """Return the column names by meaning."""
     lowered = {name.lower(): name for name in (*TYPES, *_ALIASES)}
     names: dict[str, str] = {}
     for field in schema.fields:
@@ -227,7 +227,7 @@ def _meanings(schema: StructType, id_field: StructField | None) -> dict[str, str
 
 
 def _check_against(names: Mapping[str, str], settings: SinkSettings) -> None:
-    """Refuse columns that do not go with an option or with each other."""
+    """Check that the columns fit the options and each other."""
     if "brokerName" in names and "queueId" not in names:
         raise SettingsError("column 'brokerName' names no queue without a column 'queueId'")
     if settings.queue_selector != ROUND_ROBIN and "queueId" in names:

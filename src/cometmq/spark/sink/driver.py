@@ -1,4 +1,4 @@
-"""The driver's side of a transactional write: one client for each group, in the process that commits."""
+"""Driver's side of a transactional write: one client per group, in the process that commits."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,13 +14,13 @@ from cometmq.spark.sink.task import TaskStored
 
 
 class TransactionDriver:
-    """Commits and aborts, and answers checks as long as its process lives.
+    """Client that commits and aborts batches, and answers transaction checks as long as its process lives.
 
     Args:
-        settings: the options of the write.
+        settings: Options of the write.
     """
 
-    is_busy = False  # Checks may come at any time, and somebody else will be asked again.
+    is_busy = False  # May be closed at any time: brokers repeat checks later.
 
     def __init__(self, settings: SinkSettings) -> None:
         folder = settings.ledger_folder or ""
@@ -41,30 +41,30 @@ class TransactionDriver:
         """Make the messages of these tasks visible, once.
 
         Raises:
-            CometError: it is not sure that all are.
+            CometError: It is not certain that all are committed.
         """
         for key, half_messages, born_ms in _batches(tasks):
             self._committer.commit(key, half_messages, born_ms=born_ms)
 
     def abort(self, tasks: Sequence[TaskStored]) -> None:
-        """Drop the messages of these tasks."""
+        """Roll back the messages of these tasks."""
         for key, half_messages, _ in _batches(tasks):
             self._committer.abort(key, half_messages)
 
     def close(self) -> None:
-        """Close the connections."""
+        """Leave the group and close the connections."""
         self._checks.__exit__(None, None, None)
 
 
 def driver(settings: SinkSettings) -> TransactionDriver:
-    """The driver's side of a write, connected."""
+    """Return the connected driver's side of a write from the process's pool."""
     key = ("driver", settings.name_servers, settings.namespace, settings.group,
            settings.ledger_folder, settings.delivery_timeout_ms, settings.immunity_ms, settings.credentials, settings.tls)  # fmt: skip
     return shared(key, lambda: TransactionDriver(settings))
 
 
 def _batches(tasks: Sequence[TaskStored]) -> list[tuple[BatchKey, list[HalfMessages], int]]:
-    """The half messages of tasks, with the time of the oldest task: of one batch, as Spark calls it."""
+    """Group the half messages of tasks by batch, each with the start time of its oldest task."""
     by_key: dict[BatchKey, list[TaskStored]] = {}
     for task in tasks:
         by_key.setdefault(BatchKey(task.run.query, task.run.batch), []).append(task)

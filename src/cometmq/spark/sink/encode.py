@@ -1,6 +1,6 @@
-"""Rows as messages, many at once: bodies, properties and flags as columns, ready to be cut into requests.
+"""Encoding of many rows at once as messages: bodies, properties and flags as columns, ready to divide into requests.
 
-Most rows travel as items of a batch request (docs/format/batch.md), `offline.columns.batch_items`.
+Most rows are sent as items of a batch request (docs/format/batch.md, `offline.columns.batch_items`).
 """
 
 from collections.abc import Mapping
@@ -26,19 +26,19 @@ SPARK_SEQ = "SPARK_SEQ"
 SPARK_RUN = "SPARK_RUN"
 
 _NAME_END, _ENTRY_END = keys_of.NAME_SEPARATOR, keys_of.PROPERTY_SEPARATOR
-# What the system owns, and what an earlier write of ours left in rows that were read back.
+# Properties set by RocketMQ or by this sink; they are dropped when rows that were read are written back.
 _RESERVED = pa.array(sorted({*keys_of.RESERVED, SPARK_SEQ, SPARK_RUN}), STRING)
 
 
 class MessageRows(NamedTuple):
-    """Rows as messages; each field has one entry for each.
+    """Encoded rows; each field has one entry per row.
 
     Attributes:
-        bodies: as they are stored: binary.
-        blocks: their properties (docs/format/properties.md): binary.
-        flags: the user's numbers.
-        sys_flags: how bodies are compressed.
-        is_alone: whether a row cannot travel in a batch.
+        bodies: Bodies as stored, binary.
+        blocks: Encoded properties (docs/format/properties.md), binary.
+        flags: Flags of the messages, set by the user.
+        sys_flags: System flags with the compression of the bodies.
+        is_alone: Whether a row cannot be part of a batch request.
     """
 
     bodies: pa.Array
@@ -48,7 +48,7 @@ class MessageRows(NamedTuple):
     is_alone: npt.NDArray[np.bool_]
 
     def take(self, indexes: npt.NDArray[np.int64]) -> "MessageRows":
-        """The rows at some indexes."""
+        """Return the rows at some indexes."""
         return MessageRows(
             self.bodies.take(indexes),
             self.blocks.take(indexes),
@@ -58,7 +58,7 @@ class MessageRows(NamedTuple):
         )
 
     def items(self) -> pa.Array:
-        """Each row as an item of a batch: binary."""
+        """Return each row as an item of a batch request, binary."""
         return batch_items(self.bodies, self.blocks, self.flags)
 
 
@@ -70,17 +70,17 @@ def encode_rows(
     compress_min: int | None = None,
     marks: Mapping[str, str] | None = None,
 ) -> MessageRows:
-    """Rows of Spark as messages.
+    """Encode rows as messages.
 
     Args:
-        batch: together below 2 GiB.
-        columns: which column is what.
-        ids: gives each row its id.
-        compress_min: bodies of so many bytes and more are compressed; None: none is.
-        marks: properties that each row gets; then each travels alone.
+        batch: Rows with less than 2 GiB of data.
+        columns: Meanings of the columns.
+        ids: Generates the message ids.
+        compress_min: Minimum size in bytes of bodies to compress; None for no compression.
+        marks: Properties to add to each row; with any, every row is sent in a request of its own.
 
     Raises:
-        MessageError: a row that cannot be a message; the text says why.
+        MessageError: A row is not a valid message; the text says why.
     """
     bodies = _column(batch, columns, "body", BINARY)
     if bodies.null_count:
@@ -103,7 +103,7 @@ def encode_rows(
 
 
 def _identities(batch: pa.RecordBatch, columns: SinkColumns, ids: Ids) -> list[pa.Array]:
-    """The entries that say which row it is; the id is the first property of all."""
+    """Return the properties that identify a row; the message id is the first property of all."""
     unique, sequence = ids.take(batch)
     if columns.has("msgId"):
         own = _column(batch, columns, "msgId", STRING)
@@ -119,7 +119,7 @@ def _identities(batch: pa.RecordBatch, columns: SinkColumns, ids: Ids) -> list[p
 def _delays(
     batch: pa.RecordBatch, columns: SinkColumns
 ) -> tuple[list[pa.Array], npt.NDArray[np.bool_]]:
-    """The entries of rows that are to be delivered later, and which rows these are."""
+    """Return the properties of delayed rows, and which rows are delayed."""
     is_delayed = np.zeros(batch.num_rows, np.bool_)
     parts: list[pa.Array] = []
     if columns.has("delayLevel"):
@@ -142,9 +142,9 @@ def _delays(
 def _property_blocks(
     batch: pa.RecordBatch, columns: SinkColumns, parts: list[pa.Array]
 ) -> pa.Array:
-    """The stored properties of each row: `parts`, and what its columns say.
+    """Encode the properties of each row: `parts`, and those from its columns.
 
-    What the system owns is made anew, so that rows which were read can be written back.
+    Properties that the system owns are recreated, so that rows which were read can be written back.
     """
     if columns.has("properties"):
         parts = [*parts, _map_entries(_column(batch, columns, "properties", None))]
@@ -161,14 +161,14 @@ def _property_blocks(
 
 
 def _entries(name: str, values: pa.Array) -> pa.Array:
-    """`name 01 value 02` of each row; nothing where the value is null or empty."""
+    """Return `name 01 value 02` for each row; empty if the value is null or empty."""
     entries = pc.binary_join_element_wise(name, values, _NAME_END)
     entries = pc.binary_join_element_wise(entries, _ENTRY_END, "")
     return pc.if_else(_is_text(values), entries, "")
 
 
 def _map_entries(maps: pa.Array) -> pa.Array:
-    """The user's properties of each row, without those that the system owns or that are empty."""
+    """Encode the column `properties` of each row, without reserved and empty ones."""
     maps = pc.if_else(pc.is_valid(maps), maps, pa.scalar([], maps.type))
     names, values = maps.keys.cast(STRING), maps.items.cast(STRING)
     _check_text(names, "properties")
@@ -183,7 +183,7 @@ def _map_entries(maps: pa.Array) -> pa.Array:
 
 
 def _texts(values: pa.Array) -> pa.Array:
-    """Texts of a column; lists of words become one text each, with blanks between; a null word is none."""
+    """Return a column as text; a list of words is joined with blanks, null words count as empty."""
     if not pa.types.is_list(values.type):
         return values.cast(STRING)
     lists = values
@@ -197,10 +197,10 @@ def _is_text(values: pa.Array) -> pa.Array:
 
 
 def _check_text(values: pa.Array, column: str) -> None:
-    """Refuse texts that a stored property cannot hold: Spark's strings may be any bytes.
+    """Check that texts can be stored as properties; Spark's strings may contain any bytes.
 
     Raises:
-        MessageError: one is no UTF-8, or has a byte that ends a property.
+        MessageError: A text is not UTF-8, or contains a separator of properties.
     """
     try:
         values.validate(full=True)
@@ -218,7 +218,7 @@ def _check_text(values: pa.Array, column: str) -> None:
 def _column(
     batch: pa.RecordBatch, columns: SinkColumns, meaning: str, kind: pa.DataType | None
 ) -> pa.Array:
-    """The column with a meaning; nulls where there is none."""
+    """Return the column with a meaning, or nulls if there is none."""
     name = columns.names.get(meaning)
     if name is None:
         return pa.nulls(batch.num_rows, kind)

@@ -1,4 +1,4 @@
-"""Half messages of a batch: where they lie, and who commits them or rolls them back."""
+"""Half messages of a batch, and the interface to commit them or roll them back."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from cometmq.model.errors import CometError
 
 
 class BatchKey(NamedTuple):
-    """A micro-batch of a query, or a batch write.
+    """Key of a micro-batch of a query, or of a batch write.
 
     Attributes:
         query: Spark's query id, or the name of the write.
@@ -20,15 +20,15 @@ class BatchKey(NamedTuple):
     batch: int
 
     def __str__(self) -> str:
-        """The key as the property SPARK_RUN has it."""
+        """Return the key in the form of the property SPARK_RUN."""
         return f"{self.query}/{self.batch}"
 
     @classmethod
     def read(cls, text: str) -> "BatchKey":
-        """Read a key from the property SPARK_RUN.
+        """Parse a key from the property SPARK_RUN.
 
         Raises:
-            ValueError: it is something else.
+            ValueError: The text is not a key.
         """
         query, _, batch = text.rpartition("/")
         return cls(query, int(batch))
@@ -36,14 +36,14 @@ class BatchKey(NamedTuple):
 
 @dataclass
 class HalfMessages:
-    """Half messages of one topic on one broker; the three lists have one entry for each.
+    """Half messages of one topic on one broker; the three lists have one entry per message.
 
     Attributes:
-        broker: the broker's name.
-        topic: where they go when they are committed.
-        ids: their unique ids.
-        queue_offsets: in the queue of half messages.
-        log_offsets: of their records, bytes.
+        broker: Name of the broker.
+        topic: Topic in which they appear once committed.
+        ids: Unique message ids.
+        queue_offsets: Offsets in the queue of half messages.
+        log_offsets: Physical offsets of their records, bytes.
     """
 
     broker: str
@@ -53,14 +53,14 @@ class HalfMessages:
     log_offsets: list[int] = field(default_factory=list)
 
     def add(self, result: SendResult) -> None:
-        """Add one more, as its broker answered."""
+        """Add the half message of a send result."""
         half = HalfMessage.of(result)
         self.ids.append(half.message_id)
         self.queue_offsets.append(half.queue_offset)
         self.log_offsets.append(half.commitlog_offset)
 
     def messages(self) -> list[HalfMessage]:
-        """The half messages one by one, as the client takes them."""
+        """Return the half messages as the client's objects."""
         of_each = zip(self.ids, self.queue_offsets, self.log_offsets, strict=True)
         return [
             HalfMessage(message_id, self.topic, self.broker, queue_offset, log_offset)
@@ -68,7 +68,7 @@ class HalfMessages:
         ]
 
     def only(self, indexes: Iterable[int]) -> "HalfMessages":
-        """The half messages at some indexes."""
+        """Return the half messages at some indexes."""
         chosen = list(indexes)
         return HalfMessages(
             self.broker,
@@ -80,12 +80,12 @@ class HalfMessages:
 
 
 def count_of(half_messages: Iterable[HalfMessages]) -> int:
-    """The number of half messages, on all brokers together."""
+    """Return the total number of half messages."""
     return sum(len(each.ids) for each in half_messages)
 
 
 class TransactionResolver(Protocol):
-    """Commits half messages or rolls them back, and looks which are committed: `EncodedProducer` of the client."""
+    """Interface of the client's `EncodedProducer` that commits and rolls back half messages, and queries their state."""
 
     def end(
         self,
@@ -94,17 +94,17 @@ class TransactionResolver(Protocol):
         *,
         late: bool = False,
     ) -> Sequence[CometError | None]:
-        """Commit or roll back; nothing for each, or what went wrong.
+        """Commit or roll back half messages; returns None or the error for each.
 
         Args:
-            half_messages: of the resolver's group.
+            half_messages: Half messages of the resolver's group.
             state: COMMIT or ROLLBACK.
-            late: as if a check had asked, so that no broker minds how old they are.
+            late: Send it as an answer to a check, so that brokers accept it at any age.
         """
 
     def committed(self, half_messages: Sequence[HalfMessage]) -> Sequence[bool]:
-        """Whether each is there as a message that consumers see.
+        """Return for each half message whether it exists as a message that consumers see.
 
         Raises:
-            CometError: its broker cannot be asked.
+            CometError: A broker cannot be queried.
         """

@@ -1,8 +1,8 @@
-"""Message ids, many at once: new ones, and those that a row gets again when it runs again.
+"""Message ids, generated many at once: new ones, or ids that a row gets again when it is sent again.
 
 An id is 16 bytes (28 with an IPv6 address), shown as hex digits (docs/format/message-id.md). Twelve of
-the 16 are free to say which row it is; the four between them are a time, which readers of ids take for
-the begin of their search. Docs: docs/format/spark-ledger.md.
+the 16 bytes can identify the row; the four between them are a time, from which tools start their
+search for the id. Format: docs/format/spark-ledger.md.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from cometmq.model.errors import MessageError
 from cometmq.offline.columns.pieces import BINARY, STRING
 
 _DIGITS = np.frombuffer(b"".join(b"%02X" % octet for octet in range(256)), np.uint16)
-_STAMP_SIZE = 6  # Time and counter, the end of an id.
+_STAMP_SIZE = 6  # Time and counter, at the end of an id.
 _COUNTER_BITS = 16
 _DAY = 86_400_000 << _COUNTER_BITS
 _ROWS_MAX = 1 << 32
@@ -29,12 +29,12 @@ Octets = npt.NDArray[np.uint8]
 
 
 class TaskRun(NamedTuple):
-    """The identity of a task: query, batch and partition, the same when Spark runs it again.
+    """Identity of a task: query, batch and partition, the same when Spark runs the task again.
 
     Attributes:
         query: Spark's query id, or the name of a batch write.
         batch: Spark's batch id; 0 for a batch write.
-        partition: of the task.
+        partition: Partition number of the task.
     """
 
     query: str
@@ -43,21 +43,21 @@ class TaskRun(NamedTuple):
 
 
 class Ids(Protocol):
-    """Gives each row its id."""
+    """Generator of the message ids of a task's rows."""
 
     def take(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array | None]:
-        """The ids of the next rows of the task, and the values of SPARK_SEQ.
+        """Return the ids of the task's next rows, and their values of SPARK_SEQ or None.
 
         Raises:
-            MessageError: a row has no id, or the task has more rows than there are ids.
+            MessageError: A row has no id, or the task has more rows than there are ids.
         """
 
 
 class FreshIds:
-    """Ids that no other message has; safe to share between threads.
+    """Generator of new ids that no other message has; thread-safe.
 
     Args:
-        next_id: makes an id, whose prefix and time these ids go on from.
+        next_id: Returns a new id, whose prefix and time are used for the generated ones.
     """
 
     def __init__(self, next_id: Callable[[], str]) -> None:
@@ -66,20 +66,20 @@ class FreshIds:
         self._lock = Lock()
 
     def take(self, batch: pa.RecordBatch) -> tuple[pa.Array, None]:
-        """New ids for the rows, and no values of SPARK_SEQ."""
+        """Return new ids for the rows, and no values of SPARK_SEQ."""
         return self.make(batch.num_rows), None
 
     def make(self, count: int) -> pa.Array:
-        """Make new message ids.
+        """Generate new message ids.
 
-        Time and counter are counted through as one number: 65,536 a millisecond, and more than that
-        run ahead of the clock instead of meeting again.
+        Time and counter form one number, with 65,536 ids per millisecond; more ids than that
+        run ahead of the clock instead of repeating.
         """
         sample = bytes.fromhex(self._next_id())
         prefix, time = sample[:-_STAMP_SIZE], int.from_bytes(sample[-_STAMP_SIZE:-2])
         now = time << _COUNTER_BITS
         with self._lock:
-            # Further back than any set clock: a new month, which begins at 0.
+            # A jump back by more than a day is the start of a month, at which the time of ids restarts at 0.
             start = now if now < self._next - _DAY else max(self._next, now)
             self._next = start + count
         table = np.empty((count, len(sample)), np.uint8)
@@ -90,10 +90,10 @@ class FreshIds:
 
 
 class RunIds:
-    """Ids of a task's rows by their number: the same in every attempt.
+    """Generator of ids from task and row number: the same in every attempt of the task.
 
     Args:
-        run: which task it is.
+        run: Identity of the task.
     """
 
     def __init__(self, run: TaskRun) -> None:
@@ -102,13 +102,13 @@ class RunIds:
         self._front = np.frombuffer(blake2b(text, digest_size=_RUN_SIZE).digest(), np.uint8)
 
     def take(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
-        """The ids of the next rows."""
+        """Return the ids of the next rows, and their values of SPARK_SEQ."""
         rows, texts = self._numbers.take(batch.num_rows)
         return _hex(_spread(self._front, rows)), texts
 
 
 def _spread(front: Octets, rows: npt.NDArray[np.int64]) -> Octets:
-    """Ids of a run and row numbers."""
+    """Return ids that contain the task's hash and the row numbers."""
     number = rows.astype(">u4").view(np.uint8).reshape(len(rows), 4)
     table = np.zeros((len(rows), 16), np.uint8)
     table[:, :8] = front
@@ -118,11 +118,11 @@ def _spread(front: Octets, rows: npt.NDArray[np.int64]) -> Octets:
 
 
 class ColumnIds:
-    """Ids by the value of a column: the same whoever sends the row, in whatever order.
+    """Generator of ids from the value of a column: the same for every task and order of rows.
 
     Args:
-        run: which task it is.
-        column: its name.
+        run: Identity of the task.
+        column: Name of the column.
     """
 
     def __init__(self, run: TaskRun, column: str) -> None:
@@ -130,7 +130,7 @@ class ColumnIds:
         self._column = column
 
     def take(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
-        """The ids of these rows."""
+        """Return the ids of the rows, and their values of SPARK_SEQ."""
         values = batch.column(batch.schema.get_field_index(self._column))
         if values.null_count:
             raise MessageError(
@@ -150,10 +150,10 @@ class ColumnIds:
 
 
 class RowNumbers:
-    """Numbers the rows of a task.
+    """Counter of the rows of a task.
 
     Args:
-        run: which task it is.
+        run: Identity of the task.
     """
 
     def __init__(self, run: TaskRun) -> None:
@@ -161,10 +161,10 @@ class RowNumbers:
         self._next = 0
 
     def take(self, count: int) -> tuple[npt.NDArray[np.int64], pa.Array]:
-        """The next numbers, and the same as SPARK_SEQ has them.
+        """Return the next row numbers, and their values of SPARK_SEQ.
 
         Raises:
-            MessageError: there are more than 2^32 rows.
+            MessageError: The task has more than 2^32 rows.
         """
         rows = np.arange(self._next, self._next + count)
         self._next += count
@@ -176,11 +176,11 @@ class RowNumbers:
 
 
 class SequencedIds:
-    """Ids of `ids` with the numbers of a task's rows beside them.
+    """Generator of new ids, with the row numbers of the task in SPARK_SEQ.
 
     Args:
-        make: gives so many ids.
-        run: which task it is.
+        make: Returns a number of new ids.
+        run: Identity of the task.
     """
 
     def __init__(self, make: Callable[[int], pa.Array], run: TaskRun) -> None:
@@ -188,12 +188,12 @@ class SequencedIds:
         self._numbers = RowNumbers(run)
 
     def take(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
-        """The ids of the next rows."""
+        """Return the ids of the next rows, and their values of SPARK_SEQ."""
         return self._make(batch.num_rows), self._numbers.take(batch.num_rows)[1]
 
 
 def _hex(table: Octets) -> pa.Array:
-    """A row of octets each as upper-case hex digits."""
+    """Convert each row of bytes to upper-case hex digits."""
     count, width = table.shape
     digits = pa.py_buffer(_DIGITS[table].tobytes())
     fixed = pa.Array.from_buffers(pa.binary(2 * width), count, [None, digits])

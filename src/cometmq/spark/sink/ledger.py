@@ -1,6 +1,6 @@
-"""The ledger: what must be committed, whoever finds it (docs/format/spark-ledger.md).
+"""Ledger of transactional batches: lists what must be committed, by any process that finds it (docs/format/spark-ledger.md).
 
-A file for each batch, that appears whole or not at all and never twice: two drivers that run the same
+Each batch has one file, created atomically and only once, so two drivers that run the same
 batch cannot both decide.
 """
 
@@ -17,19 +17,19 @@ from cometmq.spark.sink.half_messages import BatchKey, HalfMessages, count_of
 
 VERSION = 1
 COMMITTING, DONE = "committing", "done"
-# As many as Spark keeps of its own (spark.sql.streaming.minBatchesToRetain).
+# Finished entries kept per query, as many as Spark keeps batches (spark.sql.streaming.minBatchesToRetain).
 _KEPT = 100
 
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """The entry of a batch in a ledger.
+    """Entry of a batch in the ledger.
 
     Attributes:
         state: `COMMITTING` or `DONE`.
-        group: the producer group of the half messages.
-        rows: how many messages.
-        half_messages: what must be committed; nothing when it was.
+        group: Producer group of the half messages.
+        rows: Number of messages.
+        half_messages: Half messages to commit; empty once they are committed.
     """
 
     state: str
@@ -39,20 +39,20 @@ class LedgerEntry:
 
 
 class Ledgers:
-    """The ledgers of all queries.
+    """Ledgers of all queries.
 
     Args:
-        folder: the option `ledgerDir`.
+        folder: The option `ledgerDir`.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def read(self, key: BatchKey) -> LedgerEntry | None:
-        """Read the entry of a batch; None: nothing is decided yet.
+        """Return the entry of a batch, or None if nothing is decided yet.
 
         Raises:
-            CometError: the file is none of ours, or of a newer version.
+            CometError: The file is not a ledger, or has another version.
         """
         path = self._path(key)
         try:
@@ -71,11 +71,11 @@ class Ledgers:
             raise CometError(f"{path} is no ledger: {error!r}") from error
 
     def begin(self, key: BatchKey, group: str, half_messages: Sequence[HalfMessages]) -> None:
-        """Decide that a batch is committed; from here on it must be.
+        """Record the decision to commit a batch, which must then be completed.
 
         Raises:
-            CometError: somebody else has decided about the batch.
-            OSError: it could not be written; nothing is decided.
+            CometError: Another process has already decided about the batch.
+            OSError: The file cannot be written; nothing is decided.
         """
         entry = LedgerEntry(COMMITTING, group, count_of(half_messages), half_messages)
         fresh = self._write(key, entry)
@@ -90,10 +90,10 @@ class Ledgers:
         _sync(self._path(key).parent)
 
     def finish(self, key: BatchKey) -> None:
-        """Note that all of a batch is committed.
+        """Record that a batch is committed completely, and delete old finished entries.
 
         Raises:
-            OSError: it could not be written; it will be looked at again.
+            OSError: The file cannot be written; the next commit of the batch repeats this.
         """
         entry = self.read(key)
         if entry is None or entry.state == DONE:
@@ -108,15 +108,15 @@ class Ledgers:
                 self._path(old).unlink()
 
     def make_folder(self, query: str) -> None:
-        """Make the folder of a query."""
+        """Create the folder of a query."""
         (self._folder / query).mkdir(parents=True, exist_ok=True)
 
     def is_known(self, query: str) -> bool:
-        """Whether a query keeps its ledgers here."""
+        """Return whether a query keeps its ledgers here."""
         return (self._folder / query).is_dir()
 
     def newest(self, query: str) -> int:
-        """The last batch of a query that was decided; -1: none was."""
+        """Return the last decided batch of a query, or -1."""
         return max(self._batches(query), default=-1)
 
     def _batches(self, query: str) -> list[int]:
@@ -127,7 +127,7 @@ class Ledgers:
         return self._folder / key.query / f"{key.batch}.json"
 
     def _write(self, key: BatchKey, entry: LedgerEntry) -> Path:
-        """A file beside its place, on the disk."""
+        """Write an entry to a temporary file in the query's folder, flushed to disk."""
         self.make_folder(key.query)
         content = {
             "v": VERSION,
@@ -146,7 +146,7 @@ class Ledgers:
         return path
 
 
-# Field of `HalfMessages` -> key of the file.
+# Key in the file for each field of `HalfMessages`.
 _NAMES = {
     "broker": "broker",
     "topic": "topic",

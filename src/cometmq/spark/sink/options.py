@@ -1,4 +1,4 @@
-"""The options of a write."""
+"""Options of a write."""
 
 from cometmq.model.durations import duration_ms
 from cometmq.spark.options import (
@@ -18,7 +18,7 @@ ROUND_ROBIN, BY_KEYS, BY_PARTITION = "roundRobin", "keys", "partition"
 
 
 def _name(text: str) -> str:
-    """The parser of what becomes a folder's name."""
+    """Parse a name that is used as a folder name."""
     if not text or text.startswith(".") or "/" in text or "\0" in text:
         raise ValueError(f"{text!r} can be no folder's name; use letters, digits, - and _")
     return text

@@ -1,7 +1,7 @@
-"""Sends requests and waits for every acknowledgement: what a task reports is stored.
+"""Sending of requests with acknowledgement: everything that a task reports is stored.
 
-Several requests are under way at once, but never two for a queue that rows named or a key chose:
-those keep the order of the task even when a request is tried again.
+Several requests are in flight at once, but never two for a queue that rows name or a key selects:
+such rows keep the order of the task even if a request is retried.
 """
 
 import logging
@@ -32,7 +32,7 @@ from cometmq.spark.sink.settings import SinkSettings
 log = logging.getLogger(__name__)
 
 _PAUSE_SECONDS, _PAUSE_SECONDS_MAX = 0.1, 2.0
-# A broker that says one of these may take the same request a little later.
+# After one of these codes a broker may accept the same request a little later.
 _LATER_CODES = frozenset(
     (
         ResponseCode.SYSTEM_ERROR,
@@ -41,13 +41,13 @@ _LATER_CODES = frozenset(
         ResponseCode.SERVICE_NOT_AVAILABLE,
     )
 )
-# The broker has the message, and a power cut could take it back.
+# The broker has the message but might lose it in a power failure.
 _UNSAFE = (SendStatus.FLUSH_DISK_TIMEOUT, SendStatus.FLUSH_SLAVE_TIMEOUT)
 
 
 @dataclass
 class StoredRows:
-    """The messages that a task has stored in one queue: number, first and last offset."""
+    """Messages that a task has stored in one queue: number, first and last offset."""
 
     rows: int
     first: int
@@ -61,22 +61,22 @@ class _SentRequest:
     deadline: float
 
 
-# Called with each half message that is stored: of which request, and where it went.
+# Called for each stored half message, with its request and the send result.
 HalfMessageCallback = Callable[[Request, SendResult], None]
 
 
 @dataclass
 class TaskSender:
-    """Sends the requests of one task.
+    """Sender of the requests of one task.
 
     Attributes:
-        cluster: where to.
-        settings: the options of the write.
-        own_queue: number of the task's queue, to which rows go that choose none (`queueSelector` partition),
-            counted round the queues of their topic; None: to any.
-        on_half_message: called for each half message that is acknowledged; None: there are none.
-        stored: what is acknowledged so far.
-        delayed: rows that brokers keep until they are due.
+        cluster: Cluster to send to.
+        settings: Options of the write.
+        own_queue: With queueSelector=partition, the number of the task's queue for rows that select none,
+            modulo the number of queues of the topic; None for any queue.
+        on_half_message: Called for each acknowledged half message; None if rows are not half messages.
+        stored: Acknowledged messages so far, by queue.
+        delayed: Number of rows that brokers hold until they are due.
     """
 
     cluster: SinkCluster
@@ -89,11 +89,11 @@ class TaskSender:
     _under_way: deque[_SentRequest] = field(default_factory=deque)
 
     def place_of(self, target: RowTarget) -> RowPlace:
-        """The place of a row: the queue that it names or its key chooses, or any.
+        """Return the place of a row: the queue that it names or its key selects, or any queue of its topic.
 
         Raises:
-            SettingsError: the topic has no such queue, or several brokers have it.
-            TopicNotFound: nobody knows the topic.
+            SettingsError: The topic has no such queue, or several brokers have it.
+            TopicNotFound: The topic does not exist or has no writable queue.
         """
         if target.queue_id is not None or target.broker_name is not None:
             return RowPlace(target.topic, self._named(target))
@@ -107,10 +107,10 @@ class TaskSender:
         return RowPlace(target.topic, queues[number % len(queues)])
 
     def send(self, request: Request) -> None:
-        """Start to send a request; wait first while too many are under way.
+        """Start sending a request, after waiting until few enough requests are in flight.
 
         Raises:
-            CometError: a request was not stored in its time.
+            CometError: An earlier request was not stored in time.
         """
         while len(self._under_way) >= self.settings.inflight_max or self._has_under_way(
             request
@@ -120,16 +120,16 @@ class TaskSender:
         self._under_way.append(_SentRequest(request, self.cluster.start(request), deadline))
 
     def finish(self) -> None:
-        """Wait until everything is stored.
+        """Wait until all requests are stored.
 
         Raises:
-            CometError: a request was not stored in its time.
+            CometError: A request was not stored in time.
         """
         while self._under_way:
             self._wait_oldest()
 
     def give_up(self) -> None:
-        """Wait for what is under way, and send nothing again: the task has failed."""
+        """Wait for the requests in flight without retrying any, because the task has failed."""
         while self._under_way:
             under_way = self._under_way.popleft()
             self._settle(under_way.request, under_way.outcomes)
@@ -157,7 +157,7 @@ class TaskSender:
             outcomes = self.cluster.start(request)
 
     def _settle(self, request: Request, outcomes: Future[Outcomes]) -> dict[int, CometError]:
-        """Wait for the outcomes and note what is stored; gives the errors, by their places in the request."""
+        """Wait for the outcomes and record stored messages; returns the errors by their index in the request."""
         failures: dict[int, CometError] = {}
         for index, outcome in enumerate(outcomes.result()):
             if isinstance(outcome, CometError):

@@ -1,4 +1,4 @@
-"""Settings of a sink: the options, checked together and typed."""
+"""Settings of a sink: its options, typed and checked together."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ class SinkSettings:
         """Parse the options of a write.
 
         Raises:
-            SettingsError: for an option that is unknown, wrong, missing or does not fit another.
+            SettingsError: An option is unknown, invalid, missing or conflicts with another.
         """
         value = read_options(options, SINK_OPTIONS, SOURCE_OPTIONS)
         delivery = value["delivery"] or (IDEMPOTENT if is_stream else AT_LEAST_ONCE)
@@ -92,13 +92,13 @@ class SinkSettings:
 
 
 def _name_servers(value: Mapping[str, Any]) -> tuple[str, ...]:
-    """The nameservers of a write: those of the environment only where it names its topic, too.
+    """Return the nameservers of a write; those from the environment only if the option `topic` is given.
 
-    An INSERT INTO brings no option of its table. Rows of another table whose column says their topic would go
-    back to where they came from.
+    An INSERT INTO passes none of its table's options. Rows read from another table, with their topic in a column,
+    would be sent back to the topic they came from.
 
     Raises:
-        SettingsError: none is named, or none that counts.
+        SettingsError: No nameserver is given, or only in the environment and without `topic`.
     """
     if value["nameServer"] is None and value["topic"] is None:
         raise SettingsError(
@@ -110,7 +110,7 @@ def _name_servers(value: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _check_delivery(value: Mapping[str, Any], delivery: str, *, is_stream: bool) -> None:
-    """Refuse options that promise what the delivery does not."""
+    """Check that the options fit the delivery guarantee."""
     wanted_by = {
         "idColumn": (IDEMPOTENT,),
         "writeId": (IDEMPOTENT, TRANSACTIONAL),

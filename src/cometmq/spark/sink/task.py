@@ -1,4 +1,4 @@
-"""A task of the sink: its rows sent, and all of them acknowledged before Spark hears that it is done."""
+"""Task of the sink: sends its rows, and finishes only when all of them are acknowledged."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class TaskStored(WriterCommitMessage):
-    """The messages that one task has stored.
+    """Commit message of a task: the messages that it has stored.
 
     Attributes:
-        run: which task it was.
-        queues: queue by queue, what consumers may have now.
-        delayed: rows that brokers keep until they are due.
-        half_messages: rows that wait for the commit of their batch.
-        born_ms: when the task began, ms since 1970.
+        run: Identity of the task.
+        queues: Messages visible to consumers, by queue.
+        delayed: Number of rows that brokers hold until they are due.
+        half_messages: Half messages that wait for the commit of their batch.
+        born_ms: Start of the task, ms since 1970.
     """
 
     run: TaskRun
@@ -46,7 +46,7 @@ class TaskStored(WriterCommitMessage):
 
     @property
     def rows(self) -> int:
-        """Messages of the task."""
+        """Number of messages of the task."""
         at_once = sum(each.rows for each in self.queues.values())
         return at_once + self.delayed + count_of(self.half_messages)
 
@@ -60,7 +60,7 @@ def write_rows(
     """Send the rows of a task and wait until all are stored.
 
     Raises:
-        CometError: a row is no message, or a request was not stored in its time.
+        CometError: A row is not a valid message, or a request was not stored in time.
     """
     cluster = sink_cluster(settings)
     own_queue = run.partition if settings.queue_selector == BY_PARTITION else None
@@ -74,7 +74,7 @@ def write_rows(
             _send(batches, sender, columns, run)
     except BaseException:
         if settings.is_transactional:
-            # Who is killed leaves this to the check.
+            # If the task is killed instead, brokers' transaction checks lead to the rollback.
             sender.give_up()
             for half_messages in acknowledged.by_place.values():
                 cluster.resolver.end(
@@ -103,20 +103,20 @@ def _send(
 
 
 class _AcknowledgedHalfMessages:
-    """The half messages that brokers have acknowledged."""
+    """Half messages that brokers have acknowledged."""
 
     def __init__(self) -> None:
         self.by_place: dict[tuple[str, str], HalfMessages] = {}
 
     def add(self, request: Request, result: SendResult) -> None:
-        """Add one more, as its broker answered."""
+        """Add the half message of a send result."""
         place = result.queue.broker_name, request.place.topic
         half_messages = self.by_place.setdefault(place, HalfMessages(*place))
         half_messages.add(result)
 
 
 def _half_marks(settings: SinkSettings, run: TaskRun) -> dict[str, str]:
-    """The properties that make a message half of a transaction of this batch."""
+    """Return the properties that make a message a half message of this batch."""
     return {
         keys_of.TRAN_MSG: "true",
         keys_of.PRODUCER_GROUP: settings.group,
@@ -138,7 +138,7 @@ def _ids(
 def _places(
     batch: "pa.RecordBatch", columns: SinkColumns, sender: TaskSender
 ) -> RowPlace | RowPlaces:
-    """The place of all rows, or of each: looked up once for each target, not for each row."""
+    """Return the place of all rows, or of each; looked up once per distinct target."""
     targets = columns.targets(batch)
     if targets is None:
         return sender.place_of(RowTarget(columns.topic or ""))

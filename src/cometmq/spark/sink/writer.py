@@ -1,6 +1,6 @@
-"""The sink's writers: what Spark calls, in executors and on the driver.
+"""Writers that Spark calls, in executors and on the driver.
 
-What they promise is the option `delivery` (docs/spark/delivery.md); a row is stored when its task's
+Their guarantee depends on the option `delivery` (docs/spark/delivery.md). All rows of a task are stored once its
 commit message exists.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Where Spark tells a task of a stream which batch it is part of.
+# Local properties from which a streaming task learns its query and batch.
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 
 Messages = Sequence[WriterCommitMessage | None]
@@ -55,7 +55,7 @@ def _commit(messages: Messages, what: str, settings: SinkSettings) -> None:
 
 
 def _note(done: Sequence[TaskStored], state: str, settings: SinkSettings) -> None:
-    """Keep what was acknowledged, where that is asked for."""
+    """Write the audit file, if `auditDir` is set."""
     if settings.audit_folder is not None:
         write_audit(settings.audit_folder, done, state)
 
@@ -76,40 +76,40 @@ def _abort(messages: Messages, what: str, settings: SinkSettings) -> None:
 
 
 class RocketMQWriter(DataSourceArrowWriter):
-    """Sends a batch.
+    """Writer that sends a batch.
 
     Args:
-        settings: the options.
-        columns: which column is what.
+        settings: Options of the write.
+        columns: Meanings of the columns.
     """
 
     def __init__(self, settings: SinkSettings, columns: SinkColumns) -> None:
         self._settings = settings
         self._columns = columns
-        # Made on the driver, once: tasks that run again are of the same write.
+        # Chosen once, on the driver, so that repeated tasks belong to the same write.
         self._write = settings.write_id or uuid4().hex
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> TaskStored:
-        """Send the rows of a task, in an executor."""
+        """Send the rows of a task; runs in an executor."""
         context = TaskContext.get()
         run = TaskRun(self._write, 0, context.partitionId() if context else 0)
         return write_rows(iterator, self._settings, self._columns, run)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Commit half messages, now that all tasks are done; all other rows are stored already."""
+        """Commit half messages after all tasks are done; other rows are stored already."""
         _commit(messages, "write", self._settings)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Drop half messages, since a task failed; all other rows stay."""
+        """Roll back half messages after a task failed; other rows stay stored."""
         _abort(messages, "write", self._settings)
 
 
 class RocketMQStreamWriter(DataSourceStreamArrowWriter):
-    """Sends micro-batches.
+    """Writer that sends micro-batches.
 
     Args:
-        settings: the options.
-        columns: which column is what.
+        settings: Options of the write.
+        columns: Meanings of the columns.
     """
 
     def __init__(self, settings: SinkSettings, columns: SinkColumns) -> None:
@@ -117,23 +117,23 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
         self._columns = columns
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> TaskStored:
-        """Send the rows of a task, in an executor."""
+        """Send the rows of a task; runs in an executor."""
         return write_rows(iterator, self._settings, self._columns, _run_of_task())
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Commit half messages, now that all tasks are done; all other rows are stored already."""
+        """Commit half messages after all tasks are done; other rows are stored already."""
         _commit(messages, f"micro-batch {batchId}", self._settings)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Drop half messages, since something failed; Spark runs the micro-batch again, so its rows come again."""
+        """Roll back half messages after a failure; other rows stay, and come again when Spark repeats the micro-batch."""
         _abort(messages, f"micro-batch {batchId}", self._settings)
 
 
 def _run_of_task() -> TaskRun:
-    """The identity of the task that runs here.
+    """Return the identity of the running task.
 
     Raises:
-        CometError: Spark does not say, so nothing could be promised.
+        CometError: Spark does not provide it, so delivery cannot be guaranteed.
     """
     context = TaskContext.get()
     query = context.getLocalProperty(_QUERY) if context else None

@@ -22,10 +22,7 @@ from cometmq.spark.source.settings import SourceSettings
 LOOKED_UP_MAX = 16
 TAGS_MAX = 64
 
-_LOOKED_UP = (
-    "msgId",
-    "keys",
-)  # The broker indexes both; an id is unique, so it is tried first.
+_LOOKED_UP = ("msgId", "keys")  # Both are indexed; an id is unique, so it comes first.
 
 
 @dataclass(frozen=True)

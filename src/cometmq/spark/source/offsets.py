@@ -26,10 +26,7 @@ Offsets = dict[MessageQueue, int]
 Json = dict[str, Any]
 
 VERSION = 1
-LATEST, EARLIEST = (
-    -1,
-    -2,
-)  # In users' JSON, as in the RocketMQ community's connector and Kafka's.
+LATEST, EARLIEST = -1, -2  # In users' JSON, as in Kafka's and the community's connector.
 COMMITTED = -3  # Not allowed in users' JSON.
 
 INITIAL: Json = {"initial": True, "v": VERSION}

@@ -240,9 +240,7 @@ def begin_late(
     Raises:
         NetError, BrokerNotFound: A broker cannot be reached.
     """
-    begins: dict[MessageQueue, int | None] = dict.fromkeys(
-        queues
-    )  # None: at its first message.
+    begins: dict[MessageQueue, int | None] = dict.fromkeys(queues)  # None: from the start.
     away = [queue for queue in queues if late and queue.broker_name not in late.brokers]
     if late is not None and late.at == COMMITTED:
         begins.update(all_known(cluster.committed_offsets(away)))

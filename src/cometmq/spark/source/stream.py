@@ -65,9 +65,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offsets | None = None  # and the offsets at which that stops.
         self._latest: Offsets = {}
         self._silent: set[str] = set()  # Brokers that did not answer the last request.
-        self._left_out: set[MessageQueue] = (
-            set()
-        )  # Missing queues that a bounded run has already reported.
+        self._left_out: set[MessageQueue] = set()  # Missing queues already reported.
         self._tried: Offsets = {}  # Offsets of the last attempt to commit to the group,
         self._told: Offsets = {}  # and of the last successful one.
         self._waits_since: float | None = None
